@@ -1,0 +1,1 @@
+"""The mechanisms as pure functions on tensors: torch alone, triton where it is present."""

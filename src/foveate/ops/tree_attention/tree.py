@@ -1,0 +1,173 @@
+"""The forest that tree attention runs on, in level order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+
+class Families(NamedTuple):
+    """Families of one size m: `parents` `(b, 1)`, None for the roots; `children` `(b, m)`."""
+
+    parents: Tensor | None
+    children: Tensor
+    any_inner: bool
+    """Whether some of the children have children themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A packed forest of n nodes. All index tensors are int64, shape `(n,)`, and in level order.
+
+    In level order (sorted by level, stable) the children of consecutive nodes are consecutive, so
+    a node's children are the rows `first_child : first_child + num_children`.
+
+    Attributes:
+        parent: row of each node's parent, -1 at a root.
+        level: depth of each node, 0 at a root.
+        first_child: row of each node's first child (meaningless where it has none).
+        num_children: number of children of each node.
+        order: row of the caller's order that stands at each level-order row, or None where the
+            caller's rows already are in level order.
+    """
+
+    parent: Tensor
+    level: Tensor
+    first_child: Tensor
+    num_children: Tensor
+    order: Tensor | None = None
+
+    @classmethod
+    def from_parents(cls, parents: Tensor | Sequence[int]) -> Self:
+        """Build the forest from the row of each node's parent, `(n,)` integers, -1 at a root.
+
+        Rows may come in any order, several documents one after the other; siblings keep theirs.
+
+        Raises:
+            ValueError: a parent outside [-1, n), or nodes that are their own ancestors.
+        """
+        parents = torch.as_tensor(parents, dtype=None if len(parents) else torch.long)
+        if parents.dim() != 1 or parents.is_floating_point() or parents.is_complex():
+            raise ValueError(
+                "parents must be a one-dimensional integer tensor, "
+                f"got shape {tuple(parents.shape)} and dtype {parents.dtype}"
+            )
+        parents = parents.long()
+        nodes = torch.arange(len(parents), device=parents.device)
+        wrong = (parents < -1) | (parents >= len(parents))
+        if wrong.any():
+            row = int(wrong.nonzero()[0])
+            raise ValueError(
+                f"node {row} has parent {int(parents[row])}, "
+                f"which is outside -1 (a root) to {len(parents) - 1} (the last node)"
+            )
+
+        level = _levels(parents)
+        order = torch.argsort(level, stable=True)
+        while True:
+            rank = torch.empty_like(order).scatter_(0, order, nodes)
+            parent = _follow(rank, parents[order])
+            # Sorted parents make siblings consecutive. Documents written depth first are sorted by
+            # their levels alone; in other orders each pass settles at least one level more.
+            if (parent.diff() >= 0).all():
+                break
+            order = order[torch.argsort(parent, stable=True)]
+
+        first_child = torch.searchsorted(parent, nodes)
+        num_children = torch.searchsorted(parent, nodes, right=True) - first_child
+        in_order = torch.equal(order, nodes)
+        return cls(
+            parent, level[order], first_child, num_children, order=None if in_order else order
+        )
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.parent)
+
+    @property
+    def in_level_order(self) -> "Tree":
+        """The same forest for rows that the caller has brought into level order."""
+        return replace(self, order=None)
+
+    @cached_property
+    def position(self) -> Tensor:
+        """Index of each node among its siblings, from 1; 0 at a root. `(n,)`, level order."""
+        nodes = torch.arange(len(self), device=self.parent.device)
+        return torch.where(self.parent < 0, 0, nodes - self.first_child[self.parent] + 1)
+
+    @cached_property
+    def families(self) -> tuple[Families, ...]:
+        """Every node as a child, exactly once, among its siblings, batched by family size.
+
+        Families with inner nodes among the children are kept apart from those with leaves only.
+        The roots come first, each alone and without a parent.
+        """
+        roots = (self.parent < 0).nonzero()
+        groups = [Families(None, roots, True)]
+        parents = self.num_children.nonzero()[:, 0]
+        size = self.num_children[parents]
+        # The most children among a family's children says whether any of them is inner.
+        grandchildren = torch.zeros_like(self.parent).scatter_reduce_(
+            0, self.parent.clamp(min=0), self.num_children * (self.parent >= 0), "amax"
+        )
+        any_inner = grandchildren[parents] > 0
+        kinds, kind = torch.stack([size, any_inner.long()], 1).unique(dim=0, return_inverse=True)
+        by_kind = torch.argsort(kind, stable=True).split(torch.bincount(kind).tolist())
+        for (m, inner), members in zip(kinds.tolist(), by_kind, strict=True):
+            parent = parents[members][:, None]
+            child = self.first_child[parent] + torch.arange(m, device=parent.device)
+            groups.append(Families(parent, child, bool(inner)))
+        return tuple(groups)
+
+    @cached_property
+    def place_in_families(self) -> Tensor:
+        """Where each node stands in the concatenated children of `families`. `(n,)`."""
+        return torch.argsort(torch.cat([group.children.flatten() for group in self.families]))
+
+    def to_level_order(self, rows: Tensor) -> Tensor:
+        """Bring `(n, ...)` rows from the caller's order into level order."""
+        return rows if self.order is None else rows.index_select(0, self.order)
+
+    def from_level_order(self, rows: Tensor) -> Tensor:
+        """Bring `(n, ...)` rows from level order back into the caller's order."""
+        return rows if self._inverse is None else rows.index_select(0, self._inverse)
+
+    @cached_property
+    def _inverse(self) -> Tensor | None:
+        if self.order is None:
+            return None
+        return torch.argsort(self.order)
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the forest with its tensors on `device`."""
+        if self.parent.device == torch.device(device):
+            return self
+        order = None if self.order is None else self.order.to(device)
+        return type(self)(
+            self.parent.to(device),
+            self.level.to(device),
+            self.first_child.to(device),
+            self.num_children.to(device),
+            order,
+        )
+
+
+def _levels(parents: Tensor) -> Tensor:
+    """Depth of each node, by pointer doubling: log2(depth) passes."""
+    level = (parents >= 0).long()
+    ancestor = parents
+    for _ in range(len(parents).bit_length() + 1):
+        if (ancestor < 0).all():
+            return level
+        level = level + torch.where(ancestor >= 0, level[ancestor], 0)
+        ancestor = _follow(ancestor, ancestor)
+    row = int((ancestor >= 0).nonzero()[0])
+    raise ValueError(f"node {row} is among its own ancestors: parents must form a forest")
+
+
+def _follow(target: Tensor, index: Tensor) -> Tensor:
+    """`target[index]`, and -1 where the index is -1."""
+    return torch.where(index >= 0, target[index], -1)

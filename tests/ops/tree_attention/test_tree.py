@@ -1,0 +1,73 @@
+import pytest
+import torch
+from hypothesis import given
+
+from foveate.ops.tree_attention import Tree
+from tests.trees import forests
+
+
+def test_level_order_of_a_small_document():
+    #          doc sec sent tok tok sent tok sec sent tok
+    parents = [-1, 0, 1, 2, 2, 1, 5, 0, 7, 8]
+    tree = Tree.from_parents(parents)
+    assert tree.order.tolist() == [0, 1, 7, 2, 5, 8, 3, 4, 6, 9]
+    assert tree.parent.tolist() == [-1, 0, 0, 1, 1, 2, 3, 3, 4, 5]
+    assert tree.level.tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 3, 3]
+    assert tree.num_children.tolist() == [2, 2, 1, 2, 1, 1, 0, 0, 0, 0]
+    assert tree.position.tolist() == [0, 1, 2, 1, 2, 1, 1, 2, 1, 1]
+
+
+@given(forests())
+def test_children_are_consecutive_and_siblings_keep_their_order(parents):
+    tree = Tree.from_parents(parents)
+    order = list(range(len(parents))) if tree.order is None else tree.order.tolist()
+    assert sorted(order) == list(range(len(parents)))
+    for rank, row in enumerate(order):
+        children = [r for r in range(len(parents)) if parents[r] == row]
+        first, count = int(tree.first_child[rank]), int(tree.num_children[rank])
+        assert order[first : first + count] == children
+        assert tree.position[first : first + count].tolist() == list(range(1, count + 1))
+        parent = int(tree.parent[rank])
+        assert (-1 if parent < 0 else order[parent]) == parents[row]
+        assert int(tree.level[rank]) == (0 if parent < 0 else int(tree.level[parent]) + 1)
+    assert (tree.level.diff() >= 0).all()
+
+
+@given(forests())
+def test_every_node_is_a_child_once_in_the_families(parents):
+    tree = Tree.from_parents(parents)
+    members = torch.cat([group.children.flatten() for group in tree.families])
+    assert members[tree.place_in_families].tolist() == list(range(len(parents)))
+
+
+@given(forests())
+def test_rows_come_back_from_level_order(parents):
+    tree = Tree.from_parents(parents)
+    rows = torch.arange(len(parents))
+    assert torch.equal(tree.from_level_order(tree.to_level_order(rows)), rows)
+    assert tree.in_level_order.to_level_order(rows) is rows
+
+
+def test_a_forest_in_level_order_needs_no_permutation():
+    assert Tree.from_parents([-1, -1, 0, 0, 1]).order is None
+
+
+def test_a_long_chain_is_built_in_logarithmic_passes():
+    tree = Tree.from_parents(torch.arange(-1, 50_000))
+    assert int(tree.level[-1]) == 50_000
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([-1, 2, 1], "node 1 is among its own ancestors"),
+        ([0], "node 0 is among its own ancestors"),
+        ([-1, 5], "node 1 has parent 5, which is outside"),
+        ([-2], "node 0 has parent -2"),
+        (torch.zeros(2, 2, dtype=torch.long), "one-dimensional integer"),
+        (torch.zeros(2), "one-dimensional integer"),
+    ],
+)
+def test_what_is_not_a_forest_is_refused(parents, message):
+    with pytest.raises(ValueError, match=message):
+        Tree.from_parents(parents)

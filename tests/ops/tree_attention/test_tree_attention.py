@@ -1,0 +1,125 @@
+from itertools import chain, combinations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveate.ops.tree_attention import EDGES, Tree, tree_attention
+from foveate.ops.tree_attention import torch as torch_path
+from foveate.ops.tree_attention.reference import tree_attention as reference
+from foveate.ops.tree_attention.reference import tree_mask
+from tests.numerics import TOLERANCE, relative_error
+from tests.trees import forests
+
+EDGE_SETS = list(chain.from_iterable(combinations(EDGES, r) for r in range(4)))
+
+
+def rows(n, heads=2, head_dim=4, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(3, n, heads, head_dim, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def test_the_mask_of_a_small_document():
+    parents = torch.tensor([-1, 0, 0, 1, 1, 2])
+    mask = tree_mask(parents, EDGES)
+    assert mask.int().tolist() == [
+        [1, 1, 1, 0, 0, 0],  # the root sees its children
+        [1, 1, 1, 1, 1, 0],  # an inner node its parent, sibling, children
+        [1, 1, 1, 0, 0, 1],
+        [0, 1, 0, 1, 1, 0],  # a leaf its parent and sibling
+        [0, 1, 0, 1, 1, 0],
+        [0, 0, 1, 0, 0, 1],
+    ]
+    assert torch.equal(mask, mask.T)
+
+
+@given(forests(), st.sampled_from(EDGE_SETS), st.sampled_from(list(TOLERANCE)))
+@settings(max_examples=200, deadline=None)
+def test_every_forest_equals_the_reference(parents, edges, dtype):
+    q, k, v = rows(len(parents), dtype=dtype)
+    out = tree_attention(q, k, v, Tree.from_parents(parents), edges=edges)
+    expected = reference(q.double(), k.double(), v.double(), torch.tensor(parents), edges, 0.5)
+    assert out.dtype == dtype
+    assert relative_error(out, expected) < TOLERANCE[dtype]
+
+
+@given(forests(), st.sampled_from(EDGE_SETS))
+@settings(max_examples=50, deadline=None)
+def test_gradients_equal_the_reference(parents, edges):
+    q, k, v = (x.requires_grad_() for x in rows(len(parents)))
+    weight = rows(len(parents), seed=1)[0]
+    actual = torch.autograd.grad(
+        (tree_attention(q, k, v, Tree.from_parents(parents), edges=edges) * weight).sum(), (q, k, v)
+    )
+    expected = torch.autograd.grad(
+        (reference(q, k, v, torch.tensor(parents), edges, 0.5) * weight).sum(), (q, k, v)
+    )
+    assert relative_error(torch.stack(actual), torch.stack(expected)) < 1e-12
+
+
+def test_gradcheck():
+    tree = Tree.from_parents([-1, 0, 1, 1, 0, 4, -1, 6])
+    q, k, v = (x.requires_grad_() for x in rows(8, heads=1, head_dim=2))
+    assert torch.autograd.gradcheck(lambda *x: tree_attention(*x, tree), (q, k, v))
+
+
+def test_tiled_log_sum_exps_change_nothing(monkeypatch):
+    parents = [-1] + [0] * 7 + [1, 1, 2, 3, 3, 3, 4]
+    q, k, v = (x.requires_grad_() for x in rows(len(parents)))
+    whole = tree_attention(q, k, v, Tree.from_parents(parents))
+    monkeypatch.setattr(torch_path, "_SCORES_AT_ONCE", 5)
+    tiled = tree_attention(q, k, v, Tree.from_parents(parents))
+    assert relative_error(tiled, whole) < 1e-14
+    gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, whole)]
+    assert relative_error(*gradients) < 1e-14
+
+
+@given(forests(max_nodes=12), forests(max_nodes=12))
+@settings(deadline=None)
+def test_a_document_does_not_depend_on_its_batch_mates(one, other):
+    q, k, v = rows(len(one) + len(other), dtype=torch.float32)
+    both = Tree.from_parents(one + [p if p < 0 else p + len(one) for p in other])
+    together = tree_attention(q, k, v, both)[: len(one)]
+    q, k, v = (x[: len(one)] for x in (q, k, v))
+    assert relative_error(together, tree_attention(q, k, v, Tree.from_parents(one))) < 1e-6
+
+
+def test_memory_grows_linearly_with_the_document():
+    def peak(sections):
+        parents = [-1]
+        for _ in range(sections):
+            section = len(parents)
+            parents.append(0)
+            for _ in range(8):
+                sentence = len(parents)
+                parents += [section] + [sentence] * 20
+        q, k, v = rows(len(parents), dtype=torch.float32)
+        tree = Tree.from_parents(parents)
+        with torch.profiler.profile(profile_memory=True) as profile:
+            tree_attention(q, k, v, tree)
+        return sum(max(0, event.cpu_memory_usage) for event in profile.events()) / len(parents)
+
+    peak(2)
+    assert peak(64) < 1.5 * peak(16)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"edges": ("cousins",)}, r"unknown edges \['cousins'\]"),
+        ({"k": torch.zeros(3, 2, 5)}, "must share one shape"),
+        ({"v": torch.zeros(3, 2, 4, dtype=torch.float64)}, "must share one dtype"),
+        ({"tree": Tree.from_parents([-1, 0])}, "q has 3 rows but the tree has 2 nodes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, message):
+    q = torch.zeros(3, 2, 4)
+    fitting = {"q": q, "k": q, "v": q, "tree": Tree.from_parents([-1, 0, 0])}
+    with pytest.raises(ValueError, match=message):
+        tree_attention(**{**fitting, **arguments})
+
+
+def test_no_rows_give_no_rows():
+    q = torch.zeros(0, 2, 4)
+    assert tree_attention(q, q, q, Tree.from_parents([])).shape == (0, 2, 4)
