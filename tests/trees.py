@@ -9,8 +9,7 @@ def forests(draw, max_nodes: int = 40, shuffled: bool = True) -> list[int]:
     n = draw(st.integers(1, max_nodes))
     reach = draw(st.sampled_from([1, 3, n]))  # 1 makes chains, n makes bushes
     parents = [-1]
-    for node in range(1, n):
-        parents.append(draw(st.integers(max(-1, node - reach), node - 1)))
+    parents += [draw(st.integers(max(-1, node - reach), node - 1)) for node in range(1, n)]
     if not (shuffled and draw(st.booleans())):
         return parents
     new_row = draw(st.permutations(range(n)))

@@ -66,5 +66,5 @@ def tree_attention(
     if len(q) == 0:
         return q.clone()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    rows = (tree.to_level_order(x) for x in (q, k, v))
-    return tree.from_level_order(_torch.tree_attention(*rows, tree, edges, scale))
+    q, k, v = tree.to_level_order(q), tree.to_level_order(k), tree.to_level_order(v)
+    return tree.from_level_order(_torch.tree_attention(q, k, v, tree, edges, scale))

@@ -50,27 +50,25 @@ def tree_attention(
     return up.index_copy(0, inner, merged.to(up.dtype))
 
 
-def _looking_up(
-    parents: Tensor | None, children: Tensor, edges: Collection[str]
-) -> tuple[Tensor, Tensor]:
+def _looking_up(parents: Tensor, children: Tensor, edges: Collection[str]) -> tuple[Tensor, Tensor]:
     """Rows of queries `(b, m)` and of the keys `(b, n)` they see beside and above them."""
     if "siblings" not in edges:  # each child then is a family of its own
-        parents = None if parents is None else parents.expand_as(children).reshape(-1, 1)
+        parents = parents.repeat_interleave(children.shape[1], dim=0)
         children = children.reshape(-1, 1)
-    if parents is None or "parent" not in edges:
+    if "parent" not in edges:
         return children, children
     return children, torch.cat([parents, children], dim=1)
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     """Dense attention within each of b groups: q `(b, m, h, d)`, k and v `(b, n, h, d)`."""
-    heads_first = (x.transpose(1, 2) for x in (q, k, v))
-    return F.scaled_dot_product_attention(*heads_first, scale=scale).transpose(1, 2)
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    return F.scaled_dot_product_attention(q, k, v, scale=scale).transpose(1, 2)
 
 
 def _log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
     """Log-sum-exp of each query's scores, `(b, m, h)`, in float32 at least."""
-    b, m, h, _ = q.shape
+    _, m, h, _ = q.shape
     groups_at_once = max(1, _SCORES_AT_ONCE // (m * h * k.shape[1]))
     queries_at_once = max(1, _SCORES_AT_ONCE // (groups_at_once * h * k.shape[1]))
     return torch.cat(

@@ -10,9 +10,9 @@ from torch import Tensor
 
 
 class Families(NamedTuple):
-    """Families of one size m: `parents` `(b, 1)`, None for the roots; `children` `(b, m)`."""
+    """Families of one size m: `parents` `(b, 1)`, for roots `(b, 0)`; `children` `(b, m)`."""
 
-    parents: Tensor | None
+    parents: Tensor
     children: Tensor
     any_inner: bool
     """Whether some of the children have children themselves."""
@@ -106,7 +106,7 @@ class Tree:
         The roots come first, each alone and without a parent.
         """
         roots = (self.parent < 0).nonzero()
-        groups = [Families(None, roots, True)]
+        groups = [Families(roots[:, :0], roots, True)]
         parents = self.num_children.nonzero()[:, 0]
         size = self.num_children[parents]
         # The most children among a family's children says whether any of them is inner.
