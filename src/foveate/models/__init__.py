@@ -1,0 +1,1 @@
+"""Hugging Face models and what makes other people's models faster or longer."""

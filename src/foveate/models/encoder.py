@@ -1,0 +1,384 @@
+"""Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal, Self, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from foveate.documents import Document
+from foveate.models.attention import TREE_ATTENTION, register
+from foveate.models.default import default_model_path
+from foveate.models.pooling import Pooling
+from foveate.ops.tree_attention import Tree
+from foveate.processing import Anchor, Processor, outline
+from foveate.progress import progress
+
+Context = Literal["sentence", "tree"]
+
+TOKENS_AT_ONCE = 4096
+"""Rows of a packed batch: enough to keep the matrix units busy, few enough to stay in cache."""
+
+_TEXTS_AT_ONCE = 4096
+"""Sentences that are tokenized and sorted by length together."""
+
+
+@dataclass(frozen=True)
+class DocumentVectors:
+    """A document's vectors, float32 on the CPU.
+
+    Attributes:
+        document: `(dimension,)`.
+        sections: `(sections, dimension)`, in the order of `Document.walk`.
+        sentences: `(sentences, dimension)`, in the order of `Document.sentences`.
+    """
+
+    document: Tensor
+    sections: Tensor
+    sentences: Tensor
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """Anchors and the tokens under them, as one packed row in level order.
+
+    Attributes:
+        input_ids: `(rows,)`.
+        positions: `(rows,)`, place within the sentence, 0 at an anchor.
+        anchor: `(rows,)`, the anchor that a row is or hangs under.
+        is_anchor: `(rows,)`.
+        tree: their tree.
+    """
+
+    input_ids: Tensor
+    positions: Tensor
+    anchor: Tensor
+    is_anchor: Tensor
+    tree: Tree
+
+    @classmethod
+    def of(cls, anchor_ids: list[int], parents: list[int], tokens: list[list[int]]) -> Self:
+        """Pack anchors, each with its token id, its parent among the anchors, and its tokens."""
+        sizes = torch.tensor([1 + len(piece) for piece in tokens])
+        first = sizes.cumsum(0) - sizes
+        anchor = torch.arange(len(sizes)).repeat_interleave(sizes)
+        positions = torch.arange(len(anchor)) - first[anchor]
+        parent = torch.tensor(parents)
+        above = torch.where(parent >= 0, first[parent], -1)
+        is_anchor = positions == 0
+        tree = Tree.from_parents(torch.where(is_anchor, above[anchor], first[anchor]))
+        ids = torch.tensor(
+            [i for own, piece in zip(anchor_ids, tokens, strict=True) for i in (own, *piece)]
+        )
+        rows = (tree.to_level_order(x) for x in (ids, positions, anchor, is_anchor))
+        return cls(*rows, tree.in_level_order)
+
+
+class Encoder:
+    """An encoder of documents on top of any Hugging Face checkpoint.
+
+    Args:
+        model: the Transformer, in evaluation mode.
+        tokenizer: its tokenizer.
+        context: "sentence" encodes every sentence by itself and builds sections and the document
+            from their sentences; "tree" lets anchors exchange across the hierarchy (hdt.txt).
+        pooling: how rows become a vector.
+
+    Example:
+        >>> from foveate import Document, Encoder
+        >>> encoder = Encoder.from_pretrained()
+        >>> document = Document.from_sections("Fish", [("Cod", "Cod swim. They eat."), ("Eel", "Long.")])
+        >>> vectors = encoder.encode(document)
+        >>> vectors.document.shape, vectors.sections.shape, vectors.sentences.shape
+        (torch.Size([384]), torch.Size([2, 384]), torch.Size([3, 384]))
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        context: Context,
+        pooling: Pooling,
+    ) -> None:
+        if context not in ("sentence", "tree"):
+            raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
+        self.model = model
+        self.tokenizer = tokenizer
+        self.context = context
+        self.pooling = pooling
+        self._anchors = Processor(tokenizer)
+        self._suffix = _suffix(tokenizer) if model.config.model_type != "hdt" else []
+        self._first_position = _first_position(model)
+        self._max_tokens = self._sentence_limit()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | PathLike[str] | None = None,
+        *,
+        context: Context | None = None,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | str | None = None,
+    ) -> Self:
+        """Load a checkpoint.
+
+        Args:
+            name_or_path: a folder, or a name on the hub, which then is downloaded. None is
+                all-MiniLM-L6-v2, from its package.
+            context: see the class; by default "tree" for HDT and "sentence" for the others.
+            device: by default CUDA if there is one, else the CPU.
+            dtype: of the matrix products, by default float32. Vectors are float32.
+
+        Raises:
+            OSError: there is no such checkpoint, or it has no safetensors weights.
+            ValueError: a checkpoint that Encoder cannot run.
+        """
+        from foveate.models import hdt  # noqa: F401  (makes "hdt" known to the Auto classes)
+
+        register()
+        path = str(name_or_path or default_model_path())
+        model = AutoModel.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
+        is_hdt = model.config.model_type == "hdt"
+        if not is_hdt:
+            _use_tree_attention(model, path)
+        if dtype is not None:
+            # Norms and the residual stream stay in float32: that halves the error for nothing.
+            for module in model.modules():
+                if isinstance(module, nn.Linear):
+                    module.to(_dtype(dtype))
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        pooling = Pooling(first_row=True) if is_hdt else Pooling.of(path)
+        return cls(
+            model.eval().to(device),
+            AutoTokenizer.from_pretrained(path),
+            context or ("tree" if is_hdt else "sentence"),
+            pooling,
+        )
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return self.model.config.hidden_size
+
+    @overload
+    def encode(
+        self, documents: Document, *, show_progress: bool | None = None
+    ) -> DocumentVectors: ...
+
+    @overload
+    def encode(
+        self, documents: Sequence[Document], *, show_progress: bool | None = None
+    ) -> list[DocumentVectors]: ...
+
+    def encode(
+        self, documents: Document | Sequence[Document], *, show_progress: bool | None = None
+    ) -> DocumentVectors | list[DocumentVectors]:
+        """Encode a document, or several, whatever their length.
+
+        Args:
+            documents: one, or a sequence.
+            show_progress: show a bar if it takes over two seconds; by default on a terminal.
+
+        Returns:
+            The vectors of the one document, or a list of them.
+        """
+        if isinstance(documents, Document):
+            return self.encode([documents], show_progress=show_progress)[0]
+        outlines = [outline(document) for document in documents]
+        if self.context == "tree":
+            with progress("Encoding", len(outlines), show_progress) as advance:
+                vectors = []
+                for anchors in outlines:
+                    vectors.append(_by_kind(anchors, self._encode_tree(anchors)))
+                    advance()
+                return vectors
+        sentences = self.encode_texts(
+            [anchor.text for anchors in outlines for anchor in anchors if anchor.text],
+            show_progress=show_progress,
+        )
+        counts = [sum(bool(anchor.text) for anchor in anchors) for anchors in outlines]
+        return [
+            _by_kind(anchors, self._build_up(anchors, own))
+            for anchors, own in zip(outlines, sentences.split(counts), strict=True)
+        ]
+
+    def encode_texts(self, texts: Sequence[str], *, show_progress: bool | None = None) -> Tensor:
+        """Encode texts, each by itself: `(texts, dimension)`.
+
+        A text longer than the model takes is read in pieces, of which nothing is lost, and its
+        vector is pooled over all of them.
+        """
+        sums = torch.zeros(len(texts), self.dimension)
+        counts = torch.zeros(len(texts), 1)
+        with progress("Encoding", len(texts), show_progress) as advance:
+            for start in range(0, len(texts), _TEXTS_AT_ONCE):
+                window = range(start, min(start + _TEXTS_AT_ONCE, len(texts)))
+                pieces, owners = self._pieces([texts[i] for i in window])
+                for batch in _batches(pieces):
+                    owner = torch.tensor([start + owners[i] for i in batch])
+                    self._pool(
+                        _Forest.of(
+                            [self._token("sentence")] * len(batch),
+                            [-1] * len(batch),
+                            [pieces[i] for i in batch],
+                        ),
+                        owner,
+                        sums,
+                        counts,
+                    )
+                    advance(len(batch))
+        return self._finish(sums / counts.clamp(min=1))
+
+    def _encode_tree(self, anchors: list[Anchor]) -> Tensor:
+        """Encode a document as one tree; `(anchors, dimension)`."""
+        pieces, owners = self._pieces([anchor.text for anchor in anchors])
+        place_of_anchor: dict[int, int] = {}
+        for place, owner in enumerate(owners):
+            place_of_anchor.setdefault(owner, place)
+        above = [anchors[owner].parent for owner in owners]
+        forest = _Forest.of(
+            [self._token(anchors[owner].kind) for owner in owners],
+            [place_of_anchor.get(parent, -1) for parent in above],
+            [
+                piece if anchors[owner].text else []
+                for piece, owner in zip(pieces, owners, strict=True)
+            ],
+        )
+        sums = torch.zeros(len(anchors), self.dimension)
+        counts = torch.zeros(len(anchors), 1)
+        rows = self._pool(forest, torch.tensor(owners), sums, counts)
+        if not self.pooling.first_row:  # an anchor's children are rows of its own as well
+            child = forest.is_anchor & (forest.tree.parent >= 0)
+            parent = torch.tensor(above)[forest.anchor[child]]
+            sums.index_add_(0, parent, rows[child])
+            counts += torch.bincount(parent, minlength=len(anchors))[:, None]
+        return self._finish(sums / counts)
+
+    @torch.inference_mode()
+    def _pool(self, forest: _Forest, owner: Tensor, sums: Tensor, counts: Tensor) -> Tensor:
+        """Run the model; add rows to the vector that each anchor's `owner` names."""
+        device = self.model.device
+        ids, tree = forest.input_ids.to(device), forest.tree.to(device)
+        product_dtype = next(m.weight.dtype for m in self.model.modules() if isinstance(m, nn.Linear))
+        with torch.autocast(device.type, product_dtype, enabled=product_dtype != torch.float32):
+            if self.model.config.model_type == "hdt":
+                rows = self.model.encoder(self.model.shared(ids), tree).rows
+            else:
+                positions = forest.positions.to(device) + self._first_position
+                rows = self.model(
+                    input_ids=ids[None], position_ids=positions[None], tree=tree
+                ).last_hidden_state[0]
+        rows = rows.float().cpu()
+        counted = forest.is_anchor if self.pooling.first_row else slice(None)
+        target = owner[forest.anchor[counted]]
+        sums.index_add_(0, target, rows[counted])
+        counts.index_add_(0, target, torch.ones(len(target), 1))
+        return rows
+
+    def _build_up(self, anchors: list[Anchor], sentences: Tensor) -> Tensor:
+        """Vectors of all anchors: a section's is the mean of all sentences in it."""
+        has_text = torch.tensor([bool(anchor.text) for anchor in anchors])
+        sums = torch.zeros(len(anchors), self.dimension)
+        sums[has_text] = sentences
+        counts = has_text[:, None].float()
+        for i in range(len(anchors) - 1, 0, -1):  # children stand behind their parents
+            sums[anchors[i].parent] += sums[i]
+            counts[anchors[i].parent] += counts[i]
+        vectors = self._finish(sums / counts)
+        vectors[has_text] = sentences
+        return vectors
+
+    def _finish(self, vectors: Tensor) -> Tensor:
+        return F.normalize(vectors, dim=-1) if self.pooling.normalize else vectors
+
+    def _pieces(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """Token ids, at most as many as the model takes, and which text each piece is of."""
+        # verbose=False: a long text is no reason for the tokenizer to warn, it is split here.
+        ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        pieces, owners = [], []
+        for owner, tokens in enumerate(ids):
+            for start in range(0, max(1, len(tokens)), self._max_tokens):
+                pieces.append(tokens[start : start + self._max_tokens] + self._suffix)
+                owners.append(owner)
+        return pieces, owners
+
+    def _token(self, kind: str) -> int:
+        token = {
+            "document": self._anchors.doc_token,
+            "section": self._anchors.sec_token,
+            "sentence": self._anchors.sent_token,
+        }[kind]
+        return self.tokenizer.convert_tokens_to_ids(token)
+
+    def _sentence_limit(self) -> int:
+        """Tokens of a sentence that the model takes, its anchor and end not counted."""
+        limits = [
+            self.pooling.max_tokens,
+            getattr(self.model.config, "max_position_embeddings", None),
+            self.tokenizer.model_max_length,
+        ]
+        longest = min(limit for limit in limits if limit is not None)
+        return longest - self._first_position - 1 - len(self._suffix)
+
+
+def _dtype(dtype: torch.dtype | str) -> torch.dtype:
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if found not in (torch.float32, torch.bfloat16, torch.float16):
+        raise ValueError(f"dtype must be float32, bfloat16 or float16, got {dtype}")
+    return found
+
+
+def _use_tree_attention(model: PreTrainedModel, path: str) -> None:
+    try:
+        model.set_attn_implementation(TREE_ATTENTION)
+        supported = model._supports_attention_backend
+    except ValueError:
+        supported = False
+    if not supported or model.config.is_encoder_decoder:
+        raise ValueError(
+            f"{path} is a {model.config.model_type} model, whose attention transformers does not "
+            "let us replace: use an encoder such as BERT, RoBERTa, MiniLM or ModernBERT"
+        )
+
+
+def _suffix(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Ids that the tokenizer puts behind a sentence, [SEP] or the like."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    whole = tokenizer("a")["input_ids"]
+    if len(whole) < len(bare) + 1 or whole[1 : 1 + len(bare)] != bare:
+        raise ValueError(
+            "the tokenizer does not put exactly one token (CLS) before a sentence, "
+            "as an encoder with anchors needs"
+        )
+    return whole[1 + len(bare) :]
+
+
+def _first_position(model: PreTrainedModel) -> int:
+    """RoBERTa and its kin count positions from behind the padding token's id."""
+    padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
+    return 0 if padding is None else padding + 1
+
+
+def _batches(pieces: list[list[int]]) -> Iterator[list[int]]:
+    """Indices of pieces in batches of about TOKENS_AT_ONCE rows, of like lengths."""
+    batch: list[int] = []
+    rows = 0
+    for i in sorted(range(len(pieces)), key=lambda i: len(pieces[i])):
+        if batch and rows + 1 + len(pieces[i]) > TOKENS_AT_ONCE:
+            yield batch
+            batch, rows = [], 0
+        batch.append(i)
+        rows += 1 + len(pieces[i])
+    if batch:
+        yield batch
+
+
+def _by_kind(anchors: list[Anchor], vectors: Tensor) -> DocumentVectors:
+    """Sort the vectors of an outline into document, sections and (titles left out) sentences."""
+    sections = torch.tensor([anchor.kind == "section" for anchor in anchors])
+    sentences = torch.tensor([anchor.sentence is not None for anchor in anchors])
+    return DocumentVectors(vectors[0], vectors[sections], vectors[sentences])

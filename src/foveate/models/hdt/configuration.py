@@ -1,0 +1,69 @@
+"""Configuration of HDT, in the names of the published checkpoints."""
+
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+
+@strict
+class HDTConfig(PreTrainedConfig):
+    """What an HDT encoder is made of (hdt.txt, A.2.2; the defaults are HDT-E's).
+
+    Args:
+        vocab_size: number of token ids.
+        d_model: width of the rows.
+        d_kv: width of a head.
+        d_ff: width inside the feed-forward.
+        num_layers: encoder blocks.
+        num_heads: attention heads.
+        num_position_levels: levels below the root that every row's position counts (3: section,
+            sentence, token). Rows of deeper levels count their own levels as well.
+        feed_forward_proj: "relu", or "gated-gelu" and the like, as in T5.
+        edges: what a node attends beside itself, among "parent", "siblings", "children".
+        dropout_rate: dropout of the embeddings and of what a block adds to its rows.
+        layer_norm_epsilon: of the norms.
+        initializer_factor: scale of the initial weights, as in T5.
+        relative_attention_num_buckets: rows of the bias table that block 0 carries and no layer
+            reads; kept so that published weights load and save unchanged.
+        classifier_dropout: dropout before a classifier.
+        tie_word_embeddings: whether the masked-language-model head shares the embeddings.
+    """
+
+    model_type = "hdt"
+    attribute_map = {  # noqa: RUF012  (the name and form that transformers reads)
+        "hidden_size": "d_model",
+        "num_attention_heads": "num_heads",
+        "num_hidden_layers": "num_layers",
+        "intermediate_size": "d_ff",
+        "head_dim": "d_kv",
+    }
+
+    vocab_size: int = 32768
+    d_model: int = 768
+    d_kv: int = 64
+    d_ff: int = 3072
+    num_layers: int = 12
+    num_heads: int = 12
+    num_position_levels: int = 3
+    feed_forward_proj: str = "relu"
+    edges: list[str] | tuple[str, ...] = ("parent", "siblings", "children")
+    dropout_rate: float = 0.1
+    layer_norm_epsilon: float = 1e-6
+    initializer_factor: float = 1.0
+    relative_attention_num_buckets: int = 32
+    classifier_dropout: float = 0.1
+    tie_word_embeddings: bool = True
+    pad_token_id: int | None = 0
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        *gate, activation = self.feed_forward_proj.split("-")
+        if gate not in ([], ["gated"]):
+            raise ValueError(
+                f"feed_forward_proj={self.feed_forward_proj!r} is neither an activation "
+                "like 'relu' nor 'gated-' and an activation like 'gated-gelu'"
+            )
+        self.is_gated_act = bool(gate)
+        # T5's "gated-gelu" has always meant the tanh approximation.
+        self.dense_act_fn = "gelu_new" if gate and activation == "gelu" else activation
+        super().__post_init__(**kwargs)

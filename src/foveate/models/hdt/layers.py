@@ -1,0 +1,134 @@
+"""The layers of HDT: rows packed in level order, `(tokens, d_model)` in and out."""
+
+import torch
+from torch import Tensor, nn
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from foveate.ops.tree_attention import Tree, tree_attention
+
+from .configuration import HDTConfig
+
+
+class HierarchicalPositions(nn.Module):
+    """Hierarchical positional encoding (hdt.txt, eq. 2), scaled by a learned number."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.d_model = config.d_model
+        self.levels = config.num_position_levels
+        self.scale_factor = nn.Parameter(torch.empty(1))
+
+    def forward(self, tree: Tree) -> Tensor:
+        """Encode the place of every node: `(tokens, d_model)` in the dtype of the scale.
+
+        A node's encoding is its parent's plus the sinusoid of its index among its siblings. Levels
+        it does not reach count as index 0, as published.
+        """
+        table = self.sinusoids(tree.largest_family + 1)
+        parts = [table.new_zeros(tree.level_sizes[0], self.d_model)]  # level 0 has no index
+        start, above = tree.level_sizes[0], 0
+        for size in tree.level_sizes[1:]:
+            here = slice(start, start + size)
+            parts.append(parts[-1][tree.parent[here] - above] + table[tree.position[here]])
+            start, above = start + size, start
+        unreached = (self.levels - tree.level).clamp(min=0)
+        encoding = torch.cat(parts) + unreached[:, None] * table[0]
+        return self.scale_factor * encoding
+
+    def sinusoids(self, length: int) -> Tensor:
+        """Sinusoids of the indices below `length`: sin on even channels, cos on odd."""
+        device, dtype = self.scale_factor.device, self.scale_factor.dtype
+        index = torch.arange(length, device=device, dtype=torch.float64)
+        channel = torch.arange(0, self.d_model, 2, device=device, dtype=torch.float64)
+        angle = index[:, None] * 10000.0 ** (-channel / self.d_model)
+        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, : self.d_model].to(dtype)
+
+
+class HDTAttention(nn.Module):
+    """Tree attention with its projections; no biases."""
+
+    def __init__(self, config: HDTConfig, carries_bias_table: bool) -> None:
+        super().__init__()
+        self.heads, self.edges = config.num_heads, tuple(config.edges)
+        inner = config.num_heads * config.d_kv
+        self.q = nn.Linear(config.d_model, inner, bias=False)
+        self.k = nn.Linear(config.d_model, inner, bias=False)
+        self.v = nn.Linear(config.d_model, inner, bias=False)
+        self.o = nn.Linear(inner, config.d_model, bias=False)
+        if carries_bias_table:  # published weights have it in block 0; the tree needs no bias
+            self.relative_attention_bias = nn.Embedding(
+                config.relative_attention_num_buckets, config.num_heads
+            )
+            self.relative_attention_bias.weight.requires_grad_(False)
+
+    def forward(self, rows: Tensor, tree: Tree) -> Tensor:
+        """Let every node attend along its edges."""
+        q, k, v = (
+            projection(rows).unflatten(-1, (self.heads, -1))
+            for projection in (self.q, self.k, self.v)
+        )
+        return self.o(tree_attention(q, k, v, tree, edges=self.edges).flatten(1))
+
+
+class HDTFeedForward(nn.Module):
+    """Feed-forward, plain or gated; no biases."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        names = ("wi_0", "wi_1") if config.is_gated_act else ("wi",)
+        for name in names:
+            setattr(self, name, nn.Linear(config.d_model, config.d_ff, bias=False))
+        self.wo = nn.Linear(config.d_ff, config.d_model, bias=False)
+        self.dropout = nn.Dropout(config.dropout_rate)
+        self.activation = ACT2FN[config.dense_act_fn]
+        self.gated = config.is_gated_act
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Transform every row by itself."""
+        if self.gated:
+            inside = self.activation(self.wi_0(rows)) * self.wi_1(rows)
+        else:
+            inside = self.activation(self.wi(rows))
+        return self.wo(self.dropout(inside))
+
+
+class HDTSelfAttentionLayer(nn.Module):
+    """rows + dropout(attention(norm(rows)))."""
+
+    def __init__(self, config: HDTConfig, carries_bias_table: bool) -> None:
+        super().__init__()
+        self.SelfAttention = HDTAttention(config, carries_bias_table)
+        self.layer_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+
+    def forward(self, rows: Tensor, tree: Tree) -> Tensor:
+        """Add what attention gathers."""
+        return rows + self.dropout(self.SelfAttention(self.layer_norm(rows), tree))
+
+
+class HDTFeedForwardLayer(nn.Module):
+    """rows + dropout(feed_forward(norm(rows)))."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.DenseReluDense = HDTFeedForward(config)
+        self.layer_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Add what the feed-forward makes of every row."""
+        return rows + self.dropout(self.DenseReluDense(self.layer_norm(rows)))
+
+
+class HDTBlock(GradientCheckpointingLayer):
+    """One HDT block (hdt.txt, 3.2): attention, then feed-forward, each on normalized rows."""
+
+    def __init__(self, config: HDTConfig, carries_bias_table: bool) -> None:
+        super().__init__()
+        attention = HDTSelfAttentionLayer(config, carries_bias_table)
+        self.layer = nn.ModuleList([attention, HDTFeedForwardLayer(config)])
+
+    def forward(self, rows: Tensor, tree: Tree) -> Tensor:
+        """Apply both layers."""
+        return self.layer[1](self.layer[0](rows, tree))

@@ -1,0 +1,212 @@
+"""Documents into the inputs of a model that attends along their structure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+from transformers.processing_utils import ProcessorMixin
+
+from foveate.documents import Document
+
+from .outline import Anchor, outline
+
+_ANCHOR_TOKENS = {
+    "doc_token": ("<doc>", "[DOC]"),
+    "sec_token": ("<sec>", "[SEC]"),
+    "sent_token": ("<cls>", "<sent>", "[SENT]"),
+}
+
+NODE_TYPES = {"token": 0, "sentence": 1, "section": 2, "document": 3}
+"""What `node_types` says of each row; padding is -1."""
+
+
+class Processor(ProcessorMixin):
+    """Turn documents into token ids and parents, beside the tokenizer it saves and loads with.
+
+    Each document becomes one row in reading order: [DOC], then for each section [SEC], for each of
+    its sentences [SENT] and the sentence's tokens (hdt.txt, 3.2). A node's parent always stands
+    before it, so cutting a row short never parts a node from its ancestors.
+
+    Args:
+        tokenizer: any Hugging Face tokenizer.
+        levels: depth of the tree, 3 for the published form, None for one level per level of
+            nesting (see `outline`).
+        max_length: nodes per document at most, None for no limit; what is beyond is cut off.
+        max_sentence_tokens: longer sentences are split into several, None for no limit.
+        doc_token: the [DOC] anchor's token; by default `<doc>` or `[DOC]` if the vocabulary has
+            it, else the tokenizer's CLS token.
+        sec_token: the [SEC] anchor's, likewise.
+        sent_token: the [SENT] anchor's, likewise (`<cls>` in the published vocabulary).
+
+    Raises:
+        ValueError: a token that the tokenizer does not know, or a limit below its least value.
+
+    Example:
+        >>> from foveate import Document, Processor
+        >>> from foveate.models.default import default_model_path
+        >>> from transformers import AutoTokenizer
+        >>> processor = Processor(AutoTokenizer.from_pretrained(default_model_path()))
+        >>> document = Document.from_sections("Fish", [("Cod", "Cod swim. They eat.")])
+        >>> batch = processor(document)
+        >>> batch["parent_ids"][0].tolist()
+        [-1, 0, 1, 2, 1, 4, 1, 6, 6, 6, 1, 10, 10, 10]
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        levels: int | None = 3,
+        max_length: int | None = None,
+        max_sentence_tokens: int | None = 256,
+        doc_token: str | None = None,
+        sec_token: str | None = None,
+        sent_token: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        for name, value, least in (
+            ("levels", levels, 3),
+            ("max_length", max_length, 4),
+            ("max_sentence_tokens", max_sentence_tokens, 1),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least} or None, got {value}")
+        self.levels = levels
+        self.max_length = max_length
+        self.max_sentence_tokens = max_sentence_tokens
+        self.doc_token = _anchor_token(tokenizer, "doc_token", doc_token)
+        self.sec_token = _anchor_token(tokenizer, "sec_token", sec_token)
+        self.sent_token = _anchor_token(tokenizer, "sent_token", sent_token)
+        super().__init__(tokenizer, **kwargs)
+
+    def __call__(
+        self,
+        documents: Document | Sequence[Document],
+        *,
+        query: str | Sequence[str] | None = None,
+        query_as: Literal["section", "global"] = "section",
+        return_special_tokens_mask: bool = False,
+        return_node_types: bool = False,
+    ) -> BatchEncoding:
+        """Encode one document or several.
+
+        Args:
+            documents: what to encode, one row each.
+            query: one text for all documents, or one each.
+            query_as: "section" makes the query the first section. "global" hangs its tokens under
+                [DOC] beside the sections, so that every section exchanges with them in one step and
+                every sentence in two, as the published tokenizer's global query does.
+            return_special_tokens_mask: also return 1 at anchors, 0 at tokens, 1 at padding.
+            return_node_types: also return what each row is, by `NODE_TYPES`.
+
+        Returns:
+            int64 tensors `(documents, longest)`: `input_ids`; `attention_mask`, 0 at padding; and
+            `parent_ids`, the place of each node's parent in the row, -1 at [DOC] and padding.
+
+        Raises:
+            ValueError: no documents, or as many queries as there are not documents.
+        """
+        if isinstance(documents, Document):
+            documents = [documents]
+        if not documents:
+            raise ValueError("there is no document to encode: give at least one")
+        queries = [query] * len(documents) if query is None or isinstance(query, str) else query
+        if len(queries) != len(documents):
+            raise ValueError(f"{len(documents)} documents need as many queries, got {len(queries)}")
+
+        columns: dict[str, list[torch.Tensor]] = {"input_ids": [], "parent_ids": [], "types": []}
+        for document, words in zip(documents, queries, strict=True):
+            rows = list(self._rows(document, words, query_as))[: self.max_length]
+            while len(rows) > 1 and rows[-1][2] != NODE_TYPES["token"]:  # nothing hangs under it
+                rows.pop()
+            for column, values in zip(columns.values(), zip(*rows, strict=True), strict=True):
+                column.append(torch.tensor(values))
+
+        types = _pad(columns["types"], -1)
+        batch = {
+            "input_ids": _pad(columns["input_ids"], self.tokenizer.pad_token_id or 0),
+            "attention_mask": (types >= 0).long(),
+            "parent_ids": _pad(columns["parent_ids"], -1),
+        }
+        if return_special_tokens_mask:
+            batch["special_tokens_mask"] = (types != NODE_TYPES["token"]).long()
+        if return_node_types:
+            batch["node_types"] = types
+        return BatchEncoding(batch)
+
+    def _rows(
+        self, document: Document, query: str | None, query_as: str
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield (token id, parent, node type) of every node, in reading order."""
+        anchors = outline(document, levels=self.levels)
+        if query is not None and query_as == "section":
+            anchors = _with_query_section(anchors, query)
+        texts = [anchor.text for anchor in anchors if anchor.kind == "sentence"]
+        words = iter(self._tokenize(texts))
+        token_of = {
+            kind: self.tokenizer.convert_tokens_to_ids(token)
+            for kind, token in (
+                ("document", self.doc_token),
+                ("section", self.sec_token),
+                ("sentence", self.sent_token),
+            )
+        }
+        place: list[int] = []  # of each anchor in the row
+        size = 0
+        for anchor in anchors:
+            parent = place[anchor.parent] if anchor.parent >= 0 else -1
+            pieces = _split(next(words), self.max_sentence_tokens) if anchor.text else [[]]
+            place.append(size)
+            for piece in pieces:
+                here = size
+                yield token_of[anchor.kind], parent, NODE_TYPES[anchor.kind]
+                for token in piece:
+                    yield token, here, NODE_TYPES["token"]
+                size += 1 + len(piece)
+            if anchor.kind == "document" and query is not None and query_as == "global":
+                for token in self._tokenize([query])[0]:
+                    yield token, 0, NODE_TYPES["token"]
+                    size += 1
+
+    def _tokenize(self, texts: list[str]) -> list[list[int]]:
+        # verbose=False: a long sentence is no reason for the tokenizer to warn, it will be split.
+        return self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+
+
+def _with_query_section(anchors: list[Anchor], query: str) -> list[Anchor]:
+    section = [Anchor("section", 0), Anchor("sentence", 1, query)]
+    moved = [
+        anchor._replace(parent=anchor.parent + len(section) if anchor.parent > 0 else 0)
+        for anchor in anchors[1:]
+    ]
+    return [anchors[0], *section, *moved]
+
+
+def _anchor_token(tokenizer: PreTrainedTokenizerBase, role: str, token: str | None) -> str:
+    vocabulary = tokenizer.get_vocab()
+    if token is not None:
+        if token not in vocabulary:
+            raise ValueError(
+                f"the tokenizer has no token {token!r} for {role}: "
+                "add it with tokenizer.add_tokens or name one it has"
+            )
+        return token
+    for candidate in _ANCHOR_TOKENS[role]:
+        if candidate in vocabulary:
+            return candidate
+    if tokenizer.cls_token is None:
+        raise ValueError(
+            f"the tokenizer has none of {_ANCHOR_TOKENS[role]} and no CLS token: name a {role}"
+        )
+    return tokenizer.cls_token
+
+
+def _split(tokens: list[int], limit: int | None) -> list[list[int]]:
+    if limit is None or len(tokens) <= limit:
+        return [tokens]
+    return [tokens[start : start + limit] for start in range(0, len(tokens), limit)]
+
+
+def _pad(columns: list[torch.Tensor], value: int) -> torch.Tensor:
+    return pad_sequence(columns, batch_first=True, padding_value=value)
