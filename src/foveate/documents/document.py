@@ -1,0 +1,166 @@
+"""The document: a title, nested sections, and the text that its sentences point into."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Self
+
+from foveate.documents import serialization
+from foveate.documents.blocks import build
+from foveate.documents.compose import compose
+from foveate.documents.errors import DocumentError
+from foveate.documents.files import check_text, load
+from foveate.documents.formats import reader, text_format
+from foveate.documents.structure import Paragraph, Section, Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text with its structure.
+
+    Every section holds at least one sentence, in itself or below it, and sections nest at most
+    64 deep. A document without headings is cut into untitled sections of 32 sentences.
+
+    Attributes:
+        title: The document's own title or, where it has none, its file's name.
+        sections: The outermost sections, in order.
+        text: What the sentences' offsets point into: the file's content as decoded or, for
+            formats that are not text, the Markdown they convert to.
+        source: The file it came from, as the caller named it.
+
+    Raises:
+        DocumentError: The sections hold no sentence.
+    """
+
+    title: str
+    sections: tuple[Section, ...]
+    text: str = field(repr=False)
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a document that says nothing."""
+        if next(self.sentences(), None) is None:
+            name = self.source or (f'"{self.title}"' if self.title else "The text")
+            raise DocumentError(f"{name} has no sentence to read: give it some text.")
+
+    @classmethod
+    def from_file(
+        cls, path: str | PathLike[str], *, format: str | None = None, language: str = "en"
+    ) -> Self:
+        """Read a file.
+
+        Args:
+            path: The file. A text file may be compressed (``book.txt.gz``).
+            format: One of ``text``, ``markdown``, ``rst``, ``html``, ``jats``, ``tei``,
+                ``transcript``, ``json``, ``pdf``, ``docx``; without it, the name's suffix and,
+                where that leaves a choice, the content decide.
+            language: ISO 639 code of the language whose rules end a sentence.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            IsADirectoryError: It is a directory.
+            DocumentError: The file cannot be read as that format, or holds no text.
+            ImportError: PDF or DOCX without the ``office`` extra.
+        """
+        file = load(path, format)
+        return cls._read(file.text, file.format, None, file.stem, file.name, language)
+
+    @classmethod
+    def from_text(
+        cls,
+        text: str,
+        *,
+        format: str = "text",
+        title: str | None = None,
+        source: str | None = None,
+        language: str = "en",
+    ) -> Self:
+        """Read a string.
+
+        Args:
+            text: The content of what would be a file.
+            format: Any of :meth:`from_file` but ``pdf`` and ``docx``.
+            title: Overrides the title found in the text.
+            source: Where the text came from; kept, and named in messages.
+            language: ISO 639 code of the language whose rules end a sentence.
+
+        Raises:
+            DocumentError: The text is not of that format, or holds no sentence.
+        """
+        return cls._read(text, text_format(format), title, "", source, language)
+
+    @classmethod
+    def _read(
+        cls,
+        text: str,
+        format: str,
+        title: str | None,
+        fallback: str,
+        source: str | None,
+        language: str,
+    ) -> Self:
+        try:
+            check_text(text)
+            if format == "json" and (data := serialization.find(text)) is not None:
+                return cls.from_dict(data)
+            reading = reader(format)(text)
+            sections = build(reading.blocks, language)
+        except DocumentError as error:
+            raise DocumentError(f"{source or 'The text'} {error}") from error
+        return cls(title or reading.title or fallback, sections, text, source)
+
+    @classmethod
+    def from_sections(cls, title: str, sections: Sequence[Any], *, language: str = "en") -> Self:
+        """Put a document together from parts that are already separate.
+
+        The text is composed from the parts, and the offsets point into it. Sections without a
+        sentence are left out.
+
+        Args:
+            title: The document's title.
+            sections: Each ``(heading, content)`` or ``(heading, content, subsections)``, or a
+                mapping with the keys ``title``, ``text`` or ``sentences``, and ``sections``.
+                Content that is a string is split into paragraphs at blank lines and further into
+                sentences; a list of strings is taken as the sentences of one paragraph.
+            language: ISO 639 code of the language whose rules end a sentence.
+
+        Raises:
+            DocumentError: A section has another shape, or there is no sentence at all.
+        """
+        text, built = compose(sections, language)
+        return cls(title, built, text)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild what :meth:`to_dict` gave, or what JSON made of it.
+
+        Raises:
+            DocumentError: The mapping is not of that form.
+        """
+        return cls(**serialization.unpack(data))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of the document as dicts, lists, strings and numbers, fit for JSON."""
+        return serialization.pack(self.title, self.sections, self.text, self.source)
+
+    def walk(self) -> Iterator[tuple[tuple[str, ...], Section]]:
+        """Visit every section in document order, with its path: the titles from outermost to own.
+
+        The path's length is the section's depth, from 1.
+        """
+        pending: list[tuple[tuple[str, ...], Section]]
+        pending = [((section.title,), section) for section in reversed(self.sections)]
+        while pending:
+            path, section = pending.pop()
+            yield path, section
+            pending.extend(((*path, sub.title), sub) for sub in reversed(section.sections))
+
+    def paragraphs(self) -> Iterator[Paragraph]:
+        """Visit every paragraph in document order."""
+        for _, section in self.walk():
+            yield from section.paragraphs
+
+    def sentences(self) -> Iterator[Sentence]:
+        """Visit every sentence in document order."""
+        for paragraph in self.paragraphs():
+            yield from paragraph.sentences

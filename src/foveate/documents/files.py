@@ -1,0 +1,102 @@
+"""From a path to text and its format."""
+
+import codecs
+import gzip
+import re
+import zlib
+from dataclasses import dataclass
+from io import BytesIO
+from os import PathLike, fspath
+from pathlib import Path
+
+from foveate.documents.errors import DocumentError
+from foveate.documents.formats import OFFICE, checked, format_of, sniff
+
+LARGEST = 256 * 2**20  # bytes after decompression
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_DECLARED_ENCODING = re.compile(rb"(?:encoding|charset)\s*=\s*[\"']?\s*([A-Za-z][\w.:-]*)")
+_WIDE = ("utf-16", "utf-32")
+_UNREADABLE = re.compile("[\0\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file's content as text."""
+
+    name: str
+    stem: str
+    text: str
+    format: str
+
+
+def load(path: str | PathLike[str], format: str | None) -> File:
+    """Read, decompress, decode or convert a file; without a format, find out which it is."""
+    name, file = fspath(path), Path(path)
+    if file.is_dir():
+        raise IsADirectoryError(f"{name} is a directory: give one of the files in it.")
+    if not file.exists():
+        raise FileNotFoundError(f"{name} does not exist: check the path.")
+    compressed = file.suffix.lower() == ".gz"
+    stem = Path(file.stem).stem if compressed else file.stem
+    named = checked(format) if format else format_of(file.name)
+    try:
+        data = _decompress(file.read_bytes()) if compressed else file.read_bytes()
+        if named in OFFICE:
+            from foveate.documents.readers.office import to_markdown
+
+            return File(name, stem, to_markdown(data, named), "markdown")
+        text = decode(data, markup=named in ("html", "xml", "jats", "tei"))
+        return File(name, stem, text, named if format else sniff(named, text))
+    except DocumentError as error:
+        raise DocumentError(f"{name} {error}") from error
+
+
+def _decompress(data: bytes) -> bytes:
+    try:
+        with gzip.open(BytesIO(data)) as stream:
+            content = stream.read(LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DocumentError(f"is not a whole gzip file ({error}): compress it anew.") from error
+    if len(content) > LARGEST:
+        raise DocumentError(
+            f"decompresses to more than {LARGEST >> 20} MiB: split it into smaller files."
+        )
+    return content
+
+
+def decode(data: bytes, *, markup: bool = False) -> str:
+    """Bytes as text: by byte order mark, by what the markup declares, or else as UTF-8."""
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
+    if markup and encoding == "utf-8" and (declared := _DECLARED_ENCODING.search(data[:1024])):
+        encoding = declared[1].decode()
+    if encoding not in _WIDE and b"\0" in data:
+        raise DocumentError(
+            f"is not text (byte 0 at offset {data.index(0)}): convert it, or name its format."
+        )
+    try:
+        return data.decode(encoding)
+    except LookupError:
+        raise DocumentError(
+            f"declares the encoding {encoding!r}, which is not known: convert it to UTF-8."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise DocumentError(
+            f"is not valid {encoding.upper()} (byte {error.start}): convert it to UTF-8."
+        ) from error
+
+
+def check_text(text: str) -> None:
+    """Refuse characters that no text has and no tokenizer takes."""
+    if not text.strip():
+        raise DocumentError("is empty: give it some text.")
+    if bad := _UNREADABLE.search(text):
+        raise DocumentError(
+            f"has the character U+{ord(bad[0]):04X} at {bad.start()}, which is not text: remove it."
+        )

@@ -1,0 +1,84 @@
+"""Which formats there are, how to tell them apart, and which reader reads them."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import PurePath
+
+from foveate.documents.blocks import Reading
+from foveate.documents.errors import DocumentError
+
+SUFFIXES = {
+    "text": ("", ".txt", ".text", ".log"),
+    "markdown": (".md", ".markdown", ".mdown", ".mkd"),
+    "rst": (".rst", ".rest"),
+    "html": (".html", ".htm", ".xhtml"),
+    "jats": (".jats", ".nxml"),
+    "tei": (".tei",),
+    "transcript": (),
+    "json": (".json",),
+    "pdf": (".pdf",),
+    "docx": (".docx",),
+}
+OFFICE = ("pdf", "docx")
+
+_READERS = {
+    "text": "plain",
+    "markdown": "markdown",
+    "rst": "rst",
+    "html": "html",
+    "jats": "jats",
+    "tei": "tei",
+    "transcript": "transcript",
+    "json": "meeting",
+}
+
+
+def reader(format: str) -> Callable[[str], Reading]:
+    """The function that reads a text format; its libraries are imported only now."""
+    module = import_module(f"foveate.documents.readers.{_READERS[format]}")
+    return module.read
+
+
+def text_format(format: str) -> str:
+    """The format, if text can be of it."""
+    if checked(format) in OFFICE:
+        raise DocumentError(f"{format.upper()} is not text: read it with Document.from_file.")
+    return format
+
+
+def checked(format: str) -> str:
+    """The format, if there is such a one."""
+    if format not in SUFFIXES:
+        raise DocumentError(f"There is no format {format!r}: use one of {', '.join(SUFFIXES)}.")
+    return format
+
+
+def format_of(name: str) -> str:
+    """What a file's name says: a format, or ``xml`` where only the content can tell."""
+    path = PurePath(name)
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        suffix = PurePath(path.stem).suffix.lower()
+    if suffix == ".xml":
+        return "xml"
+    for format, suffixes in SUFFIXES.items():
+        if suffix in suffixes:
+            return format
+    known = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if suffix)
+    raise DocumentError(
+        f"{name} ends in {suffix}, which is none of {known}, .xml: "
+        f"name its format, one of {', '.join(SUFFIXES)}."
+    )
+
+
+def sniff(format: str, text: str) -> str:
+    """The format, decided by the content where the name left a choice."""
+    if format == "xml":
+        from foveate.documents.readers.xml import format_of_root
+
+        return format_of_root(text)
+    if format == "text":
+        from foveate.documents.readers.transcript import looks_like_transcript
+
+        return "transcript" if looks_like_transcript(text) else "text"
+    return format

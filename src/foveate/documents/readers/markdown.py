@@ -1,0 +1,109 @@
+"""Markdown: CommonMark with tables and YAML front matter.
+
+markdown-it knows the lines of a block but not the place of what stands in a line. Two steps make
+up for it: a block's content is its lines without indentation and quotation marks, so each of its
+lines is found again at the end of a source line; and a rule that runs before all others notes, for
+every inline token, where in the content it starts.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+from foveate.documents.blocks import Block, Heading, MappedText, Prose, Reading, lift_title
+
+_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_TITLE = re.compile(r"^title:[ \t]*(\S.*?)\s*$", re.MULTILINE)
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
+_DEEPEST = 100  # nested quotations and lists; what is deeper is not read
+
+
+def read(text: str) -> Reading:
+    """Headings and paragraphs; code, tables, images and HTML are not prose."""
+    front = _FRONT_MATTER.match(text)
+    reading = lift_title(list(_blocks(text, front.end() if front else 0)))
+    if not reading.title and front and (stated := _TITLE.search(front[0])):
+        reading.title = stated[1].strip("\"'")
+    return reading
+
+
+def _blocks(text: str, start: int) -> Iterator[Block]:
+    markdown = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable("table")
+    markdown.disable(["text_join", "fragments_join"])  # they would renumber the tokens
+    markdown.inline.ruler.before("text", "mark", _mark)
+    lines = list(_LINE.finditer(text, start))
+    marks: dict[int, list[tuple[int, int]]] = {}
+    in_table = False
+    heading = None
+    for token in markdown.parse(text[start:], {"marks": marks}):
+        if token.type in ("table_open", "table_close"):
+            in_table = token.type == "table_open"
+        elif token.type == "heading_open":
+            heading = int(token.tag[1:])
+        elif token.type == "inline" and not in_table:
+            content = _Content(token, lines)
+            shown = content.display(marks.get(id(token.children), []))
+            yield Prose(shown) if heading is None else Heading(heading, str(shown))
+            heading = None
+
+
+def _mark(state: StateInline, silent: bool) -> bool:
+    """Note where the tokens of the next rule start; the rule itself never applies."""
+    if not silent:
+        if state.pending:
+            state.pushPending()
+        state.env["marks"].setdefault(id(state.tokens), []).append((len(state.tokens), state.pos))
+    return False
+
+
+class _Content:
+    """The content of a block, and the place of each of its lines in the source."""
+
+    def __init__(self, token: Token, lines: list[re.Match[str]]) -> None:
+        assert token.map is not None
+        self.text = token.content
+        self.tokens = token.children or []
+        self.offsets: list[int] = []  # of the first visible character of each line
+        self.sources: list[int] = []
+        offset = 0
+        content_lines = self.text.split("\n")
+        for line, source in zip(content_lines, lines[token.map[0] : token.map[1]], strict=False):
+            visible = line.strip()
+            self.offsets.append(offset + line.find(visible))
+            self.sources.append(source.start() + source[0].rfind(visible))
+            offset += len(line) + 1
+
+    def display(self, marks: list[tuple[int, int]]) -> MappedText:
+        """What a reader sees of it."""
+        shown = MappedText()
+        firsts = [first for first, _ in marks]
+        for index, token in enumerate(self.tokens):
+            rule = bisect_right(firsts, index) - 1
+            start = marks[rule][1] + index - firsts[rule]
+            if token.type in ("softbreak", "hardbreak"):
+                self.add(shown, " ", start, start + 1)
+            elif token.type == "text_special":  # an escape or entity, written as its markup
+                self.add(shown, token.content, start, start + len(token.markup))
+            elif token.type == "code_inline":
+                start += len(token.markup)
+                if not self.text.replace("\n", " ").startswith(token.content, start):
+                    start += 1  # a space on either side is not displayed
+                self.add(shown, token.content, start, start + len(token.content))
+            elif token.type == "text":
+                end = start + len(token.content)
+                if not self.text.startswith(token.content, start):  # a link, displayed decoded
+                    end = self.text.index(">", start)
+                self.add(shown, token.content, start, end)
+        return shown
+
+    def add(self, shown: MappedText, text: str, start: int, end: int) -> None:
+        if text:
+            shown.add(text, self.place(start), self.place(end - 1) + 1)
+
+    def place(self, offset: int) -> int:
+        line = max(bisect_right(self.offsets, offset) - 1, 0)
+        return self.sources[line] + offset - self.offsets[line]

@@ -1,0 +1,87 @@
+"""Meetings in JSON: QMSum as published, or ``turns`` and ``topics``."""
+
+import json
+import re
+from collections.abc import Iterator
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+from typing import Any
+
+from foveate.documents.blocks import Block, Heading, MappedText, Prose, Reading
+from foveate.documents.errors import DocumentError
+
+_PIECE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]+", re.DOTALL)
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+class _String(str):
+    """A JSON string that knows where its content stands."""
+
+    start: int
+    end: int
+
+
+class _Decoder(json.JSONDecoder):
+    """Decodes as usual, but notes the place of every string."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parse_string = _parse_string
+        self.scan_once = py_make_scanner(self)  # the one in C would not ask for parse_string
+
+
+def _parse_string(text: str, start: int, strict: bool = True) -> tuple[_String, int]:
+    value, end = scanstring(text, start, strict)
+    string = _String(value)
+    string.start, string.end = start, end - 1
+    return string, end
+
+
+def read(text: str) -> Reading:
+    """A paragraph for each turn and a section for each topic.
+
+    Turns without a topic are untitled sections; a turn that two topics claim goes to the first.
+    """
+    try:
+        data = _Decoder().decode(text)
+        return Reading(None, list(_blocks(text, data)))
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"is not valid JSON ({error}): correct it there.") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DocumentError(
+            'is JSON, but neither a meeting ("turns" with "speaker" and "text", and "topics") nor '
+            "what Document.to_dict gives: bring it to one of these forms."
+        ) from error
+
+
+def _blocks(text: str, data: dict[str, Any]) -> Iterator[Block]:
+    turns = data["turns"] if "turns" in data else data["meeting_transcripts"]
+    topics = _topics(data.get("topics") or data.get("topic_list") or [])
+    current = None
+    for index, turn in enumerate(turns):
+        topic = topics.get(index)
+        if topic != current or (index == 0 and topics):
+            yield Heading(1, topic[1] if topic else "")
+            current = topic
+        said = turn["text"] if "text" in turn else turn["content"]
+        yield Prose(_displayed(text, said), str(turn["speaker"]).strip() or None)
+
+
+def _topics(topics: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
+    """Number and name of the topic of each turn that has one."""
+    owners: dict[int, tuple[int, str]] = {}
+    for number, topic in enumerate(topics):
+        for first, last in topic["relevant_text_span"]:
+            for turn in range(int(first), int(last) + 1):
+                owners.setdefault(turn, (number, str(topic["topic"])))
+    return owners
+
+
+def _displayed(text: str, string: _String) -> MappedText:
+    """The string's characters, each with the place where it is written."""
+    shown = MappedText()
+    for piece in _PIECE.finditer(text, string.start, string.end):
+        start, end = piece.span()
+        decoded = scanstring(f'{piece[0]}"', 0)[0] if piece[0][0] == "\\" else piece[0]
+        shown.add(_NOT_TEXT.sub("\ufffd", decoded), start, end)
+    return shown

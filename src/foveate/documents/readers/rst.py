@@ -1,0 +1,219 @@
+"""reStructuredText, by docutils; what only Sphinx knows is read too.
+
+docutils keeps the raw text of a paragraph and of every inline element, but not where they stand.
+Both are found again: a paragraph's lines among the lines of the source, at the line that docutils
+gives or else in order; inline elements one behind the other, since only markup and backslashes part
+raw text from displayed text. Nothing is registered with docutils, whose registries are global:
+roles and directives that it does not know are read from the errors it leaves in the tree.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.parsers.rst import Parser, roles
+from docutils.utils import new_document
+
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    Prose,
+    Reading,
+    collapse,
+    lift_title,
+    names,
+)
+from foveate.documents.errors import DocumentError
+
+_PEP = re.compile(r"\s*PEP:[ \t]*\d")
+_ROLE = re.compile(r"(?::[\w:.+-]+:)?`[~!]?(.*?)(?:\s*<[^<>]*>)?`(?::[\w:.+-]+:)?", re.DOTALL)
+_DIRECTIVE = re.compile(r"\s*\.\. +([\w:.+-]+) ?::")
+_PAGE_BREAK = re.compile("[\v\f]")
+_OPTION = re.compile(r"\s*:[\w-]+:")
+_NOT_PROSE = (
+    nodes.literal_block,
+    nodes.doctest_block,
+    nodes.math_block,
+    nodes.comment,
+    nodes.table,
+    nodes.figure,
+    nodes.image,
+    nodes.footnote,
+    nodes.citation,
+    nodes.substitution_definition,
+    nodes.raw,
+    nodes.pending,
+)
+_NOT_PROSE_DIRECTIVES = names(
+    "productionlist testcode testsetup testcleanup testoutput doctest ipython toctree index "
+    "highlight literalinclude mermaid graphviz digraph graph plot tabularcolumns "
+    "canonical-doc canonical-pypa-spec canonical-typing-spec"
+)
+
+
+def read(text: str) -> Reading:
+    """Headings and paragraphs; code, tables, figures and footnotes are not prose."""
+    is_pep = _PEP.match(text) is not None
+    registered = dict(roles._roles)  # a text may define roles
+    try:
+        document = _parse(text, is_pep)
+        blocks = list(_Walk(text).blocks(document, 0))
+    except Exception as error:  # docutils trips over some malformed or very deep markup
+        raise DocumentError(
+            f"cannot be read as reStructuredText ({type(error).__name__}): "
+            "simplify its markup or read it as plain text."
+        ) from error
+    finally:
+        roles._roles = registered
+    title = _field(document, "title")
+    return Reading(title, blocks) if title else lift_title(blocks)
+
+
+def _parse(text: str, is_pep: bool = False) -> nodes.document:
+    settings = get_default_settings(Parser)
+    settings.report_level = 5
+    settings.halt_level = 6
+    settings.warning_stream = False
+    settings.file_insertion_enabled = False
+    settings.raw_enabled = False
+    settings.line_length_limit = sys.maxsize
+    settings.syntax_highlight = "none"
+    document = new_document("", settings)
+    Parser(rfc2822=is_pep).parse(text, document)
+    return document
+
+
+def _field(document: nodes.document, name: str) -> str | None:
+    """A field of the list that heads the document."""
+    header = _header(document)
+    for field in header.children if header else ():
+        if field.children[0].astext().casefold() == name:
+            return collapse(field.children[1].astext()) or None
+    return None
+
+
+def _header(document: nodes.document) -> nodes.field_list | None:
+    first = next((node for node in document.children if not isinstance(node, nodes.comment)), None)
+    return first if isinstance(first, nodes.field_list) else None
+
+
+class _Walk:
+    """Turns a tree into blocks, with the source at hand."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: list[tuple[int, str]] = []
+        offset = 0
+        for line in _PAGE_BREAK.sub(" ", text).splitlines(keepends=True):  # as docutils counts
+            self.lines.append((offset, line))
+            offset += len(line)
+        self.squeezed = ["".join(line.split()) for _, line in self.lines]
+        self.next_line = 0
+        self.substitutions: dict[str, Any] = {}
+
+    def blocks(self, document: nodes.document, first_line: int) -> Iterator[Block]:
+        """The blocks of a tree whose source starts on that line."""
+        self.substitutions |= document.substitution_defs
+        header = _header(document)
+        pending: list[tuple[nodes.Node, int]] = [(document, 0)]
+        while pending:
+            node, level = pending.pop()
+            if isinstance(node, nodes.system_message):
+                yield from self.directive(node, first_line)
+            elif isinstance(node, nodes.title):
+                yield Heading(level, self.heading(node))
+            elif isinstance(node, (nodes.paragraph, nodes.line, nodes.term)):
+                raw = node.rawsource or node.astext()
+                places = self.find(raw, first_line + (node.line or 0) - 1)
+                yield Prose(self.display(node, raw, places))
+            elif node is not header and not isinstance(node, _NOT_PROSE):
+                inner = level + isinstance(node, nodes.section)
+                pending.extend((child, inner) for child in reversed(node.children))
+
+    def directive(self, message: nodes.system_message, first_line: int) -> Iterator[Block]:
+        """The content of a directive that docutils does not know, given with its error."""
+        block = next(iter(message.findall(nodes.literal_block)), None)
+        named = _DIRECTIVE.match(block.astext()) if block else None
+        if block is None or named is None or named[1] in _NOT_PROSE_DIRECTIVES:
+            return
+        content = block.astext().split("\n")[1:]
+        kept = ["" if _OPTION.match(line) else line for line in content]
+        indent = min((len(line) - len(line.lstrip()) for line in kept if line.strip()), default=0)
+        inside = _parse("\n".join(line[indent:] for line in kept))
+        yield from self.blocks(inside, first_line + message["line"])
+
+    def find(self, raw: str, expected: int) -> list[int]:
+        """Where in the source each character of a paragraph's raw text stands."""
+        wanted = ["".join(line.split()) for line in raw.split("\n")]
+        candidates = chain([expected], range(self.next_line, len(self.lines)))
+        first = next((line for line in candidates if self.matches(wanted, line)), self.next_line)
+        self.next_line = max(self.next_line, first)
+        places: list[int] = []
+        for number, line in enumerate(raw.split("\n"), first):
+            offset, source = self.lines[min(number, len(self.lines) - 1)]
+            visible = [offset + i for i, letter in enumerate(source) if not letter.isspace()]
+            own = iter(visible[len(visible) - len("".join(line.split())) :])
+            for letter in line + "\n":
+                after = places[-1] + 1 if places else offset
+                places.append(after if letter.isspace() else next(own, after))
+        return places
+
+    def matches(self, wanted: list[str], first: int) -> bool:
+        """Whether the lines of a raw text end the lines of the source from the first on."""
+        if not 0 <= first <= len(self.squeezed) - len(wanted):
+            return False
+        return all(
+            self.squeezed[number].endswith(line) for number, line in enumerate(wanted, first)
+        )
+
+    def heading(self, title: nodes.title) -> str:
+        raw = title.rawsource or title.astext()
+        return str(self.display(title, raw, list(range(len(raw) + 1))))
+
+    def display(self, node: nodes.Element, raw: str, places: list[int]) -> MappedText:
+        """The displayed text of a paragraph's children, placed in the source."""
+        shown = MappedText()
+        at = 0
+        for child in node.children:
+            written = getattr(child, "rawsource", "")
+            if isinstance(child, nodes.Text):
+                at = _add_literally(shown, child.astext(), raw, at, places)
+            elif written and (found := raw.find(written, at)) >= 0:
+                text = self.displayed(child)
+                at = found + len(written)
+                inside = written.replace("\n", " ").find(text.replace("\n", " "))
+                if inside >= 0:
+                    _add_literally(shown, text, raw, found + inside, places)
+                else:
+                    shown.add(text, places[found], places[at - 1] + 1)
+        return shown
+
+    def displayed(self, node: nodes.Node) -> str:
+        """What a reader sees of an inline element."""
+        text = node.astext()
+        if isinstance(node, nodes.problematic):
+            role = _ROLE.fullmatch(text)
+            return role[1] if role else text
+        if isinstance(node, nodes.substitution_reference):
+            definition = self.substitutions.get(node["refname"])
+            return definition.astext() if definition is not None else text
+        if isinstance(node, (nodes.footnote_reference, nodes.citation_reference)):
+            return f"[{text}]" if text else ""
+        return text
+
+
+def _add_literally(shown: MappedText, text: str, raw: str, at: int, places: list[int]) -> int:
+    """Add text that is in the raw text but for backslashes; return where it ends there."""
+    for letter in text:
+        while at < len(raw) - 1 and raw[at] != letter:
+            if letter.isspace() and raw[at].isspace():
+                break
+            at += 1
+        place = places[min(at, len(places) - 1)]
+        shown.add(letter, place, place + 1)
+        at += 1
+    return at

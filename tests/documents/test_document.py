@@ -1,0 +1,162 @@
+import json
+
+import pytest
+
+from foveate.documents import Document, DocumentError, Paragraph, Section, Sentence
+
+
+def test_a_document_is_sections_of_paragraphs_of_sentences():
+    document = Document.from_text("One two.  Three\nfour.\n\nFive.", title="Numbers")
+    assert document == Document(
+        title="Numbers",
+        sections=(
+            Section(
+                title="",
+                paragraphs=(
+                    Paragraph((Sentence("One two.", 0, 8), Sentence("Three four.", 10, 21))),
+                    Paragraph((Sentence("Five.", 23, 28),)),
+                ),
+            ),
+        ),
+        text="One two.  Three\nfour.\n\nFive.",
+    )
+
+
+def test_walk_visits_sections_in_order_with_their_path():
+    document = Document.from_text(
+        "# A\n\na.\n\n## B\n\nb.\n\n### C\n\nc.\n\n## D\n\nd.\n\n# E\n\ne.", format="markdown"
+    )
+    assert [path for path, _ in document.walk()] == [
+        ("A",),
+        ("A", "B"),
+        ("A", "B", "C"),
+        ("A", "D"),
+        ("E",),
+    ]
+    assert [sentence.text for sentence in document.sentences()] == ["a.", "b.", "c.", "d.", "e."]
+
+
+def test_text_before_the_first_heading_is_an_untitled_section(outline):
+    document = Document.from_text("Lead.\n\n# A\n\na.\n\n# B\n\nb.", format="markdown")
+    assert outline(document) == [("", ["Lead."]), ("A", ["a."]), ("B", ["b."])]
+
+
+def test_headings_without_text_are_left_out(outline):
+    document = Document.from_text("# A\n\na.\n\n# B\n\n## C\n\n# D\n\nd.", format="markdown")
+    assert outline(document) == [("A", ["a."]), ("D", ["d."])]
+
+
+@pytest.mark.parametrize("format", ["text", "markdown", "rst", "html"])
+def test_without_headings_every_32_sentences_are_a_section(format):
+    document = Document.from_text("Cats purr. Dogs bark.\n\n" * 40, format=format)
+    sizes = [sum(len(p.sentences) for p in section.paragraphs) for section in document.sections]
+    assert sizes == [32, 32, 16]
+    assert {section.title for section in document.sections} == {""}
+
+
+def test_sections_nest_64_deep_and_no_deeper():
+    parts = "".join(f"<sec><title>{depth}</title><p>Text.</p>" for depth in range(5000))
+    jats = f"<article><body>{parts}{'</sec>' * 5000}</body></article>"
+    document = Document.from_text(jats, format="jats")
+    assert max(len(path) for path, _ in document.walk()) == 64
+    assert sum(1 for _ in document.sentences()) == 5000
+    assert Document.from_dict(document.to_dict()) == document
+
+
+class TestFromSections:
+    def test_tuples_of_heading_and_sentences(self, outline, in_source):
+        document = Document.from_sections(
+            "Title", [("One", ["First  one.", "Second."]), ("Two", "Third. Fourth.\n\nFifth.")]
+        )
+        assert outline(document) == [
+            ("One", ["First one.", "Second."]),
+            ("Two", ["Third.", "Fourth.", "Fifth."]),
+        ]
+        assert document.text == ("One\n\nFirst one. Second.\n\nTwo\n\nThird. Fourth.\n\nFifth.")
+        assert in_source(document) == [sentence.text for sentence in document.sentences()]
+
+    def test_mappings_and_subsections(self, outline):
+        document = Document.from_sections(
+            "Title",
+            [
+                {"title": "A", "text": "a.", "sections": [("B", "b."), {"sentences": ["c"]}]},
+                ("D", "d.", [("E", ["e."])]),
+            ],
+        )
+        assert outline(document) == [
+            ("A", ["a."]),
+            ("A > B", ["b."]),
+            ("A > ", ["c"]),
+            ("D", ["d."]),
+            ("D > E", ["e."]),
+        ]
+
+    def test_given_sentences_are_not_split_again(self):
+        document = Document.from_sections("", [("", ["One. Two.", "Three"])])
+        assert [sentence.text for sentence in document.sentences()] == ["One. Two.", "Three"]
+
+    @pytest.mark.parametrize("part", ["text", 3, ("one",), (1, 2), {"title": 1, "text": "x"}])
+    def test_other_shapes_are_refused(self, part):
+        with pytest.raises(DocumentError, match="give \\(heading, text"):
+            Document.from_sections("Title", [part])
+
+    def test_too_deep_nesting_is_refused(self):
+        part = ("H", "text.")
+        for _ in range(100):
+            part = ("H", "text.", [part])
+        with pytest.raises(DocumentError, match="nested more than 64 deep"):
+            Document.from_sections("Title", [part])
+
+    def test_no_sentence_is_refused(self):
+        with pytest.raises(DocumentError, match='"Title" has no sentence'):
+            Document.from_sections("Title", [("Heading", " ")])
+
+
+class TestSerialization:
+    def test_round_trip_through_json_is_exact(self):
+        document = Document.from_text("# A\n\nOne. *Two*.\n\n## B\n\nÜ 😀.", format="markdown")
+        data = json.loads(json.dumps(document.to_dict()))
+        assert Document.from_dict(data) == document
+        assert Document.from_text(json.dumps(data), format="json") == document
+
+    def test_something_else_is_refused(self):
+        with pytest.raises(DocumentError, match=r"'text' is missing.*to_dict"):
+            Document.from_dict({"title": "x"})
+        with pytest.raises(DocumentError, match="3 is not str"):
+            Document.from_dict({"title": 3, "text": "", "sections": []})
+
+    def test_spans_outside_the_text_are_refused(self):
+        data = Document.from_text("Hello.").to_dict()
+        with pytest.raises(DocumentError, match="outside its text of 2 characters"):
+            Document.from_dict(data | {"text": "He"})
+
+
+class TestSentences:
+    def sentences(self, text):
+        return [sentence.text for sentence in Document.from_text(text).sentences()]
+
+    def test_abbreviations_do_not_end_a_sentence(self):
+        text = "It is, e.g. here, in Fig. 3 of Smith et al. (2003). Dr. Foo knows 3.5 of it."
+        assert self.sentences(text) == [
+            "It is, e.g. here, in Fig. 3 of Smith et al. (2003).",
+            "Dr. Foo knows 3.5 of it.",
+        ]
+
+    def test_quotations_of_several_sentences_are_split(self):
+        text = "“I am here. You are not?” he asked. She left."
+        assert self.sentences(text) == ["“I am here.", "You are not?” he asked.", "She left."]
+
+    def test_a_stray_ellipsis_belongs_to_the_sentence_before(self):
+        assert self.sentences("He left. . . .") == ["He left. . . ."]
+
+    def test_other_languages(self):
+        document = Document.from_text("Das ist z. B. gut. Ja.", language="de")
+        assert [one.text for one in document.sentences()] == ["Das ist z. B. gut.", "Ja."]
+
+    @pytest.mark.parametrize("format", ["text", "markdown", "html", "transcript"])
+    def test_a_sentence_of_200_000_words_is_one_sentence(self, format):
+        document = Document.from_text("word " * 200_000, format=format)
+        assert [one.end for one in document.sentences()] == [999_999]
+
+    def test_endless_quotation_marks_take_no_endless_time(self):
+        assert len(self.sentences("“" * 200_000)) == 1

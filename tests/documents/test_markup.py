@@ -1,0 +1,239 @@
+"""Markdown, reStructuredText and HTML: structure, and spans that hit the source exactly."""
+
+import pytest
+
+from foveate.documents import Document, DocumentError
+
+
+class TestMarkdown:
+    def test_structure(self, outline):
+        document = Document.from_text(
+            """\
+# Report
+
+Lead.
+
+Methods
+-------
+
+- First item. Two.
+- Second
+
+> Quoted.
+
+1. Ordered
+   lazily.
+
+## Results ##
+
+| a | b |
+|---|---|
+| c | d |
+
+```
+code
+```
+
+    more code
+
+<div>html</div>
+
+End.
+""",
+            format="markdown",
+        )
+        assert document.title == "Report"
+        assert outline(document) == [
+            ("", ["Lead."]),
+            ("Methods", ["First item.", "Two.", "Second", "Quoted.", "Ordered lazily."]),
+            ("Results", ["End."]),
+        ]
+
+    def test_spans_cover_the_sentence_with_its_markup(self, outline, in_source):
+        document = Document.from_text(
+            "> *Very* [good &amp; **new**](http://x.y 'z'). See `a  b` and\n"
+            "> <http://u.v/%20w>\\! ![An *image*](i.png)Sure,\r\n"
+            "lazy *line.*\n",
+            format="markdown",
+        )
+        assert [one.text for one in document.sentences()] == [
+            "Very good & new.",
+            "See a b and http://u.v/ w!",
+            "Sure, lazy line.",
+        ]
+        assert in_source(document) == [
+            "Very* [good &amp; **new**](http://x.y 'z').",
+            "See `a  b` and\n> <http://u.v/%20w>\\!",
+            "Sure,\r\nlazy *line.",
+        ]
+
+    def test_the_title_in_front_matter(self, outline):
+        text = '---\nauthor: A\ntitle: "On Things"\n---\n# One\n\na.\n\n# Two\n\nb.'
+        document = Document.from_text(text, format="markdown")
+        assert document.title == "On Things"
+        assert outline(document) == [("One", ["a."]), ("Two", ["b."])]
+
+    def test_a_first_heading_among_equals_is_no_title(self, tmp_path, outline):
+        path = tmp_path / "notes.md"
+        path.write_text("# One\n\na.\n\n# Two\n\nb.")
+        document = Document.from_file(path)
+        assert document.title == "notes"
+        assert [path for path, _ in outline(document)] == ["One", "Two"]
+
+    @pytest.mark.parametrize(
+        "text", ["[" * 5000 + "x", "*a " * 5000, "> " * 50 + "x", "a" + "`" * 5000]
+    )
+    def test_deep_nesting(self, text):
+        assert list(Document.from_text(text, format="markdown").sentences())
+
+
+class TestRst:
+    def test_structure(self, outline):
+        document = Document.from_text(
+            """\
+Report
+======
+
+Lead::
+
+    literal
+
+Methods
+-------
+
+* First item. Two.
+
+  Still first.
+
+term
+  Meaning.
+
+.. code-block:: python
+
+   code
+
+.. note:: Mind this.
+
+.. versionadded:: 3.1
+   :since: ever
+
+   Sphinx knows *this*.
+
+.. [1] Footnote.
+
+Results
+-------
+
++---+
+| a |
++---+
+
+.. include:: /etc/hostname
+
+End.
+""",
+            format="rst",
+        )
+        assert document.title == "Report"
+        assert outline(document) == [
+            ("", ["Lead:"]),
+            (
+                "Methods",
+                [
+                    "First item.",
+                    "Two.",
+                    "Still first.",
+                    "term",
+                    "Meaning.",
+                    "Mind this.",
+                    "Sphinx knows this.",
+                ],
+            ),
+            ("Results", ["End."]),
+        ]
+
+    def test_spans_cover_the_sentence_with_its_markup(self, in_source, capfd):
+        document = Document.from_text(
+            "*Very* `good\nnews <http://x.y>`__ in :class:`~a.B` [1]_. Not\n"
+            "\\*starred\\*, |so|.\n\n.. |so| replace:: so far\n",
+            format="rst",
+        )
+        assert [one.text for one in document.sentences()] == [
+            "Very good news in a.B [1].",
+            "Not *starred*, so far.",
+        ]
+        assert in_source(document) == [
+            "Very* `good\nnews <http://x.y>`__ in :class:`~a.B` [1]_.",
+            "Not\n\\*starred\\*, |so|.",
+        ]
+        assert capfd.readouterr() == ("", "")
+
+    def test_the_header_of_a_pep_is_not_prose(self, outline):
+        text = (
+            "PEP: 9999\nTitle: On\n  Things\nAuthor: A <a at b.c>\n\n\nAbstract\n========\n\nText."
+        )
+        document = Document.from_text(text, format="rst")
+        assert document.title == "On Things"
+        assert outline(document) == [("Abstract", ["Text."])]
+
+    def test_nothing_is_left_registered(self):
+        Document.from_text(".. role:: mine\n\nA :mine:`text`.", format="rst")
+        with_unknown_role = Document.from_text("A :mine:`~text`.", format="rst")
+        assert [one.text for one in with_unknown_role.sentences()] == ["A text."]
+
+    def test_too_deep_nesting_is_refused(self):
+        with pytest.raises(DocumentError, match="read it as plain text"):
+            Document.from_text("- " * 2000 + "x", format="rst")
+
+
+class TestHtml:
+    def test_structure(self, outline):
+        document = Document.from_text(
+            """\
+<!doctype html><html><head><title>A &amp; B</title><style>p {}</style></head>
+<body><header><p>Site</p></header><nav>Menu</nav>
+<main><header><h1>A and B</h1></header><p>Lead.<p>More<br>lead.
+<h2>Methods</h2><ul><li>First. Two.<li>Second</ul><blockquote>Quoted.</blockquote>
+<table><tr><td>Cell.<td>Other</table><pre>poem</pre><pre><code>code</code></pre>
+<figure><figcaption>Caption</figcaption></figure><script>if (a < b) {}</script>
+<h2>Results</h2>End.</main><footer>Imprint</footer>""",
+            format="html",
+        )
+        assert document.title == "A & B"
+        assert outline(document) == [
+            ("", ["Lead.", "More lead."]),
+            ("Methods", ["First.", "Two.", "Second", "Quoted.", "Cell.", "Other", "poem"]),
+            ("Results", ["End."]),
+        ]
+
+    def test_spans_cover_the_sentence_with_its_markup(self, in_source):
+        document = Document.from_text(
+            "<p>Sch&ouml;n, <b>very</b>&nbsp;<i>n&#105;ce.</i> 1 &lt 2\n\n<a href='x'>indeed</a>.",
+            format="html",
+        )
+        assert [one.text for one in document.sentences()] == ["Schön, very nice.", "1 < 2 indeed."]
+        assert in_source(document) == [
+            "Sch&ouml;n, <b>very</b>&nbsp;<i>n&#105;ce.",
+            "1 &lt 2\n\n<a href='x'>indeed</a>.",
+        ]
+
+    def test_the_first_heading_is_the_title_where_there_is_no_other(self):
+        assert Document.from_text("<h1>One</h1>Text.", format="html").title == "One"
+
+    def test_conditional_sections_are_skipped(self, outline):
+        document = Document.from_text("<p>One<![if !IE]> two<![endif]>.<![", format="html")
+        assert outline(document)[0][1][0].startswith("One two.")
+
+    def test_no_body(self, outline):
+        assert outline(Document.from_text("Just text.", format="html")) == [("", ["Just text."])]
+
+    def test_no_text(self):
+        with pytest.raises(DocumentError, match="has no sentence"):
+            Document.from_text(
+                "<html><head><title>x</title></head><body></body></html>", format="html"
+            )
+
+    @pytest.mark.parametrize("end", ["", "</div>" * 5000, "</p>" * 5000])
+    def test_deep_nesting(self, outline, end):
+        document = Document.from_text("<div>" * 5000 + "Text." + end, format="html")
+        assert outline(document) == [("", ["Text."])]

@@ -1,0 +1,104 @@
+"""PDF and DOCX, which need the ``office`` extra."""
+
+import sys
+import zipfile
+from io import BytesIO
+
+import pytest
+
+from foveate.documents import Document, DocumentError
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+
+
+def docx(body, **more):
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types">'
+        '<Default Extension="xml" ContentType="application/xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
+        f'<Relationship Id="r" Type="{OFFICE}" Target="word/document.xml"/></Relationships>',
+        "word/document.xml": f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
+    }
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in (parts | more).items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def paragraph(text, style=""):
+    return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+
+
+def pdf(line):
+    stream = f"BT /F1 12 Tf 72 720 Td ({line}) Tj ET".encode()
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R"
+        b"/Resources<</Font<</F1 5 0 R>>>>>>",
+        b"<</Length %d>>stream\n%b\nendstream" % (len(stream), stream),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    content, offsets = b"%PDF-1.4\n", []
+    for number, item in enumerate(objects, 1):
+        offsets.append(len(content))
+        content += b"%d 0 obj%b\nendobj\n" % (number, item)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    return (
+        content
+        + b"xref\n0 6\n0000000000 65535 f \n"
+        + table
+        + b"trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(content)
+    )
+
+
+def read(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return Document.from_file(path)
+
+
+def test_docx(tmp_path, outline, in_source):
+    pytest.importorskip("markitdown")
+    body = paragraph("One", "Heading1") + paragraph("Hello. Bye.") + paragraph("Two", "Heading1")
+    document = read(tmp_path, "letter.docx", docx(body + paragraph("End.")))
+    assert document.title == "letter"
+    assert outline(document) == [("One", ["Hello.", "Bye."]), ("Two", ["End."])]
+    assert document.text.startswith("# One")
+    assert in_source(document) == ["Hello.", "Bye.", "End."]
+
+
+def test_pdf(tmp_path, outline):
+    pytest.importorskip("pdfminer")
+    document = read(tmp_path, "letter.pdf", pdf("Hello there. Bye."))
+    assert outline(document) == [("", ["Hello there.", "Bye."])]
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "x.docx"])
+@pytest.mark.parametrize("content", [b"", b"junk", b"%PDF-1.4 junk", b"PK\x03\x04junk"])
+def test_damaged_files_are_refused(tmp_path, name, content):
+    pytest.importorskip("markitdown")
+    with pytest.raises(DocumentError, match=r"x\.(pdf|docx) (cannot be read as|is not a whole)"):
+        read(tmp_path, name, content)
+
+
+def test_a_zip_bomb_is_refused(tmp_path):
+    pytest.importorskip("markitdown")
+    with pytest.raises(DocumentError, match=r"far more than a DOCX holds \('bomb'\)"):
+        read(tmp_path, "x.docx", docx(paragraph("Hi."), bomb=b"\0" * 2**26))
+
+
+def test_too_many_parts_are_refused(tmp_path, monkeypatch):
+    pytest.importorskip("markitdown")
+    monkeypatch.setattr("foveate.documents.readers.office._MOST_MEMBERS", 2)
+    with pytest.raises(DocumentError, match="has 3 parts"):
+        read(tmp_path, "x.docx", docx(paragraph("Hi.")))
+
+
+def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "markitdown", None)
+    with pytest.raises(ImportError, match=r"pip install 'foveate\[office\]'"):
+        read(tmp_path, "x.docx", docx(""))

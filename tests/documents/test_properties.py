@@ -1,0 +1,66 @@
+"""What holds for any text in any format."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from foveate.documents import Document, DocumentError
+
+MARKUP = {
+    "text": ["CHAPTER I", "1 One", "2 Two", "===", "CONTENTS", "CAPITALS HERE", "Abstract"],
+    "markdown": ["# ", "## ", "* ", "> ", "`", "**", "[a](b)", "![", "&amp;", "\\", "---", "\t"],
+    "rst": ["====", "* ", "``", "`a`_", "|x|", ".. note::", ":a:`b`", "\\", "::", "  ", "\t"],
+    "html": ["<p>", "</p>", "<h1>", "</h1>", "<div>", "<nav>", "<main>", "&eacute", "&#65;", "<!"],
+    "transcript": ["Ann: ", "Bob Lee: ", "[00:01] "],
+}
+LETTERS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+
+
+def texts(format):
+    pieces = st.one_of(
+        st.sampled_from(MARKUP[format]),
+        st.sampled_from(["\n", "\n\n", " ", "\r\n", ". ", "Word", "One two. Three", "“", '"']),
+        LETTERS,
+    )
+    return st.lists(pieces, max_size=30).map("".join)
+
+
+def read(text, format):
+    """The document, or nothing where there is a documented reason against it."""
+    try:
+        return Document.from_text(text, format=format)
+    except DocumentError:
+        return None
+
+
+@pytest.mark.parametrize("format", MARKUP)
+@given(data=st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_spans_are_ordered_apart_and_inside(format, data):
+    text = data.draw(texts(format))
+    document = read(text, format)
+    if document is None:
+        return
+    assert document.text == text
+    end = 0
+    for sentence in document.sentences():
+        assert end <= sentence.start < sentence.end <= len(text)
+        assert sentence.text == " ".join(sentence.text.split()) != ""
+        end = sentence.end
+        if format in ("text", "transcript"):
+            assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
+    assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document
+
+
+@given(LETTERS.filter(str.strip))
+def test_text_without_markup_reads_alike_in_html_xml_and_json(letters):
+    escaped = letters.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    shown = "".join(letters.split())
+    html = read(f"<p>{escaped}</p>", "html")
+    meeting = read(json.dumps({"turns": [{"speaker": "A", "text": letters}]}), "json")
+    jats = read(f"<article><body><p>{escaped}</p></body></article>", "jats")
+    for document in (html, meeting, jats):
+        if document is not None:
+            assert "".join(s.text for s in document.sentences()).replace(" ", "") == shown
