@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal, Self, overload
+from typing import Literal, Self, overload
 
 import torch
 import torch.nn.functional as F
@@ -74,8 +74,13 @@ class _Forest:
         ids = torch.tensor(
             [i for own, piece in zip(anchor_ids, tokens, strict=True) for i in (own, *piece)]
         )
-        rows = (tree.to_level_order(x) for x in (ids, positions, anchor, is_anchor))
-        return cls(*rows, tree.in_level_order)
+        return cls(
+            tree.to_level_order(ids),
+            tree.to_level_order(positions),
+            tree.to_level_order(anchor),
+            tree.to_level_order(is_anchor),
+            tree.in_level_order,
+        )
 
 
 class Encoder:
@@ -91,7 +96,8 @@ class Encoder:
     Example:
         >>> from foveate import Document, Encoder
         >>> encoder = Encoder.from_pretrained()
-        >>> document = Document.from_sections("Fish", [("Cod", "Cod swim. They eat."), ("Eel", "Long.")])
+        >>> fish = [("Cod", "Cod swim. They eat."), ("Eel", "Eels are long.")]
+        >>> document = Document.from_sections("Fish", fish)
         >>> vectors = encoder.encode(document)
         >>> vectors.document.shape, vectors.sections.shape, vectors.sentences.shape
         (torch.Size([384]), torch.Size([2, 384]), torch.Size([3, 384]))
@@ -110,10 +116,12 @@ class Encoder:
         self.tokenizer = tokenizer
         self.context = context
         self.pooling = pooling
-        self._anchors = Processor(tokenizer)
-        self._suffix = _suffix(tokenizer) if model.config.model_type != "hdt" else []
+        self._anchor_ids = Processor(tokenizer).anchor_ids()
+        self._suffix = [] if _is_hdt(model) else _suffix(tokenizer)
         self._first_position = _first_position(model)
         self._max_tokens = self._sentence_limit()
+        linear = next(module for module in model.modules() if isinstance(module, nn.Linear))
+        self._product_dtype = linear.weight.dtype
 
     @classmethod
     def from_pretrained(
@@ -142,20 +150,20 @@ class Encoder:
         register()
         path = str(name_or_path or default_model_path())
         model = AutoModel.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
-        is_hdt = model.config.model_type == "hdt"
-        if not is_hdt:
+        if _is_hdt(model):
+            pooling = Pooling(first_row=True)
+        else:
+            pooling = Pooling.of(path)
             _use_tree_attention(model, path)
-        if dtype is not None:
-            # Norms and the residual stream stay in float32: that halves the error for nothing.
-            for module in model.modules():
-                if isinstance(module, nn.Linear):
-                    module.to(_dtype(dtype))
+        # Norms and the residual stream stay in float32: that halves the error for nothing.
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                module.to(_dtype(dtype or torch.float32))
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        pooling = Pooling(first_row=True) if is_hdt else Pooling.of(path)
         return cls(
             model.eval().to(device),
             AutoTokenizer.from_pretrained(path),
-            context or ("tree" if is_hdt else "sentence"),
+            context or ("tree" if _is_hdt(model) else "sentence"),
             pooling,
         )
 
@@ -222,7 +230,7 @@ class Encoder:
                     owner = torch.tensor([start + owners[i] for i in batch])
                     self._pool(
                         _Forest.of(
-                            [self._token("sentence")] * len(batch),
+                            [self._anchor_ids["sentence"]] * len(batch),
                             [-1] * len(batch),
                             [pieces[i] for i in batch],
                         ),
@@ -241,7 +249,7 @@ class Encoder:
             place_of_anchor.setdefault(owner, place)
         above = [anchors[owner].parent for owner in owners]
         forest = _Forest.of(
-            [self._token(anchors[owner].kind) for owner in owners],
+            [self._anchor_ids[anchors[owner].kind] for owner in owners],
             [place_of_anchor.get(parent, -1) for parent in above],
             [
                 piece if anchors[owner].text else []
@@ -258,26 +266,26 @@ class Encoder:
             counts += torch.bincount(parent, minlength=len(anchors))[:, None]
         return self._finish(sums / counts)
 
-    @torch.inference_mode()
     def _pool(self, forest: _Forest, owner: Tensor, sums: Tensor, counts: Tensor) -> Tensor:
         """Run the model; add rows to the vector that each anchor's `owner` names."""
-        device = self.model.device
-        ids, tree = forest.input_ids.to(device), forest.tree.to(device)
-        product_dtype = next(m.weight.dtype for m in self.model.modules() if isinstance(m, nn.Linear))
-        with torch.autocast(device.type, product_dtype, enabled=product_dtype != torch.float32):
-            if self.model.config.model_type == "hdt":
-                rows = self.model.encoder(self.model.shared(ids), tree).rows
-            else:
-                positions = forest.positions.to(device) + self._first_position
-                rows = self.model(
-                    input_ids=ids[None], position_ids=positions[None], tree=tree
-                ).last_hidden_state[0]
-        rows = rows.float().cpu()
+        rows = self._rows(forest)
         counted = forest.is_anchor if self.pooling.first_row else slice(None)
         target = owner[forest.anchor[counted]]
         sums.index_add_(0, target, rows[counted])
         counts.index_add_(0, target, torch.ones(len(target), 1))
         return rows
+
+    @torch.inference_mode()
+    def _rows(self, forest: _Forest) -> Tensor:
+        """Last hidden states `(rows, dimension)`, float32 on the CPU."""
+        device, dtype = self.model.device, self._product_dtype
+        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+            output = self.model(
+                input_ids=forest.input_ids[None].to(device),
+                position_ids=forest.positions[None].to(device) + self._first_position,
+                tree=forest.tree.to(device),
+            )
+        return output.last_hidden_state[0].float().cpu()
 
     def _build_up(self, anchors: list[Anchor], sentences: Tensor) -> Tensor:
         """Vectors of all anchors: a section's is the mean of all sentences in it."""
@@ -306,14 +314,6 @@ class Encoder:
                 owners.append(owner)
         return pieces, owners
 
-    def _token(self, kind: str) -> int:
-        token = {
-            "document": self._anchors.doc_token,
-            "section": self._anchors.sec_token,
-            "sentence": self._anchors.sent_token,
-        }[kind]
-        return self.tokenizer.convert_tokens_to_ids(token)
-
     def _sentence_limit(self) -> int:
         """Tokens of a sentence that the model takes, its anchor and end not counted."""
         limits = [
@@ -323,6 +323,10 @@ class Encoder:
         ]
         longest = min(limit for limit in limits if limit is not None)
         return longest - self._first_position - 1 - len(self._suffix)
+
+
+def _is_hdt(model: PreTrainedModel) -> bool:
+    return model.config.model_type == "hdt"
 
 
 def _dtype(dtype: torch.dtype | str) -> torch.dtype:

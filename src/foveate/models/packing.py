@@ -14,15 +14,31 @@ class Packing:
 
     Attributes:
         tree: the batch's forest, for rows in level order.
-        rows: `(tokens,)`, which row of the flattened batch stands at each packed row.
+        rows: `(tokens,)`, which row of the flattened batch stands at each packed row, None where
+            the batch was packed already.
         first: `(batch,)`, the packed row of each padded row's first real node.
         shape: `(batch, length)` of the padded batch.
     """
 
     tree: Tree
-    rows: Tensor
+    rows: Tensor | None
     first: Tensor
     shape: tuple[int, int]
+
+    @classmethod
+    def of_tree(cls, tree: Tree) -> "Packing":
+        """Take one row of documents that are packed already, in level order.
+
+        Raises:
+            ValueError: a tree for rows in another order.
+        """
+        if tree.order is not None:
+            raise ValueError(
+                "packed rows must be in level order: bring them there with tree.to_level_order "
+                "and pass tree.in_level_order"
+            )
+        roots = torch.arange(tree.level_sizes[0], device=tree.parent.device)
+        return cls(tree, None, roots, (1, len(tree)))
 
     @classmethod
     def of(cls, parent_ids: Tensor, attention_mask: Tensor | None) -> "Packing":
@@ -69,13 +85,16 @@ class Packing:
 
     def pack(self, padded: Tensor) -> Tensor:
         """`(batch, length, ...)` to `(tokens, ...)` in level order."""
-        return padded.flatten(0, 1).index_select(0, self.rows)
+        rows = padded.flatten(0, 1)
+        return rows if self.rows is None else rows.index_select(0, self.rows)
 
     def unpack(self, packed: Tensor) -> Tensor:
         """`(tokens, ...)` in level order to `(batch, length, ...)`, zero at padding."""
-        batch, length = self.shape
-        padded = packed.new_zeros(batch * length, *packed.shape[1:])
-        return padded.index_copy(0, self.rows, packed).unflatten(0, (batch, length))
+        if self.rows is not None:
+            batch, length = self.shape
+            padded = packed.new_zeros(batch * length, *packed.shape[1:])
+            packed = padded.index_copy(0, self.rows, packed)
+        return packed.unflatten(0, self.shape)
 
 
 def _offset(places: Tensor) -> Tensor:

@@ -53,7 +53,9 @@ class Pooling:
 def _takes_first_row(name_or_path: str, folder: str) -> bool:
     options = _json(name_or_path, f"{folder}/config.json") or {}
     prefix = "pooling_mode_"
-    modes = {key.removeprefix(prefix) for key, on in options.items() if key.startswith(prefix) and on}
+    modes = {
+        key.removeprefix(prefix) for key, on in options.items() if key.startswith(prefix) and on
+    }
     if isinstance(mode := options.get("pooling_mode"), str):
         modes = {mode}
     if modes <= {"mean_tokens", "mean"}:

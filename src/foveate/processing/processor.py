@@ -135,6 +135,12 @@ class Processor(ProcessorMixin):
             batch["node_types"] = types
         return BatchEncoding(batch)
 
+    def anchor_ids(self) -> dict[str, int]:
+        """Token id of each kind of anchor: "document", "section", "sentence"."""
+        tokens = (self.doc_token, self.sec_token, self.sent_token)
+        ids = self.tokenizer.convert_tokens_to_ids(list(tokens))
+        return dict(zip(("document", "section", "sentence"), ids, strict=True))
+
     def _rows(
         self, document: Document, query: str | None, query_as: str
     ) -> Iterator[tuple[int, int, int]]:
@@ -144,14 +150,7 @@ class Processor(ProcessorMixin):
             anchors = _with_query_section(anchors, query)
         texts = [anchor.text for anchor in anchors if anchor.kind == "sentence"]
         words = iter(self._tokenize(texts))
-        token_of = {
-            kind: self.tokenizer.convert_tokens_to_ids(token)
-            for kind, token in (
-                ("document", self.doc_token),
-                ("section", self.sec_token),
-                ("sentence", self.sent_token),
-            )
-        }
+        anchor_ids = self.anchor_ids()
         place: list[int] = []  # of each anchor in the row
         size = 0
         for anchor in anchors:
@@ -160,7 +159,7 @@ class Processor(ProcessorMixin):
             place.append(size)
             for piece in pieces:
                 here = size
-                yield token_of[anchor.kind], parent, NODE_TYPES[anchor.kind]
+                yield anchor_ids[anchor.kind], parent, NODE_TYPES[anchor.kind]
                 for token in piece:
                     yield token, here, NODE_TYPES["token"]
                 size += 1 + len(piece)

@@ -42,7 +42,9 @@ class HierarchicalPositions(nn.Module):
         index = torch.arange(length, device=device, dtype=torch.float64)
         channel = torch.arange(0, self.d_model, 2, device=device, dtype=torch.float64)
         angle = index[:, None] * 10000.0 ** (-channel / self.d_model)
-        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, : self.d_model].to(dtype)
+        return (
+            torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, : self.d_model].to(dtype)
+        )
 
 
 class HDTAttention(nn.Module):
@@ -76,21 +78,18 @@ class HDTFeedForward(nn.Module):
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
-        names = ("wi_0", "wi_1") if config.is_gated_act else ("wi",)
-        for name in names:
-            setattr(self, name, nn.Linear(config.d_model, config.d_ff, bias=False))
+        self.activation = ACT2FN[config.dense_act_fn]
+        self.inputs = ("wi_0", "wi_1") if config.is_gated_act else ("wi",)
+        for name in self.inputs:
+            self.add_module(name, nn.Linear(config.d_model, config.d_ff, bias=False))
         self.wo = nn.Linear(config.d_ff, config.d_model, bias=False)
         self.dropout = nn.Dropout(config.dropout_rate)
-        self.activation = ACT2FN[config.dense_act_fn]
-        self.gated = config.is_gated_act
 
     def forward(self, rows: Tensor) -> Tensor:
         """Transform every row by itself."""
-        if self.gated:
-            inside = self.activation(self.wi_0(rows)) * self.wi_1(rows)
-        else:
-            inside = self.activation(self.wi(rows))
-        return self.wo(self.dropout(inside))
+        inside, *gate = (self.get_submodule(name)(rows) for name in self.inputs)
+        inside = self.activation(inside)
+        return self.wo(self.dropout(inside * gate[0] if gate else inside))
 
 
 class HDTSelfAttentionLayer(nn.Module):

@@ -1,12 +1,12 @@
 """HDT: a Transformer that attends along document structure, in the published layout (hdt.txt)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.modeling_outputs import (
@@ -20,7 +20,7 @@ from foveate.models.packing import Packing
 from foveate.ops.tree_attention import Tree
 
 from .configuration import HDTConfig
-from .layers import HDTAttention, HDTBlock, HDTFeedForward, HierarchicalPositions
+from .layers import HDTBlock, HierarchicalPositions
 
 IGNORED = -100
 """Label of rows that the loss leaves out."""
@@ -32,34 +32,27 @@ class HDTPreTrainedModel(PreTrainedModel):
     config_class = HDTConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules = ("HDTBlock",)
+    _no_split_modules = ["HDTBlock"]  # noqa: RUF012
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        factor, d_model = self.config.initializer_factor, self.config.d_model
+        # Called for modules that hold parameters of their own. T5's scheme, but queries are not
+        # made smaller, since scores here are scaled.
+        factor = self.config.initializer_factor
         match module:
-            case HierarchicalPositions():
-                init.constant_(module.scale_factor, d_model**-0.5)
-            case HDTAttention():
-                d_kv, heads = self.config.d_kv, self.config.num_heads
-                init.normal_(module.q.weight, std=factor * (d_model * d_kv) ** -0.5)
-                init.normal_(module.k.weight, std=factor * d_model**-0.5)
-                init.normal_(module.v.weight, std=factor * d_model**-0.5)
-                init.normal_(module.o.weight, std=factor * (heads * d_kv) ** -0.5)
-            case HDTFeedForward():
-                for name, linear in module.named_children():
-                    if isinstance(linear, nn.Linear):
-                        fan_in = self.config.d_ff if name == "wo" else d_model
-                        init.normal_(linear.weight, std=factor * fan_in**-0.5)
+            case nn.Linear():
+                init.normal_(module.weight, std=factor * module.in_features**-0.5)
+                if module.bias is not None:
+                    init.zeros_(module.bias)
             case nn.Embedding():
                 init.normal_(module.weight, std=factor)
-            case nn.Linear() if module.bias is not None:  # the heads; blocks have no biases
-                init.normal_(module.weight, std=factor * d_model**-0.5)
-                init.zeros_(module.bias)
-            case nn.RMSNorm() | nn.LayerNorm():
+            case nn.RMSNorm():
                 init.constant_(module.weight, factor)
-                if getattr(module, "bias", None) is not None:
-                    init.zeros_(module.bias)
+            case nn.LayerNorm():
+                init.constant_(module.weight, factor)
+                init.zeros_(module.bias)
+            case HierarchicalPositions():
+                init.constant_(module.scale_factor, self.config.d_model**-0.5)
             case HDTMaskedLMPredictions():
                 init.zeros_(module.bias)
 
@@ -119,7 +112,7 @@ class HDTModel(HDTPreTrainedModel):
     Example:
         >>> import torch
         >>> from foveate import HDTConfig, HDTModel
-        >>> config = HDTConfig(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
+        >>> config = HDTConfig(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2)
         >>> model = HDTModel(config).eval()
         >>> ids = torch.tensor([[1, 2, 3, 10, 11, 3, 12]])  # doc, sec, sent, two tokens, sent, one
         >>> parents = torch.tensor([[-1, 0, 1, 2, 2, 1, 5]])
@@ -141,10 +134,10 @@ class HDTModel(HDTPreTrainedModel):
         """Return the token embeddings."""
         return self.shared
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
         """Replace the token embeddings."""
-        self.shared = value
-        self.encoder.embed_tokens = value
+        assert isinstance(value, nn.Embedding)
+        self.shared = self.encoder.embed_tokens = value
 
     def forward(
         self,
@@ -152,6 +145,7 @@ class HDTModel(HDTPreTrainedModel):
         attention_mask: Tensor | None = None,
         parent_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        tree: Tree | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
         **kwargs: Any,
@@ -163,27 +157,32 @@ class HDTModel(HDTPreTrainedModel):
             attention_mask: `(batch, length)`, 0 at padding, which may stand on either side.
             parent_ids: `(batch, length)` int64, the place of each node's parent in its row, -1 at
                 a root: what `Processor` gives.
-            inputs_embeds: `(batch, length, d_model)`, in place of `input_ids`.
+            inputs_embeds: `(batch, length, d_model)`, where `input_ids` is None.
+            tree: in place of `attention_mask` and `parent_ids`, for documents that are packed into
+                one row of ids `(1, tokens)` in level order; nothing then waits for the device.
             output_hidden_states: also return the rows before every block.
             return_dict: False for a tuple.
 
         Returns:
             `last_hidden_state` `(batch, length, d_model)`, zero at padding, and `pooler_output`
-            `(batch, d_model)`, from each document's first row.
+            `(batch, d_model)`, from each document's first row (with a tree, from its roots).
 
         Raises:
-            ValueError: no parents, both or neither of ids and embeddings, or parents that do not
-                form a forest within their rows.
+            ValueError: no parents, neither ids nor embeddings, or parents that do not form a forest
+                within their rows.
         """
-        if parent_ids is None:
+        if tree is not None:
+            packing = Packing.of_tree(tree)
+        elif parent_ids is not None:
+            packing = Packing.of(parent_ids, attention_mask)
+        else:
             raise ValueError("HDT needs parent_ids: encode documents with foveate.Processor")
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("give either input_ids or inputs_embeds")
-        packing = Packing.of(parent_ids, attention_mask)
         if input_ids is not None:
             embeddings = self.shared(packing.pack(input_ids))
-        else:
+        elif inputs_embeds is not None:
             embeddings = packing.pack(inputs_embeds)
+        else:
+            raise ValueError("HDT needs input_ids or inputs_embeds")
         if output_hidden_states is None:
             output_hidden_states = bool(self.config.output_hidden_states)
         encoded = self.encoder(embeddings, packing.tree, output_hidden_states)
@@ -297,7 +296,7 @@ class HDTForSequenceClassification(HDTPreTrainedModel):
         self.num_labels = config.num_labels
         self.model = HDTModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(config.d_model, config.num_labels)
+        self.classifier = nn.Linear(config.d_model, cast(int, config.num_labels))
         self.post_init()
 
     def forward(
@@ -341,7 +340,7 @@ class HDTForAnchorClassification(HDTPreTrainedModel):
         super().__init__(config)
         self.model = HDTModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(config.d_model, config.num_labels)
+        self.classifier = nn.Linear(config.d_model, cast(int, config.num_labels))
         self.post_init()
 
     def forward(
@@ -380,6 +379,6 @@ class HDTForAnchorClassification(HDTPreTrainedModel):
         return _returned(output, self.config, return_dict)
 
 
-def _returned(output: Any, config: HDTConfig, return_dict: bool | None) -> Any:
+def _returned(output: Any, config: PreTrainedConfig, return_dict: bool | None) -> Any:
     as_dict = config.return_dict if return_dict is None else return_dict
     return output if as_dict else output.to_tuple()
