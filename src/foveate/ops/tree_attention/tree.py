@@ -93,6 +93,16 @@ class Tree:
         return replace(self, order=None)
 
     @cached_property
+    def level_sizes(self) -> list[int]:
+        """Number of nodes at each level, from the roots down."""
+        return torch.bincount(self.level).tolist()
+
+    @cached_property
+    def largest_family(self) -> int:
+        """The most children that any node has."""
+        return int(self.num_children.max()) if len(self) else 0
+
+    @cached_property
     def position(self) -> Tensor:
         """Index of each node among its siblings, from 1; 0 at a root. `(n,)`, level order."""
         nodes = torch.arange(len(self), device=self.parent.device)
