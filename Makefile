@@ -11,9 +11,9 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/foveate summarize examples/pep-0484.rst --sentences 5
-	$(BIN)/foveate search "how do I annotate a function that takes a callback?" examples/pep-0484.rst
-	$(BIN)/foveate inspect examples/pep-0484.rst --plot pattern.png
+	$(BIN)/foveate summarize examples/pep-0703.rst --sentences 5
+	$(BIN)/foveate search "what happens to extensions that are not thread safe?" examples/pep-0703.rst
+	$(BIN)/foveate inspect examples/pep-0703.rst --plot pattern.png
 
 test: $(READY)
 	$(BIN)/ruff check .

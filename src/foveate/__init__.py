@@ -1,4 +1,4 @@
-"""Read long documents with Transformers that look closely where it matters and coarsely elsewhere."""
+"""Read long documents with Transformers that look closely where it matters."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     )
     from foveate.ops.tree_attention import Tree, tree_attention
     from foveate.processing import Processor
+    from foveate.tasks.embed import Embeddings, embed
+    from foveate.tasks.inspect import inspect
+    from foveate.tasks.plot import plot_pattern
+    from foveate.tasks.search import search
+    from foveate.tasks.summarize import summarize
 
 __version__ = "0.1.0"
 
@@ -23,6 +28,7 @@ _HOME_OF = {
     "Document": "documents",
     "DocumentError": "documents",
     "DocumentVectors": "models.encoder",
+    "Embeddings": "tasks.embed",
     "Encoder": "models.encoder",
     "HDTConfig": "models.hdt",
     "HDTForAnchorClassification": "models.hdt",
@@ -31,6 +37,11 @@ _HOME_OF = {
     "HDTModel": "models.hdt",
     "Processor": "processing",
     "Tree": "ops.tree_attention",
+    "embed": "tasks.embed",
+    "inspect": "tasks.inspect",
+    "plot_pattern": "tasks.plot",
+    "search": "tasks.search",
+    "summarize": "tasks.summarize",
     "tree_attention": "ops.tree_attention",
 }
 
@@ -38,6 +49,7 @@ __all__ = [
     "Document",
     "DocumentError",
     "DocumentVectors",
+    "Embeddings",
     "Encoder",
     "HDTConfig",
     "HDTForAnchorClassification",
@@ -46,6 +58,11 @@ __all__ = [
     "HDTModel",
     "Processor",
     "Tree",
+    "embed",
+    "inspect",
+    "plot_pattern",
+    "search",
+    "summarize",
     "tree_attention",
 ]
 

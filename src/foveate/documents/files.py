@@ -12,6 +12,7 @@ from pathlib import Path
 from foveate.documents.errors import DocumentError
 from foveate.documents.formats import OFFICE, checked, format_of, sniff
 
+MARKUP = ("html", "xml", "jats", "tei")  # formats that may declare their encoding
 LARGEST = 256 * 2**20  # bytes after decompression
 
 _BYTE_ORDER_MARKS = (
@@ -52,7 +53,7 @@ def load(path: str | PathLike[str], format: str | None) -> File:
             from foveate.documents.readers.office import to_markdown
 
             return File(name, stem, to_markdown(data, named), "markdown")
-        text = decode(data, markup=named in ("html", "xml", "jats", "tei"))
+        text = decode(data, markup=named in MARKUP)
         return File(name, stem, text, named if format else sniff(named, text))
     except DocumentError as error:
         raise DocumentError(f"{name} {error}") from error

@@ -1,0 +1,76 @@
+"""What benchmarks share: the machine, the versions and the date beside results, and a table."""
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def machine() -> dict[str, Any]:
+    """The processor, its cores and, where there is one, the GPU."""
+    import torch
+
+    found = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+        found["cuda"] = torch.version.cuda
+    return found
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of Python and of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def save(name: str, results: Any, *packages: str) -> Path:
+    """Write `results/NAME.json` with the machine, the versions and the date."""
+    RESULTS.mkdir(exist_ok=True)
+    report = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "versions": versions("torch", *packages),
+        "results": results,
+    }
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def table(header: list[str], rows: list[list[Any]]) -> str:
+    """A Markdown table; floats get three significant digits."""
+    cells = [[_cell(value) for value in row] for row in [header, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    lines = [
+        "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
+        for row in cells
+    ]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return str(value)
+
+
+def _processor() -> str:
+    try:
+        info = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    names = [line.split(":", 1)[1].strip() for line in info.splitlines() if "model name" in line]
+    return names[0] if names else platform.processor()

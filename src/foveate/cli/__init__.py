@@ -1,0 +1,5 @@
+"""The `foveate` command: parse, call tasks, print."""
+
+from .app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,122 @@
+"""What the commands share: arguments, reading inputs, loading encoders, printing."""
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from foveate.documents import Document, DocumentError, Sentence
+from foveate.documents.files import MARKUP, decode
+
+if TYPE_CHECKING:
+    from foveate.models.encoder import Encoder
+
+console = Console(highlight=False, soft_wrap=True)
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Text, Markdown, reStructuredText, HTML, JATS, TEI, transcript, PDF or DOCX; "
+        "text may be gzipped; - is standard input.",
+        show_default=False,
+    ),
+]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="As for the other commands.", show_default=False)
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="text, markdown, rst, html, jats, tei, transcript, json, pdf or docx; "
+        "by default told by the file's suffix.",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="Encoder checkpoint: a folder, or a name on the hub. Default: all-MiniLM-L6-v2, which "
+        "is installed along.",
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(help="cpu, cuda, cuda:1 …; default: the GPU if any.", show_default=False),
+]
+DType = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        help="float32, bfloat16 or float16: bfloat16 is twice as fast on processors that have it.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+@dataclass(frozen=True)
+class Located:
+    """A sentence as shown: its words, its section, its line in the source."""
+
+    text: str
+    section: str
+    line: int
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, document: Document, sentence: Sentence, path: tuple[str, ...]) -> "Located":
+        """Locate a sentence of a document."""
+        line = document.text.count("\n", 0, sentence.start) + 1
+        section = " › ".join(title for title in path if title)
+        return cls(sentence.text, section, line, sentence.start, sentence.end)
+
+    @property
+    def place(self) -> str:
+        """Section and line in words."""
+        return f"{self.section}, line {self.line}" if self.section else f"line {self.line}"
+
+
+def read(files: list[str], format: str | None) -> list[Document]:
+    """Read documents, `-` from standard input."""
+    return [_read(file, format) for file in files]
+
+
+def _read(file: str, format: str | None) -> Document:
+    if file != "-":
+        return Document.from_file(file, format=format)
+    source, format = "standard input", format or "text"
+    try:
+        text = decode(sys.stdin.buffer.read(), markup=format in MARKUP)
+    except DocumentError as error:
+        raise DocumentError(f"{source} {error}") from error
+    return Document.from_text(text, format=format, source=source)
+
+
+def encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
+    """Load an encoder without the noise that libraries make."""
+    quiet()
+    from foveate.models.encoder import Encoder
+
+    return Encoder.from_pretrained(model, device=device, dtype=dtype)
+
+
+def quiet() -> None:
+    """Keep transformers' bars and remarks off the screen; its errors still are raised."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
+def print_json(value: Any) -> None:
+    """Print JSON to standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")

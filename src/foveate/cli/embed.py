@@ -1,0 +1,45 @@
+"""`foveate embed`."""
+
+from typing import Annotated
+
+import typer
+
+from . import common
+
+
+def command(
+    files: common.Files,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="X.safetensors|X.parquet", help="Where the vectors go."
+        ),
+    ],
+    format: common.Format = None,
+    model: common.Model = None,
+    device: common.Device = None,
+    dtype: common.DType = None,
+    json: common.Json = False,
+) -> None:
+    """Write the vectors of documents, sections and sentences, with their texts and places.
+
+    \b
+    foveate embed paper.pdf contract.docx --output vectors.parquet
+    foveate embed book.txt -o book.safetensors --dtype bfloat16
+    """
+    from foveate.tasks.embed import check_output, embed
+
+    check_output(output)  # before the work, not after it
+    documents = common.read(files, format)
+    embeddings = embed(documents, encoder=common.encoder(model, device, dtype))
+    embeddings.save(output)
+    counts = {
+        level: sum(row.level == level for row in embeddings.rows)
+        for level in ("document", "section", "sentence")
+    }
+    dimension = embeddings.vectors.shape[1]
+    if json:
+        common.print_json({"output": output, "dimension": dimension, **counts})
+    else:
+        numbers = ", ".join(f"{count:,} {level}s" for level, count in counts.items())
+        common.console.print(f"{output}: {numbers}; {dimension} dimensions", markup=False)

@@ -1,0 +1,107 @@
+"""`foveate summarize`."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from foveate.documents import Document
+
+from . import common
+
+if TYPE_CHECKING:
+    from foveate.tasks.summarize import Summary
+
+
+def command(
+    files: common.Files,
+    sentences: Annotated[
+        int | None,
+        typer.Option(
+            "--sentences", "-s", help="Number of sentences; default 5.", show_default=False
+        ),
+    ] = None,
+    words: Annotated[
+        int | None,
+        typer.Option("--words", "-w", help="Number of words instead.", show_default=False),
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option("--query", "-q", help="What the summary is to be about.", show_default=False),
+    ] = None,
+    format: common.Format = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Checkpoint, a folder or a name on the hub. A sequence-to-sequence model writes "
+            "the summary in its own words; an encoder chooses sentences. Default: "
+            "all-MiniLM-L6-v2, which is installed along.",
+            show_default=False,
+        ),
+    ] = None,
+    device: common.Device = None,
+    dtype: common.DType = None,
+    json: common.Json = False,
+) -> None:
+    """Summarize documents by their most central sentences, each with its place.
+
+    \b
+    foveate summarize paper.pdf
+    foveate summarize minutes.txt --words 150 --query "what was decided on the budget?"
+    foveate summarize report.html --model google/pegasus-x-base-arxiv
+    cat notes.md | foveate summarize - --format markdown --json
+    """
+    documents = common.read(files, format)
+    common.quiet()
+    from foveate.tasks.summarize import summarize
+
+    using = _reader_or_writer(model, device, dtype)
+    summaries = [
+        summarize(document, sentences=sentences, words=words, query=query, **using)
+        for document in documents
+    ]
+    found = list(zip(documents, summaries, strict=True))
+    if json:
+        common.print_json([_as_dict(document, summary) for document, summary in found])
+        return
+    for document, summary in found:
+        _show(document, summary)
+
+
+def _reader_or_writer(model: str | None, device: str | None, dtype: str | None) -> dict[str, Any]:
+    """Load what is named: a model that writes, or an encoder."""
+    if model is not None:
+        from transformers import AutoConfig
+
+        from foveate.tasks.generate import Generator
+
+        if AutoConfig.from_pretrained(model).is_encoder_decoder:
+            return {"model": Generator.from_pretrained(model, device=device)}
+    return {"encoder": common.encoder(model, device, dtype)}
+
+
+def _as_dict(document: Document, summary: "Summary") -> dict[str, Any]:
+    return {
+        "source": document.source,
+        "title": document.title,
+        "text": summary.text,
+        "sentences": [
+            {
+                **asdict(common.Located.of(document, chosen.sentence, chosen.place.path)),
+                "score": round(chosen.score, 4),
+            }
+            for chosen in summary.sentences
+        ],
+    }
+
+
+def _show(document: Document, summary: "Summary") -> None:
+    show = common.console.print
+    show(f"[bold]{escape(document.title)}[/bold]  [dim]{escape(document.source or '')}[/dim]\n")
+    if not summary.sentences:
+        show(escape(summary.text))
+    for chosen in summary.sentences:
+        located = common.Located.of(document, chosen.sentence, chosen.place.path)
+        show(f"{escape(located.text)}\n  [dim]{escape(located.place)}[/dim]\n")

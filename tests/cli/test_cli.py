@@ -1,0 +1,212 @@
+"""The command as a user meets it: exit codes, output, and one clear sentence per mistake."""
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from foveate import Embeddings
+from foveate.cli import main
+from tests.paths import ROOT
+
+EXAMPLE = str(ROOT / "examples" / "pep-0703.rst")
+FISH = """# Fish
+
+## Cod
+
+Cod swim in cold seas. They eat small fish. Fishermen catch them with nets.
+
+## Eel
+
+Eels are long. Nobody has seen them breed.
+"""
+
+
+@pytest.fixture
+def foveate(capsys, monkeypatch):
+    """Run the command; give exit code, standard output and standard error."""
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "argv", ["foveate", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        output = capsys.readouterr()
+        return stopped.value.code or 0, output.out, output.err
+
+    return run
+
+
+@pytest.fixture
+def fish(tmp_path):
+    file = tmp_path / "fish.md"
+    file.write_text(FISH)
+    return file
+
+
+def test_summarize_shows_sentences_with_their_place(foveate, fish):
+    code, output, _ = foveate("summarize", fish, "--sentences", 2)
+    assert code == 0
+    assert "Fish" in output
+    assert "Cod swim in cold seas.\n  Cod, line 5\n" in output
+
+
+def test_summarize_json_points_into_the_file(foveate, fish):
+    code, output, _ = foveate("summarize", fish, "--words", 8, "--json")
+    [summary] = json.loads(output)
+    assert code == 0
+    assert 0 < len(summary["text"].split()) <= 8
+    for sentence in summary["sentences"]:
+        assert FISH[sentence["start"] : sentence["end"]] == sentence["text"]
+        assert FISH.splitlines()[sentence["line"] - 1].count(sentence["text"])
+
+
+def test_summarize_a_real_paper_by_a_query(foveate):
+    code, output, _ = foveate("summarize", EXAMPLE, "-s", 2, "-q", "garbage collection", "--json")
+    sections = [sentence["section"] for sentence in json.loads(output)[0]["sentences"]]
+    assert code == 0
+    assert all("Garbage Collect" in section for section in sections)
+
+
+def test_search_many_documents(foveate, fish, tmp_path):
+    other = tmp_path / "cows.txt"
+    other.write_text("Cows eat grass all day long. They give milk.")
+    code, output, _ = foveate(
+        "search", "what do cattle feed on?", fish, other, "--top", 1, "--json"
+    )
+    [hit] = json.loads(output)
+    assert code == 0
+    assert hit["text"] == "Cows eat grass all day long."
+    assert hit["source"] == str(other)
+    code, output, _ = foveate("search", "what do cattle feed on?", fish, other, "--top", 1)
+    assert f"{other}: line 1" in output
+
+
+def test_embed_writes_vectors_of_all_levels(foveate, fish, tmp_path):
+    path = tmp_path / "fish.safetensors"
+    code, output, _ = foveate("embed", fish, "--output", path, "--json")
+    assert code == 0
+    counts = {"document": 1, "section": 2, "sentence": 5}
+    assert json.loads(output) == {"output": str(path), "dimension": 384, **counts}
+    assert Embeddings.load(path).vectors.shape == (8, 384)
+
+
+def test_inspect_and_its_picture(foveate, fish, tmp_path):
+    code, output, _ = foveate("inspect", fish, "--plot", tmp_path / "pattern.png")
+    assert code == 0
+    assert "Cod" in output
+    assert "of dense attention" in output
+    assert (tmp_path / "pattern.png").read_bytes().startswith(b"\x89PNG")
+    code, output, _ = foveate("inspect", fish, "--json")
+    found = json.loads(output)
+    assert (found["sentences"], len(found["sections"])) == (5, 2)
+    assert found["longest_sentence"]["section"] == "Cod"
+
+
+def test_standard_input(foveate):
+    code, output, _ = foveate("inspect", "-", "--format", "markdown", "--json", stdin=FISH.encode())
+    assert code == 0
+    assert json.loads(output)["title"] == "Fish"
+
+
+@pytest.mark.parametrize("command", ["summarize", "search", "embed", "inspect"])
+def test_help_teaches_by_example(foveate, command):
+    code, output, _ = foveate(command, "--help")
+    assert code == 0
+    assert f"foveate {command} " in output
+
+
+def zip_bomb():
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("word/document.xml", b"\0" * (300 << 20))
+    return content.getvalue()
+
+
+BOMB = b'<!DOCTYPE article [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]><article><p>&b;</p></article>'
+OUTSIDE = (
+    b'<!DOCTYPE article [<!ENTITY x SYSTEM "file:///etc/passwd">]><article><p>&x;</p></article>'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.txt", None, "does not exist"),
+        ("empty.txt", b"", "is empty"),
+        ("binary.txt", b"MZ\0\0\1", "is not text"),
+        ("latin.txt", "café".encode("latin-1"), "is not valid UTF-8"),
+        ("table.xlsx", b"x", "ends in .xlsx"),
+        ("bodiless.html", b"<html><head><title>t</title></head></html>", "bodiless.html"),
+        ("bomb.xml", BOMB, "entit"),
+        ("outside.xml", OUTSIDE, "entit"),
+        ("bomb.docx", zip_bomb, "bomb.docx"),
+        ("corrupt.pdf", b"%PDF-1.7 and then nothing", "corrupt.pdf"),
+        ("folder", "folder", "is a directory"),
+    ],
+)
+def test_unreadable_input_is_one_sentence(foveate, tmp_path, name, content, message):
+    path = tmp_path / name
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content() if callable(content) else content)
+    code, output, error = foveate("inspect", path)
+    assert code == 2
+    assert output == ""
+    assert error.startswith("foveate: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+    assert "root:" not in error  # of /etc/passwd
+
+
+def test_a_model_folder_without_weights(foveate, fish, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    code, _, error = foveate("search", "fish", fish, "--model", tmp_path)
+    assert code == 2
+    assert "model.safetensors" in error
+
+
+def test_contradicting_options(foveate, fish):
+    code, _, error = foveate("summarize", fish, "--words", 5, "--sentences", 1)
+    assert code == 2
+    assert "not both" in error
+
+
+@pytest.mark.parametrize("output", ["nowhere/x.safetensors", "x.csv", "."])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    foveate, fish, tmp_path, monkeypatch, output
+):
+    monkeypatch.chdir(tmp_path)
+    code, _, error = foveate("embed", fish, "--output", output)
+    assert code == 2
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [fish]
+
+
+def test_a_sentence_of_two_hundred_thousand_words(foveate, tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_text("word " * 200_000)
+    code, output, _ = foveate("inspect", path, "--json")
+    assert code == 0
+    assert json.loads(output)["longest_sentence"]["tokens"] == 200_000
+
+
+def test_sixty_nested_headings(foveate, tmp_path):
+    path = tmp_path / "deep.html"
+    path.write_text(
+        "".join(f"<h{min(i, 6)}>H{i}</h{min(i, 6)}><p>Text {i}.</p>" for i in range(1, 61))
+    )
+    assert foveate("inspect", path)[0] == 0
+
+
+def test_the_installed_command_starts_without_loading_torch():
+    code = (
+        "import sys, foveate.cli; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
