@@ -30,6 +30,7 @@ TEXTS = [
     "I thought I would sail about a little and see the watery part of the world.",
     "It is a way I have.",
     "x",
+    "",
 ]
 WHALE = Document.from_sections(
     "The Whale",

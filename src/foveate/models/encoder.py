@@ -16,6 +16,7 @@ from foveate.models.default import default_model_path
 from foveate.models.pooling import Pooling
 from foveate.ops.tree_attention import Tree
 from foveate.processing import Anchor, Processor, outline
+from foveate.processing.nodes import Nodes, parents_of_pieces, split_long
 from foveate.progress import progress
 
 Context = Literal["sentence", "tree"]
@@ -40,47 +41,6 @@ class DocumentVectors:
     document: Tensor
     sections: Tensor
     sentences: Tensor
-
-
-@dataclass(frozen=True)
-class _Forest:
-    """Anchors and the tokens under them, as one packed row in level order.
-
-    Attributes:
-        input_ids: `(rows,)`.
-        positions: `(rows,)`, place within the sentence, 0 at an anchor.
-        anchor: `(rows,)`, the anchor that a row is or hangs under.
-        is_anchor: `(rows,)`.
-        tree: their tree.
-    """
-
-    input_ids: Tensor
-    positions: Tensor
-    anchor: Tensor
-    is_anchor: Tensor
-    tree: Tree
-
-    @classmethod
-    def of(cls, anchor_ids: list[int], parents: list[int], tokens: list[list[int]]) -> Self:
-        """Pack anchors, each with its token id, its parent among the anchors, and its tokens."""
-        sizes = torch.tensor([1 + len(piece) for piece in tokens])
-        first = sizes.cumsum(0) - sizes
-        anchor = torch.arange(len(sizes)).repeat_interleave(sizes)
-        positions = torch.arange(len(anchor)) - first[anchor]
-        parent = torch.tensor(parents)
-        above = torch.where(parent >= 0, first[parent], -1)
-        is_anchor = positions == 0
-        tree = Tree.from_parents(torch.where(is_anchor, above[anchor], first[anchor]))
-        ids = torch.tensor(
-            [i for own, piece in zip(anchor_ids, tokens, strict=True) for i in (own, *piece)]
-        )
-        return cls(
-            tree.to_level_order(ids),
-            tree.to_level_order(positions),
-            tree.to_level_order(anchor),
-            tree.to_level_order(is_anchor),
-            tree.in_level_order,
-        )
 
 
 class Encoder:
@@ -224,68 +184,61 @@ class Encoder:
         counts = torch.zeros(len(texts), 1)
         with progress("Encoding", len(texts), show_progress) as advance:
             for start in range(0, len(texts), _TEXTS_AT_ONCE):
-                window = range(start, min(start + _TEXTS_AT_ONCE, len(texts)))
-                pieces, owners = self._pieces([texts[i] for i in window])
+                owners, pieces = self._pieces(texts[start : start + _TEXTS_AT_ONCE])
                 for batch in _batches(pieces):
-                    owner = torch.tensor([start + owners[i] for i in batch])
-                    self._pool(
-                        _Forest.of(
-                            [self._anchor_ids["sentence"]] * len(batch),
-                            [-1] * len(batch),
-                            [pieces[i] for i in batch],
-                        ),
-                        owner,
-                        sums,
-                        counts,
-                    )
+                    ids = [self._anchor_ids["sentence"]] * len(batch)
+                    nodes = Nodes.of(ids, [-1] * len(batch), [pieces[i] for i in batch])
+                    owner = torch.tensor([start + owners[i] for i in batch])[nodes.anchor]
+                    self._pool(self._rows(nodes), nodes.position == 0, owner, sums, counts)
                     advance(len(batch))
-        return self._finish(sums / counts.clamp(min=1))
+        return self._finish(sums / counts)
 
     def _encode_tree(self, anchors: list[Anchor]) -> Tensor:
         """Encode a document as one tree; `(anchors, dimension)`."""
-        pieces, owners = self._pieces([anchor.text for anchor in anchors])
-        place_of_anchor: dict[int, int] = {}
-        for place, owner in enumerate(owners):
-            place_of_anchor.setdefault(owner, place)
-        above = [anchors[owner].parent for owner in owners]
-        forest = _Forest.of(
+        owners, pieces = self._pieces([anchor.text for anchor in anchors])
+        above = [anchor.parent for anchor in anchors]
+        nodes = Nodes.of(
             [self._anchor_ids[anchors[owner].kind] for owner in owners],
-            [place_of_anchor.get(parent, -1) for parent in above],
+            parents_of_pieces(owners, above),
             [
                 piece if anchors[owner].text else []
-                for piece, owner in zip(pieces, owners, strict=True)
+                for owner, piece in zip(owners, pieces, strict=True)
             ],
         )
+        rows, owner = self._rows(nodes), torch.tensor(owners)[nodes.anchor]
+        is_anchor = nodes.position == 0
         sums = torch.zeros(len(anchors), self.dimension)
         counts = torch.zeros(len(anchors), 1)
-        rows = self._pool(forest, torch.tensor(owners), sums, counts)
+        self._pool(rows, is_anchor, owner, sums, counts)
         if not self.pooling.first_row:  # an anchor's children are rows of its own as well
-            child = forest.is_anchor & (forest.tree.parent >= 0)
-            parent = torch.tensor(above)[forest.anchor[child]]
-            sums.index_add_(0, parent, rows[child])
-            counts += torch.bincount(parent, minlength=len(anchors))[:, None]
+            child = is_anchor & (nodes.parents >= 0)
+            parent = torch.tensor(above)[owner[child]]
+            self._pool(rows[child], is_anchor[child], parent, sums, counts)
         return self._finish(sums / counts)
 
-    def _pool(self, forest: _Forest, owner: Tensor, sums: Tensor, counts: Tensor) -> Tensor:
-        """Run the model; add rows to the vector that each anchor's `owner` names."""
-        rows = self._rows(forest)
-        counted = forest.is_anchor if self.pooling.first_row else slice(None)
-        target = owner[forest.anchor[counted]]
-        sums.index_add_(0, target, rows[counted])
-        counts.index_add_(0, target, torch.ones(len(target), 1))
-        return rows
+    def _pool(
+        self, rows: Tensor, is_anchor: Tensor, owner: Tensor, sums: Tensor, counts: Tensor
+    ) -> None:
+        """Add rows to the sum, and to the count, that each one's `owner` names."""
+        if self.pooling.first_row:
+            rows, owner = rows[is_anchor], owner[is_anchor]
+        sums.index_add_(0, owner, rows)
+        counts.index_add_(0, owner, torch.ones(len(owner), 1))
 
     @torch.inference_mode()
-    def _rows(self, forest: _Forest) -> Tensor:
-        """Last hidden states `(rows, dimension)`, float32 on the CPU."""
+    def _rows(self, nodes: Nodes) -> Tensor:
+        """Last hidden states `(nodes, dimension)`, float32 on the CPU."""
         device, dtype = self.model.device, self._product_dtype
+        tree = Tree.from_parents(nodes.parents)
+        ids = tree.to_level_order(nodes.input_ids)
+        positions = tree.to_level_order(nodes.position) + self._first_position
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             output = self.model(
-                input_ids=forest.input_ids[None].to(device),
-                position_ids=forest.positions[None].to(device) + self._first_position,
-                tree=forest.tree.to(device),
+                input_ids=ids[None].to(device),
+                position_ids=positions[None].to(device),
+                tree=tree.in_level_order.to(device),
             )
-        return output.last_hidden_state[0].float().cpu()
+        return tree.from_level_order(output.last_hidden_state[0].float().cpu())
 
     def _build_up(self, anchors: list[Anchor], sentences: Tensor) -> Tensor:
         """Vectors of all anchors: a section's is the mean of all sentences in it."""
@@ -303,16 +256,12 @@ class Encoder:
     def _finish(self, vectors: Tensor) -> Tensor:
         return F.normalize(vectors, dim=-1) if self.pooling.normalize else vectors
 
-    def _pieces(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Token ids, at most as many as the model takes, and which text each piece is of."""
+    def _pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+        """Which text each piece is of, and its token ids, at most as many as the model takes."""
         # verbose=False: a long text is no reason for the tokenizer to warn, it is split here.
         ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        pieces, owners = [], []
-        for owner, tokens in enumerate(ids):
-            for start in range(0, max(1, len(tokens)), self._max_tokens):
-                pieces.append(tokens[start : start + self._max_tokens] + self._suffix)
-                owners.append(owner)
-        return pieces, owners
+        owners, pieces = split_long(ids, self._max_tokens)
+        return owners, [piece + self._suffix for piece in pieces]
 
     def _sentence_limit(self) -> int:
         """Tokens of a sentence that the model takes, its anchor and end not counted."""

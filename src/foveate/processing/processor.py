@@ -1,15 +1,17 @@
 """Documents into the inputs of a model that attends along their structure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.processing_utils import ProcessorMixin
 
 from foveate.documents import Document
 
+from .nodes import Nodes, parents_of_pieces, split_long
 from .outline import Anchor, outline
 
 _ANCHOR_TOKENS = {
@@ -115,19 +117,16 @@ class Processor(ProcessorMixin):
         if len(queries) != len(documents):
             raise ValueError(f"{len(documents)} documents need as many queries, got {len(queries)}")
 
-        columns: dict[str, list[torch.Tensor]] = {"input_ids": [], "parent_ids": [], "types": []}
-        for document, words in zip(documents, queries, strict=True):
-            rows = list(self._rows(document, words, query_as))[: self.max_length]
-            while len(rows) > 1 and rows[-1][2] != NODE_TYPES["token"]:  # nothing hangs under it
-                rows.pop()
-            for column, values in zip(columns.values(), zip(*rows, strict=True), strict=True):
-                column.append(torch.tensor(values))
-
-        types = _pad(columns["types"], -1)
+        rows = [
+            self._row(document, words, query_as)
+            for document, words in zip(documents, queries, strict=True)
+        ]
+        ids, parents, kinds = zip(*rows, strict=True)
+        types = _pad(kinds, -1)
         batch = {
-            "input_ids": _pad(columns["input_ids"], self.tokenizer.pad_token_id or 0),
+            "input_ids": _pad(ids, self.tokenizer.pad_token_id or 0),
             "attention_mask": (types >= 0).long(),
-            "parent_ids": _pad(columns["parent_ids"], -1),
+            "parent_ids": _pad(parents, -1),
         }
         if return_special_tokens_mask:
             batch["special_tokens_mask"] = (types != NODE_TYPES["token"]).long()
@@ -141,32 +140,30 @@ class Processor(ProcessorMixin):
         ids = self.tokenizer.convert_tokens_to_ids(list(tokens))
         return dict(zip(("document", "section", "sentence"), ids, strict=True))
 
-    def _rows(
+    def _row(
         self, document: Document, query: str | None, query_as: str
-    ) -> Iterator[tuple[int, int, int]]:
-        """Yield (token id, parent, node type) of every node, in reading order."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Token ids, parents and types of a document's nodes, in reading order."""
         anchors = outline(document, levels=self.levels)
         if query is not None and query_as == "section":
             anchors = _with_query_section(anchors, query)
-        texts = [anchor.text for anchor in anchors if anchor.kind == "sentence"]
-        words = iter(self._tokenize(texts))
+        tokens = self._tokenize([anchor.text for anchor in anchors])
+        owners, pieces = split_long(tokens, self.max_sentence_tokens)
+        if query is not None and query_as == "global":
+            pieces[0] = self._tokenize([query])[0]
+        kinds = [anchors[owner].kind for owner in owners]
         anchor_ids = self.anchor_ids()
-        place: list[int] = []  # of each anchor in the row
-        size = 0
-        for anchor in anchors:
-            parent = place[anchor.parent] if anchor.parent >= 0 else -1
-            pieces = _split(next(words), self.max_sentence_tokens) if anchor.text else [[]]
-            place.append(size)
-            for piece in pieces:
-                here = size
-                yield anchor_ids[anchor.kind], parent, NODE_TYPES[anchor.kind]
-                for token in piece:
-                    yield token, here, NODE_TYPES["token"]
-                size += 1 + len(piece)
-            if anchor.kind == "document" and query is not None and query_as == "global":
-                for token in self._tokenize([query])[0]:
-                    yield token, 0, NODE_TYPES["token"]
-                    size += 1
+        nodes = Nodes.of(
+            [anchor_ids[kind] for kind in kinds],
+            parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
+            pieces,
+        )
+        types = torch.tensor([NODE_TYPES[kind] for kind in kinds])[nodes.anchor]
+        types[nodes.position > 0] = NODE_TYPES["token"]
+        # Whatever is beyond the limit is cut off, and so are anchors with nothing left under them.
+        bare = types[: self.max_length].flip(0).ne(NODE_TYPES["token"]).int().cumprod(0).sum()
+        end = max(1, len(types[: self.max_length]) - int(bare))
+        return nodes.input_ids[:end], nodes.parents[:end], types[:end]
 
     def _tokenize(self, texts: list[str]) -> list[list[int]]:
         # verbose=False: a long sentence is no reason for the tokenizer to warn, it will be split.
@@ -201,11 +198,5 @@ def _anchor_token(tokenizer: PreTrainedTokenizerBase, role: str, token: str | No
     return tokenizer.cls_token
 
 
-def _split(tokens: list[int], limit: int | None) -> list[list[int]]:
-    if limit is None or len(tokens) <= limit:
-        return [tokens]
-    return [tokens[start : start + limit] for start in range(0, len(tokens), limit)]
-
-
-def _pad(columns: list[torch.Tensor], value: int) -> torch.Tensor:
-    return pad_sequence(columns, batch_first=True, padding_value=value)
+def _pad(columns: Sequence[Tensor], value: int) -> Tensor:
+    return pad_sequence(list(columns), batch_first=True, padding_value=value)
