@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from typing import Literal, Self, overload
 
@@ -164,15 +165,30 @@ class Encoder:
                     vectors.append(_by_kind(anchors, self._encode_tree(anchors)))
                     advance()
                 return vectors
-        sentences = self.encode_texts(
-            [anchor.text for anchors in outlines for anchor in anchors if anchor.text],
-            show_progress=show_progress,
-        )
-        counts = [sum(bool(anchor.text) for anchor in anchors) for anchors in outlines]
-        return [
-            _by_kind(anchors, self._build_up(anchors, own))
-            for anchors, own in zip(outlines, sentences.split(counts), strict=True)
+        sentences = [
+            [anchor.text for anchor in anchors if anchor.sentence is not None]
+            for anchors in outlines
         ]
+        titles = [
+            [anchor.text for anchor in anchors if anchor.text and anchor.sentence is None]
+            for anchors in outlines
+        ]
+        return [
+            self._build_up(anchors, *own)
+            for anchors, *own in zip(
+                outlines,
+                self._encode_lists(sentences, show_progress),
+                self._encode_lists(titles, show_progress),
+                strict=True,
+            )
+        ]
+
+    def _encode_lists(
+        self, lists: list[list[str]], show_progress: bool | None
+    ) -> tuple[Tensor, ...]:
+        """Encode lists of texts together."""
+        vectors = self.encode_texts(list(chain.from_iterable(lists)), show_progress=show_progress)
+        return vectors.split([len(texts) for texts in lists])
 
     def encode_texts(self, texts: Sequence[str], *, show_progress: bool | None = None) -> Tensor:
         """Encode texts, each by itself: `(texts, dimension)`.
@@ -191,7 +207,7 @@ class Encoder:
                     owner = torch.tensor([start + owners[i] for i in batch])[nodes.anchor]
                     self._pool(self._rows(nodes), nodes.position == 0, owner, sums, counts)
                     advance(len(batch))
-        return self._finish(sums / counts)
+        return self._finish(sums, counts)
 
     def _encode_tree(self, anchors: list[Anchor]) -> Tensor:
         """Encode a document as one tree; `(anchors, dimension)`."""
@@ -214,7 +230,7 @@ class Encoder:
             child = is_anchor & (nodes.parents >= 0)
             parent = torch.tensor(above)[owner[child]]
             self._pool(rows[child], is_anchor[child], parent, sums, counts)
-        return self._finish(sums / counts)
+        return self._finish(sums, counts)
 
     def _pool(
         self, rows: Tensor, is_anchor: Tensor, owner: Tensor, sums: Tensor, counts: Tensor
@@ -240,21 +256,35 @@ class Encoder:
             )
         return tree.from_level_order(output.last_hidden_state[0].float().cpu())
 
-    def _build_up(self, anchors: list[Anchor], sentences: Tensor) -> Tensor:
-        """Vectors of all anchors: a section's is the mean of all sentences in it."""
-        has_text = torch.tensor([bool(anchor.text) for anchor in anchors])
-        sums = torch.zeros(len(anchors), self.dimension)
-        sums[has_text] = sentences
-        counts = has_text[:, None].float()
-        for i in range(len(anchors) - 1, 0, -1):  # children stand behind their parents
-            sums[anchors[i].parent] += sums[i]
-            counts[anchors[i].parent] += counts[i]
-        vectors = self._finish(sums / counts)
-        vectors[has_text] = sentences
-        return vectors
+    def _build_up(
+        self, anchors: list[Anchor], sentences: Tensor, titles: Tensor
+    ) -> DocumentVectors:
+        """Build the document and its sections: the means of all sentences and titles in them."""
+        upper = [i for i, anchor in enumerate(anchors) if anchor.kind != "sentence"]
+        row = {i: place for place, i in enumerate(upper)}
+        sums = torch.zeros(len(upper), self.dimension)
+        counts = torch.zeros(len(upper), 1)
+        for vectors, are_titles in ((sentences, False), (titles, True)):
+            parents = torch.tensor(
+                [
+                    row[anchor.parent]
+                    for anchor in anchors
+                    if anchor.text and (anchor.sentence is None) == are_titles
+                ],
+                dtype=torch.long,
+            )
+            sums.index_add_(0, parents, vectors)
+            counts.index_add_(0, parents, torch.ones(len(parents), 1))
+        for i in reversed(upper[1:]):  # sections stand behind what holds them
+            sums[row[anchors[i].parent]] += sums[row[i]]
+            counts[row[anchors[i].parent]] += counts[row[i]]
+        vectors = self._finish(sums, counts)
+        return DocumentVectors(vectors[0], vectors[1:], sentences)
 
-    def _finish(self, vectors: Tensor) -> Tensor:
-        return F.normalize(vectors, dim=-1) if self.pooling.normalize else vectors
+    def _finish(self, sums: Tensor, counts: Tensor) -> Tensor:
+        """Means, of length 1 if the checkpoint says so; in place, since vectors fill memory."""
+        means = sums.div_(counts.clamp(min=1))  # nothing stands in an empty section
+        return F.normalize(means, dim=-1, out=means) if self.pooling.normalize else means
 
     def _pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
         """Which text each piece is of, and its token ids, at most as many as the model takes."""
