@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from foveate.ops.tree_attention import Tree, tree_attention
     from foveate.processing import Processor
     from foveate.tasks.embed import Embeddings, embed
+    from foveate.tasks.generate import Generator
     from foveate.tasks.inspect import inspect
     from foveate.tasks.plot import plot_pattern
     from foveate.tasks.search import search
@@ -30,6 +31,7 @@ _HOME_OF = {
     "DocumentVectors": "models.encoder",
     "Embeddings": "tasks.embed",
     "Encoder": "models.encoder",
+    "Generator": "tasks.generate",
     "HDTConfig": "models.hdt",
     "HDTForAnchorClassification": "models.hdt",
     "HDTForMaskedLM": "models.hdt",
@@ -51,6 +53,7 @@ __all__ = [
     "DocumentVectors",
     "Embeddings",
     "Encoder",
+    "Generator",
     "HDTConfig",
     "HDTForAnchorClassification",
     "HDTForMaskedLM",

@@ -1,0 +1,214 @@
+"""Extractive summaries of scientific papers against human ones.
+
+Every paper of a ScisummNet split, its abstract left out, is summarized in 150 words. All systems
+see the same sentences and rank them; from the best down, each sentence is taken that fits what is
+left of the 150 words; what is taken is put in the order of the paper.
+
+    python benchmarks/summarization.py
+"""
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rouge_score.rouge_scorer import RougeScorer
+from sumy.models.dom import ObjectDocumentModel, Paragraph
+from sumy.models.dom import Sentence as SumySentence
+from sumy.nlp.stemmers import Stemmer
+from sumy.summarizers.lex_rank import LexRankSummarizer
+from sumy.summarizers.text_rank import TextRankSummarizer
+from sumy.utils import get_stop_words
+
+from foveate import Document, Encoder
+from foveate.tasks.summarize import summarize
+
+HERE = Path(__file__).parent
+WORDS = 150
+SEED = 0
+RESAMPLES = 10_000
+MEASURES = ("rouge1", "rouge2", "rougeL")
+
+Ranking = Callable[[list[str]], list[int]]
+
+
+def lead(sentences: list[str]) -> list[int]:
+    return list(range(len(sentences)))
+
+
+def shuffled(sentences: list[str]) -> list[int]:
+    return random.Random(f"{SEED} {sentences[0]}").sample(range(len(sentences)), len(sentences))
+
+
+class Words:
+    """The tokenizer that sumy's sentences need; its own would download data."""
+
+    def to_words(self, text: str) -> list[str]:
+        """Split a text into words."""
+        return re.findall(r"\w+", text)
+
+
+class Rated:
+    """Makes a summarizer of sumy give the ratings that it would choose by."""
+
+    def _get_best_sentences(self, sentences: Any, count: int, ratings: Any) -> Any:
+        return ratings
+
+
+class LexRank(Rated, LexRankSummarizer):
+    """LexRank's ratings."""
+
+
+class TextRank(Rated, TextRankSummarizer):
+    """TextRank's ratings."""
+
+
+def sumy(summarizer: Any) -> Ranking:
+    summarizer.stop_words = get_stop_words("english")
+
+    def rank(sentences: list[str]) -> list[int]:
+        models = [SumySentence(sentence, Words()) for sentence in sentences]
+        ratings = summarizer(ObjectDocumentModel([Paragraph(models)]), len(models))
+        return sorted(range(len(models)), key=lambda i: -ratings[models[i]])
+
+    return rank
+
+
+def cut(sentences: list[str], ranking: list[int]) -> str:
+    """As `foveate.summarize` keeps its budget."""
+    left, taken = WORDS, []
+    for i in ranking:
+        if (length := len(sentences[i].split())) <= left:
+            taken.append(i)
+            left -= length
+    return " ".join(sentences[i] for i in sorted(taken or ranking[:1]))
+
+
+def papers(path: Path, keep_repeated: bool) -> Iterator[tuple[Document, str]]:
+    """Yield each paper's body and its human summary."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            paper = json.loads(line)
+            sections = [
+                (section["heading"], section["sentences"])
+                for section in paper["sections"]
+                if keep_repeated or not repeats(section["sentences"], paper["abstract"])
+            ]
+            yield Document.from_sections(paper["title"], sections), " ".join(paper["summary"])
+
+
+def repeats(section: list[str], abstract: list[str]) -> bool:
+    """Whether a section holds most of the abstract: some articles have it as a section again."""
+    wanted = trigrams(abstract)
+    return len(wanted & trigrams(section)) > 0.8 * len(wanted) > 0
+
+
+def trigrams(sentences: list[str]) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", " ".join(sentences).lower())
+    return set(zip(words, words[1:], words[2:], strict=False))
+
+
+def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of the mean over papers, `(papers, measures)`, that hold 95 % of the resamples."""
+    draws = np.random.default_rng(SEED).integers(len(scores), size=(RESAMPLES, len(scores)))
+    low, high = np.quantile(scores[draws].mean(1), [0.025, 0.975], axis=0)
+    return low, high
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--split", default="dev", choices=["dev", "train"])
+    parser.add_argument("--limit", type=int, help="number of papers, by default all")
+    parser.add_argument(
+        "--keep-repeated", action="store_true", help="leave in sections that repeat the abstract"
+    )
+    parser.add_argument("--output", type=Path, default=HERE / "results" / "summarization.json")
+    options = parser.parse_args()
+
+    path = options.data / "scisummnet" / f"{options.split}.jsonl.gz"
+    corpus = list(papers(path, options.keep_repeated))[: options.limit]
+    rankings: dict[str, Ranking] = {
+        "random": shuffled,
+        "LEAD": lead,
+        "LexRank": sumy(LexRank(Stemmer("english"))),
+        "TextRank": sumy(TextRank(Stemmer("english"))),
+    }
+    encoder = Encoder.from_pretrained()
+
+    def ours(document: Document) -> str:
+        return summarize(document, words=WORDS, encoder=encoder).text
+
+    systems: dict[str, Callable[[Document], str]] = {
+        name: lambda document, rank=rank: cut(  # type: ignore[misc]
+            texts := [sentence.text for sentence in document.sentences()], rank(texts)
+        )
+        for name, rank in rankings.items()
+    }
+    systems["foveate"] = ours
+
+    scorer = RougeScorer(MEASURES, use_stemmer=True)
+    results: dict[str, Any] = {}
+    print(f"{len(corpus)} papers, {WORDS} words; mean F and its 95 % interval")
+    print(f"{'':10}" + "".join(f"{name:>22}" for name in ("ROUGE-1", "ROUGE-2", "ROUGE-L")))
+    for name, system in systems.items():
+        begun = time.perf_counter()
+        summaries = [system(document) for document, _ in corpus]
+        seconds = time.perf_counter() - begun
+        rows = [
+            scorer.score(human, summary)
+            for (_, human), summary in zip(corpus, summaries, strict=True)
+        ]
+        scores = 100 * np.array([[row[measure].fmeasure for measure in MEASURES] for row in rows])
+        columns = list(zip(MEASURES, scores.mean(0), *interval(scores), strict=True))
+        results[name] = {
+            measure: {"mean": round(mean, 2), "interval": [round(low, 2), round(high, 2)]}
+            for measure, mean, low, high in columns
+        } | {
+            "words": round(float(np.mean([len(summary.split()) for summary in summaries])), 1),
+            "seconds": round(seconds, 1),
+        }
+        cells = (f"{mean:.2f} ({low:.1f}–{high:.1f})" for _, mean, low, high in columns)
+        print(f"{name:10}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+
+    report = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": {"processor": processor(), "cores": os.cpu_count()},
+        "versions": {
+            name: version(name)
+            for name in ("foveate", "torch", "transformers", "rouge-score", "sumy", "nltk")
+        }
+        | {"python": platform.python_version()},
+        "setting": {
+            "data": f"ScisummNet {options.split}",
+            "papers": len(corpus),
+            "words": WORDS,
+            "seed": SEED,
+            "resamples": RESAMPLES,
+            "repeated_abstracts": "kept" if options.keep_repeated else "left out",
+        },
+        "results": results,
+    }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

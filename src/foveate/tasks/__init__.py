@@ -1,0 +1,1 @@
+"""What people ask of documents: summarize, search, embed, inspect, and see how they are read."""

@@ -1,0 +1,125 @@
+import pytest
+import torch
+
+from foveate import Document
+from foveate.models.encoder import DocumentVectors
+from foveate.tasks.places import places
+from foveate.tasks.relevance import centrality, relevance
+from foveate.tasks.summarize import choose, summarize
+
+
+def test_sentences_come_in_document_order_with_their_places(sea, encoder):
+    summary = summarize(sea, sentences=3, encoder=encoder)
+    starts = [chosen.sentence.start for chosen in summary.sentences]
+    assert starts == sorted(starts)
+    assert len(starts) == 3
+    assert summary.text == " ".join(chosen.sentence.text for chosen in summary.sentences)
+    for chosen in summary.sentences:
+        assert sea.text[chosen.sentence.start : chosen.sentence.end] == chosen.sentence.text
+        path, section = list(sea.walk())[chosen.place.section]
+        assert chosen.place.path == path
+        assert section.paragraphs[0].sentences[chosen.place.index] == chosen.sentence
+
+
+def test_five_sentences_are_the_default(sea, encoder):
+    assert len(summarize(sea, encoder=encoder).sentences) == 5
+
+
+def test_a_summary_says_what_the_document_is_about(sea, encoder):
+    [chosen] = summarize(sea, sentences=1, encoder=encoder).sentences
+    assert chosen.sentence.text.startswith("We describe the fish of the sea")
+
+
+def test_a_query_says_what_the_summary_is_about(sea, encoder):
+    [chosen] = summarize(sea, sentences=1, query="nets and ports", encoder=encoder).sentences
+    assert chosen.place.path == ("Boats",)
+
+
+@pytest.mark.parametrize("words", [5, 9, 20, 40])
+def test_a_budget_of_words_is_kept(sea, encoder, words):
+    assert 1 <= len(summarize(sea, words=words, encoder=encoder).text.split()) <= words
+
+
+def test_one_sentence_is_the_least(sea, encoder):
+    assert len(summarize(sea, words=1, encoder=encoder).sentences) == 1
+
+
+def test_a_short_document_is_its_own_summary(encoder):
+    document = Document.from_text("One sentence. And another.")
+    assert summarize(document, sentences=9, encoder=encoder).text == "One sentence. And another."
+
+
+def test_fragments_do_not_fill_up_the_budget(encoder):
+    sentences = ["Cod, eel and herring are fish of the sea.", "Examples:", "Cod", "Eel"]
+    document = Document.from_sections("Fish", [("Fish", sentences)])
+    assert summarize(document, words=20, encoder=encoder).text == sentences[0]
+
+
+def test_nothing_is_said_twice(encoder):
+    repeated = "The cod is a fish of the cold sea."
+    document = Document.from_sections(
+        "The cod", [("One", [repeated]), ("Two", ["Boats have sails of cloth.", repeated])]
+    )
+    assert summarize(document, sentences=2, encoder=encoder).text.count(repeated) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sentences": 2, "words": 9}, "not both"),
+        ({"sentences": 0}, "sentences must be at least 1, got 0"),
+        ({"words": -1}, "words must be at least 1, got -1"),
+        ({"query": " "}, "the query is empty"),
+        ({"sentences": 2, "model": "any"}, "give a number of words"),
+    ],
+)
+def test_what_cannot_be_done_is_said(sea, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        summarize(sea, **arguments)
+
+
+EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+
+
+@pytest.fixture
+def compass() -> tuple[DocumentVectors, list]:
+    """Two sections of two sentences each: east, north; and north, north."""
+    document = Document.from_sections("", [("A", ["a.", "b."]), ("B", ["c.", "d."])])
+    vectors = DocumentVectors(
+        document=3 * NORTH,  # no vector need have unit length
+        sections=torch.stack([EAST, NORTH]),
+        sentences=torch.stack([EAST, 2 * NORTH, NORTH, NORTH]),
+    )
+    return vectors, places(document)
+
+
+def test_centrality_is_closeness_to_all_that_a_sentence_stands_under(compass):
+    everything_is_at_an_end = 0.15 + 0.05
+    scores = centrality(*compass, title=NORTH) - everything_is_at_an_end
+    assert scores.tolist() == pytest.approx([1 / 3, 2 / 3, 1, 1])
+    scores = centrality(*compass, title=None) - everything_is_at_an_end
+    assert scores.tolist() == pytest.approx([1 / 2, 1 / 2, 1, 1])
+
+
+def test_centrality_prefers_the_ends():
+    document = Document.from_sections("", [(name, ["a.", "b.", "c."]) for name in "ABC"])
+    same = DocumentVectors(EAST, EAST.expand(3, 2), EAST.expand(9, 2))
+    scores = centrality(same, places(document), title=None) - 1
+    assert scores.tolist() == pytest.approx([0.2, 0.15, 0.2, 0.05, 0, 0.05, 0.2, 0.15, 0.2])
+
+
+def test_relevance_is_closeness_of_sentence_and_section_to_the_query(compass):
+    assert relevance(*compass, query=EAST).tolist() == pytest.approx([1, 0.5, 0, 0])
+
+
+def test_the_best_is_chosen_first_and_repetition_last():
+    scores = torch.tensor([0.9, 0.8, 0.1])
+    vectors = torch.stack([EAST, EAST, NORTH])
+    assert choose(scores, vectors, torch.ones(3), budget=3) == [0, 2, 1]
+
+
+def test_what_does_not_fit_is_passed_over():
+    scores = torch.tensor([0.9, 0.8, 0.1])
+    vectors = torch.eye(3)
+    assert choose(scores, vectors, torch.tensor([5, 5, 3]), budget=8) == [0, 2]
+    assert choose(scores, vectors, torch.tensor([5, 5, 3]), budget=2) == [0]
