@@ -18,7 +18,6 @@ from transformers import (
 )
 
 from foveate import Document, Encoder, HDTConfig, HDTModel, Processor, Tree
-from foveate.models import encoder as encoder_module
 from foveate.models.attention import TREE_ATTENTION, register
 from foveate.models.default import default_model_path
 from foveate.processing import outline
@@ -58,7 +57,7 @@ def test_sentences_equal_sentence_transformers(default):
 
 def test_vectors_do_not_depend_on_batch_mates(default, monkeypatch):
     together = default.encode_texts(TEXTS)
-    monkeypatch.setattr(encoder_module, "TOKENS_AT_ONCE", 1)
+    monkeypatch.setattr(default, "_rows_at_once", 1)
     alone = default.encode_texts(TEXTS)
     assert (together - alone).norm(dim=1).max() < 1e-5
 

@@ -22,8 +22,10 @@ from foveate.progress import progress
 
 Context = Literal["sentence", "tree"]
 
-TOKENS_AT_ONCE = 4096
-"""Rows of a packed batch: enough to keep the matrix units busy, few enough to stay in cache."""
+_ROWS_ON_CPU = 2048
+"""Rows of a packed batch on a CPU: enough to be busy, few enough to stay in cache."""
+
+_ROWS_ON_GPU = 65536
 
 _TEXTS_AT_ONCE = 4096
 """Sentences that are tokenized and sorted by length together."""
@@ -83,6 +85,7 @@ class Encoder:
         self._max_tokens = self._sentence_limit()
         linear = next(module for module in model.modules() if isinstance(module, nn.Linear))
         self._product_dtype = linear.weight.dtype
+        self._rows_at_once = _ROWS_ON_CPU if model.device.type == "cpu" else _ROWS_ON_GPU
 
     @classmethod
     def from_pretrained(
@@ -201,7 +204,7 @@ class Encoder:
         with progress("Encoding", len(texts), show_progress) as advance:
             for start in range(0, len(texts), _TEXTS_AT_ONCE):
                 owners, pieces = self._pieces(texts[start : start + _TEXTS_AT_ONCE])
-                for batch in _batches(pieces):
+                for batch in _batches(pieces, self._rows_at_once):
                     ids = [self._anchor_ids["sentence"]] * len(batch)
                     nodes = Nodes.of(ids, [-1] * len(batch), [pieces[i] for i in batch])
                     owner = torch.tensor([start + owners[i] for i in batch])[nodes.anchor]
@@ -346,12 +349,12 @@ def _first_position(model: PreTrainedModel) -> int:
     return 0 if padding is None else padding + 1
 
 
-def _batches(pieces: list[list[int]]) -> Iterator[list[int]]:
-    """Indices of pieces in batches of about TOKENS_AT_ONCE rows, of like lengths."""
+def _batches(pieces: list[list[int]], rows_at_once: int) -> Iterator[list[int]]:
+    """Indices of pieces of like lengths, so many that they and their anchors fill the rows."""
     batch: list[int] = []
     rows = 0
     for i in sorted(range(len(pieces)), key=lambda i: len(pieces[i])):
-        if batch and rows + 1 + len(pieces[i]) > TOKENS_AT_ONCE:
+        if batch and rows + 1 + len(pieces[i]) > rows_at_once:
             yield batch
             batch, rows = [], 0
         batch.append(i)

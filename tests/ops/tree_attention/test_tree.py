@@ -34,13 +34,6 @@ def test_children_are_consecutive_and_siblings_keep_their_order(parents):
 
 
 @given(forests())
-def test_every_node_is_a_child_once_in_the_families(parents):
-    tree = Tree.from_parents(parents)
-    members = torch.cat([group.children.flatten() for group in tree.families])
-    assert members[tree.place_in_families].tolist() == list(range(len(parents)))
-
-
-@given(forests())
 def test_rows_come_back_from_level_order(parents):
     tree = Tree.from_parents(parents)
     rows = torch.arange(len(parents))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention import torch as torch_path
+from foveate.ops.tree_attention.families import plan
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from foveate.ops.tree_attention.reference import tree_mask
 from tests.numerics import TOLERANCE, relative_error
@@ -32,6 +33,19 @@ def test_the_mask_of_a_small_document():
         [0, 0, 1, 0, 0, 1],
     ]
     assert torch.equal(mask, mask.T)
+
+
+@given(forests(), st.sampled_from(EDGE_SETS))
+def test_the_plan_has_every_node_as_a_query_once_and_every_edge_once(parents, edges):
+    tree = Tree.from_parents(parents)
+    groups, place, below, inner = plan(tree, edges)
+    queries = torch.cat([group.queries.flatten() for group in groups])
+    assert queries[place].tolist() == list(range(len(parents)))
+    pairs = torch.zeros(len(parents), len(parents), dtype=torch.long)
+    for group in [*groups, *below]:
+        pairs[group.queries[:, :, None], group.keys[:, None, :]] += 1
+    assert torch.equal(pairs, tree_mask(tree.parent, edges).long())
+    assert inner.tolist() == [int(row) for group in below for row in group.queries.flatten()]
 
 
 @given(forests(), st.sampled_from(EDGE_SETS), st.sampled_from(list(TOLERANCE)))

@@ -4,10 +4,12 @@ from collections.abc import Collection
 
 from torch import Tensor
 
+from . import reference as _reference
 from . import torch as _torch
+from .backends import BACKENDS, autocast, choose
 from .tree import Tree
 
-__all__ = ["EDGES", "Tree", "tree_attention"]
+__all__ = ["BACKENDS", "EDGES", "Tree", "tree_attention"]
 
 EDGES = ("parent", "siblings", "children")
 
@@ -20,6 +22,7 @@ def tree_attention(
     *,
     edges: Collection[str] = EDGES,
     scale: float | None = None,
+    backend: str | None = None,
 ) -> Tensor:
     """Attend along the edges of a forest (hdt.txt, eq. 3-7, for any depth).
 
@@ -27,18 +30,24 @@ def tree_attention(
     Time and memory are linear in the number of nodes for families of bounded size.
 
     Args:
-        q: queries `(tokens, heads, head_dim)`, any floating dtype, rows in the tree's order.
+        q: queries `(tokens, heads, head_dim)`, any floating dtype, rows in the tree's order. Slices
+            of one fused projection are read in place.
         k: keys, same shape.
         v: values, same shape.
         tree: the forest, on the same device.
         edges: a subset of {"parent", "siblings", "children"}.
         scale: factor on the scores, 1/√head_dim if None.
+        backend: "triton" (kernels for GPUs, linear memory: one float32 per row and head beyond
+            inputs and outputs), "torch" (any device, linear memory), "reference" (the dense
+            definition), or "auto": triton where it can run, torch elsewhere. If None, what the
+            environment variable FOVEATE_BACKEND says, "auto" if nothing.
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`, rows in the tree's order.
 
     Raises:
-        ValueError: shapes, dtypes or devices that do not fit together, or an unknown edge.
+        ValueError: shapes, dtypes or devices that do not fit together, an unknown edge or backend,
+            or a backend that cannot run on these tensors.
 
     Example:
         >>> import torch
@@ -54,6 +63,7 @@ def tree_attention(
         )
     if len(q) != len(tree):
         raise ValueError(f"q has {len(q)} rows but the tree has {len(tree)} nodes")
+    q, k, v = autocast(q), autocast(k), autocast(v)
     if not q.dtype == k.dtype == v.dtype:
         raise ValueError(f"q, k and v must share one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
     if not q.device == k.device == v.device == tree.parent.device:
@@ -63,8 +73,19 @@ def tree_attention(
         )
     if unknown := set(edges) - set(EDGES):
         raise ValueError(f"unknown edges {sorted(unknown)}: choose among {list(EDGES)}")
+    backend = choose(backend, q)
     if len(q) == 0:
         return q.clone()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    if backend == "triton":
+        from .triton import tree_attention as attend_tiles
+
+        parent, siblings, children = (edge in edges for edge in EDGES)
+        return attend_tiles(q, k, v, tree.blocks, (parent, siblings, children), scale)
+
     q, k, v = tree.to_level_order(q), tree.to_level_order(k), tree.to_level_order(v)
-    return tree.from_level_order(_torch.tree_attention(q, k, v, tree, edges, scale))
+    if backend == "torch":
+        out = _torch.tree_attention(q, k, v, tree, edges, scale)
+    else:
+        out = _reference.tree_attention(q, k, v, tree.parent, edges, scale)
+    return tree.from_level_order(out)

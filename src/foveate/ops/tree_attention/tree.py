@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from .families import Plan
+    from .triton.blocks import Blocks
 
-class Families(NamedTuple):
-    """Families of one size m: `parents` `(b, 1)`, for roots `(b, 0)`; `children` `(b, m)`."""
-
-    parents: Tensor
-    children: Tensor
-    any_inner: bool
-    """Whether some of the children have children themselves."""
+has_triton = find_spec("triton") is not None
+"""Whether the kernels for GPUs can be had."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,40 +56,56 @@ class Tree:
             )
         parents = parents.long()
         nodes = torch.arange(len(parents), device=parents.device)
-        wrong = (parents < -1) | (parents >= len(parents))
-        if wrong.any():
-            row = int(wrong.nonzero()[0])
-            raise ValueError(
-                f"node {row} has parent {int(parents[row])}, "
-                f"which is outside -1 (a root) to {len(parents) - 1} (the last node)"
-            )
-
-        level = _levels(parents)
-        order = torch.argsort(level, stable=True)
-        while True:
-            rank = torch.empty_like(order).scatter_(0, order, nodes)
-            parent = _follow(rank, parents[order])
-            # Sorted parents make siblings consecutive. Documents written depth first are sorted by
-            # their levels alone; in other orders each pass settles at least one level more.
-            if (parent.diff() >= 0).all():
-                break
-            order = order[torch.argsort(parent, stable=True)]
+        level, in_level_order = _survey(parents)
+        parent, order = parents, None
+        if not in_level_order:
+            order = torch.argsort(level, stable=True)
+            level = level[order]
+            while True:
+                rank = torch.empty_like(order).scatter_(0, order, nodes)
+                parent = _follow(rank, parents[order])
+                # Sorted parents make siblings consecutive. Documents written depth first are
+                # sorted by their levels alone; in other orders each pass settles at least one
+                # level more.
+                if (parent.diff() >= 0).all():
+                    break
+                order = order[torch.argsort(parent, stable=True)]
 
         first_child = torch.searchsorted(parent, nodes)
         num_children = torch.searchsorted(parent, nodes, right=True) - first_child
-        in_order = torch.equal(order, nodes)
-        return cls(
-            parent, level[order], first_child, num_children, order=None if in_order else order
-        )
+        return cls(parent, level, first_child, num_children, order)._ready()
 
     def __len__(self) -> int:
         """Return the number of nodes."""
         return len(self.parent)
 
-    @property
+    @cached_property
     def in_level_order(self) -> "Tree":
         """The same forest for rows that the caller has brought into level order."""
-        return replace(self, order=None)
+        if self.order is None:
+            return self
+        twin = replace(self, order=None)
+        if "_level_blocks" in vars(self):
+            vars(twin)["_level_blocks"] = self._level_blocks
+        return twin._ready()
+
+    @cached_property
+    def blocks(self) -> "Blocks":
+        """The forest cut into tiles for the GPU's kernels, rows numbered as the caller's."""
+        blocks = self._level_blocks
+        return blocks if self.order is None else blocks.renumbered(self.order)
+
+    @cached_property
+    def _level_blocks(self) -> "Blocks":
+        from .triton.blocks import cut
+
+        return cut(self.parent, self.first_child, self.num_children)
+
+    def _ready(self) -> Self:
+        """Build what the kernels need before a compiler or a graph capture looks on."""
+        if self.parent.is_cuda and has_triton and len(self):
+            _ = self.blocks, self.in_level_order
+        return self
 
     @cached_property
     def level_sizes(self) -> list[int]:
@@ -109,33 +124,9 @@ class Tree:
         return torch.where(self.parent < 0, 0, nodes - self.first_child[self.parent] + 1)
 
     @cached_property
-    def families(self) -> tuple[Families, ...]:
-        """Every node as a child, exactly once, among its siblings, batched by family size.
-
-        Families with inner nodes among the children are kept apart from those with leaves only.
-        The roots come first, each alone and without a parent.
-        """
-        roots = (self.parent < 0).nonzero()
-        groups = [Families(roots[:, :0], roots, True)]
-        parents = self.num_children.nonzero()[:, 0]
-        size = self.num_children[parents]
-        # The most children among a family's children says whether any of them is inner.
-        grandchildren = torch.zeros_like(self.parent).scatter_reduce_(
-            0, self.parent.clamp(min=0), self.num_children * (self.parent >= 0), "amax"
-        )
-        any_inner = grandchildren[parents] > 0
-        kinds, kind = torch.stack([size, any_inner.long()], 1).unique(dim=0, return_inverse=True)
-        by_kind = torch.argsort(kind, stable=True).split(torch.bincount(kind).tolist())
-        for (m, inner), members in zip(kinds.tolist(), by_kind, strict=True):
-            parent = parents[members][:, None]
-            child = self.first_child[parent] + torch.arange(m, device=parent.device)
-            groups.append(Families(parent, child, bool(inner)))
-        return tuple(groups)
-
-    @cached_property
-    def place_in_families(self) -> Tensor:
-        """Where each node stands in the concatenated children of `families`. `(n,)`."""
-        return torch.argsort(torch.cat([group.children.flatten() for group in self.families]))
+    def plans(self) -> "dict[frozenset[str], Plan]":
+        """What the torch backend has planned for this forest, by edges."""
+        return {}
 
     def to_level_order(self, rows: Tensor) -> Tensor:
         """Bring `(n, ...)` rows from the caller's order into level order."""
@@ -162,7 +153,29 @@ class Tree:
             self.first_child.to(device),
             self.num_children.to(device),
             order,
+        )._ready()
+
+
+def _survey(parents: Tensor) -> tuple[Tensor, bool]:
+    """Depth of each node, and whether the rows already are in level order."""
+    if parents.is_cuda and has_triton and len(parents):
+        from .triton.climb import climb
+
+        level, right, in_level_order = climb(parents)
+        if right:
+            return level, in_level_order
+
+    nodes = torch.arange(len(parents), device=parents.device)
+    wrong = (parents < -1) | (parents >= len(parents))
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"node {row} has parent {int(parents[row])}, "
+            f"which is outside -1 (a root) to {len(parents) - 1} (the last node)"
         )
+    # Behind their parents and sorted by them: then, by induction, sorted by level too.
+    in_level_order = bool((parents < nodes).all() and (parents.diff() >= 0).all())
+    return _levels(parents), in_level_order
 
 
 def _levels(parents: Tensor) -> Tensor:

@@ -1,0 +1,99 @@
+"""Tree attention on the GPU: tiles of whole families, forward and backward, as torch ops.
+
+`foveate::tree_attention` and `foveate::tree_attention_backward` are opaque to the compiler and
+know their output's shapes without running, so that torch.compile, graph capture, checkpointing and
+distributed wrappers take them like any op of torch's own.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .backward import backward
+from .blocks import Blocks
+from .forward import forward
+
+__all__ = ["tree_attention"]
+
+
+def tree_attention(
+    q: Tensor, k: Tensor, v: Tensor, blocks: Blocks, edges: tuple[bool, bool, bool], scale: float
+) -> Tensor:
+    """Attention of rows `(n, heads, head_dim)` within the families that `blocks` was cut from.
+
+    Args:
+        q: queries, float16, bfloat16 or float32, any strides.
+        k: keys, like q.
+        v: values, like q.
+        blocks: the tiles of the forest, their rows numbered as those of q, k and v.
+        edges: whether nodes see their parent, their siblings, their children.
+        scale: factor on the scores.
+    """
+    return _Attention.apply(q, k, v, *blocks, *edges, scale)[0]
+
+
+_BLOCKS = "Tensor rows, Tensor role, Tensor spans, Tensor inner, Tensor large_inner"
+_OPTIONS = "bool parent, bool siblings, bool children, float scale"
+torch.library.define(
+    "foveate::tree_attention",
+    f"(Tensor q, Tensor k, Tensor v, {_BLOCKS}, {_OPTIONS}) -> (Tensor, Tensor)",
+)
+torch.library.define(
+    "foveate::tree_attention_backward",
+    f"(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_BLOCKS}, {_OPTIONS})"
+    " -> (Tensor, Tensor, Tensor)",
+)
+
+
+@torch.library.impl("foveate::tree_attention", ("cpu", "cuda"))
+def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    *blocks, parent, siblings, children, scale = rest
+    q, k, v = _adjacent(q), _adjacent(k), _adjacent(v)
+    return forward(q, k, v, Blocks(*blocks), (parent, siblings, children), scale)
+
+
+@torch.library.register_fake("foveate::tree_attention")
+def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    n, heads, _ = q.shape
+    return q.new_empty(q.shape), q.new_empty((heads, n), dtype=torch.float32)
+
+
+@torch.library.impl("foveate::tree_attention_backward", ("cpu", "cuda"))
+def _(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    *blocks, parent, siblings, children, scale = rest
+    grad, q, k, v = _adjacent(grad), _adjacent(q), _adjacent(k), _adjacent(v)
+    edges = parent, siblings, children
+    return backward(grad, q, k, v, o, lse, Blocks(*blocks), edges, scale)
+
+
+@torch.library.register_fake("foveate::tree_attention_backward")
+def _(grad: Tensor, q: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return q.new_empty(q.shape), q.new_empty(q.shape), q.new_empty(q.shape)
+
+
+class _Attention(torch.autograd.Function):
+    """Keeps q, k, v, the output and one float32 per row and head."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+        out, lse = torch.ops.foveate.tree_attention(q, k, v, *rest)
+        ctx.save_for_backward(q, k, v, out, lse, *rest[:-4])
+        ctx.options = rest[-4:]
+        ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+        dq, dk, dv = torch.ops.foveate.tree_attention_backward(
+            grad, *ctx.saved_tensors, *ctx.options
+        )
+        return dq, dk, dv, *[None] * 9
+
+
+def _adjacent(x: Tensor) -> Tensor:
+    """Return x with its channels adjacent, as the kernels read them; other strides may be any."""
+    return x if x.stride(-1) == 1 else x.contiguous()

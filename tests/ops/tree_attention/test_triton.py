@@ -1,0 +1,344 @@
+"""The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
+
+import os
+from itertools import chain, combinations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveate.ops.tree_attention import EDGES, Tree, tree_attention
+from foveate.ops.tree_attention.reference import tree_attention as reference
+from tests.numerics import TOLERANCE, relative_error
+from tests.trees import forests
+
+ON_GPU = torch.cuda.is_available()
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = pytest.mark.skipif(
+    not (ON_GPU or INTERPRETED), reason="needs a GPU or TRITON_INTERPRET=1"
+)
+gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+
+DEVICE = "cuda" if ON_GPU else "cpu"
+EDGE_SETS = list(chain.from_iterable(combinations(EDGES, r) for r in range(4)))
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+# Two large families, one among the other's children; a chain; more lone roots than a tile holds.
+STAR = [-1] + [0] * 150 + [3] * 70 + [150] * 5
+CHAIN = list(range(-1, 140))
+ROOTS = [-1] * 130
+DOCUMENT = [-1] + [0] * 3 + [1] * 4 + [2] * 2 + [3] + [4] * 30 + [5] * 20 + [7] * 33 + [10] * 9
+
+
+def rows(n, dtype, heads=2, head_dim=16, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(4, n, heads, head_dim, generator=generator, dtype=torch.float64)
+    q, k, v, weight = x.to(DEVICE, dtype)
+    return q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), weight
+
+
+def outputs(parents, q, k, v, weight, edges=EDGES, scale=None):
+    """Output and gradients of the kernels."""
+    tree = Tree.from_parents(torch.tensor(parents, device=DEVICE))
+    out = tree_attention(q, k, v, tree, edges=edges, scale=scale, backend="triton")
+    return out, *torch.autograd.grad(out, (q, k, v), weight)
+
+
+def expected_outputs(parents, q, k, v, weight, edges=EDGES, scale=None):
+    """The same from the definition in float64."""
+    q, k, v = (x.detach().double().requires_grad_() for x in (q, k, v))
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    out = reference(q, k, v, torch.tensor(parents, device=DEVICE), edges, scale)
+    return out, *torch.autograd.grad(out, (q, k, v), weight.double())
+
+
+def check(parents, dtype, edges=EDGES, scale=None, **shape):
+    arguments = (parents, *rows(len(parents), dtype, **shape), edges, scale)
+    actual, expected = outputs(*arguments), expected_outputs(*arguments)
+    # Where only itself is in sight, queries and keys have no gradient; hence the common norm.
+    size = torch.stack(expected[1:]).norm()
+    assert actual[0].dtype == dtype
+    assert relative_error(actual[0], expected[0]) < TOLERANCE[dtype]
+    for gradient, truth in zip(actual[1:], expected[1:], strict=True):
+        assert torch.isfinite(gradient).all()
+        assert (gradient - truth).norm() < TOLERANCE[dtype] * max(truth.norm(), 0.1 * size)
+
+
+@given(forests(), st.sampled_from(EDGE_SETS), st.sampled_from(DTYPES))
+@settings(max_examples=60, deadline=None)
+def test_every_forest_equals_the_reference(parents, edges, dtype):
+    check(parents, dtype, edges)
+
+
+@pytest.mark.parametrize("edges", EDGE_SETS)
+def test_families_larger_than_a_tile(edges):
+    check(STAR, torch.float32, edges)
+
+
+@pytest.mark.parametrize("parents", [STAR, CHAIN, ROOTS, DOCUMENT])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_shapes_of_forests(parents, dtype):
+    check(parents, dtype)
+
+
+@pytest.mark.parametrize(("heads", "head_dim"), [(1, 64), (3, 24), (2, 80), (1, 128), (1, 8)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_shapes_of_heads(heads, head_dim, dtype):
+    check(DOCUMENT, dtype, heads=heads, head_dim=head_dim)
+    if ON_GPU:
+        check(STAR, dtype, heads=heads, head_dim=head_dim)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, 3.0])
+def test_any_scale(scale):
+    check(DOCUMENT, torch.float32, scale=scale)
+
+
+@pytest.mark.parametrize("parents", [STAR, DOCUMENT])
+def test_every_element_is_written(monkeypatch, parents):
+    empty = torch.empty
+
+    def poisoned(*shape, **options):
+        x = empty(*shape, **options)
+        return x.fill_(torch.nan) if x.is_floating_point() else x.fill_(-7)
+
+    monkeypatch.setattr(torch, "empty", poisoned)
+    check(parents, torch.float32)
+
+
+def test_slices_of_a_fused_projection_and_rows_in_any_order():
+    parents = [-1, 0, 1, 1, 0, 4, 4, 4, 0, 8]
+    fused = torch.randn(10, 3, 2, 32, device=DEVICE, requires_grad=True)
+    tree = Tree.from_parents(torch.tensor(parents, device=DEVICE))
+    assert tree.order is not None
+    out = tree_attention(*fused.unbind(1), tree, backend="triton")
+    expected = tree_attention(*fused.unbind(1), tree, backend="torch")
+    assert relative_error(out, expected) < 1e-5
+    (gradient,) = torch.autograd.grad(out.sum(), fused)  # of an expanded tensor, stride 0
+    (expected,) = torch.autograd.grad(expected.sum(), fused)
+    assert relative_error(gradient, expected) < 1e-5
+
+
+@given(forests(max_nodes=150))
+@settings(max_examples=20, deadline=None)
+def test_tiles_hold_whole_families_and_every_node_once_as_a_child(parents):
+    tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
+    blocks = tree.blocks
+    assert len(blocks.spans) == 0 or tree.largest_family >= 64
+    members = blocks.rows.long()
+    family, parent, real = blocks.role >> 2, (blocks.role & 1) == 1, members >= 0
+    children = members[real & ~parent]
+    assert children.sort().values.tolist() == list(range(len(parents)))
+    for tile in range(len(blocks.spans), len(members)):
+        for f in family[tile, real[tile]].unique():
+            mine = (family[tile] == f) & real[tile]
+            above = members[tile, mine & parent[tile]].tolist()
+            below = members[tile, mine & ~parent[tile]]
+            assert tree.parent[below].unique().tolist() == (above or [-1])
+            assert len(below) == (int(tree.num_children[above[0]]) if above else 1)
+
+
+def test_a_document_does_not_depend_on_its_batch_mates():
+    both = DOCUMENT + [p if p < 0 else p + len(DOCUMENT) for p in STAR]
+    q, k, v, weight = rows(len(both), torch.float32)
+    together = outputs(both, q, k, v, weight)
+    alone = outputs(DOCUMENT, *(x[: len(DOCUMENT)] for x in (q, k, v, weight)))
+    for a, b in zip(together, alone, strict=True):
+        assert relative_error(a[: len(DOCUMENT)], b) < 1e-6
+
+
+def test_torch_accepts_the_op():
+    tree = Tree.from_parents(torch.tensor(DOCUMENT, device=DEVICE))
+    q, k, v, weight = (x.detach() for x in rows(len(DOCUMENT), torch.float32))
+    forward, backward = torch.ops.foveate.tree_attention, torch.ops.foveate.tree_attention_backward
+    options = (*tree.blocks, True, True, True, 0.25)
+    torch.library.opcheck(forward.default, (q, k, v, *options))
+    out, lse = forward(q, k, v, *options)
+    torch.library.opcheck(backward.default, (weight, q, k, v, out, lse, *options))
+
+
+def test_compiles_without_graph_breaks():
+    tree = Tree.from_parents(torch.tensor(DOCUMENT, device=DEVICE))
+    _ = tree.blocks
+    q, k, v, weight = rows(len(DOCUMENT), torch.float32)
+
+    def layer(q, k, v, tree):
+        return tree_attention(q * 2, k, v, tree, backend="triton") * 3
+
+    compiled = torch.compile(layer, fullgraph=True, backend="inductor" if ON_GPU else "aot_eager")
+    actual = torch.autograd.grad(compiled(q, k, v, tree), (q, k, v), weight)
+    expected = torch.autograd.grad(layer(q, k, v, tree), (q, k, v), weight)
+    assert relative_error(torch.stack(actual), torch.stack(expected)) < 1e-5
+
+
+def test_checkpointing_changes_nothing():
+    tree = Tree.from_parents(torch.tensor(DOCUMENT, device=DEVICE))
+    q, k, v, weight = rows(len(DOCUMENT), torch.float32)
+    out = torch.utils.checkpoint.checkpoint(
+        tree_attention, q, k, v, tree, backend="triton", use_reentrant=False
+    )
+    actual = torch.autograd.grad(out, (q, k, v), weight)
+    for a, b in zip(actual, outputs(DOCUMENT, q, k, v, weight)[1:], strict=True):
+        assert torch.equal(a, b)
+
+
+@given(forests())
+@settings(max_examples=20, deadline=None)
+def test_levels_are_climbed(parents):
+    from foveate.ops.tree_attention.triton.climb import climb
+
+    level, right, in_level_order = climb(torch.tensor(parents, device=DEVICE))
+    tree = Tree.from_parents(parents)
+    assert right
+    assert in_level_order == (tree.order is None)
+    expected = tree.level if tree.order is None else tree.level[torch.argsort(tree.order)]
+    assert level.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("parents", [[-2], [-1, 5], [0], [-1, 2, 1], list(range(-1, 100))])
+def test_what_cannot_be_climbed_is_told(parents):
+    from foveate.ops.tree_attention.triton.climb import climb
+
+    assert not climb(torch.tensor(parents, device=DEVICE))[1]
+
+
+@gpu
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [([-1, 2, 1], "node 1 is among its own ancestors"), ([-1, 5], "node 1 has parent 5")],
+)
+def test_what_is_not_a_forest_is_refused_on_the_gpu(parents, message):
+    with pytest.raises(ValueError, match=message):
+        Tree.from_parents(torch.tensor(parents, device="cuda"))
+
+
+@gpu
+@given(forests(max_nodes=300))
+@settings(max_examples=30, deadline=None)
+def test_the_gpu_builds_the_same_tree(parents):
+    tree, on_gpu = Tree.from_parents(parents), Tree.from_parents(torch.tensor(parents).cuda())
+    for name in ("parent", "level", "first_child", "num_children", "order"):
+        expected, actual = getattr(tree, name), getattr(on_gpu, name)
+        assert (expected is None) == (actual is None)
+        assert expected is None or torch.equal(expected, actual.cpu())
+
+
+@gpu
+def test_a_parent_of_100_000_children():
+    parents = [-1, -1] + [0] * 100_000 + [5] * 40
+    q, k, v, weight = rows(len(parents), torch.float32, heads=1)
+    tree = Tree.from_parents(torch.tensor(parents, device="cuda"))
+    some = torch.arange(7, 100_002, 997, device="cuda")  # leaves, which see the whole family
+    weight = weight[some]
+    out = tree_attention(q, k, v, tree, backend="triton")[some]
+    actual = torch.autograd.grad(out, (q, k, v), weight)
+
+    family = torch.tensor([0, *range(2, 100_002)], device="cuda")
+    q, k, v = (x.detach().double().requires_grad_() for x in (q, k, v))
+    scores = torch.einsum("ihd,jhd->hij", q[some], k[family]) / 4
+    dense = torch.einsum("hij,jhd->ihd", scores.softmax(-1), v[family])
+    assert relative_error(out, dense) < 1e-5
+    expected = torch.autograd.grad(dense, (q, k, v), weight.double())
+    for gradient, truth in zip(actual, expected, strict=True):
+        assert relative_error(gradient, truth) < 1e-5
+
+
+@gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_results_repeat_bit_for_bit(dtype):
+    parents = STAR + [p if p < 0 else p + len(STAR) for p in DOCUMENT] * 1
+    arguments = (parents, *rows(len(parents), dtype, heads=12, head_dim=64))
+    once = outputs(*arguments)
+    for _ in range(5):
+        for a, b in zip(outputs(*arguments), once, strict=True):
+            assert torch.equal(a, b)
+
+
+@gpu
+def test_graphs_capture_forward_and_backward():
+    tree = Tree.from_parents(torch.tensor(DOCUMENT, device="cuda"))
+    q, k, v, weight = rows(len(DOCUMENT), torch.bfloat16)
+
+    def step(q, k, v):
+        out = tree_attention(q, k, v, tree)
+        return out, *torch.autograd.grad(out, (q, k, v), weight)
+
+    def copies():
+        return [x.detach().clone().requires_grad_() for x in (q, k, v)]
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step(*copies())
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step(q, k, v)
+    with torch.no_grad():
+        q.copy_(torch.randn_like(q))
+    graph.replay()
+    for a, b in zip(captured, step(*copies()), strict=True):
+        assert torch.equal(a, b)
+
+
+@gpu
+def test_memory_is_the_outputs_and_one_float_per_row_and_head():
+    parents = STAR * 1
+    for _ in range(5):
+        parents = parents + [p if p < 0 else p + len(parents) for p in parents]
+    n, heads, head_dim = len(parents), 12, 64
+    q, k, v, weight = rows(n, torch.bfloat16, heads, head_dim)
+    tree = Tree.from_parents(torch.tensor(parents, device="cuda"))
+    tree_attention(q, k, v, tree)
+    row, slack = n * heads * head_dim * 2, 1 << 16
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    out = tree_attention(q, k, v, tree)
+    assert torch.cuda.max_memory_allocated() - before <= row + 4 * n * heads + slack
+    torch.autograd.grad(out, (q, k, v), weight)
+    assert torch.cuda.max_memory_allocated() - before <= 4 * row + 4 * n * heads + slack
+
+
+@gpu
+def test_autocast_on_the_gpu():
+    tree = Tree.from_parents(torch.tensor(DOCUMENT, device="cuda"))
+    q, k, v, weight = rows(len(DOCUMENT), torch.float32)
+    with torch.autocast("cuda", torch.bfloat16):
+        out = tree_attention(q, k, v, tree)
+    assert out.dtype == torch.bfloat16
+    assert torch.autograd.grad(out, q, weight.bfloat16())[0].dtype == torch.float32
+
+
+@gpu
+def test_distributed_wrappers_train():
+    from torch.distributed.fsdp import fully_shard
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = torch.nn.Linear(32, 96)
+
+        def forward(self, x, tree):
+            return tree_attention(*self.qkv(x).view(-1, 3, 2, 16).unbind(1), tree)
+
+    torch.distributed.init_process_group(
+        "nccl", store=torch.distributed.HashStore(), rank=0, world_size=1
+    )
+    try:
+        torch.manual_seed(0)
+        layer = Layer().cuda()
+        x = torch.randn(len(DOCUMENT), 32, device="cuda")
+        tree = Tree.from_parents(torch.tensor(DOCUMENT, device="cuda"))
+        layer(x, tree).square().sum().backward()
+        expected = layer.qkv.weight.grad.clone()
+        layer.zero_grad()
+        data_parallel = torch.nn.parallel.DistributedDataParallel(layer)
+        data_parallel(x, tree).square().sum().backward()
+        assert relative_error(layer.qkv.weight.grad, expected) < 1e-5
+        layer.zero_grad()
+        sharded = fully_shard(layer)
+        sharded(x, tree).square().sum().backward()
+        assert relative_error(sharded.qkv.weight.grad.full_tensor(), expected) < 1e-5
+    finally:
+        torch.distributed.destroy_process_group()
