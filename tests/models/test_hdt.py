@@ -58,10 +58,7 @@ def test_a_row_depends_neither_on_padding_nor_on_its_batch_mates(one, other, lef
 
 def test_positions_are_counted_among_siblings(hdt):
     tree = Tree.from_parents(PARENTS[0])
-    code = (
-        tree.from_level_order(hdt.encoder.embed_positions(tree))
-        / hdt.encoder.embed_positions.scale_factor
-    )
+    code = tree.from_level_order(hdt.encoder.embed_positions.encoding(tree))
     table = hdt.encoder.embed_positions.sinusoids(4)
     paths = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1), (1, 1, 2), (1, 2, 0), (1, 2, 1), (2, 0, 0)]
     for row, path in enumerate(paths):

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from sentencex import get_sentence_boundaries
-
 _QUOTATION = re.compile(r'“[^“”]*”|"[^"]*"')
 _SPACE = re.compile(r"\s")
 _WINDOW = 10_000  # characters looked at together: the time for quotations grows as its square
@@ -54,6 +52,9 @@ def _cuts(text: str, language: str) -> list[int]:
 
 
 def _starts(text: str, language: str) -> Iterator[int]:
+    # Imported here so that models, which import documents, run where torch alone is installed.
+    from sentencex import get_sentence_boundaries
+
     for offset in range(0, len(text), _WINDOW):
         window = text[offset : offset + _WINDOW]
         for boundary in get_sentence_boundaries(language, window):

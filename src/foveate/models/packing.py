@@ -55,32 +55,39 @@ class Packing:
                 "parent_ids and attention_mask must share one shape (batch, length), "
                 f"got {tuple(parent_ids.shape)} and {tuple(attention_mask.shape)}"
             )
-        length = parent_ids.shape[1]
+        batch, length = parent_ids.shape
         real = attention_mask.bool()
-        if not real.any(dim=1).all():
-            row = int((~real.any(dim=1)).nonzero()[0])
-            raise ValueError(f"row {row} of the batch is all padding: give it at least one token")
         has_parent = real & (parent_ids >= 0)
         inside = parent_ids.clamp(0, length - 1)
         wrong = real & ((parent_ids < -1) | (parent_ids >= length))
         wrong |= has_parent & ~real.gather(1, inside)
-        if wrong.any():
+        empty = ~real.any(dim=1)
+        # Each answer that is waited for stops the device, so all are asked for together.
+        tokens, any_empty, any_wrong = torch.stack(
+            [real.sum(), empty.any().long(), wrong.any().long()]
+        ).tolist()
+        if any_empty:
+            row = int(empty.nonzero()[0])
+            raise ValueError(f"row {row} of the batch is all padding: give it at least one token")
+        if any_wrong:
             row, place = wrong.nonzero()[0].tolist()
             raise ValueError(
                 f"node {place} of row {row} has parent {int(parent_ids[row, place])}, "
                 "which is padding or outside the row"
             )
-        real_rows = real.flatten().nonzero()[:, 0]
+        if tokens == batch * length:
+            real_rows = torch.arange(tokens, device=real.device)
+        else:
+            real_rows = real.flatten().nonzero()[:, 0]
         number = (real.flatten().cumsum(0) - 1).view_as(real)  # of each node among the real ones
         parents = torch.where(has_parent, number.flatten()[_offset(inside)], -1)
         tree = Tree.from_parents(parents.flatten()[real_rows])
         first = number.gather(1, real.int().argmax(dim=1, keepdim=True))[:, 0]
-        nodes = torch.arange(len(real_rows), device=real.device)
         return cls(
             tree.in_level_order,
             tree.to_level_order(real_rows),
-            tree.from_level_order(nodes)[first],
-            (len(real), length),
+            tree.to_ranks(first),
+            (batch, length),
         )
 
     def pack(self, padded: Tensor) -> Tensor:

@@ -18,33 +18,40 @@ class HierarchicalPositions(nn.Module):
         self.d_model = config.d_model
         self.levels = config.num_position_levels
         self.scale_factor = nn.Parameter(torch.empty(1))
+        self._table = torch.empty(0, config.d_model)
 
-    def forward(self, tree: Tree) -> Tensor:
-        """Encode the place of every node: `(tokens, d_model)` in the dtype of the scale.
+    def forward(self, embeddings: Tensor, tree: Tree) -> Tensor:
+        """Add to the embeddings of every node, `(tokens, d_model)`, the encoding of its place."""
+        return torch.addcmul(embeddings, self.scale_factor, self.encoding(tree).to(embeddings))
 
-        A node's encoding is its parent's plus the sinusoid of its index among its siblings. Levels
-        it does not reach count as index 0, as published.
+    @torch.no_grad()
+    def encoding(self, tree: Tree) -> Tensor:
+        """Encode the place of every node, not yet scaled: `(tokens, d_model)`.
+
+        A node's encoding is its parent's, in which the sinusoid of its index among its siblings
+        takes the place of index 0: what levels a node does not reach count as, as published.
         """
         table = self.sinusoids(tree.largest_family + 1)
-        parts = [table.new_zeros(tree.level_sizes[0], self.d_model)]  # level 0 has no index
-        start, above = tree.level_sizes[0], 0
-        for size in tree.level_sizes[1:]:
-            here = slice(start, start + size)
-            parts.append(parts[-1][tree.parent[here] - above] + table[tree.position[here]])
-            start, above = start + size, start
-        unreached = (self.levels - tree.level).clamp(min=0)
-        encoding = torch.cat(parts) + unreached[:, None] * table[0]
-        return self.scale_factor * encoding
+        start, end = 0, tree.level_sizes[0]
+        parts = [(self.levels * table[:1]).expand(end, -1)]
+        for level, size in enumerate(tree.level_sizes[1:], start=1):
+            above, start, end = start, end, end + size
+            steps = table - table[0] if level <= self.levels else table
+            parent, position = tree.parent[start:end] - above, tree.position[start:end]
+            parts.append(parts[-1][parent] + steps[position])
+        return torch.cat(parts)
 
     def sinusoids(self, length: int) -> Tensor:
         """Sinusoids of the indices below `length`: sin on even channels, cos on odd."""
-        device, dtype = self.scale_factor.device, self.scale_factor.dtype
-        index = torch.arange(length, device=device, dtype=torch.float64)
-        channel = torch.arange(0, self.d_model, 2, device=device, dtype=torch.float64)
-        angle = index[:, None] * 10000.0 ** (-channel / self.d_model)
-        return (
-            torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, : self.d_model].to(dtype)
-        )
+        held, wanted = self._table, self.scale_factor
+        if len(held) < length or held.device != wanted.device or held.dtype != wanted.dtype:
+            size = 1 << (length - 1).bit_length()  # so that a new table is seldom needed
+            index = torch.arange(size, dtype=torch.float64)
+            channel = torch.arange(0, self.d_model, 2, dtype=torch.float64)
+            angle = index[:, None] * 10000.0 ** (-channel / self.d_model)
+            table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+            self._table = table[:, : self.d_model].to(wanted)
+        return self._table[:length]
 
 
 class HDTAttention(nn.Module):

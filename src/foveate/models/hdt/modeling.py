@@ -84,7 +84,7 @@ class HDTEncoder(HDTPreTrainedModel):
         self, embeddings: Tensor, tree: Tree, output_hidden_states: bool = False
     ) -> HDTEncoderOutput:
         """Encode packed token embeddings `(tokens, d_model)` whose rows are in the tree's order."""
-        rows = self.dropout(self.emb_norm(embeddings + self.embed_positions(tree)))
+        rows = self.dropout(self.emb_norm(self.embed_positions(embeddings, tree)))
         states = []
         for block in self.block:
             if output_hidden_states:

@@ -136,6 +136,10 @@ class Tree:
         """Bring `(n, ...)` rows from level order back into the caller's order."""
         return rows if self._inverse is None else rows.index_select(0, self._inverse)
 
+    def to_ranks(self, rows: Tensor) -> Tensor:
+        """Numbers of rows in the caller's order as their numbers in level order."""
+        return rows if self._inverse is None else self._inverse[rows]
+
     @cached_property
     def _inverse(self) -> Tensor | None:
         if self.order is None:

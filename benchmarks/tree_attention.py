@@ -1,0 +1,307 @@
+"""Tree attention against the floor, dense SDPA and FlexAttention, over document length.
+
+    python benchmarks/tree_attention.py                       # times, prints, saves results/
+    python benchmarks/tree_attention.py --plot results.json   # draws docs/images/tree-attention.png
+
+Four documents, 12 heads of 64 channels, bfloat16, rows in level order. The floor moves the bytes
+that have to move: forward reads Q, K, V and writes O, which is what copying two such tensors does;
+backward reads Q, K, V, O, dO and writes dQ, dK, dV: twice that. Each time is the median of
+replays of a CUDA graph with a cold L2 cache, so launches from Python do not count; "eager" is the
+same call made from Python. Without a GPU, the torch backend runs on short documents.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import platform
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from foveate.ops.tree_attention import Tree, tree_attention
+
+DOCUMENTS, HEADS, HEAD_DIM = 4, 12, 64
+LENGTHS = [1024, 4096, 16_384, 65_536, 262_144]
+DENSE_FORWARD_UP_TO, DENSE_BACKWARD_UP_TO, FLEX_UP_TO = 262_144, 65_536, 65_536
+RESULTS = Path(__file__).parent / "results" / "tree_attention.json"
+PLOT = Path(__file__).parents[1] / "docs" / "images" / "tree-attention.png"
+
+
+def document(tokens: int, rng: random.Random) -> list[int]:
+    """Parents of a document: sections of 15-45 sentences, sentences log-normal around 25 tokens."""
+    sigma, mean = 0.5, 25
+    parents = [-1]
+    while tokens > 0:
+        section = len(parents)
+        parents.append(0)
+        for _ in range(rng.randint(15, 45)):
+            length = round(rng.lognormvariate(math.log(mean) - sigma**2 / 2, sigma))
+            length = min(max(length, 4), 120, tokens)
+            if length > 0:
+                sentence = len(parents)
+                parents += [section] + [sentence] * length
+                tokens -= length
+    return parents
+
+
+def batch(tokens: int) -> list[int]:
+    """Parents of the documents one after the other, depth first."""
+    rng, parents = random.Random(tokens), []
+    for _ in range(DOCUMENTS):
+        start = len(parents)
+        parents += [p if p < 0 else p + start for p in document(tokens, rng)]
+    return parents
+
+
+def milliseconds(run: Callable[[], Any], device: str) -> float:
+    """Median time of a call made from Python."""
+    if device == "cuda":
+        from triton.testing import do_bench
+
+        return do_bench(run, warmup=20, rep=100, return_mode="median")
+    run()
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - start) * 1e3)
+    return median(times)
+
+
+def graph_milliseconds(run: Callable[[], Any], device: str) -> float:
+    """Median time of the same work without its launches from Python."""
+    if device != "cuda":
+        return milliseconds(run, device)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return milliseconds(graph.replay, device)
+
+
+def extra_bytes(run: Callable[[], Any], device: str) -> int | None:
+    """Peak memory of a call beyond what was allocated before it."""
+    if device != "cuda":
+        return None
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def inputs(*shape: int, device: str, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    q, k, v, grad = (torch.randn(shape, device=device, dtype=dtype) for _ in range(4))
+    return q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), grad
+
+
+def contender(
+    attend: Callable[..., Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    grad: Tensor,
+    device: str,
+    backward: bool = True,
+) -> dict[str, Any]:
+    """Time forward and forward+backward of one way to attend."""
+
+    def forward() -> Tensor:
+        with torch.no_grad():
+            return attend(q, k, v)
+
+    def both() -> tuple[Tensor, ...]:
+        return torch.autograd.grad(attend(q, k, v), (q, k, v), grad)
+
+    result: dict[str, Any] = {
+        "forward": graph_milliseconds(forward, device),
+        "forward_eager": milliseconds(forward, device),
+        "forward_bytes": extra_bytes(forward, device),
+    }
+    if backward:
+        result["both"] = graph_milliseconds(both, device)
+        result["both_eager"] = milliseconds(both, device)
+        result["both_bytes"] = extra_bytes(both, device)
+    return result
+
+
+def flex(parents: Tensor, device: str) -> dict[str, Any]:
+    """FlexAttention with its block mask built for this batch, rows in level order too."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    n = len(parents)
+
+    def edge(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        up, over = parents[i], parents[j]
+        return (i == j) | (j == up) | (i == over) | ((up == over) & (up >= 0))
+
+    def build() -> Any:
+        return create_block_mask(edge, None, None, n, n, device=device, _compile=True)
+
+    torch.compiler.reset()
+    mask = build()
+    q, k, v, grad = inputs(1, HEADS, n, HEAD_DIM, device=device, dtype=torch.bfloat16)
+    compiled = torch.compile(flex_attention, dynamic=False)
+    result = contender(lambda q, k, v: compiled(q, k, v, block_mask=mask), q, k, v, grad, device)
+    return result | {"mask": milliseconds(build, device)}
+
+
+def floor(n: int, dtype: torch.dtype, device: str) -> float:
+    """Time of moving what attention's forward has to move, called or captured."""
+    source = torch.randn(2, n, HEADS, HEAD_DIM, device=device).to(dtype)
+    target = torch.empty_like(source)
+
+    def copy() -> Tensor:
+        return target.copy_(source)
+
+    # Captured, a large copy goes to the copy engine, which is slower.
+    return min(milliseconds(copy, device), graph_milliseconds(copy, device))
+
+
+def measure(tokens: int, device: str) -> dict[str, Any]:
+    parents = torch.tensor(batch(tokens), device=device)
+    tree = Tree.from_parents(parents).in_level_order
+    n, dtype = len(tree), torch.bfloat16 if device == "cuda" else torch.float32
+    q, k, v, grad = inputs(n, HEADS, HEAD_DIM, device=device, dtype=dtype)
+
+    family = tree.num_children.double()
+    pairs = float((family * (family + 2)).sum()) + int((tree.parent < 0).sum())
+    result: dict[str, Any] = {
+        "tokens": tokens,
+        "rows": n,
+        "floor": floor(n, dtype, device),
+        "floor_bytes": 4 * q.nbytes,
+        "flop": 4 * pairs * HEADS * HEAD_DIM,
+        "tree_from_rows_depth_first": milliseconds(lambda: Tree.from_parents(parents), device),
+        "tree_from_rows_in_level_order": milliseconds(
+            lambda: Tree.from_parents(tree.parent), device
+        ),
+        "foveate": contender(lambda q, k, v: tree_attention(q, k, v, tree), q, k, v, grad, device),
+    }
+    del q, k, v, grad
+    if device == "cuda":
+        from foveate.ops.tree_attention.triton.blocks import cut
+
+        levels = (tree.parent, tree.first_child, tree.num_children)
+        result["tiles"] = milliseconds(lambda: cut(*levels), device)
+    if tokens <= DENSE_FORWARD_UP_TO:
+        shape = (DOCUMENTS, HEADS, n // DOCUMENTS, HEAD_DIM)
+        result["dense"] = contender(
+            F.scaled_dot_product_attention,
+            *inputs(*shape, device=device, dtype=dtype),
+            device,
+            backward=tokens <= DENSE_BACKWARD_UP_TO,
+        )
+    if device == "cuda" and tokens <= FLEX_UP_TO:
+        result["flex"] = flex(tree.parent, device)
+    return result
+
+
+def machine(device: str) -> dict[str, str]:
+    versions = {"torch": torch.__version__, "python": platform.python_version()}
+    if device == "cuda":
+        import triton
+
+        versions |= {"triton": triton.__version__, "cuda": str(torch.version.cuda)}
+        name = torch.cuda.get_device_name()
+    else:
+        name = f"{platform.machine()}, {torch.get_num_threads()} threads"
+    return {"machine": name, "date": datetime.date.today().isoformat(), **versions}
+
+
+def show(result: dict[str, Any]) -> None:
+    floor, n = result["floor"], result["rows"]
+    print(
+        f"\n{result['tokens']:,} tokens a document, {n:,} rows, {result['floor_bytes'] / 1e6:.0f} "
+        f"MB and {result['flop'] / 1e9:.1f} GFLOP forward: floor {floor:.4f} / {3 * floor:.4f} ms"
+    )
+    for name in ("foveate", "dense", "flex"):
+        if name not in result:
+            continue
+        r = result[name]
+        line = f"  {name:8s} {r['forward']:9.4f} ({r['forward'] / floor:6.2f} x)"
+        line += f"  eager {r['forward_eager']:9.4f}"
+        if "both" in r:
+            line += f"   both {r['both']:9.4f} ({r['both'] / floor / 3:6.2f} x)"
+            line += f"  eager {r['both_eager']:9.4f}"
+        if r["forward_bytes"] is not None:
+            beyond = r["forward_bytes"] - result["floor_bytes"] / 4
+            line += f"   {beyond / (4 * n * HEADS):6.2f} float32 per row and head"
+        print(line + (f"   mask {r['mask']:.2f}" if "mask" in r else ""), flush=True)
+    print(
+        f"  tree from rows depth first {result['tree_from_rows_depth_first']:.3f}, in level order "
+        f"{result['tree_from_rows_in_level_order']:.3f}, its tiles {result.get('tiles', 0):.3f} ms"
+    )
+
+
+def plot(results: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    data = json.loads(results.read_text())
+    runs = data["runs"]
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
+    names = {
+        "foveate": "foveate",
+        "flex": "FlexAttention, its mask not counted",
+        "dense": "dense SDPA",
+    }
+    for ax, part, title, copies in zip(
+        axes, ("forward", "both"), ("forward", "forward + backward"), (1, 3), strict=True
+    ):
+        for name, label in names.items():
+            points = [r for r in runs if part in r.get(name, {})]
+            lengths = [r["tokens"] for r in points]
+            ax.plot(lengths, [r[name][part] for r in points], "o-", label=label)
+        floors = [copies * r["floor"] for r in runs]
+        ax.plot([r["tokens"] for r in runs], floors, "k--", label="floor: copying the bytes")
+        ax.set(title=title, xscale="log", yscale="log", xlabel="tokens in each of 4 documents")
+        ax.set_xticks([r["tokens"] for r in runs], [f"{r['tokens'] // 1024}k" for r in runs])
+        ax.minorticks_off()
+        ax.grid(alpha=0.3)
+    axes[0].set_ylabel("milliseconds")
+    axes[0].legend()
+    figure.suptitle(f"Attention of 12 heads × 64, bfloat16, {data['machine']}", fontsize=10)
+    figure.tight_layout()
+    PLOT.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PLOT, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lengths", type=int, nargs="+", help="tokens in each document")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--plot", type=Path, metavar="RESULTS", help="draw these results instead")
+    arguments = parser.parse_args()
+    if arguments.plot:
+        plot(arguments.plot)
+        return
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    lengths = arguments.lengths or (LENGTHS if device == "cuda" else [256, 1024])
+    report: dict[str, Any] = {**machine(device), "runs": []}
+    print(*(f"{key} {value}" for key, value in report.items() if key != "runs"), sep=", ")
+    for tokens in lengths:
+        report["runs"].append(measure(tokens, device))
+        show(report["runs"][-1])
+        if device == "cuda":
+            arguments.output.parent.mkdir(parents=True, exist_ok=True)
+            arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Relative attention as it is defined: dense scores of all pairs, foreign sequences masked."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .buckets import buckets
+
+
+def relative_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    q_positions: Tensor,
+    k_positions: Tensor,
+    q_lengths: Sequence[int],
+    k_lengths: Sequence[int],
+    key_bias: Tensor | None,
+    causal: bool,
+    max_distance: int,
+    scale: float,
+) -> Tensor:
+    """Softmax attention of `(n, heads, head_dim)` rows; zero where a query sees no key."""
+    distance = k_positions[None, :] - q_positions[:, None]
+    scores = torch.einsum("ihd,jhd->hij", q, k) * scale
+    if bias is not None:
+        bucket = buckets(distance, len(bias), max_distance, bidirectional=not causal)
+        scores = scores + bias[bucket].movedim(-1, 0)
+    if key_bias is not None:
+        scores = scores + key_bias
+    seen = _sequence(q_lengths)[:, None] == _sequence(k_lengths)[None, :]
+    if causal:
+        seen = seen & (distance <= 0)
+    scores = scores.masked_fill(~seen, -torch.inf)
+    blind = (scores == -torch.inf).all(-1, keepdim=True)
+    weights = scores.masked_fill(blind, 0).softmax(-1).masked_fill(blind, 0)
+    return torch.einsum("hij,jhd->ihd", weights, v)
+
+
+def _sequence(lengths: Sequence[int]) -> Tensor:
+    """Number of the sequence that each packed row belongs to."""
+    return torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
