@@ -43,10 +43,10 @@ class Sequences:
         k_positions: Tensor,
     ):
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.starts: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self.starts: dict[tuple[int, int], list[list[int]]] = {}
         q_starts, k_starts = accumulate(q_lengths, initial=0), accumulate(k_lengths, initial=0)
-        for m, n, *start in zip(q_lengths, k_lengths, q_starts, k_starts, strict=False):
-            self.starts.setdefault((m, n), []).append((start[0], start[1]))
+        for m, n, *starts in zip(q_lengths, k_lengths, q_starts, k_starts, strict=False):
+            self.starts.setdefault((m, n), []).append(starts)
 
     def __iter__(self) -> Iterator[Group]:
         """Yield the groups; every query is in exactly one, every key too."""
