@@ -15,10 +15,7 @@ demo: $(READY)
 	$(BIN)/foveate search "what happens to extensions that are not thread safe?" examples/pep-0703.rst
 	$(BIN)/foveate inspect examples/pep-0703.rst --plot pattern.png
 
-test: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+test: lint
 	$(BIN)/pytest --quiet
 
 lint: $(READY)

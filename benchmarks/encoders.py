@@ -18,30 +18,37 @@ training step, at the rate that this card reaches on a large matrix product.
 import argparse
 import gc
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 import report
-from tree_documents import document_parents
+from tree_documents import document
 
 LENGTHS = (4096, 16384, 65536, 262144, 1048576)
+RESULTS = report.RESULTS / "encoders.json"
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "encoders.png"
 VOCABULARY = 32768
+
+
+def parents_of(length: int) -> torch.Tensor:
+    """A document cut to as many nodes, anchors included."""
+    return torch.tensor(document(length, random.Random(0))[:length], device="cuda")
 
 
 def hdt(length: int) -> tuple[torch.nn.Module, dict]:
     from foveate import HDTConfig, HDTModel
 
-    parents = document_parents(length, seed=0).cuda()[None]
+    parents = parents_of(length)[None]
     return HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0)), {"parent_ids": parents}
 
 
 def hdt_packed(length: int) -> tuple[torch.nn.Module, dict]:
     from foveate import HDTConfig, HDTModel, Tree
 
-    tree = Tree.from_parents(document_parents(length, seed=0).cuda()).in_level_order
+    tree = Tree.from_parents(parents_of(length)).in_level_order
     return HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0)), {"tree": tree}
 
 
@@ -136,11 +143,7 @@ def main() -> None:
             names |= {
                 n for n, r in fastest.items() if limit and (r[f"{what} ms"] or 0) > 10 * limit
             }
-    print(
-        report.save(
-            "encoders", {"matrix TFLOP/s": rate / 1e12, "rows": results}, "triton", "transformers"
-        )
-    )
+    report.save(RESULTS, {"matrix TFLOP/s": rate / 1e12, "rows": results}, "triton", "transformers")
 
 
 def matrix_rate() -> float:
@@ -195,7 +198,7 @@ def timed(run: Callable, do_bench: Callable) -> tuple[float, float]:
 def plot() -> None:
     from matplotlib.figure import Figure
 
-    saved = json.loads((report.RESULTS / "encoders.json").read_text())
+    saved = json.loads(RESULTS.read_text())
     rows, rate = saved["results"]["rows"], saved["results"]["matrix TFLOP/s"] * 1e12
     figure = Figure(figsize=(10, 4), layout="constrained")
     for axes, what in zip(figure.subplots(1, 2), ("forward", "training step"), strict=True):

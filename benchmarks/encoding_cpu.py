@@ -47,7 +47,13 @@ def main() -> None:
             results += [summarized(book, share, encoder, runs) for encoder in ENCODERS]
     header = list(results[0])
     print(report.table(header, [list(result.values()) for result in results]))
-    print(report.save("encoding_cpu", results, "foveate", "sentence-transformers", "transformers"))
+    report.save(
+        report.RESULTS / "encoding_cpu.json",
+        results,
+        "foveate",
+        "sentence-transformers",
+        "transformers",
+    )
 
 
 def run(encoder: str, book: str, share: float, data: Path) -> dict:

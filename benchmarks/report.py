@@ -33,18 +33,17 @@ def versions(*packages: str) -> dict[str, str]:
     return found
 
 
-def save(name: str, results: Any, *packages: str) -> Path:
-    """Write `results/NAME.json` with the machine, the versions and the date."""
-    RESULTS.mkdir(exist_ok=True)
+def save(path: Path, results: Any, *packages: str) -> None:
+    """Write results as JSON, with the machine, the versions and the date."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     report = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
-        "versions": versions("torch", *packages),
+        "versions": versions("foveate", "torch", *packages),
         "results": results,
     }
-    path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    return path
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(path)
 
 
 def table(header: list[str], rows: list[list[Any]]) -> str:

@@ -10,14 +10,10 @@ left of the 150 words; what is taken is put in the order of the paper.
 import argparse
 import gzip
 import json
-import os
-import platform
 import random
 import re
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +26,7 @@ from sumy.summarizers.lex_rank import LexRankSummarizer
 from sumy.summarizers.text_rank import TextRankSummarizer
 from sumy.utils import get_stop_words
 
+import report
 from foveate import Document, Encoder
 from foveate.tasks.summarize import summarize
 
@@ -125,13 +122,6 @@ def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
@@ -188,26 +178,16 @@ def main() -> None:
         cells = (f"{mean:.2f} ({low:.1f}–{high:.1f})" for _, mean, low, high in columns)
         print(f"{name:10}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
-    report = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": {"processor": processor(), "cores": os.cpu_count()},
-        "versions": {
-            name: version(name)
-            for name in ("foveate", "torch", "transformers", "rouge-score", "sumy", "nltk")
-        }
-        | {"python": platform.python_version()},
-        "setting": {
-            "data": f"ScisummNet {options.split}",
-            "papers": len(corpus),
-            "words": WORDS,
-            "seed": SEED,
-            "resamples": RESAMPLES,
-            "repeated_abstracts": "kept" if options.keep_repeated else "left out",
-        },
-        "results": results,
+    setting = {
+        "data": f"ScisummNet {options.split}",
+        "papers": len(corpus),
+        "words": WORDS,
+        "seed": SEED,
+        "resamples": RESAMPLES,
+        "repeated_abstracts": "kept" if options.keep_repeated else "left out",
     }
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    packages = ("transformers", "rouge-score", "sumy", "nltk")
+    report.save(options.output, {"setting": setting, "systems": results}, *packages)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,7 @@ same call made from Python. Without a GPU, the torch backend runs on short docum
 """
 
 import argparse
-import datetime
 import json
-import math
-import platform
 import random
 import time
 from collections.abc import Callable
@@ -26,30 +23,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import report
 from foveate.ops.tree_attention import Tree, tree_attention
+from tree_documents import document
 
 DOCUMENTS, HEADS, HEAD_DIM = 4, 12, 64
 LENGTHS = [1024, 4096, 16_384, 65_536, 262_144]
 DENSE_FORWARD_UP_TO, DENSE_BACKWARD_UP_TO, FLEX_UP_TO = 262_144, 65_536, 65_536
 RESULTS = Path(__file__).parent / "results" / "tree_attention.json"
 PLOT = Path(__file__).parents[1] / "docs" / "images" / "tree-attention.png"
-
-
-def document(tokens: int, rng: random.Random) -> list[int]:
-    """Parents of a document: sections of 15-45 sentences, sentences log-normal around 25 tokens."""
-    sigma, mean = 0.5, 25
-    parents = [-1]
-    while tokens > 0:
-        section = len(parents)
-        parents.append(0)
-        for _ in range(rng.randint(15, 45)):
-            length = round(rng.lognormvariate(math.log(mean) - sigma**2 / 2, sigma))
-            length = min(max(length, 4), 120, tokens)
-            if length > 0:
-                sentence = len(parents)
-                parents += [section] + [sentence] * length
-                tokens -= length
-    return parents
 
 
 def batch(tokens: int) -> list[int]:
@@ -210,18 +192,6 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
     return result
 
 
-def machine(device: str) -> dict[str, str]:
-    versions = {"torch": torch.__version__, "python": platform.python_version()}
-    if device == "cuda":
-        import triton
-
-        versions |= {"triton": triton.__version__, "cuda": str(torch.version.cuda)}
-        name = torch.cuda.get_device_name()
-    else:
-        name = f"{platform.machine()}, {torch.get_num_threads()} threads"
-    return {"machine": name, "date": datetime.date.today().isoformat(), **versions}
-
-
 def show(result: dict[str, Any]) -> None:
     floor, n = result["floor"], result["rows"]
     print(
@@ -254,7 +224,7 @@ def plot(results: Path) -> None:
     import matplotlib.pyplot as plt
 
     data = json.loads(results.read_text())
-    runs = data["runs"]
+    runs = data["results"]
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
     names = {
         "foveate": "foveate",
@@ -276,7 +246,7 @@ def plot(results: Path) -> None:
         ax.grid(alpha=0.3)
     axes[0].set_ylabel("milliseconds")
     axes[0].legend()
-    figure.suptitle(f"Attention of 12 heads × 64, bfloat16, {data['machine']}", fontsize=10)
+    figure.suptitle(f"Attention of 12 heads × 64, bfloat16, {data['machine']['gpu']}", fontsize=10)
     figure.tight_layout()
     PLOT.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PLOT, dpi=110)
@@ -293,14 +263,12 @@ def main() -> None:
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
     lengths = arguments.lengths or (LENGTHS if device == "cuda" else [256, 1024])
-    report: dict[str, Any] = {**machine(device), "runs": []}
-    print(*(f"{key} {value}" for key, value in report.items() if key != "runs"), sep=", ")
+    runs = []
     for tokens in lengths:
-        report["runs"].append(measure(tokens, device))
-        show(report["runs"][-1])
-        if device == "cuda":
-            arguments.output.parent.mkdir(parents=True, exist_ok=True)
-            arguments.output.write_text(json.dumps(report, indent=1) + "\n")
+        runs.append(measure(tokens, device))
+        show(runs[-1])
+    if device == "cuda":
+        report.save(arguments.output, runs, "triton")
 
 
 if __name__ == "__main__":

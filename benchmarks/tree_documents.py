@@ -1,26 +1,24 @@
 """Documents of the shape that the benchmarks of tree attention use."""
 
 import math
-
-import torch
-from torch import Tensor
+import random
 
 
-def document_parents(nodes: int, seed: int) -> Tensor:
-    """Parents `(nodes,)` of a document in reading order, anchors included.
+def document(tokens: int, rng: random.Random) -> list[int]:
+    """Parents of a document, depth first: sections of 15-45 sentences around 25 tokens long.
 
-    Sentence lengths are log-normal (mean 25 tokens, σ 0.5, clipped to 4-120); sections have 15 to
-    45 sentences.
+    Sentence lengths are log-normal with mean 25 and σ 0.5, clipped to 4-120.
     """
-    generator = torch.Generator().manual_seed(seed)
-    mean = math.log(25) - 0.5**2 / 2
+    sigma, mean = 0.5, 25
     parents = [-1]
-    while len(parents) < nodes:
+    while tokens > 0:
         section = len(parents)
         parents.append(0)
-        count = int(torch.randint(15, 46, (1,), generator=generator))
-        lengths = torch.exp(mean + 0.5 * torch.randn(count, generator=generator))
-        for length in lengths.clamp(4, 120).round().int().tolist():
-            sentence = len(parents)
-            parents += [section] + [sentence] * length
-    return torch.tensor(parents[:nodes])
+        for _ in range(rng.randint(15, 45)):
+            length = round(rng.lognormvariate(math.log(mean) - sigma**2 / 2, sigma))
+            length = min(max(length, 4), 120, tokens)
+            if length > 0:
+                sentence = len(parents)
+                parents += [section] + [sentence] * length
+                tokens -= length
+    return parents
