@@ -14,6 +14,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 from foveate.documents import Document
 from foveate.models.attention import TREE_ATTENTION, register
 from foveate.models.default import default_model_path
+from foveate.models.onednn import use_onednn
 from foveate.models.pooling import Pooling
 from foveate.ops.tree_attention import Tree
 from foveate.processing import Anchor, Processor, outline
@@ -55,6 +56,7 @@ class Encoder:
         context: "sentence" encodes every sentence by itself and builds sections and the document
             from their sentences; "tree" lets anchors exchange across the hierarchy (hdt.txt).
         pooling: how rows become a vector.
+        product_dtype: dtype of the model's linear layers; everything else is float32.
 
     Example:
         >>> from foveate import Document, Encoder
@@ -72,6 +74,7 @@ class Encoder:
         tokenizer: PreTrainedTokenizerBase,
         context: Context,
         pooling: Pooling,
+        product_dtype: torch.dtype = torch.float32,
     ) -> None:
         if context not in ("sentence", "tree"):
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
@@ -83,8 +86,7 @@ class Encoder:
         self._suffix = [] if _is_hdt(model) else _suffix(tokenizer)
         self._first_position = _first_position(model)
         self._max_tokens = self._sentence_limit()
-        linear = next(module for module in model.modules() if isinstance(module, nn.Linear))
-        self._product_dtype = linear.weight.dtype
+        self._product_dtype = product_dtype
         self._rows_at_once = _ROWS_ON_CPU if model.device.type == "cpu" else _ROWS_ON_GPU
 
     @classmethod
@@ -119,16 +121,21 @@ class Encoder:
         else:
             pooling = Pooling.of(path)
             _use_tree_attention(model, path)
-        # Norms and the residual stream stay in float32: that halves the error for nothing.
-        for module in model.modules():
-            if isinstance(module, nn.Linear):
-                module.to(_dtype(dtype or torch.float32))
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        product_dtype = _dtype(dtype or torch.float32)
+        if product_dtype != torch.float32:
+            # Norms and the residual stream stay in float32: that halves the error for nothing.
+            for module in model.modules():
+                if isinstance(module, nn.Linear):
+                    module.to(product_dtype)
+        elif device.type == "cpu":
+            use_onednn(model)
         return cls(
             model.eval().to(device),
             AutoTokenizer.from_pretrained(path),
             context or ("tree" if _is_hdt(model) else "sentence"),
             pooling,
+            product_dtype,
         )
 
     @property
