@@ -5,8 +5,8 @@
 Every measurement runs in a process of its own, on the same sentences in the same order, model and
 sentences loaded beforehand; the encoders take turns, so that a change in the machine's load meets
 all of them. The error is the relative norm of the difference to sentence-transformers' vectors, on
-the quarter of the book, leaving out sentences that it cuts. Memory is what the process needs at its peak beyond what it held when encoding began,
-and includes the vectors themselves.
+the quarter of the book, leaving out sentences that it cuts. Memory is what the process needs at its
+peak beyond what it held when encoding began, and includes the vectors themselves.
 """
 
 import argparse
