@@ -27,7 +27,7 @@ def refusal(path, **options):
 def test_plain_names_are_text(write, name):
     path = write(name, "Hello there.")
     document = Document.from_file(path)
-    assert (document.title, document.source) == (path.stem, str(path))
+    assert (document.title, document.source) == ("", str(path))
     assert document.text == "Hello there."
 
 
@@ -35,7 +35,7 @@ def test_compressed_text(write):
     path = write("book.md.gz", gzip.compress(b"# One\n\nHello.\n\n# Two\n\nx."))
     document = Document.from_file(str(path))
     assert [section.title for section in document.sections] == ["One", "Two"]
-    assert document.title == "book"
+    assert document.title == ""
 
 
 def test_the_format_overrides_the_suffix(write):

@@ -77,7 +77,7 @@ End.
         path = tmp_path / "notes.md"
         path.write_text("# One\n\na.\n\n# Two\n\nb.")
         document = Document.from_file(path)
-        assert document.title == "notes"
+        assert document.title == ""
         assert [path for path, _ in outline(document)] == ["One", "Two"]
 
     @pytest.mark.parametrize(

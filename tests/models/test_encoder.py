@@ -168,7 +168,7 @@ def test_hdt_gives_the_rows_of_its_anchors(tmp_path, tokenizer):
     encoder = Encoder.from_pretrained(tmp_path, device="cpu")
     assert encoder.context == "tree"
     vectors = encoder.encode(WHALE)
-    batch = Processor(tokenizer, levels=None)(WHALE, return_node_types=True)
+    batch = Processor(tokenizer, levels=3)(WHALE, return_node_types=True)
     types = batch.pop("node_types")[0]
     with torch.no_grad():
         rows = model(**batch).last_hidden_state[0]
@@ -225,6 +225,17 @@ def test_pooling_is_read_from_the_checkpoint(checkpoint):
     (checkpoint / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ValueError, match="ends in a Dense layer"):
         Encoder.from_pretrained(checkpoint)
+
+
+def test_a_string_is_one_text_and_no_document(default):
+    assert torch.equal(default.encode_texts(TEXTS[0]), default.encode_texts(TEXTS[:1])[0])
+    with pytest.raises(TypeError, match=r"expected a Document, got str: make one with Document\."):
+        default.encode("whale.txt")
+
+
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="there is no device gpu here"):
+        Encoder.from_pretrained(device="gpu")
 
 
 def test_an_unknown_context_or_dtype_is_refused():

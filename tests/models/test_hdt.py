@@ -183,6 +183,39 @@ def test_trainer_learns(hdt_config, tmp_path):
     assert predicted.tolist() == [0, 1]
 
 
+def test_accumulated_gradients_equal_those_of_one_batch(hdt_config, tmp_path):
+    hdt_config.dropout_rate = 0.0
+    example = {"input_ids": IDS[0], "parent_ids": PARENTS[0], "labels": IDS[0]}
+    losses = []
+    for size, steps in ((4, 1), (1, 4)):
+        torch.manual_seed(0)
+        arguments = TrainingArguments(
+            str(tmp_path),
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=steps,
+            max_steps=2,
+            logging_steps=1,
+            report_to=[],
+            disable_tqdm=True,
+            save_strategy="no",
+            use_cpu=True,
+            dataloader_pin_memory=False,
+        )
+        trainer = Trainer(HDTForMaskedLM(hdt_config), arguments, train_dataset=[example] * 8)
+        trainer.train()
+        losses.append([log["loss"] for log in trainer.state.log_history if "loss" in log])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("model_class", [HDTForMaskedLM, HDTForAnchorClassification])
+def test_every_trained_weight_takes_part_in_the_loss(model_class, hdt_config):
+    model = model_class(hdt_config)
+    labels = IDS if model_class is HDTForMaskedLM else IDS % 2
+    model(IDS, parent_ids=PARENTS, labels=labels).loss.backward()
+    left_out = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    assert left_out == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

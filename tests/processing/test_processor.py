@@ -159,6 +159,19 @@ def test_impossible_settings_are_refused(tokenizer, arguments, message):
         Processor(tokenizer, **arguments)
 
 
+def test_rows_that_were_encoded_one_by_one_are_collated(tokenizer):
+    processor = Processor(tokenizer)
+    short = Document.from_sections("", [("", ["Eels."])])
+    together = processor([FISH, short])
+    rows = [{name: column[0] for name, column in processor(d).items()} for d in (FISH, short)]
+    rows[0]["labels"], rows[1]["labels"] = rows[0]["input_ids"], rows[1]["input_ids"]
+    collated = processor.pad(rows)
+    for name, column in together.items():
+        assert torch.equal(collated[name], column)
+    assert (collated["labels"][together["attention_mask"] == 0] == -100).all()
+    assert processor.pad([{**row, "labels": 1} for row in rows])["labels"].tolist() == [1, 1]
+
+
 def test_documents_and_queries_must_fit(tokenizer):
     with pytest.raises(ValueError, match="no document to encode"):
         Processor(tokenizer)([])

@@ -10,11 +10,12 @@ from rich.console import Console
 
 from foveate.documents import Document, DocumentError, Sentence
 from foveate.documents.files import MARKUP, decode
+from foveate.documents.formats import sniff
 
 if TYPE_CHECKING:
     from foveate.models.encoder import Encoder
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(highlight=False, soft_wrap=True, emoji=False)
 
 Files = Annotated[
     list[str],
@@ -87,15 +88,18 @@ class Located:
 
 def read(files: list[str], format: str | None) -> list[Document]:
     """Read documents, `-` from standard input."""
+    if files.count("-") > 1:
+        raise ValueError("- stands for standard input, which can be read only once")
     return [_read(file, format) for file in files]
 
 
 def _read(file: str, format: str | None) -> Document:
     if file != "-":
         return Document.from_file(file, format=format)
-    source, format = "standard input", format or "text"
+    source = "standard input"
     try:
         text = decode(sys.stdin.buffer.read(), markup=format in MARKUP)
+        format = format or sniff("text", text)
     except DocumentError as error:
         raise DocumentError(f"{source} {error}") from error
     return Document.from_text(text, format=format, source=source)
@@ -115,6 +119,11 @@ def quiet() -> None:
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+
+
+def name_of(document: Document) -> str:
+    """What a document is called: by its title or, where it has none, its source."""
+    return document.title or document.source or "Untitled"
 
 
 def print_json(value: Any) -> None:

@@ -67,7 +67,7 @@ def command(
             }
         )
         return
-    outline = Table(title=escape(found.title), box=None, title_justify="left")
+    outline = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
     outline.add_column("section", no_wrap=True, overflow="ellipsis")
     outline.add_column("sentences", justify="right", min_width=9)
     outline.add_column("tokens", justify="right", min_width=9)

@@ -99,7 +99,8 @@ def _as_dict(document: Document, summary: "Summary") -> dict[str, Any]:
 
 def _show(document: Document, summary: "Summary") -> None:
     show = common.console.print
-    show(f"[bold]{escape(document.title)}[/bold]  [dim]{escape(document.source or '')}[/dim]\n")
+    source = document.source if document.title and document.source else ""
+    show(f"[bold]{escape(common.name_of(document))}[/bold]  [dim]{escape(source)}[/dim]\n")
     if not summary.sentences:
         show(escape(summary.text))
     for chosen in summary.sentences:

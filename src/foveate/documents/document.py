@@ -1,6 +1,6 @@
 """The document: a title, nested sections, and the text that its sentences point into."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Self
@@ -22,7 +22,7 @@ class Document:
     64 deep. A document without headings is cut into untitled sections of 32 sentences.
 
     Attributes:
-        title: The document's own title or, where it has none, its file's name.
+        title: The document's own title, empty where it has none.
         sections: The outermost sections, in order.
         text: What the sentences' offsets point into: the file's content as decoded or, for
             formats that are not text, the Markdown they convert to.
@@ -63,7 +63,7 @@ class Document:
             ImportError: PDF or DOCX without the ``office`` extra.
         """
         file = load(path, format)
-        return cls._read(file.text, file.format, None, file.stem, file.name, language)
+        return cls._read(file.text, file.format, None, file.name, language)
 
     @classmethod
     def from_text(
@@ -87,7 +87,7 @@ class Document:
         Raises:
             DocumentError: The text is not of that format, or holds no sentence.
         """
-        return cls._read(text, text_format(format), title, "", source, language)
+        return cls._read(text, text_format(format), title, source, language)
 
     @classmethod
     def _read(
@@ -95,7 +95,6 @@ class Document:
         text: str,
         format: str,
         title: str | None,
-        fallback: str,
         source: str | None,
         language: str,
     ) -> Self:
@@ -107,7 +106,7 @@ class Document:
             sections = build(reading.blocks, language)
         except DocumentError as error:
             raise DocumentError(f"{source or 'The text'} {error}") from error
-        return cls(title or reading.title or fallback, sections, text, source)
+        return cls(title or reading.title or "", sections, text, source)
 
     @classmethod
     def from_sections(cls, title: str, sections: Sequence[Any], *, language: str = "en") -> Self:
@@ -142,6 +141,22 @@ class Document:
     def to_dict(self) -> dict[str, Any]:
         """All of the document as dicts, lists, strings and numbers, fit for JSON."""
         return serialization.pack(self.title, self.sections, self.text, self.source)
+
+    @staticmethod
+    def several(documents: "Document | Iterable[Document]") -> "list[Document]":
+        """Take one document or any number of them, as all that reads documents does.
+
+        Raises:
+            TypeError: Something that is not a document, such as a path.
+        """
+        found = [documents] if isinstance(documents, Document) else list(documents)
+        for document in found:
+            if not isinstance(document, Document):
+                raise TypeError(
+                    f"expected a Document, got {type(document).__name__}: "
+                    "make one with Document.from_file or Document.from_text"
+                )
+        return found
 
     def walk(self) -> Iterator[tuple[tuple[str, ...], Section]]:
         """Visit every section in document order, with its path: the titles from outermost to own.

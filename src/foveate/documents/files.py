@@ -32,7 +32,6 @@ class File:
     """A file's content as text."""
 
     name: str
-    stem: str
     text: str
     format: str
 
@@ -45,16 +44,15 @@ def load(path: str | PathLike[str], format: str | None) -> File:
     if not file.exists():
         raise FileNotFoundError(f"{name} does not exist: check the path.")
     compressed = file.suffix.lower() == ".gz"
-    stem = Path(file.stem).stem if compressed else file.stem
     named = checked(format) if format else format_of(file.name)
     try:
         data = _decompress(file.read_bytes()) if compressed else file.read_bytes()
         if named in OFFICE:
             from foveate.documents.readers.office import to_markdown
 
-            return File(name, stem, to_markdown(data, named), "markdown")
+            return File(name, to_markdown(data, named), "markdown")
         text = decode(data, markup=named in MARKUP)
-        return File(name, stem, text, named if format else sniff(named, text))
+        return File(name, text, named if format else sniff(named, text))
     except DocumentError as error:
         raise DocumentError(f"{name} {error}") from error
 

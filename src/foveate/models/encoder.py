@@ -14,6 +14,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 from foveate.documents import Document
 from foveate.models.attention import TREE_ATTENTION, register
 from foveate.models.default import default_model_path
+from foveate.models.device import device_named
 from foveate.models.onednn import use_onednn
 from foveate.models.pooling import Pooling
 from foveate.ops.tree_attention import Tree
@@ -121,7 +122,7 @@ class Encoder:
         else:
             pooling = Pooling.of(path)
             _use_tree_attention(model, path)
-        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = device_named(device)
         product_dtype = _dtype(dtype or torch.float32)
         if product_dtype != torch.float32:
             # Norms and the residual stream stay in float32: that halves the error for nothing.
@@ -167,7 +168,9 @@ class Encoder:
         """
         if isinstance(documents, Document):
             return self.encode([documents], show_progress=show_progress)[0]
-        outlines = [outline(document) for document in documents]
+        # HDT was trained on three levels; to other checkpoints all depths are equally new.
+        levels = 3 if _is_hdt(self.model) else None
+        outlines = [outline(one, levels=levels) for one in Document.several(documents)]
         if self.context == "tree":
             with progress("Encoding", len(outlines), show_progress) as advance:
                 vectors = []
@@ -200,12 +203,16 @@ class Encoder:
         vectors = self.encode_texts(list(chain.from_iterable(lists)), show_progress=show_progress)
         return vectors.split([len(texts) for texts in lists])
 
-    def encode_texts(self, texts: Sequence[str], *, show_progress: bool | None = None) -> Tensor:
-        """Encode texts, each by itself: `(texts, dimension)`.
+    def encode_texts(
+        self, texts: str | Sequence[str], *, show_progress: bool | None = None
+    ) -> Tensor:
+        """Encode texts, each by itself: `(texts, dimension)`; of a single string `(dimension,)`.
 
         A text longer than the model takes is read in pieces, of which nothing is lost, and its
         vector is pooled over all of them.
         """
+        if isinstance(texts, str):
+            return self.encode_texts([texts], show_progress=show_progress)[0]
         sums = torch.zeros(len(texts), self.dimension)
         counts = torch.zeros(len(texts), 1)
         with progress("Encoding", len(texts), show_progress) as advance:

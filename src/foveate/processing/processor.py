@@ -1,6 +1,6 @@
 """Documents into the inputs of a model that attends along their structure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -109,8 +109,9 @@ class Processor(ProcessorMixin):
         Raises:
             ValueError: no documents, or as many queries as there are not documents.
         """
-        if isinstance(documents, Document):
-            documents = [documents]
+        documents = Document.several(documents)
+        if query_as not in ("section", "global"):
+            raise ValueError(f"query_as must be 'section' or 'global', got {query_as!r}")
         if not documents:
             raise ValueError("there is no document to encode: give at least one")
         queries = [query] * len(documents) if query is None or isinstance(query, str) else query
@@ -121,17 +122,42 @@ class Processor(ProcessorMixin):
             self._row(document, words, query_as)
             for document, words in zip(documents, queries, strict=True)
         ]
-        ids, parents, kinds = zip(*rows, strict=True)
-        types = _pad(kinds, -1)
-        batch = {
-            "input_ids": _pad(ids, self.tokenizer.pad_token_id or 0),
-            "attention_mask": (types >= 0).long(),
-            "parent_ids": _pad(parents, -1),
-        }
+        batch = self.pad(
+            [
+                {"input_ids": ids, "parent_ids": parents, "node_types": types}
+                for ids, parents, types in rows
+            ]
+        )
+        types = batch["node_types"] if return_node_types else batch.pop("node_types")
         if return_special_tokens_mask:
             batch["special_tokens_mask"] = (types != NODE_TYPES["token"]).long()
-        if return_node_types:
-            batch["node_types"] = types
+        return batch
+
+    def pad(self, rows: Sequence[Mapping[str, Any]]) -> BatchEncoding:
+        """Collate rows of different lengths: what a `Trainer` takes as `data_collator`.
+
+        Args:
+            rows: mappings of columns, each a list or tensor with a value per node (`input_ids`,
+                `parent_ids`, `node_types`, `special_tokens_mask`, `labels` of nodes) or a single
+                value (`labels` of documents).
+
+        Returns:
+            Tensors `(rows, longest)`, padded with the padding token, -1 for parents and types, 1
+            in the special tokens mask, and -100 for labels; and the `attention_mask`.
+        """
+        padding = {"input_ids": self.tokenizer.pad_token_id or 0, "special_tokens_mask": 1}
+        padding |= {"parent_ids": -1, "node_types": -1, "labels": -100}
+        lengths = torch.tensor([len(row["input_ids"]) for row in rows])
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
+        batch = {"attention_mask": mask.long()}
+        for name in rows[0]:
+            if name == "attention_mask":
+                continue
+            columns = [torch.as_tensor(row[name]) for row in rows]
+            if columns[0].dim() and name in padding:
+                batch[name] = pad_sequence(columns, True, padding[name])
+            else:
+                batch[name] = torch.stack(columns)
         return BatchEncoding(batch)
 
     def anchor_ids(self) -> dict[str, int]:
@@ -196,7 +222,3 @@ def _anchor_token(tokenizer: PreTrainedTokenizerBase, role: str, token: str | No
             f"the tokenizer has none of {_ANCHOR_TOKENS[role]} and no CLS token: name a {role}"
         )
     return tokenizer.cls_token
-
-
-def _pad(columns: Sequence[Tensor], value: int) -> Tensor:
-    return pad_sequence(list(columns), batch_first=True, padding_value=value)

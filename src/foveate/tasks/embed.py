@@ -105,7 +105,7 @@ def embed(
         >>> table.vectors.shape
         torch.Size([3, 384])
     """
-    documents = [documents] if isinstance(documents, Document) else documents
+    documents = Document.several(documents)
     if not documents:
         raise ValueError("there is no document to embed: give at least one")
     encoder = encoder or Encoder.from_pretrained()

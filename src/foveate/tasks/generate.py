@@ -17,6 +17,7 @@ from transformers import (
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from foveate.documents import Document
+from foveate.models.device import device_named
 
 _DEFAULT_WORDS = 150
 _TOKENS_PER_WORD = 2
@@ -57,8 +58,7 @@ class Generator:
                 "name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
             )
         model = AutoModelForSeq2SeqLM.from_pretrained(path, use_safetensors=True)
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return cls(model.eval().to(device), AutoTokenizer.from_pretrained(path))
+        return cls(model.eval().to(device_named(device)), AutoTokenizer.from_pretrained(path))
 
     @torch.inference_mode()
     def summarize(

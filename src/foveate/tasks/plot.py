@@ -25,6 +25,7 @@ _LEGEND = {
     SUBSECTIONS: ("sentences and subsections", "#f2a33a"),
     SECTIONS: ("sections of the document", "#c8283c"),
 }
+_FORMATS = ("png", "svg", "pdf", "jpg", "webp")
 _INK, _PALE = "#30343b", "#b9bec6"
 _PANEL, _GAP, _HEAD, _FOOT = 5.0, 0.75, 1.05, 0.8  # inches
 _CELLS = 400  # along the side of a whole document: a cell is the smallest dot one sees in a talk
@@ -57,6 +58,7 @@ def plot_pattern(
         >>> from foveate.tasks.plot import plot_pattern
         >>> plot_pattern([-1, 0, 1, 2, 2, 1, 5, 5], getfixture("tmp_path") / "pattern.png")
     """
+    format = _format(path)
     if window < 1:
         raise ValueError(f"window must be at least 1 node, got {window}")
     if isinstance(tree, Document):
@@ -72,7 +74,6 @@ def plot_pattern(
     width = len(sizes) * (_PANEL + _GAP) + 0.3
     height = _HEAD + _PANEL + _FOOT
     figure = _figure(width, height)
-    format = _format(figure, path)
     for column, size in enumerate(sizes):
         left = _GAP + column * (_PANEL + _GAP)
         box = (left / width, _FOOT / height, _PANEL / width, _PANEL / height)
@@ -144,11 +145,10 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), dpi=160, facecolor="white")
 
 
-def _format(figure: Any, path: str | PathLike[str]) -> str:
+def _format(path: str | PathLike[str]) -> str:
     format = Path(path).suffix.lower().removeprefix(".")
-    known = figure.canvas.get_supported_filetypes()
-    if format not in known:
-        raise ValueError(f"{path} must end in the name of an image format: {', '.join(known)}")
+    if format not in _FORMATS:
+        raise ValueError(f"{path} must end in the name of an image format: {', '.join(_FORMATS)}")
     return format
 
 

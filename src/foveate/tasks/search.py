@@ -64,7 +64,7 @@ def search(
         raise ValueError("the query is empty: say what to look for")
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    documents = [documents] if isinstance(documents, Document) else documents
+    documents = Document.several(documents)
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = encoder or Encoder.from_pretrained()

@@ -32,6 +32,7 @@ class HDTPreTrainedModel(PreTrainedModel):
     config_class = HDTConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
+    accepts_loss_kwargs = False  # losses are means, which Trainer divides by the steps it gathers
     _no_split_modules = ["HDTBlock"]  # noqa: RUF012
 
     @torch.no_grad()
@@ -246,6 +247,7 @@ class HDTForMaskedLM(HDTPreTrainedModel):
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config)
         self.model = HDTModel(config)
+        self.model.pooler.requires_grad_(False)  # published along, but no part of this loss
         self.cls = HDTMaskedLMHead(config)
         self.post_init()
 
@@ -339,6 +341,7 @@ class HDTForAnchorClassification(HDTPreTrainedModel):
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config)
         self.model = HDTModel(config)
+        self.model.pooler.requires_grad_(False)  # no part of this loss
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.classifier = nn.Linear(config.d_model, cast(int, config.num_labels))
         self.post_init()
