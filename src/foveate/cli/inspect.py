@@ -48,7 +48,7 @@ def command(
     if plot is not None:
         from foveate.tasks.plot import plot_pattern
 
-        plot_pattern(document, plot)
+        plot_pattern(found.parents, plot, title=common.name_of(document))
 
     longest = common.Located.of(document, found.longest.sentence, found.longest.place.path)
     if json:

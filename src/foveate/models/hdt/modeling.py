@@ -160,7 +160,7 @@ class HDTModel(HDTPreTrainedModel):
                 a root: what `Processor` gives.
             inputs_embeds: `(batch, length, d_model)`, where `input_ids` is None.
             tree: in place of `attention_mask` and `parent_ids`, for documents that are packed into
-                one row of ids `(1, tokens)` in level order; nothing then waits for the device.
+                one row of ids `(1, tokens)` in level order, as a data loader can prepare them.
             output_hidden_states: also return the rows before every block.
             return_dict: False for a tuple.
 
