@@ -4,9 +4,10 @@ from collections.abc import Collection
 
 from torch import Tensor
 
+from foveate.ops.backends import BACKENDS, autocast, choose
+
 from . import reference as _reference
 from . import torch as _torch
-from .backends import BACKENDS, autocast, choose
 from .tree import Tree
 
 __all__ = ["BACKENDS", "EDGES", "Tree", "tree_attention"]

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 
+from foveate.ops.backends import has_triton
+
 if TYPE_CHECKING:
     from .families import Plan
     from .triton.blocks import Blocks
-
-has_triton = find_spec("triton") is not None
-"""Whether the kernels for GPUs can be had."""
 
 
 @dataclass(frozen=True, eq=False)

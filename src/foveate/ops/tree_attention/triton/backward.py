@@ -14,10 +14,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from foveate.ops.kernels import dot, padded_width
+
 from .blocks import SIZE, Blocks
-from .launch import launch_options, padded_width
+from .launch import launch_options
 from .tile import (
-    dot,
     finished,
     key_code,
     load_members,

@@ -1,12 +1,8 @@
 """How the attention kernels are compiled for a head's width."""
 
-import triton
 from torch import Tensor
 
-
-def padded_width(head_dim: int) -> int:
-    """Channels of a tile: the matrix units take powers of two from 16 up."""
-    return max(16, triton.next_power_of_2(head_dim))
+from foveate.ops.kernels import padded_width
 
 
 def launch_options(q: Tensor, registers: int) -> dict[str, int]:

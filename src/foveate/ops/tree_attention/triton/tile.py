@@ -6,9 +6,9 @@
 import triton
 import triton.language as tl
 
-LOG2E = tl.constexpr(1.4426950408889634)
+from foveate.ops.kernels import LOG2E, dot
+
 _NOBODY = tl.constexpr(-1000)
-_INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
@@ -66,14 +66,6 @@ def sees(query, query_row, key, key_row, SIBLINGS: tl.constexpr):
     if not SIBLINGS:
         seen = seen & ((step == 1) | (query_row == key_row))
     return seen
-
-
-@triton.jit
-def dot(a, b, acc=None):
-    """Matrix product in float32, added to `acc`; float32 operands keep float32's precision."""
-    if _INTERPRETED:  # whose products read bfloat16 as integers
-        a, b = a.to(tl.float32), b.to(tl.float32)
-    return tl.dot(a, b, acc, input_precision="tf32x3")
 
 
 @triton.jit

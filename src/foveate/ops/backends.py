@@ -1,11 +1,13 @@
-"""Which implementation runs."""
+"""Which implementation of an op runs."""
 
 import os
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from .tree import has_triton
+has_triton = find_spec("triton") is not None
+"""Whether the kernels for GPUs can be had."""
 
 BACKENDS = ("auto", "triton", "torch", "reference")
 
