@@ -6,7 +6,8 @@
 One document of base size (12 layers, width 768; ModernBERT has 22 layers), bfloat16, random
 weights. The forward pass starts at token ids, mask and parents in the padded form that users pass,
 so that HDT's packing and its tree are part of its time; "packed" starts at rows in level order with
-their tree, as a data loader can prepare them. A training step is a forward and a backward
+their tree, as a data loader can prepare them; "checkpointed" computes each block's activations
+again in the backward pass. A training step is a forward and a backward
 pass without dropout; an optimizer would cost all encoders the same. Times are medians of
 triton.testing.do_bench, memory is the peak above the weights. Peers that run out of memory, or take
 over ten times HDT's time at the length before, are left out from there on.
@@ -50,6 +51,12 @@ def hdt_packed(length: int) -> tuple[torch.nn.Module, dict]:
 
     tree = Tree.from_parents(parents_of(length)).in_level_order
     return HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0)), {"tree": tree}
+
+
+def hdt_checkpointed(length: int) -> tuple[torch.nn.Module, dict]:
+    model, inputs = hdt_packed(length)
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model, inputs
 
 
 def longformer(length: int) -> tuple[torch.nn.Module, dict]:
@@ -104,6 +111,7 @@ def pegasus_x(length: int) -> tuple[torch.nn.Module, dict]:
 ENCODERS: dict[str, Callable[[int], tuple[torch.nn.Module, dict]]] = {
     "HDT (foveate)": hdt,
     "HDT (foveate), packed": hdt_packed,
+    "HDT (foveate), packed, checkpointed": hdt_checkpointed,
     "PEGASUS-X": pegasus_x,
     "ModernBERT": modernbert,
     "Longformer": longformer,

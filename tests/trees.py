@@ -17,3 +17,29 @@ def forests(draw, max_nodes: int = 40, shuffled: bool = True) -> list[int]:
     for node, parent in enumerate(parents):
         shuffled_parents[new_row[node]] = -1 if parent < 0 else new_row[parent]
     return shuffled_parents
+
+
+@st.composite
+def documents(draw, max_nodes: int = 40) -> list[int]:
+    """Parents of a forest written depth first, as documents are."""
+    path, parents = [], []
+    for node in range(draw(st.integers(1, max_nodes))):
+        path = path[: draw(st.integers(0, len(path)))]
+        parents.append(path[-1] if path else -1)
+        path.append(node)
+    return parents
+
+
+@st.composite
+def batches(draw, max_nodes: int = 40) -> tuple[list[list[int]], list[list[int]]]:
+    """Parents and attention mask of documents padded left, right or not at all."""
+    rows = draw(st.lists(documents(max_nodes), min_size=1, max_size=4))
+    length = max(map(len, rows))
+    parents, mask = [], []
+    for row in rows:
+        padding = length - len(row)
+        left = draw(st.sampled_from([0, padding]))
+        shifted = [parent if parent < 0 else parent + left for parent in row]
+        parents.append([7] * left + shifted + [7] * (padding - left))
+        mask.append([0] * left + [1] * len(row) + [0] * (padding - left))
+    return parents, mask

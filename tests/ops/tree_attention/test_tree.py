@@ -14,7 +14,6 @@ def test_level_order_of_a_small_document():
     assert tree.parent.tolist() == [-1, 0, 0, 1, 1, 2, 3, 3, 4, 5]
     assert tree.level.tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 3, 3]
     assert tree.num_children.tolist() == [2, 2, 1, 2, 1, 1, 0, 0, 0, 0]
-    assert tree.position.tolist() == [0, 1, 2, 1, 2, 1, 1, 2, 1, 1]
 
 
 @given(forests())
@@ -26,7 +25,6 @@ def test_children_are_consecutive_and_siblings_keep_their_order(parents):
         children = [r for r in range(len(parents)) if parents[r] == row]
         first, count = int(tree.first_child[rank]), int(tree.num_children[rank])
         assert order[first : first + count] == children
-        assert tree.position[first : first + count].tolist() == list(range(1, count + 1))
         parent = int(tree.parent[rank])
         assert (-1 if parent < 0 else order[parent]) == parents[row]
         assert int(tree.level[rank]) == (0 if parent < 0 else int(tree.level[parent]) + 1)

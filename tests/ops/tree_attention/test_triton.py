@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from tests.numerics import TOLERANCE, relative_error
-from tests.trees import forests
+from tests.trees import batches, forests
 
 ON_GPU = torch.cuda.is_available()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -184,24 +184,44 @@ def test_checkpointing_changes_nothing():
         assert torch.equal(a, b)
 
 
-@given(forests())
-@settings(max_examples=20, deadline=None)
-def test_levels_are_climbed(parents):
-    from foveate.ops.tree_attention.triton.climb import climb
+def check_same_tree(actual, expected):
+    for name in ("parent", "level", "num_children"):
+        assert torch.equal(getattr(actual, name).cpu(), getattr(expected, name))
+    inner = expected.num_children > 0
+    assert torch.equal(actual.first_child.cpu()[inner], expected.first_child[inner])
 
-    level, right, in_level_order = climb(torch.tensor(parents, device=DEVICE))
-    tree = Tree.from_parents(parents)
-    assert right
-    assert in_level_order == (tree.order is None)
-    expected = tree.level if tree.order is None else tree.level[torch.argsort(tree.order)]
-    assert level.tolist() == expected.tolist()
+
+@given(batches())
+@settings(max_examples=30, deadline=None)
+def test_a_padded_batch_is_surveyed(batch):
+    from foveate.ops.tree_attention.triton.survey import survey
+
+    parents, mask = map(torch.tensor, batch)
+    tree, rows, first = Tree.from_padded(parents, mask)
+    found = survey(parents.to(DEVICE), mask.to(DEVICE))
+    assert found is not None
+    check_same_tree(found, tree)
+    assert found.rows.tolist() == rows.tolist()
+    assert found.first.tolist() == first.tolist()
+    assert found.moved == (rows.tolist() != list(range(len(rows))))
+    assert found.level_sizes == tree.level_sizes
+    assert found.largest_family == tree.largest_family
 
 
 @pytest.mark.parametrize("parents", [[-2], [-1, 5], [0], [-1, 2, 1], list(range(-1, 100))])
-def test_what_cannot_be_climbed_is_told(parents):
-    from foveate.ops.tree_attention.triton.climb import climb
+def test_what_cannot_be_surveyed_is_told(parents):
+    from foveate.ops.tree_attention.triton.survey import survey
 
-    assert not climb(torch.tensor(parents, device=DEVICE))[1]
+    assert survey(torch.tensor([parents], device=DEVICE), None) is None
+
+
+def test_padding_that_is_a_parent_and_rows_of_padding_are_told():
+    from foveate.ops.tree_attention.triton.survey import survey
+
+    parents = torch.tensor([[-1, 0, 1], [-1, 0, 0]], device=DEVICE)
+    for mask in ([[1, 1, 1], [0, 1, 1]], [[1, 1, 1], [0, 0, 0]]):
+        assert survey(parents, torch.tensor(mask, device=DEVICE)) is None
+    assert survey(parents, torch.tensor([[1, 1, 1], [1, 1, 0]], device=DEVICE)) is not None
 
 
 @gpu
@@ -219,10 +239,9 @@ def test_what_is_not_a_forest_is_refused_on_the_gpu(parents, message):
 @settings(max_examples=30, deadline=None)
 def test_the_gpu_builds_the_same_tree(parents):
     tree, on_gpu = Tree.from_parents(parents), Tree.from_parents(torch.tensor(parents).cuda())
-    for name in ("parent", "level", "first_child", "num_children", "order"):
-        expected, actual = getattr(tree, name), getattr(on_gpu, name)
-        assert (expected is None) == (actual is None)
-        assert expected is None or torch.equal(expected, actual.cpu())
+    check_same_tree(on_gpu, tree)
+    assert (tree.order is None) == (on_gpu.order is None)
+    assert tree.order is None or torch.equal(tree.order, on_gpu.order.cpu())
 
 
 @gpu

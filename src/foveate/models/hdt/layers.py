@@ -32,13 +32,18 @@ class HierarchicalPositions(nn.Module):
         takes the place of index 0: what levels a node does not reach count as, as published.
         """
         table = self.sinusoids(tree.largest_family + 1)
-        start, end = 0, tree.level_sizes[0]
+        nodes = torch.arange(len(tree), device=tree.parent.device)
+        end = tree.level_sizes[0]
         parts = [(self.levels * table[:1]).expand(end, -1)]
+        above = 0
         for level, size in enumerate(tree.level_sizes[1:], start=1):
-            above, start, end = start, end, end + size
-            steps = table - table[0] if level <= self.levels else table
-            parent, position = tree.parent[start:end] - above, tree.position[start:end]
-            parts.append(parts[-1][parent] + steps[position])
+            start, end = end, end + size
+            parent = tree.parent[start:end]
+            index = nodes[start:end] - tree.first_child.index_select(0, parent) + 1
+            step = table - table[0] if level <= self.levels else table
+            inherited = parts[-1].index_select(0, parent - above)
+            parts.append(inherited.add_(step.index_select(0, index)))
+            above = start
         return torch.cat(parts)
 
     def sinusoids(self, length: int) -> Tensor:

@@ -13,6 +13,7 @@ from foveate.ops.backends import has_triton
 if TYPE_CHECKING:
     from .families import Plan
     from .triton.blocks import Blocks
+    from .triton.survey import Survey
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +54,11 @@ class Tree:
                 f"got shape {tuple(parents.shape)} and dtype {parents.dtype}"
             )
         parents = parents.long()
+        if found := _surveyed(parents[None], None):
+            order = found.rows if found.moved else None
+            return cls._of(found, order)._ready()
         nodes = torch.arange(len(parents), device=parents.device)
-        level, in_level_order = _survey(parents)
+        level, in_level_order = _levels(parents)
         parent, order = parents, None
         if not in_level_order:
             order = torch.argsort(level, stable=True)
@@ -73,6 +77,71 @@ class Tree:
         num_children = torch.searchsorted(parent, nodes, right=True) - first_child
         return cls(parent, level, first_child, num_children, order)._ready()
 
+    @classmethod
+    def from_padded(
+        cls, parent_ids: Tensor, attention_mask: Tensor | None = None
+    ) -> "tuple[Tree, Tensor, Tensor]":
+        """Build the forest of a padded batch, without its padding.
+
+        On a GPU the device is waited for once.
+
+        Args:
+            parent_ids: `(batch, length)` integers, the place of each node's parent within its row,
+                -1 at a root, anything at padding.
+            attention_mask: 0 at padding, same shape; None where there is none.
+
+        Returns:
+            The forest, for rows in level order; the place in the flattened batch of each of its
+            rows, `(n,)` int64; and the row of each batch row's first node, `(batch,)` int64.
+
+        Raises:
+            ValueError: shapes that differ, a row without real nodes, a parent that is outside its
+                row or padding, or nodes that are their own ancestors.
+        """
+        if parent_ids.dim() != 2 or (
+            attention_mask is not None and parent_ids.shape != attention_mask.shape
+        ):
+            shape = None if attention_mask is None else tuple(attention_mask.shape)
+            raise ValueError(
+                "parent_ids and attention_mask must share one shape (batch, length), "
+                f"got {tuple(parent_ids.shape)} and {shape}"
+            )
+        parent_ids = parent_ids.long()
+        if found := _surveyed(parent_ids, attention_mask):
+            return cls._of(found, None)._ready(), found.rows, found.first
+        length = parent_ids.shape[1]
+        real = torch.ones_like(parent_ids) if attention_mask is None else attention_mask
+        real = real.bool()
+        has_parent = real & (parent_ids >= 0)
+        inside = parent_ids.clamp(0, length - 1)
+        if (empty := ~real.any(dim=1)).any():
+            row = int(empty.nonzero()[0])
+            raise ValueError(f"row {row} of the batch is all padding: give it at least one token")
+        wrong = real & ((parent_ids < -1) | (parent_ids >= length))
+        wrong |= has_parent & ~real.gather(1, inside)
+        if wrong.any():
+            row, place = wrong.nonzero()[0].tolist()
+            raise ValueError(
+                f"node {place} of row {row} has parent {int(parent_ids[row, place])}, "
+                "which is padding or outside the row"
+            )
+        rows = real.flatten().nonzero()[:, 0]
+        number = (real.flatten().cumsum(0) - 1).view_as(real)  # of each node among the real ones
+        parents = torch.where(has_parent, number.gather(1, inside), -1)
+        tree = cls.from_parents(parents.flatten()[rows])
+        first = number.gather(1, real.int().argmax(dim=1, keepdim=True))[:, 0]
+        return tree.in_level_order, tree.to_level_order(rows), tree.to_ranks(first)
+
+    @classmethod
+    def _of(cls, found: "Survey", order: Tensor | None) -> Self:
+        tree = cls(found.parent, found.level, found.first_child, found.num_children, order)
+        vars(tree).update(
+            _level_blocks=found.blocks,
+            level_sizes=found.level_sizes,
+            largest_family=found.largest_family,
+        )
+        return tree
+
     def __len__(self) -> int:
         """Return the number of nodes."""
         return len(self.parent)
@@ -83,8 +152,9 @@ class Tree:
         if self.order is None:
             return self
         twin = replace(self, order=None)
-        if "_level_blocks" in vars(self):
-            vars(twin)["_level_blocks"] = self._level_blocks
+        for name in ("_level_blocks", "level_sizes", "largest_family"):
+            if name in vars(self):
+                vars(twin)[name] = vars(self)[name]
         return twin._ready()
 
     @cached_property
@@ -114,12 +184,6 @@ class Tree:
     def largest_family(self) -> int:
         """The most children that any node has."""
         return int(self.num_children.max()) if len(self) else 0
-
-    @cached_property
-    def position(self) -> Tensor:
-        """Index of each node among its siblings, from 1; 0 at a root. `(n,)`, level order."""
-        nodes = torch.arange(len(self), device=self.parent.device)
-        return torch.where(self.parent < 0, 0, nodes - self.first_child[self.parent] + 1)
 
     @cached_property
     def plans(self) -> "dict[frozenset[str], Plan]":
@@ -158,15 +222,17 @@ class Tree:
         )._ready()
 
 
-def _survey(parents: Tensor) -> tuple[Tensor, bool]:
+def _surveyed(parents: Tensor, mask: Tensor | None) -> "Survey | None":
+    """Let the device find the forest of a padded batch, where it can."""
+    if not (parents.is_cuda and has_triton and parents.numel()):
+        return None
+    from .triton.survey import survey
+
+    return survey(parents, mask)
+
+
+def _levels(parents: Tensor) -> tuple[Tensor, bool]:
     """Depth of each node, and whether the rows already are in level order."""
-    if parents.is_cuda and has_triton and len(parents):
-        from .triton.climb import climb
-
-        level, right, in_level_order = climb(parents)
-        if right:
-            return level, in_level_order
-
     nodes = torch.arange(len(parents), device=parents.device)
     wrong = (parents < -1) | (parents >= len(parents))
     if wrong.any():
@@ -177,10 +243,10 @@ def _survey(parents: Tensor) -> tuple[Tensor, bool]:
         )
     # Behind their parents and sorted by them: then, by induction, sorted by level too.
     in_level_order = bool((parents < nodes).all() and (parents.diff() >= 0).all())
-    return _levels(parents), in_level_order
+    return _depths(parents), in_level_order
 
 
-def _levels(parents: Tensor) -> Tensor:
+def _depths(parents: Tensor) -> Tensor:
     """Depth of each node, by pointer doubling: log2(depth) passes."""
     level = (parents >= 0).long()
     ancestor = parents

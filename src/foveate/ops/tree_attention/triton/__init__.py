@@ -30,7 +30,9 @@ def tree_attention(
         edges: whether nodes see their parent, their siblings, their children.
         scale: factor on the scores.
     """
-    return _Attention.apply(q, k, v, *blocks, *edges, scale)[0]
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return _Attention.apply(q, k, v, *blocks, *edges, scale)[0]
+    return torch.ops.foveate.tree_attention(q, k, v, *blocks, *edges, scale)[0]
 
 
 _BLOCKS = "Tensor rows, Tensor role, Tensor spans, Tensor inner, Tensor large_inner"

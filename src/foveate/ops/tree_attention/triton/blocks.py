@@ -23,6 +23,11 @@ SIZE = 64
 _CHUNK = 512
 """Rows whose families one program cuts, one block after the other."""
 
+# The report that kernels fill and the host reads, a row of integers: the numbers of blocks, of
+# large tiles, and of those with inner children among either; then these.
+LARGEST, WRONG, UNSETTLED, TOKENS = (tl.constexpr(i) for i in range(4, 8))
+REPORT = 8
+
 
 class Blocks(NamedTuple):
     """The tiles of a forest, the large families' first.
@@ -51,15 +56,43 @@ class Blocks(NamedTuple):
 
 def cut(parent: Tensor, first_child: Tensor, num_children: Tensor) -> Blocks:
     """Cut a forest in level order, `(n,)` int64 each, into tiles. Waits for the device once."""
-    n, device = len(parent), parent.device
-    chunks = triton.cdiv(n, _CHUNK)
-    counts = torch.empty(4, chunks, dtype=torch.int32, device=device)
+    tree = (parent, first_child, num_children)
+    report = torch.zeros(REPORT, dtype=torch.int32, device=parent.device)
+    report[TOKENS.value] = len(parent)
+    ends = count(*tree, report)
+    return write(*tree, report, ends, report.tolist())
+
+
+def count(parent: Tensor, first_child: Tensor, num_children: Tensor, report: Tensor) -> Tensor:
+    """Count the tiles of a forest in level order, without waiting for the device.
+
+    Args:
+        parent: `(n,)` int64, like the others; rows from `report[TOKENS]` on are no nodes.
+        first_child: first rows of families.
+        num_children: sizes of families.
+        report: int32, where the counts are added. Nothing is counted if a fault is noted there.
+
+    Returns:
+        `(4, chunks)` int32, where each chunk's tiles end.
+    """
+    chunks = triton.cdiv(len(parent), _CHUNK)
+    counts = torch.zeros(4, chunks, dtype=torch.int32, device=parent.device)
     tree = (parent, first_child, num_children)
     nothing = (counts,) * 5
-    _cut[(chunks,)](*tree, *nothing, counts, n, chunks, 0, False, _CHUNK, SIZE, num_warps=1)
-    ends = counts.cumsum(1, dtype=torch.int32)
-    closed, large, inner, large_inner = ends[:, -1].tolist()
+    _cut[(chunks,)](*tree, *nothing, counts, report, chunks, 0, False, _CHUNK, SIZE, num_warps=1)
+    return counts.cumsum(1, dtype=torch.int32)
 
+
+def write(
+    parent: Tensor,
+    first_child: Tensor,
+    num_children: Tensor,
+    report: Tensor,
+    ends: Tensor,
+    found: list[int],
+) -> Blocks:
+    """Write the tiles that were counted; `found` is the report on the host."""
+    device, (closed, large, inner, large_inner) = parent.device, found[:4]
     blocks = Blocks(
         rows=torch.empty(large + closed, SIZE, dtype=torch.int32, device=device),
         role=torch.empty(large + closed, SIZE, dtype=torch.int16, device=device),
@@ -67,8 +100,8 @@ def cut(parent: Tensor, first_child: Tensor, num_children: Tensor) -> Blocks:
         inner=torch.empty(inner, dtype=torch.int32, device=device),
         large_inner=torch.empty(large_inner, dtype=torch.int32, device=device),
     )
-    starts = ends - counts
-    _cut[(chunks,)](*tree, *blocks, starts, n, chunks, large, True, _CHUNK, SIZE, num_warps=1)
+    tree, chunks = (parent, first_child, num_children), ends.shape[1]
+    _cut[(chunks,)](*(*tree, *blocks, ends, report, chunks, large, True, _CHUNK, SIZE), num_warps=1)
     return blocks
 
 
@@ -83,7 +116,7 @@ def _cut(
     inner,
     large_inner,
     counts,
-    n,
+    report,
     chunks,
     n_large,
     WRITE: tl.constexpr,
@@ -93,12 +126,17 @@ def _cut(
     """Cut the families that begin among the CHUNK rows of this program, as many as fit at a time.
 
     Run twice: to count this chunk's blocks, large tiles and blocks with inner children, and, once
-    `counts` holds where they start, to write them.
+    `counts` holds where each chunk's end, to write them.
     """
+    if (tl.load(report + WRONG) != 0) | (tl.load(report + UNSETTLED) != 0):
+        return
+    n = tl.load(report + TOKENS)
     chunk = tl.program_id(0)
     slot = tl.arange(0, SIZE)
     row = tl.cast(chunk, tl.int64) * CHUNK
     stop = tl.minimum(row + CHUNK, n)
+    if row >= stop:
+        return
     first_up = tl.load(parent + row)
     if first_up >= 0:
         first = tl.load(first_child + first_up)
@@ -109,11 +147,14 @@ def _cut(
     large = tl.cast(0, tl.int32)
     with_inner = tl.cast(0, tl.int32)
     large_with_inner = tl.cast(0, tl.int32)
+    largest = tl.cast(0, tl.int64)
+    if WRITE and chunk > 0:
+        closed = tl.load(counts + chunk - 1)
+        large = tl.load(counts + chunks + chunk - 1)
+        with_inner = tl.load(counts + 2 * chunks + chunk - 1)
+        large_with_inner = tl.load(counts + 3 * chunks + chunk - 1)
     if WRITE:
-        closed = n_large + tl.load(counts + chunk)
-        large = tl.load(counts + chunks + chunk)
-        with_inner = tl.load(counts + 2 * chunks + chunk)
-        large_with_inner = tl.load(counts + 3 * chunks + chunk)
+        closed += n_large
 
     while row < stop:
         child = row + slot
@@ -140,6 +181,9 @@ def _cut(
                 opens = opens & real & (up >= 0)
                 tl.store(rows + place, up.to(tl.int32), mask=opens)
                 tl.store(role + place, (4 * family + 3).to(tl.int16), mask=opens)
+            if not WRITE:
+                sizes = tl.load(num_children + up, mask=opens & (up >= 0), other=0)
+                largest = tl.maximum(largest, tl.max(sizes, 0))
             any_inner = tl.max(has_children.to(tl.int32), 0)
             if WRITE and any_inner > 0:
                 tl.store(inner + with_inner, closed)
@@ -149,6 +193,7 @@ def _cut(
         else:
             family_parent = tl.load(parent + row)
             size = tl.load(num_children + family_parent)
+            largest = tl.maximum(largest, size)
             tiles = ((size + SIZE) // SIZE).to(tl.int32)  # a parent and its children
             for tile in range(tiles):
                 place = tl.cast(tile, tl.int64) * SIZE + slot
@@ -176,3 +221,8 @@ def _cut(
         tl.store(counts + chunks + chunk, large)
         tl.store(counts + 2 * chunks + chunk, with_inner)
         tl.store(counts + 3 * chunks + chunk, large_with_inner)
+        tl.atomic_add(report, closed)
+        tl.atomic_add(report + 1, large)
+        tl.atomic_add(report + 2, with_inner)
+        tl.atomic_add(report + 3, large_with_inner)
+        tl.atomic_max(report + LARGEST, largest.to(tl.int32))
