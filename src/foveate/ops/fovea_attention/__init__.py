@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from foveate.ops.backends import autocast, choose
 from foveate.ops.relative_attention.buckets import bias_by_distance
 from foveate.ops.relative_attention.validation import check_bias, check_rows, whole_lengths
 
+from . import reference as _reference
 from . import torch as _torch
 from .plan import COVERAGES, Node, plan
 
@@ -25,6 +27,7 @@ def fovea_attention(
     lengths: Sequence[int] | None = None,
     max_distance: int = 128,
     scale: float = 1.0,
+    backend: str | None = None,
 ) -> Tensor:
     """Attend packed sequences fine to coarse (fovea.txt, eq. 1-7).
 
@@ -49,6 +52,7 @@ def fovea_attention(
         lengths: tokens in each sequence, host integers; one sequence if None.
         max_distance: distance near which the last bucket begins.
         scale: factor on the products; T5 has none.
+        backend: "triton", "torch", "reference" or "auto", as of `tree_attention`.
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`.
@@ -64,6 +68,7 @@ def fovea_attention(
         >>> fovea_attention(q, k, v, block_size=32, k_neighbours=1, bias=table).shape
         torch.Size([1000, 2, 8])
     """
+    q, k, v = autocast(q), autocast(k), autocast(v)
     check_rows(q, k, v)
     if q.shape != k.shape:
         raise ValueError(f"q and k must share one shape, got {tuple(q.shape)} and {tuple(k.shape)}")
@@ -77,6 +82,14 @@ def fovea_attention(
     lengths = whole_lengths("lengths", lengths, q)
     if not lengths:
         return q.clone()
+    backend = choose(backend, q)
+    sizes = block_size, k_neighbours, coverage
+    if backend == "triton":
+        from .triton import fovea_attention as attend_tiles
+
+        return attend_tiles(q, k, v, *sizes, bias, lengths, max_distance, scale)
+    if backend == "reference":
+        return _reference.fovea_attention(q, k, v, *sizes, bias, lengths, max_distance, scale)
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=True)
-    return _torch.fovea_attention(q, k, v, block_size, k_neighbours, coverage, bias, lengths, scale)
+    return _torch.fovea_attention(q, k, v, *sizes, bias, lengths, scale)
