@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from foveate.ops.backends import BACKENDS, autocast, choose
+
+from . import reference as _reference
 from . import torch as _torch
 from .buckets import bias_by_distance, bucket_starts, buckets
 from .validation import (
@@ -14,7 +17,7 @@ from .validation import (
     whole_lengths,
 )
 
-__all__ = ["bias_by_distance", "bucket_starts", "buckets", "relative_attention"]
+__all__ = ["BACKENDS", "bias_by_distance", "bucket_starts", "buckets", "relative_attention"]
 
 
 def relative_attention(
@@ -31,6 +34,7 @@ def relative_attention(
     causal: bool = False,
     max_distance: int = 128,
     scale: float = 1.0,
+    backend: str | None = None,
 ) -> Tensor:
     """Attend inside packed sequences, with a bias for every distance of a key from a query.
 
@@ -41,7 +45,8 @@ def relative_attention(
     Queries and keys of T5's encoder and decoder are the same rows; in its cross attention, which
     has no bias, and in VIP compression, whose coarse rows stand between the positions of their
     tokens and weigh log(multiplicity) more, they are not. Memory is linear in the rows, gradients
-    reach q, k, v, bias and key_bias, and repeating a call on the CPU repeats its bits.
+    reach q, k, v, bias and key_bias, and repeating a call repeats its bits, on the CPU and in the
+    kernels.
 
     Args:
         q: queries `(tokens, heads, head_dim)`, any floating dtype, sequences one after the other.
@@ -58,12 +63,16 @@ def relative_attention(
             in T5's decoder.
         max_distance: distance near which the last bucket begins.
         scale: factor on the products; T5 has none.
+        backend: "triton" (kernels for GPUs), "torch" (any device), both of linear memory,
+            "reference" (the dense definition), or "auto": triton where it can run, torch elsewhere.
+            If None, what the environment variable FOVEATE_BACKEND says, "auto" if nothing.
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`, which is 0 for a query that sees no key.
 
     Raises:
-        ValueError: shapes, dtypes, devices, lengths or buckets that do not fit together.
+        ValueError: shapes, dtypes, devices, lengths or buckets that do not fit together, an unknown
+            backend, or one that cannot run on these tensors.
 
     Example:
         >>> import torch
@@ -72,6 +81,7 @@ def relative_attention(
         >>> relative_attention(q, k, v, bias=table, q_lengths=[5, 2]).shape
         torch.Size([7, 2, 8])
     """
+    q, k, v = autocast(q), autocast(k), autocast(v)
     check_rows(q, k, v)
     check_bias(bias, q)
     if k_lengths is None and len(q) == len(k):
@@ -82,14 +92,29 @@ def relative_attention(
         raise ValueError(
             f"q_lengths has {len(q_lengths)} sequences but k_lengths has {len(k_lengths)}"
         )
-    q_positions = _torch.from_zero(q_lengths, q.device) if q_positions is None else q_positions
-    k_positions = _torch.from_zero(k_lengths, k.device) if k_positions is None else k_positions
-    check_positions("q_positions", q_positions, q)
-    check_positions("k_positions", k_positions, k)
+    for name, positions, rows in (("q", q_positions, q), ("k", k_positions, k)):
+        if positions is not None:
+            check_positions(f"{name}_positions", positions, rows)
     if key_bias is not None:
         if key_bias.shape != k.shape[:1]:
             raise ValueError(f"key_bias must be ({len(k)},), got {tuple(key_bias.shape)}")
         check_beside("key_bias", key_bias, k)
+    backend = choose(backend, q)
+    if backend == "triton":
+        from .triton import relative_attention as attend_tiles
+
+        return attend_tiles(
+            *(q, k, v, bias, key_bias, q_positions, k_positions),
+            *(q_lengths, k_lengths, causal, max_distance, scale),
+        )
+
+    q_positions = _torch.from_zero(q_lengths, q.device) if q_positions is None else q_positions
+    k_positions = _torch.from_zero(k_lengths, k.device) if k_positions is None else k_positions
+    if backend == "reference":
+        return _reference.relative_attention(
+            *(q, k, v, bias, q_positions, k_positions, q_lengths, k_lengths),
+            *(key_bias, causal, max_distance, scale),
+        )
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=not causal)
     groups = _torch.Sequences(q_lengths, k_lengths, q_positions, k_positions)

@@ -13,6 +13,7 @@ import math
 from functools import lru_cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -70,7 +71,15 @@ def bias_by_distance(table: Tensor, max_distance: int, *, bidirectional: bool) -
     Returns:
         `(heads, 2·reach + 1)`; farther distances have the bias of the nearer end.
     """
-    reach = bucket_starts(len(table), max_distance, bidirectional)[-1]
-    distance = torch.arange(-reach, reach + 1, device=table.device)
-    bucket = buckets(distance, len(table), max_distance, bidirectional=bidirectional)
-    return table.index_select(0, bucket).T
+    bucket = _buckets_by_distance(len(table), max_distance, bidirectional, table.device)
+    return F.embedding(bucket, table).T  # whose gradient, unlike that of indexing, repeats its bits
+
+
+@lru_cache(maxsize=64)  # layers ask for the same ones, and making them waits for the device
+def _buckets_by_distance(
+    num_buckets: int, max_distance: int, bidirectional: bool, device: torch.device
+) -> Tensor:
+    reach = bucket_starts(num_buckets, max_distance, bidirectional)[-1]
+    with torch.inference_mode(False):  # or what is made in inference would not do for training
+        distance = torch.arange(-reach, reach + 1)
+        return buckets(distance, num_buckets, max_distance, bidirectional=bidirectional).to(device)

@@ -30,7 +30,8 @@ def relative_attention(
         scores = scores + bias[bucket].movedim(-1, 0)
     if key_bias is not None:
         scores = scores + key_bias
-    seen = _sequence(q_lengths)[:, None] == _sequence(k_lengths)[None, :]
+    q_sequence, k_sequence = _sequence(q_lengths, q.device), _sequence(k_lengths, q.device)
+    seen = q_sequence[:, None] == k_sequence[None, :]
     if causal:
         seen = seen & (distance <= 0)
     scores = scores.masked_fill(~seen, -torch.inf)
@@ -39,6 +40,7 @@ def relative_attention(
     return torch.einsum("hij,jhd->ihd", weights, v)
 
 
-def _sequence(lengths: Sequence[int]) -> Tensor:
+def _sequence(lengths: Sequence[int], device: torch.device) -> Tensor:
     """Number of the sequence that each packed row belongs to."""
-    return torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    numbers = torch.arange(len(lengths), device=device)
+    return numbers.repeat_interleave(torch.tensor(lengths, dtype=torch.int64, device=device))

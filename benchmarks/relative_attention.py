@@ -1,0 +1,163 @@
+"""Relative attention against its floor, SDPA and FlexAttention, over sequence length.
+
+    python benchmarks/relative_attention.py                       # times, prints, saves results/
+
+One sequence, 12 heads of 64 channels, bfloat16, T5's bias of 32 buckets. The floor is the products
+alone at the rate of a large matrix product, measured beside: forward makes 2 of them, backward 5,
+of 2 · n² · 64 operations a head each. "SDPA" has no bias, which is what dense attention costs
+without one; "SDPA, bias as mask" reads the bias from a tensor (heads, n, n), made beforehand;
+"FlexAttention" looks it up by distance; its gradient includes the bias's up to 4,096 tokens, which
+it adds up one pair at a time. Each time is the median of calls made from Python with a cold L2
+cache.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import report
+from foveate.ops.relative_attention import bias_by_distance, relative_attention
+
+HEADS, HEAD_DIM, BUCKETS, MAX_DISTANCE = 12, 64, 32, 128
+LENGTHS = [1024, 4096, 16_384, 65_536]
+MASK_UP_TO, FLEX_BIAS_GRADIENT_UP_TO = 16_384, 4096
+RESULTS = Path(__file__).parent / "results" / "relative_attention.json"
+
+
+def milliseconds(run: Callable[[], Any]) -> float:
+    """Median time of a call."""
+    from triton.testing import do_bench
+
+    return do_bench(run, warmup=20, rep=100, return_mode="median")
+
+
+def extra_bytes(run: Callable[[], Any]) -> int:
+    """Peak memory of a call beyond what was allocated before it."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def matmul_rate() -> float:
+    """Operations a second of a large product of random bfloat16 matrices."""
+    a, b = torch.randn(2, 8192, 8192, device="cuda", dtype=torch.bfloat16)
+    return 2 * 8192**3 / milliseconds(lambda: a @ b) * 1e3
+
+
+def contender(attend: Callable[..., Tensor], leaves: list[Tensor], grad: Tensor) -> dict[str, Any]:
+    """Time and memory of forward, and of forward and backward, of one way to attend."""
+
+    def forward() -> Tensor:
+        with torch.no_grad():
+            return attend(*leaves)
+
+    def both() -> tuple[Tensor, ...]:
+        return torch.autograd.grad(attend(*leaves), leaves, grad)
+
+    return {
+        "forward": milliseconds(forward),
+        "forward_bytes": extra_bytes(forward),
+        "both": milliseconds(both),
+        "both_bytes": extra_bytes(both),
+    }
+
+
+def flex(by_distance: Tensor) -> Callable[..., Tensor]:
+    """FlexAttention with the bias by distance as its score_mod."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    torch.compiler.reset()
+    compiled = torch.compile(flex_attention, dynamic=False)
+    reach = by_distance.shape[1] // 2
+
+    def bias(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return score + by_distance[h, (j - i).clamp(-reach, reach) + reach]
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, *_: Tensor) -> Tensor:
+        return compiled(q, k, v, score_mod=bias, scale=1.0)
+
+    return attend
+
+
+def measure(n: int, rate: float) -> dict[str, Any]:
+    rows = torch.randn(4, n, HEADS, HEAD_DIM, device="cuda").mul(HEAD_DIM**-0.25)
+    q, k, v, grad = rows.to(torch.bfloat16)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    table = torch.randn(BUCKETS, HEADS, device="cuda", requires_grad=True)
+    products = 2 * n * n * HEADS * HEAD_DIM
+    result: dict[str, Any] = {
+        "tokens": n,
+        "flop": 2 * products,
+        "floor": 2 * products / rate * 1e3,
+        "floor_both": 7 * products / rate * 1e3,
+    }
+
+    def ours(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+        return relative_attention(q, k, v, bias=table, max_distance=MAX_DISTANCE)
+
+    result["foveate"] = contender(ours, [*leaves, table], grad)
+    result["foveate, no bias"] = contender(relative_attention, leaves, grad)
+
+    grad = grad.transpose(0, 1)[None].contiguous()
+    leaves = [x.detach().transpose(0, 1)[None].contiguous().requires_grad_() for x in leaves]
+
+    def dense(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+
+    result["SDPA"] = contender(dense, leaves, grad)
+    by_distance = bias_by_distance(table, MAX_DISTANCE, bidirectional=True).detach().contiguous()
+    if n <= MASK_UP_TO:
+        reach, place = by_distance.shape[1] // 2, torch.arange(n, device="cuda")
+        distance = (place[None] - place[:, None]).clamp_(-reach, reach).add_(reach)
+        mask = by_distance.bfloat16()[:, distance][None].requires_grad_()
+        del distance
+        result["SDPA, bias as mask"] = contender(dense, [*leaves, mask], grad)
+        del mask
+    if n <= FLEX_BIAS_GRADIENT_UP_TO:
+        leaves.append(by_distance.requires_grad_())
+    result["FlexAttention"] = contender(flex(by_distance), leaves, grad)
+    return result
+
+
+CONTENDERS = ["foveate", "foveate, no bias", "SDPA", "SDPA, bias as mask", "FlexAttention"]
+
+
+def show(run: dict[str, Any]) -> None:
+    header = ["tokens", "attention", "forward ms", "× floor", "TFLOP/s", "GiB"]
+    header += ["both ms", "× floor", "TFLOP/s", "GiB"]
+    rows = []
+    for name in CONTENDERS:
+        if r := run.get(name):
+            line = [run["tokens"], name]
+            for part, floor, times in (("forward", "floor", 1), ("both", "floor_both", 3.5)):
+                rate = times * run["flop"] / r[part] / 1e9
+                line += [r[part], r[part] / run[floor], rate, r[f"{part}_bytes"] / 2**30]
+            rows.append(line)
+    print(report.table(header, rows), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this benchmark needs a GPU: its floor is the GPU's matrix products")
+    rate = matmul_rate()
+    print(f"matrix products: {rate / 1e12:.0f} TFLOP/s")
+    runs = []
+    for n in arguments.lengths:
+        runs.append(measure(n, rate))
+        show(runs[-1])
+    report.save(arguments.output, {"matmul_rate": rate, "lengths": runs}, "triton")
+
+
+if __name__ == "__main__":
+    main()

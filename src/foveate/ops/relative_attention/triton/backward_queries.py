@@ -1,0 +1,227 @@
+# Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
+# ruff: noqa: N803
+# mypy: disable-error-code=no-untyped-def
+"""The backward kernel of the queries: a program finishes dQ of one head of a tile.
+
+It also leaves D, which the kernel of the keys needs, and sums of dS by distance; see `backward`.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from foveate.ops.kernels import LOG2E, dot, padded_width
+
+from .bounds import position_bounds
+from .launch import COUNTS, Scoring, queries_options
+from .sums import add_by_bucket, add_by_diagonal, add_to
+from .tables import MARGIN, tiles
+from .tile import (
+    brought_near,
+    far_bias,
+    far_biases,
+    far_side,
+    far_tile,
+    key_spans,
+    load_bounds,
+    load_key_bias,
+    load_places,
+    load_rows,
+    load_tile,
+    near_tile,
+    pair_scores,
+    places_from,
+    store_rows,
+)
+
+
+def backward_queries(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    grad: Tensor,
+    lse: Tensor,
+    delta: Tensor,
+    dq: Tensor,
+    scoring: Scoring,
+    q_lengths: Sequence[int],
+    k_lengths: Sequence[int],
+) -> Tensor | None:
+    """Write `dq` and `delta`, and return the gradient of the table of buckets."""
+    n, heads, head_dim = q.shape
+    options = queries_options(q)
+    queries, keys = options["QUERIES"], options["KEYS"]
+    table = tiles(q_lengths, k_lengths, queries, keys, q.device)
+    found, sums, edges, bounds = scoring.distances, None, None, None
+    if found is not None:
+        edges = found.edges
+        sums = torch.zeros(heads, len(table), 2 * found.reach + 1, device=q.device)
+    if scoring.placed:
+        key_table = tiles(k_lengths, q_lengths, keys, queries, q.device)
+        bounds = position_bounds(scoring.k_positions, key_table, keys)
+    _queries[(len(table) * heads,)](
+        *(q, k, v, o, grad, lse, delta, dq, sums),
+        *(scoring.bias, scoring.key_bias, scoring.q_positions, scoring.k_positions, bounds),
+        *(edges, 0 if edges is None else len(edges) - 1),
+        *(table, len(table), n, heads, scoring.reach, MARGIN, scoring.scale),
+        *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2]),
+        *(scoring.causal, scoring.placed, head_dim, padded_width(head_dim)),
+        **options,
+    )
+    if found is None or sums is None:
+        return None
+    return found.in_bucket @ sums.sum(1).double().T
+
+
+@triton.jit(do_not_specialize=COUNTS)
+def _queries(
+    q,
+    k,
+    v,
+    o,
+    grad,
+    lse,
+    delta,
+    dq,
+    sums,
+    bias,
+    key_bias,
+    q_positions,
+    k_positions,
+    bounds,
+    edges,
+    buckets,
+    tiles,
+    n_tiles,
+    n,
+    heads,
+    reach,
+    margin,
+    scale,
+    q_row,
+    q_head,
+    k_row,
+    k_head,
+    v_row,
+    v_head,
+    grad_row,
+    grad_head,
+    CAUSAL: tl.constexpr,
+    PLACED: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """Queries' gradient and D, and a tile's sums of dS by distance."""
+    head = (tl.program_id(0) // n_tiles).to(tl.int64)
+    tile = n_tiles - 1 - tl.program_id(0) % n_tiles  # if causal, the longest work comes first
+    start, first, length, key_start, keys, key_tile = load_tile(tiles, tile)
+    o_row = heads * HEAD_DIM
+    q += start * q_row + head * q_head
+    k += key_start * k_row + head * k_head
+    v += key_start * v_row + head * v_head
+    o += start * o_row + head * HEAD_DIM
+    dq += start * o_row + head * HEAD_DIM
+    grad += start * grad_row + head * grad_head
+    lse += head * n + start
+    delta += head * n + start
+    if bias is not None:
+        bias += head * (2 * (reach + margin) + 1) + reach + margin
+        sums += (head * n_tiles + tile) * (2 * reach + 1) + reach
+    if key_bias is not None:
+        key_bias += key_start
+    if q_positions is not None:
+        q_positions += start
+    if k_positions is not None:
+        k_positions += key_start
+
+    query = first + tl.arange(0, QUERIES)
+    queries = load_rows(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
+    grads = load_rows(grad, first, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
+    outs = load_rows(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+    place = query
+    if PLACED:
+        q_place = load_places(q_positions, query, length)
+        q_low, q_high = tl.min(q_place), tl.max(q_place)
+        place = places_from(q_low, q_positions, query, length)
+    log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
+    mean = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
+    tl.store(delta + query, mean, mask=query < length)
+    dq_rows = tl.zeros([QUERIES, WIDTH], tl.float32)
+    sum_before = tl.zeros([QUERIES], tl.float32)
+    sum_after = tl.zeros([QUERIES], tl.float32)
+
+    before, after, whole, near, stop = key_spans(
+        first, keys, reach, bias is not None, CAUSAL, PLACED, QUERIES, KEYS
+    )
+    bias_before, bias_after = far_biases(bias, reach, CAUSAL)
+    for t in range(before + whole - after):
+        other = far_tile(t, before, after)
+        side = tl.where(t < before, -1, 1)
+        if PLACED:
+            k_low, k_high = load_bounds(bounds, key_tile + other)
+            side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
+        keys_here = load_rows(k, other * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_rows(v, other * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+        scores = dot(queries, keys_here.T) * (scale * LOG2E)
+        if key_bias is not None:
+            scores += load_key_bias(key_bias, other * KEYS, None, KEYS)[None, :]
+        shift = log_total - far_bias(side, bias_before, bias_after)
+        weights = tl.exp2(scores - shift[:, None])
+        slopes = weights * (dot(grads, values.T) - mean[:, None])
+        dq_rows = dot(slopes.to(keys_here.dtype), keys_here, dq_rows)
+        if bias is not None:
+            total = tl.sum(slopes, 1)
+            sum_before += tl.where(side < 0, total, 0.0)
+            sum_after += tl.where(side > 0, total, 0.0)
+
+    for t in tl.range(near, stop, num_stages=1):
+        other = near_tile(t, after, whole)
+        side = 0
+        if PLACED:
+            k_low, k_high = load_bounds(bounds, key_tile + other)
+            side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
+            side = tl.where(other < whole, side, 0)
+        if side == 0:
+            key = other * KEYS + tl.arange(0, KEYS)
+            keys_here = load_rows(k, other * KEYS, keys, k_row, KEYS, HEAD_DIM, WIDTH)
+            values = load_rows(v, other * KEYS, keys, v_row, KEYS, HEAD_DIM, WIDTH)
+            of_keys = None
+            if key_bias is not None:
+                of_keys = load_key_bias(key_bias, other * KEYS, keys, KEYS)[None, :]
+            nearby = brought_near(other * KEYS, first, reach, QUERIES, KEYS)
+            k_place = nearby + tl.arange(0, KEYS)
+            if PLACED:
+                k_place = places_from(q_low, k_positions, key, keys)
+            scores = pair_scores(
+                dot(queries, keys_here.T),
+                place[:, None],
+                k_place[None, :],
+                of_keys,
+                (key < keys)[None, :],
+                bias,
+                reach,
+                scale * LOG2E,
+                CAUSAL,
+                PLACED,
+            )
+            weights = tl.exp2(scores - log_total[:, None])
+            slopes = weights * (dot(grads, values.T) - mean[:, None])
+            dq_rows = dot(slopes.to(keys_here.dtype), keys_here, dq_rows)
+            if bias is not None:
+                if PLACED:
+                    distance = k_place[None, :] - place[:, None]
+                    add_by_bucket(sums, slopes, distance, reach, edges, buckets)
+                else:
+                    add_by_diagonal(sums, slopes, nearby - first, reach, QUERIES, KEYS)
+
+    store_rows(dq, dq_rows * scale, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+    if bias is not None:
+        tl.debug_barrier()
+        add_to(sums - reach, tl.sum(sum_before))
+        add_to(sums + reach, tl.sum(sum_after))
