@@ -5,22 +5,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foveate.documents import Document, DocumentError
+    from foveate.models.accelerate import accelerate, restore
     from foveate.models.encoder import DocumentVectors, Encoder
+    from foveate.models.fovea import FoveaConfig, FoveaEncoderModel, FoveaForConditionalGeneration
     from foveate.models.hdt import (
         HDTConfig,
         HDTForAnchorClassification,
+        HDTForConditionalGeneration,
         HDTForMaskedLM,
         HDTForSequenceClassification,
         HDTModel,
     )
+    from foveate.models.vcc import (
+        VccBertConfig,
+        VccBertForMaskedLM,
+        VccBertForMultipleChoice,
+        VccBertForQuestionAnswering,
+        VccBertForSequenceClassification,
+        VccBertModel,
+        VccRobertaConfig,
+        VccRobertaForMaskedLM,
+        VccRobertaForMultipleChoice,
+        VccRobertaForQuestionAnswering,
+        VccRobertaForSequenceClassification,
+        VccRobertaModel,
+        VccT5Config,
+        VccT5EncoderModel,
+        VccT5ForConditionalGeneration,
+    )
     from foveate.ops.tree_attention import Tree, tree_attention
     from foveate.processing import Processor
+    from foveate.processing.guided import KeywordProcessor
+    from foveate.processing.vip import VipProcessor
+    from foveate.tasks.ask import ask
     from foveate.tasks.embed import Embeddings, embed
     from foveate.tasks.generate import Generator
     from foveate.tasks.inspect import inspect
-    from foveate.tasks.plot import plot_pattern
+    from foveate.tasks.keywords import keywords
+    from foveate.tasks.plots.tree import plot_pattern
     from foveate.tasks.search import search
     from foveate.tasks.summarize import summarize
+    from foveate.training.recipe import Recipe
+    from foveate.training.run import train
 
 __version__ = "0.1.0"
 
@@ -31,19 +57,46 @@ _HOME_OF = {
     "DocumentVectors": "models.encoder",
     "Embeddings": "tasks.embed",
     "Encoder": "models.encoder",
+    "FoveaConfig": "models.fovea",
+    "FoveaEncoderModel": "models.fovea",
+    "FoveaForConditionalGeneration": "models.fovea",
     "Generator": "tasks.generate",
     "HDTConfig": "models.hdt",
     "HDTForAnchorClassification": "models.hdt",
+    "HDTForConditionalGeneration": "models.hdt",
     "HDTForMaskedLM": "models.hdt",
     "HDTForSequenceClassification": "models.hdt",
     "HDTModel": "models.hdt",
+    "KeywordProcessor": "processing.guided",
     "Processor": "processing",
+    "Recipe": "training.recipe",
     "Tree": "ops.tree_attention",
+    "VccBertConfig": "models.vcc",
+    "VccBertForMaskedLM": "models.vcc",
+    "VccBertForMultipleChoice": "models.vcc",
+    "VccBertForQuestionAnswering": "models.vcc",
+    "VccBertForSequenceClassification": "models.vcc",
+    "VccBertModel": "models.vcc",
+    "VccRobertaConfig": "models.vcc",
+    "VccRobertaForMaskedLM": "models.vcc",
+    "VccRobertaForMultipleChoice": "models.vcc",
+    "VccRobertaForQuestionAnswering": "models.vcc",
+    "VccRobertaForSequenceClassification": "models.vcc",
+    "VccRobertaModel": "models.vcc",
+    "VccT5Config": "models.vcc",
+    "VccT5EncoderModel": "models.vcc",
+    "VccT5ForConditionalGeneration": "models.vcc",
+    "VipProcessor": "processing.vip",
+    "accelerate": "models.accelerate",
+    "ask": "tasks.ask",
     "embed": "tasks.embed",
     "inspect": "tasks.inspect",
-    "plot_pattern": "tasks.plot",
+    "keywords": "tasks.keywords",
+    "plot_pattern": "tasks.plots.tree",
+    "restore": "models.accelerate",
     "search": "tasks.search",
     "summarize": "tasks.summarize",
+    "train": "training.run",
     "tree_attention": "ops.tree_attention",
 }
 
@@ -53,19 +106,46 @@ __all__ = [
     "DocumentVectors",
     "Embeddings",
     "Encoder",
+    "FoveaConfig",
+    "FoveaEncoderModel",
+    "FoveaForConditionalGeneration",
     "Generator",
     "HDTConfig",
     "HDTForAnchorClassification",
+    "HDTForConditionalGeneration",
     "HDTForMaskedLM",
     "HDTForSequenceClassification",
     "HDTModel",
+    "KeywordProcessor",
     "Processor",
+    "Recipe",
     "Tree",
+    "VccBertConfig",
+    "VccBertForMaskedLM",
+    "VccBertForMultipleChoice",
+    "VccBertForQuestionAnswering",
+    "VccBertForSequenceClassification",
+    "VccBertModel",
+    "VccRobertaConfig",
+    "VccRobertaForMaskedLM",
+    "VccRobertaForMultipleChoice",
+    "VccRobertaForQuestionAnswering",
+    "VccRobertaForSequenceClassification",
+    "VccRobertaModel",
+    "VccT5Config",
+    "VccT5EncoderModel",
+    "VccT5ForConditionalGeneration",
+    "VipProcessor",
+    "accelerate",
+    "ask",
     "embed",
     "inspect",
+    "keywords",
     "plot_pattern",
+    "restore",
     "search",
     "summarize",
+    "train",
     "tree_attention",
 ]
 

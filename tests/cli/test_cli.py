@@ -9,42 +9,10 @@ import zipfile
 import pytest
 
 from foveate import Embeddings
-from foveate.cli import main
+from tests.cli.conftest import FISH
 from tests.paths import ROOT
 
 EXAMPLE = str(ROOT / "examples" / "pep-0703.rst")
-FISH = """# Fish
-
-## Cod
-
-Cod swim in cold seas. They eat small fish. Fishermen catch them with nets.
-
-## Eel
-
-Eels are long. Nobody has seen them breed.
-"""
-
-
-@pytest.fixture
-def foveate(capsys, monkeypatch):
-    """Run the command; give exit code, standard output and standard error."""
-
-    def run(*arguments, stdin=b""):
-        monkeypatch.setattr(sys, "argv", ["foveate", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        output = capsys.readouterr()
-        return stopped.value.code or 0, output.out, output.err
-
-    return run
-
-
-@pytest.fixture
-def fish(tmp_path):
-    file = tmp_path / "fish.md"
-    file.write_text(FISH)
-    return file
 
 
 def test_summarize_shows_sentences_with_their_place(foveate, fish):
@@ -92,18 +60,6 @@ def test_embed_writes_vectors_of_all_levels(foveate, fish, tmp_path):
     counts = {"document": 1, "section": 2, "sentence": 5}
     assert json.loads(output) == {"output": str(path), "dimension": 384, **counts}
     assert Embeddings.load(path).vectors.shape == (8, 384)
-
-
-def test_inspect_and_its_picture(foveate, fish, tmp_path):
-    code, output, _ = foveate("inspect", fish, "--plot", tmp_path / "pattern.png")
-    assert code == 0
-    assert "Cod" in output
-    assert "of dense attention" in output
-    assert (tmp_path / "pattern.png").read_bytes().startswith(b"\x89PNG")
-    code, output, _ = foveate("inspect", fish, "--json")
-    found = json.loads(output)
-    assert (found["sentences"], len(found["sections"])) == (5, 2)
-    assert found["longest_sentence"]["section"] == "Cod"
 
 
 def test_standard_input(foveate):

@@ -1,6 +1,7 @@
 import pytest
 
 from foveate import Document, Encoder
+from foveate.tasks.segments import segments
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +31,17 @@ def sea() -> Document:
             ("Boats", "Trawlers drag a net behind them. Diesel is dear. The harbour is small."),
         ],
     )
+
+
+@pytest.fixture(scope="session")
+def segmented():
+    """A document that is too long to be looked at closely all over."""
+    filler = "The weather was fine and nothing happened on that day at all. " * 60
+    parts = [
+        ("Days", filler),
+        ("Nights", filler),
+        ("Cod", "The cod swims in cold seas."),
+        ("End", filler),
+    ]
+    document = Document.from_sections("Fish", parts)
+    return document, segments(document, "Where does the cod swim?", device="cpu")

@@ -2,6 +2,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
+    AutoTokenizer,
     BertConfig,
     BertModel,
     PreTrainedTokenizerFast,
@@ -9,8 +10,13 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+from foveate import FoveaForConditionalGeneration, accelerate
+from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
+from foveate.processing import Processor
+from foveate.processing.keywords import given, tfidf
 from foveate.tasks.generate import Generator
 from foveate.tasks.summarize import summarize
+from tests.led import bpe, led
 
 WORDS = ["fish", "sea", "cod", "eel", "boats", "swim", ".", "summarize", ":", "which"]
 
@@ -87,3 +93,100 @@ def test_a_folder_without_weights(tmp_path):
     T5Config().save_pretrained(tmp_path)
     with pytest.raises(OSError, match=r"no file named model\.safetensors"):
         Generator.from_pretrained(tmp_path)
+
+
+def test_fovea_writes_the_summary(sea, checkpoint, tmp_path):
+    FoveaForConditionalGeneration.from_pretrained(checkpoint).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
+    writer = Generator.from_pretrained(tmp_path)
+    assert isinstance(writer.model, FoveaForConditionalGeneration)
+    assert writer.longest_input is None
+    summary = summarize(sea, words=12, model=tmp_path)
+    assert set(summary.text.split()) <= {*WORDS, "<unk>"}
+    assert summary == summarize(sea, words=12, model=writer)
+
+
+def test_hdt_reads_the_tree_and_writes_the_summary(sea, checkpoint, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    anchors = {"doc_token": "<pad>", "sec_token": "</s>", "sent_token": "<unk>"}
+    Processor(tokenizer, **anchors).save_pretrained(tmp_path)
+    config = HDTConfig(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=1,
+        num_heads=2,
+        num_decoder_layers=1,
+        decode_anchors="sentence",
+    )
+    HDTForConditionalGeneration(config).save_pretrained(tmp_path)
+    writer = Generator.from_pretrained(tmp_path)
+    assert isinstance(writer.model, HDTForConditionalGeneration)
+    summary = summarize(sea, words=12, query="cod", model=tmp_path)
+    assert set(summary.text.split()) <= {*WORDS, "<unk>"}
+
+
+def test_an_accelerated_t5_writes_the_same(sea, checkpoint):
+    model = T5ForConditionalGeneration.from_pretrained(checkpoint)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    expected = Generator(model, tokenizer).summarize(sea, words=20)
+    assert Generator(accelerate(model), tokenizer).summarize(sea, words=20) == expected
+
+
+@pytest.mark.parametrize("kind", [T5ForConditionalGeneration, FoveaForConditionalGeneration])
+def test_what_else_a_tokenizer_counts_is_not_read(sea, checkpoint, kind):
+    model = kind.from_pretrained(checkpoint)
+    expected = Generator(model, AutoTokenizer.from_pretrained(checkpoint)).summarize(sea, words=9)
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint, model_input_names=names)
+    assert "token_type_ids" in tokenizer("cod")
+    assert Generator(model, tokenizer).summarize(sea, words=9) == expected
+
+
+@pytest.fixture(scope="module")
+def led_checkpoint(tmp_path_factory) -> str:
+    tokenizer = bpe(["The cod is a fish of cold seas. It eats herring."])
+    folder = str(tmp_path_factory.mktemp("led"))
+    led(len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_led_reads_keywords_first_and_makes_them_global(sea, led_checkpoint, monkeypatch):
+    generator = Generator.from_pretrained(led_checkpoint, detector=given(["cod", "deep sea"]), k=2)
+    seen = {}
+    monkeypatch.setattr(generator.model, "generate", lambda **batch: seen.update(batch) or [[2]])
+    generator.summarize(sea, words=9, query="which cod")
+    text = generator.tokenizer.decode(seen["input_ids"][0], skip_special_tokens=True)
+    assert text.startswith("cod deep sea which cod\nFish of the sea\n")
+    mask = seen["global_attention_mask"][0].tolist()
+    count = len(generator.tokenizer("cod deep sea", add_special_tokens=False)["input_ids"])
+    assert mask == [1] * (1 + count) + [0] * (len(mask) - 1 - count)
+
+
+def test_led_without_keywords_has_its_task_token_global(sea, led_checkpoint, monkeypatch):
+    generator = Generator.from_pretrained(led_checkpoint)
+    seen = {}
+    monkeypatch.setattr(generator.model, "generate", lambda **batch: seen.update(batch) or [[2]])
+    generator.summarize(sea, words=9)
+    assert seen["global_attention_mask"].sum().item() == 1
+
+
+def test_a_summary_is_written_by_led_with_keywords(sea, led_checkpoint):
+    steered = Generator.from_pretrained(led_checkpoint, detector=tfidf, k=5)
+    summary = summarize(sea, words=9, model=steered)
+    assert summary.sentences == ()
+    assert summary == summarize(sea, words=9, model=steered)
+
+
+def test_what_led_does_not_read_is_said(sea, led_checkpoint):
+    generator = Generator.from_pretrained(led_checkpoint)
+    generator.tokenizer.model_max_length = 32
+    with pytest.warns(UserWarning, match=r"the document has \d+ tokens, .* the first 32"):
+        generator.summarize(sea, words=5)
+
+
+def test_only_a_model_with_global_tokens_is_steered(checkpoint):
+    with pytest.raises(ValueError, match="a t5 model has no global tokens for keywords"):
+        Generator.from_pretrained(checkpoint, detector=tfidf)

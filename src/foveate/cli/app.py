@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from . import embed, inspect, search, summarize
+from . import ask, embed, evaluate, inspect, keywords, search, summarize, train
 
 _EXPECTED = (ValueError, OSError, ImportError)
 """What the library raises with a sentence for the user."""
@@ -21,8 +21,12 @@ app = typer.Typer(
 )
 app.command("summarize")(summarize.command)
 app.command("search")(search.command)
+app.command("ask")(ask.command)
 app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)
+app.command("train")(train.command)
+app.command("evaluate")(evaluate.command)
+app.command("keywords")(keywords.command)
 
 
 def main() -> None:

@@ -30,6 +30,22 @@ def command(
         str | None,
         typer.Option("--query", "-q", help="What the summary is to be about.", show_default=False),
     ] = None,
+    keywords: Annotated[
+        int | None,
+        typer.Option(
+            help="Steer a model with global tokens, such as LED, by that many keywords of the "
+            "document.",
+            show_default=False,
+        ),
+    ] = None,
+    keyword: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD",
+            help="Steer it by your own, words or phrases; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     format: common.Format = None,
     model: Annotated[
         str | None,
@@ -51,13 +67,14 @@ def command(
     foveate summarize paper.pdf
     foveate summarize minutes.txt --words 150 --query "what was decided on the budget?"
     foveate summarize report.html --model google/pegasus-x-base-arxiv
+    foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget --keyword hiring
     cat notes.md | foveate summarize - --format markdown --json
     """
     documents = common.read(files, format)
     common.quiet()
     from foveate.tasks.summarize import summarize
 
-    using = _reader_or_writer(model, device, dtype)
+    using = _reader_or_writer(model, device, dtype, _steering(keywords, keyword))
     summaries = [
         summarize(document, sentences=sentences, words=words, query=query, **using)
         for document in documents
@@ -70,7 +87,24 @@ def command(
         _show(document, summary)
 
 
-def _reader_or_writer(model: str | None, device: str | None, dtype: str | None) -> dict[str, Any]:
+def _steering(number: int | None, own: list[str] | None) -> dict[str, Any]:
+    """What a model that writes is steered by."""
+    from foveate.processing.keywords import given, tfidf
+
+    if number is not None and own:
+        raise ValueError("give --keywords, to detect them, or each --keyword, not both")
+    if own:
+        return {"detector": given(own), "k": len(own)}
+    if number is None:
+        return {}
+    if number < 1:
+        raise ValueError(f"--keywords must be at least 1, got {number}")
+    return {"detector": tfidf, "k": number}
+
+
+def _reader_or_writer(
+    model: str | None, device: str | None, dtype: str | None, steering: dict[str, Any]
+) -> dict[str, Any]:
     """Load what is named: a model that writes, or an encoder."""
     if model is not None:
         from transformers import AutoConfig
@@ -78,7 +112,9 @@ def _reader_or_writer(model: str | None, device: str | None, dtype: str | None) 
         from foveate.tasks.generate import Generator
 
         if AutoConfig.from_pretrained(model).is_encoder_decoder:
-            return {"model": Generator.from_pretrained(model, device=device)}
+            return {"model": Generator.from_pretrained(model, device=device, **steering)}
+    if steering:
+        raise ValueError("keywords steer a model that writes: name one, such as LED, with --model")
     return {"encoder": common.encoder(model, device, dtype)}
 
 

@@ -1,7 +1,6 @@
 """Summaries that a sequence-to-sequence checkpoint writes in words of its own."""
 
 import warnings
-from collections.abc import Iterator
 from os import PathLike
 from typing import Any, Self
 
@@ -9,6 +8,7 @@ import torch
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
+    AutoProcessor,
     AutoTokenizer,
     BatchEncoding,
     PreTrainedModel,
@@ -16,8 +16,15 @@ from transformers import (
 )
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
+import foveate.models.fovea
+import foveate.models.hdt
+import foveate.models.vcc  # noqa: F401  (as those before, makes its models known to Auto classes)
 from foveate.documents import Document
 from foveate.models.device import device_named
+from foveate.processing import Processor
+from foveate.processing.guided import cut, guided, has_global_tokens
+from foveate.processing.keywords import Detector
+from foveate.processing.plain import plain_text
 
 _DEFAULT_WORDS = 150
 _TOKENS_PER_WORD = 2
@@ -29,26 +36,53 @@ class Generator:
 
     Args:
         model: the Transformer, in evaluation mode.
-        tokenizer: its tokenizer.
+        tokenizer: its tokenizer; for HDT its processor.
+        detector: keywords to steer the summary by, for a model that has global tokens: they are
+            prefixed to the text and are global, as `foveate.KeywordProcessor` has it.
+        k: number of keywords.
+
+    Raises:
+        ValueError: a detector, but a model without global tokens.
     """
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | Processor,
+        detector: Detector | None = None,
+        k: int = 20,
+    ) -> None:
         self.model: Any = model  # transformers declares `generate` on a mixin alone
-        self.tokenizer = tokenizer
+        self.processor = tokenizer if isinstance(tokenizer, Processor) else None
+        self.tokenizer: Any = self.processor.tokenizer if self.processor else tokenizer
+        self.detector = detector
+        self.k = k
+        if detector is not None and not has_global_tokens(model):
+            raise ValueError(
+                f"a {model.config.model_type} model has no global tokens for keywords to be: "
+                "use a model such as LED"
+            )
 
     @classmethod
     def from_pretrained(
-        cls, name_or_path: str | PathLike[str], *, device: str | torch.device | None = None
+        cls,
+        name_or_path: str | PathLike[str],
+        *,
+        device: str | torch.device | None = None,
+        detector: Detector | None = None,
+        k: int = 20,
     ) -> Self:
         """Load a checkpoint.
 
         Args:
             name_or_path: a folder, or a name on the hub, which then is downloaded.
             device: by default CUDA if there is one, else the CPU.
+            detector: of keywords; see the class.
+            k: number of keywords.
 
         Raises:
             OSError: there is no such checkpoint, or it has no safetensors weights.
-            ValueError: it is not a sequence-to-sequence model.
+            ValueError: it is not a sequence-to-sequence model, or has no global tokens.
         """
         path = str(name_or_path)
         config = AutoConfig.from_pretrained(path)
@@ -58,7 +92,10 @@ class Generator:
                 "name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
             )
         model = AutoModelForSeq2SeqLM.from_pretrained(path, use_safetensors=True)
-        return cls(model.eval().to(device_named(device)), AutoTokenizer.from_pretrained(path))
+        model = model.eval().to(device_named(device))
+        reads_trees = config.model_type == "hdt"
+        reader = (AutoProcessor if reads_trees else AutoTokenizer).from_pretrained(path)
+        return cls(model, reader, detector, k)
 
     @torch.inference_mode()
     def summarize(
@@ -74,7 +111,15 @@ class Generator:
                 sentence. By default what the checkpoint was made to write, or 150.
             query: text for the model to read first.
         """
-        inputs = self._read(_prefix(self.model, query) + _text(document)).to(self.model.device)
+        text = _prefix(self.model, query) + plain_text(document)
+        if self.processor is not None:
+            inputs = self.processor(document, query=query)
+        elif has_global_tokens(self.model):
+            keywords = self.detector(document, self.k) if self.detector else []
+            inputs = self._read_guided(text, [keyword.text for keyword in keywords])
+        else:
+            inputs = self._read(text)
+        inputs = inputs.to(self.model.device)
         habits = self.model.generation_config
         if words is None and not (habits.max_length or habits.max_new_tokens):
             words = _DEFAULT_WORDS
@@ -96,35 +141,37 @@ class Generator:
         return None if limit >= VERY_LARGE_INTEGER else limit
 
     def _read(self, text: str) -> BatchEncoding:
-        # verbose=False: the warning below says more than the tokenizer's own.
-        tokens = self.tokenizer(text, return_tensors="pt", verbose=False)
+        # Some tokenizers would count the texts too, which few models take. verbose=False: the
+        # warning below says more than the tokenizer's own.
+        options = {"return_tensors": "pt", "return_token_type_ids": False, "verbose": False}
+        tokens = self.tokenizer(text, **options)
         count, limit = tokens["input_ids"].shape[1], self.longest_input
         if limit is None or count <= limit:
             return tokens
-        warnings.warn(
-            f"the document has {count:,} tokens, of which the model reads the first {limit:,}: "
-            "the rest is left out",
-            stacklevel=3,
-        )
-        return self.tokenizer(text, return_tensors="pt", truncation=True, max_length=limit)
+        _warn_of_the_rest(count, limit)
+        return self.tokenizer(text, truncation=True, max_length=limit, **options)
+
+    def _read_guided(self, text: str, keywords: list[str]) -> BatchEncoding:
+        row = guided(self.tokenizer, text, keywords)
+        count, limit = len(row["input_ids"]), self.longest_input
+        if limit is not None and count > limit:
+            _warn_of_the_rest(count, limit)
+            row = cut(row, limit)
+        return BatchEncoding({name: torch.tensor([own]) for name, own in row.items()})
+
+
+def _warn_of_the_rest(count: int, limit: int) -> None:
+    warnings.warn(
+        f"the document has {count:,} tokens, of which the model reads the first {limit:,}: "
+        "the rest is left out",
+        stacklevel=4,
+    )
 
 
 def _prefix(model: PreTrainedModel, query: str | None) -> str:
     """What stands before the document: the words that T5 knows the task by, and the query."""
     tasks = getattr(model.config, "task_specific_params", None) or {}
     return tasks.get("summarization", {}).get("prefix", "") + (f"{query}\n" if query else "")
-
-
-def _text(document: Document) -> str:
-    """Titles and paragraphs, one a line."""
-    return "\n".join(line for line in (document.title, *_lines(document)) if line)
-
-
-def _lines(document: Document) -> Iterator[str]:
-    for _, section in document.walk():
-        yield section.title
-        for paragraph in section.paragraphs:
-            yield " ".join(sentence.text for sentence in paragraph.sentences)
 
 
 def _first_sentences(text: str, words: int) -> str:

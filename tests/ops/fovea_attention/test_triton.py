@@ -40,9 +40,7 @@ def check(lengths, dtype, biased=True, max_distance=128, scale=0.3, **options):
 
     wanted = [x.detach().double().cpu().requires_grad_() for x in wanted]
     bias = wanted[3] if biased else None
-    dense = fovea_attention(
-        *wanted[:3], bias=bias, lengths=lengths, backend="reference", **options
-    )
+    dense = fovea_attention(*wanted[:3], bias=bias, lengths=lengths, backend="reference", **options)
     expected = (dense, *torch.autograd.grad(dense, wanted, weight.double().cpu()))
     check_close(actual, expected, dtype)
 

@@ -4,6 +4,7 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoProcessor,
@@ -12,6 +13,7 @@ from transformers import (
 from foveate.processing import Processor
 
 from .configuration import HDTConfig
+from .encoder_decoder import HDTForConditionalGeneration
 from .modeling import (
     HDTEncoder,
     HDTForAnchorClassification,
@@ -25,6 +27,7 @@ __all__ = [
     "HDTConfig",
     "HDTEncoder",
     "HDTForAnchorClassification",
+    "HDTForConditionalGeneration",
     "HDTForMaskedLM",
     "HDTForSequenceClassification",
     "HDTModel",
@@ -34,6 +37,7 @@ __all__ = [
 AutoConfig.register("hdt", HDTConfig)
 AutoModel.register(HDTConfig, HDTModel)
 AutoModelForMaskedLM.register(HDTConfig, HDTForMaskedLM)
+AutoModelForSeq2SeqLM.register(HDTConfig, HDTForConditionalGeneration)
 AutoModelForSequenceClassification.register(HDTConfig, HDTForSequenceClassification)
 AutoModelForTokenClassification.register(HDTConfig, HDTForAnchorClassification)
 AutoProcessor.register(HDTConfig, Processor)

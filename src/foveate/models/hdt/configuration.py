@@ -24,8 +24,13 @@ class HDTConfig(PreTrainedConfig):
         dropout_rate: dropout of the embeddings and of what a block adds to its rows.
         layer_norm_epsilon: of the norms.
         initializer_factor: scale of the initial weights, as in T5.
-        relative_attention_num_buckets: rows of the bias table that block 0 carries and no layer
-            reads; kept so that published weights load and save unchanged.
+        num_decoder_layers: decoder blocks of an encoder-decoder (6 in HDT-ED), None for an encoder.
+        decode_anchors: what the decoder reads: "section" anchors, these and "sentence" anchors, or
+            every "token" (hdt.txt, Table 3).
+        relative_attention_num_buckets: rows of the decoder's table of relative position bias.
+            Block 0 of the encoder carries one that no layer reads; kept so that published weights
+            load and save unchanged.
+        relative_attention_max_distance: distance from which on the bias stays the same.
         classifier_dropout: dropout before a classifier.
         tie_word_embeddings: whether the masked-language-model head shares the embeddings.
     """
@@ -51,10 +56,16 @@ class HDTConfig(PreTrainedConfig):
     dropout_rate: float = 0.1
     layer_norm_epsilon: float = 1e-6
     initializer_factor: float = 1.0
+    num_decoder_layers: int | None = None
+    decode_anchors: str = "token"
     relative_attention_num_buckets: int = 32
+    relative_attention_max_distance: int = 128
     classifier_dropout: float = 0.1
     tie_word_embeddings: bool = True
+    use_cache: bool = True
     pad_token_id: int | None = 0
+    eos_token_id: int | list[int] | None = 1
+    decoder_start_token_id: int | None = 0
 
     def __post_init__(self, **kwargs: Any) -> None:
         *gate, activation = self.feed_forward_proj.split("-")
@@ -66,4 +77,5 @@ class HDTConfig(PreTrainedConfig):
         self.is_gated_act = bool(gate)
         # T5's "gated-gelu" has always meant the tanh approximation.
         self.dense_act_fn = "gelu_new" if gate and activation == "gelu" else activation
+        self.is_encoder_decoder = self.num_decoder_layers is not None
         super().__post_init__(**kwargs)

@@ -24,6 +24,7 @@ class HierarchicalPositions(nn.Module):
         """Add to the embeddings of every node, `(tokens, d_model)`, the encoding of its place."""
         return torch.addcmul(embeddings, self.scale_factor, self.encoding(tree).to(embeddings))
 
+    @torch.compiler.disable  # or its loop over the levels would be compiled for every tree anew
     @torch.no_grad()
     def encoding(self, tree: Tree) -> Tensor:
         """Encode the place of every node, not yet scaled: `(tokens, d_model)`.

@@ -46,7 +46,8 @@ class HDTPreTrainedModel(PreTrainedModel):
                 if module.bias is not None:
                     init.zeros_(module.bias)
             case nn.Embedding():
-                init.normal_(module.weight, std=factor)
+                # Of the size of the positions, and of unit scores where a head is tied to them.
+                init.normal_(module.weight, std=factor * self.config.d_model**-0.5)
             case nn.RMSNorm():
                 init.constant_(module.weight, factor)
             case nn.LayerNorm():
@@ -172,12 +173,7 @@ class HDTModel(HDTPreTrainedModel):
             ValueError: no parents, neither ids nor embeddings, or parents that do not form a forest
                 within their rows.
         """
-        if tree is not None:
-            packing = Packing.of_tree(tree)
-        elif parent_ids is not None:
-            packing = Packing.of(parent_ids, attention_mask)
-        else:
-            raise ValueError("HDT needs parent_ids: encode documents with foveate.Processor")
+        packing = packed(tree, parent_ids, attention_mask)
         if input_ids is not None:
             embeddings = self.shared(packing.pack(input_ids))
         elif inputs_embeds is not None:
@@ -195,7 +191,7 @@ class HDTModel(HDTPreTrainedModel):
             if output_hidden_states
             else None,
         )
-        return _returned(output, self.config, return_dict)
+        return returned(output, self.config, return_dict)
 
 
 class HDTPredictionTransform(nn.Module):
@@ -283,7 +279,7 @@ class HDTForMaskedLM(HDTPreTrainedModel):
         if labels is not None:
             loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten().long())
         output = MaskedLMOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)
-        return _returned(output, self.config, return_dict)
+        return returned(output, self.config, return_dict)
 
 
 class HDTForSequenceClassification(HDTPreTrainedModel):
@@ -328,7 +324,7 @@ class HDTForSequenceClassification(HDTPreTrainedModel):
         output = SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=encoded.hidden_states
         )
-        return _returned(output, self.config, return_dict)
+        return returned(output, self.config, return_dict)
 
 
 class HDTForAnchorClassification(HDTPreTrainedModel):
@@ -379,9 +375,24 @@ class HDTForAnchorClassification(HDTPreTrainedModel):
         output = TokenClassifierOutput(
             loss=loss, logits=logits, hidden_states=encoded.hidden_states
         )
-        return _returned(output, self.config, return_dict)
+        return returned(output, self.config, return_dict)
 
 
-def _returned(output: Any, config: PreTrainedConfig, return_dict: bool | None) -> Any:
+@torch.compiler.disable
+def packed(tree: Tree | None, parent_ids: Tensor | None, attention_mask: Tensor | None) -> Packing:
+    """Pack documents that are given in one of the two ways of `HDTModel.forward`.
+
+    Raises:
+        ValueError: neither a tree nor parents, or what `Packing` refuses.
+    """
+    if tree is not None:
+        return Packing.of_tree(tree)
+    if parent_ids is not None:
+        return Packing.of(parent_ids, attention_mask)
+    raise ValueError("HDT needs parent_ids: encode documents with foveate.Processor")
+
+
+def returned(output: Any, config: PreTrainedConfig, return_dict: bool | None) -> Any:
+    """Give the output as it is or, if so wanted, as a tuple."""
     as_dict = config.return_dict if return_dict is None else return_dict
     return output if as_dict else output.to_tuple()

@@ -19,6 +19,7 @@ _SCORES_AT_ONCE = 1 << 22
 """Attention scores materialized together where log-sum-exps are needed."""
 
 
+@torch.compiler.disable  # or its loop over the families would be compiled for every tree anew
 def tree_attention(
     q: Tensor, k: Tensor, v: Tensor, tree: Tree, edges: Collection[str], scale: float
 ) -> Tensor:

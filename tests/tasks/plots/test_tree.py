@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 
 from foveate.ops.tree_attention.reference import tree_mask
-from foveate.tasks.plot import (
+from foveate.tasks.plots.tree import (
     SECTIONS,
     SENTENCES,
     SUBSECTIONS,

@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
-from textwrap import shorten
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +10,9 @@ from torch import Tensor
 
 from foveate.documents import Document
 from foveate.ops.tree_attention import Tree
-from foveate.tasks.files import written_whole
 from foveate.tasks.inspect import attended_pairs, inspect
+
+from .picture import check_format, heading, legend, paint, save, squares
 
 # Kinds of families by what the children are, from the leaves up. They are painted in this order:
 # the fewer families there are of a kind, the more easily the others would cover them.
@@ -25,8 +23,6 @@ _LEGEND = {
     SUBSECTIONS: ("sentences and subsections", "#f2a33a"),
     SECTIONS: ("sections of the document", "#c8283c"),
 }
-_FORMATS = ("png", "svg", "pdf", "jpg", "webp")
-_INK, _PALE = "#30343b", "#b9bec6"
 _PANEL, _GAP, _HEAD, _FOOT = 5.0, 0.75, 1.05, 0.8  # inches
 _CELLS = 400  # along the side of a whole document: a cell is the smallest dot one sees in a talk
 
@@ -55,10 +51,10 @@ def plot_pattern(
         OSError: the file cannot be written.
 
     Example:
-        >>> from foveate.tasks.plot import plot_pattern
+        >>> from foveate.tasks.plots.tree import plot_pattern
         >>> plot_pattern([-1, 0, 1, 2, 2, 1, 5, 5], getfixture("tmp_path") / "pattern.png")
     """
-    format = _format(path)
+    check_format(path)
     if window < 1:
         raise ValueError(f"window must be at least 1 node, got {window}")
     if isinstance(tree, Document):
@@ -71,19 +67,14 @@ def plot_pattern(
     kinds = family_kinds(parents)
 
     sizes = [n] if n <= window else [n, window]
-    width = len(sizes) * (_PANEL + _GAP) + 0.3
-    height = _HEAD + _PANEL + _FOOT
-    figure = _figure(width, height)
-    for column, size in enumerate(sizes):
-        left = _GAP + column * (_PANEL + _GAP)
-        box = (left / width, _FOOT / height, _PANEL / width, _PANEL / height)
-        _draw(figure.add_axes(box), pattern(parents, kinds, size, max(window, _CELLS)), size)
-    top = {"x": _GAP / width, "color": _INK, "parse_math": False}
-    figure.text(y=1 - 0.42 / height, s=shorten(title or "", 48 * len(sizes)), fontsize=15, **top)
-    figure.text(y=1 - 0.7 / height, s=_caption(parents, sizes), fontsize=10, **top)
-    _legend(figure, sorted(set(kinds.tolist())))
-    with written_whole(path) as temporary:
-        figure.savefig(temporary, format=format)
+    figure, axes = squares(len(sizes), _PANEL, gap=_GAP, head=_HEAD, foot=_FOOT)
+    colours = [colour for _, colour in _LEGEND.values()]
+    for square, size in zip(axes, sizes, strict=True):
+        paint(square, pattern(parents, kinds, size, max(window, _CELLS)), colours, size)
+    heading(figure, _GAP, title or "", _caption(parents, sizes))
+    shown = [_LEGEND[kind] for kind in sorted(set(kinds.tolist())) if kind]
+    legend(figure, _GAP, shown, ncols=2 if len(shown) > 2 and len(sizes) == 1 else 4)
+    save(figure, path)
 
 
 def family_kinds(parents: Tensor) -> Tensor:
@@ -135,50 +126,3 @@ def _caption(parents: Tensor, sizes: list[int]) -> str:
     n, pairs = len(parents), attended_pairs(parents)
     whole = f"{n:,} nodes, each attending {pairs / n:.0f} on average ({100 * pairs / n**2:.2g} %)"
     return whole if len(sizes) == 1 else f"{whole}; on the right the first {sizes[1]:,}"
-
-
-def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: run `pip install 'foveate[plot]'`") from error
-    return Figure(figsize=(width, height), dpi=160, facecolor="white")
-
-
-def _format(path: str | PathLike[str]) -> str:
-    format = Path(path).suffix.lower().removeprefix(".")
-    if format not in _FORMATS:
-        raise ValueError(f"{path} must end in the name of an image format: {', '.join(_FORMATS)}")
-    return format
-
-
-def _draw(axes: Any, image: NDArray[np.uint8], size: int) -> None:
-    from matplotlib.colors import ListedColormap
-    from matplotlib.ticker import MaxNLocator
-
-    colours = ListedColormap(["white", *(colour for _, colour in _LEGEND.values())])
-    axes.imshow(
-        image, colours, vmin=0, vmax=SECTIONS, interpolation="nearest", extent=(0, size, size, 0)
-    )
-    axes.tick_params(colors=_INK, labelsize=8, color=_PALE)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-        axis.set_major_formatter("{x:,.0f}")
-    axes.spines[:].set_color(_PALE)
-
-
-def _legend(figure: Any, kinds: list[int]) -> None:
-    from matplotlib.patches import Patch
-
-    entries = [Patch(color=_LEGEND[kind][1], label=_LEGEND[kind][0]) for kind in kinds if kind]
-    figure.legend(
-        handles=entries,
-        ncols=2 if len(entries) > 2 and figure.get_figwidth() < 2 * _PANEL else 4,
-        loc="lower left",
-        frameon=False,
-        fontsize=10,
-        labelcolor=_INK,
-        handlelength=1,
-        handleheight=1,
-        bbox_to_anchor=((_GAP - 0.1) / figure.get_figwidth(), 0),
-    )

@@ -1,0 +1,218 @@
+"""Models of transformers before and after `foveate.accelerate`: time and memory by length.
+
+    python benchmarks/accelerated.py                                   # all, saves results/
+    python benchmarks/accelerated.py --models "LED encoder" --lengths 4096 16384 --batches 1
+    python benchmarks/accelerated.py --device cpu --lengths 512 1024 4096 --batches 1
+
+Encoders of base size with random weights, bfloat16 on a GPU and float32 on a CPU, no padding, the
+first token global in Longformer and LED. Both forms of a model are measured in the same run. The
+forward pass starts at token ids; a training step is a forward and a backward pass without dropout.
+Times are medians, on a GPU of triton.testing.do_bench; memory is the peak above the weights, on a
+CPU that of a process of its own. "difference" is that of the outputs, relative to their norm.
+"""
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import report
+from foveate.models.accelerate import accelerate
+
+LENGTHS, BATCHES, VOCABULARY = (4096, 16_384, 65_536), (1, 4), 32_768
+FORMS, PARTS = ("transformers", "foveate"), ("forward", "training step")
+
+
+def longformer(length: int) -> nn.Module:
+    from transformers import LongformerConfig, LongformerModel
+
+    config = LongformerConfig(
+        vocab_size=VOCABULARY,
+        max_position_embeddings=length + 514,
+        attention_window=512,
+        pad_token_id=1,
+        attention_probs_dropout_prob=0.0,
+        hidden_dropout_prob=0.0,
+    )
+    return LongformerModel(config, add_pooling_layer=False)
+
+
+def led(length: int) -> nn.Module:
+    from transformers import LEDConfig, LEDModel
+
+    config = LEDConfig(
+        vocab_size=VOCABULARY,
+        d_model=768,
+        encoder_layers=6,
+        decoder_layers=1,
+        encoder_attention_heads=12,
+        decoder_attention_heads=12,
+        encoder_ffn_dim=3072,
+        decoder_ffn_dim=3072,
+        attention_window=1024,
+        max_encoder_position_embeddings=length + 1024,
+        dropout=0.0,
+    )
+    return LEDModel(config).encoder
+
+
+def longt5(kind: str) -> Callable[[int], nn.Module]:
+    def build(length: int) -> nn.Module:
+        from transformers import LongT5Config, LongT5EncoderModel
+
+        config = LongT5Config(
+            vocab_size=VOCABULARY,
+            d_model=768,
+            d_ff=2048,
+            num_layers=12,
+            num_heads=12,
+            encoder_attention_type=kind,
+            feed_forward_proj="gated-gelu",
+            dropout_rate=0.0,
+        )
+        return LongT5EncoderModel(config)
+
+    return build
+
+
+def t5(length: int) -> nn.Module:
+    from transformers import T5Config, T5EncoderModel
+
+    config = T5Config(
+        vocab_size=VOCABULARY,
+        d_model=768,
+        d_ff=2048,
+        num_layers=12,
+        num_heads=12,
+        feed_forward_proj="gated-gelu",
+        dropout_rate=0.0,
+    )
+    return T5EncoderModel(config)
+
+
+MODELS: dict[str, Callable[[int], nn.Module]] = {
+    "LED encoder": led,
+    "Longformer": longformer,
+    "LongT5 transient-global": longt5("transient-global"),
+    "LongT5 local": longt5("local"),
+    "T5 encoder": t5,
+}
+HAVE_GLOBAL_TOKENS = ("LED encoder", "Longformer")
+
+
+def measure(name: str, form: str, part: str, batch: int, length: int, device: str) -> Any:
+    """Median milliseconds, peak GiB above the weights, and output; None if memory runs out."""
+    gc.collect()  # the model before this one
+    torch.cuda.empty_cache()
+    torch.manual_seed(0)
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    model = MODELS[name](length).to(device, dtype)
+    if form == "foveate":
+        accelerate(model)
+    ids = torch.randint(5, VOCABULARY, (batch, length), device=device)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if name in HAVE_GLOBAL_TOKENS:
+        inputs["global_attention_mask"] = torch.zeros_like(ids)
+        inputs["global_attention_mask"][:, 0] = 1
+
+    def forward() -> Tensor:
+        return model(**inputs).last_hidden_state
+
+    def training_step() -> None:
+        model.zero_grad(set_to_none=True)
+        forward().float().square().mean().backward()
+
+    timed = on_gpu if device == "cuda" else on_cpu
+    try:
+        if part == "training step":
+            return *timed(training_step), None
+        model.eval()
+        with torch.inference_mode():
+            return *timed(forward), forward().cpu()
+    except torch.OutOfMemoryError:
+        return None
+
+
+def on_gpu(run: Callable[[], Any]) -> tuple[float, float]:
+    from triton.testing import do_bench
+
+    run()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() - before
+    return do_bench(run, warmup=50, rep=300, return_mode="median"), peak / 2**30
+
+
+def on_cpu(run: Callable[[], Any]) -> tuple[float, float]:
+    Path("/proc/self/clear_refs").write_text("5")  # forget the highest memory so far
+    before = _memory("VmRSS")
+    run()
+    peak = _memory("VmHWM") - before
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - start) * 1e3)
+    return median(times), peak / 2**20
+
+
+def _memory(field: str) -> int:
+    """KiB that this process uses, or at most used."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
+def compare(name: str, batch: int, length: int, device: str) -> list[dict[str, Any]]:
+    """Rows of the table: both forms of a model."""
+    rows, outputs = [], []
+    for form in FORMS:
+        row: dict[str, Any] = {"model": name, "form": form, "batch": batch, "tokens": length}
+        for part in PARTS:
+            arguments = name, form, part, batch, length, device
+            if device == "cuda":
+                found = measure(*arguments)
+            else:
+                with get_context("spawn").Pool(1) as pool:
+                    found = pool.apply(measure, arguments)
+            row[f"{part} ms"], row[f"{part} GiB"], output = found or ("out of memory", None, None)
+            outputs.append(output)
+        rows.append(row)
+    slow, fast = outputs[0], outputs[2]
+    rows[0]["difference"] = rows[1]["difference"] = None
+    if slow is not None and fast is not None:
+        slow, fast = slow.float(), fast.float()
+        rows[1]["difference"] = float((fast - slow).norm() / slow.norm())
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="sequences")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--output", type=Path, help="where to save the results")
+    options = parser.parse_args()
+    target = options.output or report.RESULTS / f"accelerated-{options.device}.json"
+    rows = []
+    for length in options.lengths:
+        for name in options.models:
+            for batch in options.batches:
+                found = compare(name, batch, length, options.device)
+                rows += found
+                print(report.table(list(found[0]), [list(r.values()) for r in found]), flush=True)
+        report.save(target, rows, "transformers", "triton")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""Training through Trainer: tokens per second and card, and the same losses on any number of cards.
+
+    python benchmarks/training.py                                  # one card
+    torchrun --nproc-per-node 4 benchmarks/training.py             # four, by DDP
+    torchrun --nproc-per-node 4 benchmarks/training.py --packs 4   # the same steps as …
+    python benchmarks/training.py --packs 4                        # … one card takes, in four parts
+
+Documents of 8,192 tokens, made up, packed to 65,536 for a card and micro-step; base size, bfloat16
+by autocast, AdamW, no dropout. HDT and Longformer find 15 % hidden tokens; HDT-ED and LED (both 6
+and 6 layers) write 512 tokens for each document. Rows are made and hidden in worker processes.
+Steps after the first ones are timed from their begin to the next one's, data and all.
+
+The share of the matrix rate counts six operations per token and weight of the matrices that see it,
+against what this card reaches on a large product; attention's own products are not counted. Results
+for a number of cards and packs take the place of earlier ones in results/training.json.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+import report
+from foveate import HDTConfig, HDTForConditionalGeneration, HDTForMaskedLM
+from foveate.training.masking import mask_tokens
+from foveate.training.packs import Packs, join
+from foveate.training.rows import Row, forest, pad
+from tree_documents import document
+
+RESULTS = report.RESULTS / "training.json"
+VOCABULARY, MASK, PADDING = 32768, 4, 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--warm-up", type=int, default=10, help="steps that are not timed")
+    parser.add_argument("--packs", type=int, help="in a step on all cards; default: one each")
+    parser.add_argument("--length", type=int, default=8192, help="tokens of a document")
+    parser.add_argument("--target", type=int, default=512, help="tokens to write")
+    parser.add_argument("--tokens", type=int, default=65536, help="of a pack")
+    parser.add_argument("--layers", type=int, default=12, help="of encoder and decoder together")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--fsdp", action="store_true", help="FSDP in place of DDP")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    cards = int(os.environ.get("WORLD_SIZE", 1))
+    options.packs = options.packs or cards
+    if options.packs % cards:
+        parser.error(f"--packs must be a multiple of the {cards} cards")
+    rate = None
+    if torch.cuda.is_available():
+        from encoders import matrix_rate
+
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        rate = matrix_rate()
+    for name in options.models:
+        found = measure(name, cards, rate, options)
+        if int(os.environ.get("RANK", 0)) == 0:
+            save(found, options.results)
+
+
+# Models, and the rows they read
+
+
+def hdt(options: argparse.Namespace) -> nn.Module:
+    return HDTForMaskedLM(
+        HDTConfig(vocab_size=VOCABULARY, num_layers=options.layers, dropout_rate=0.0)
+    )
+
+
+def hdt_ed(options: argparse.Namespace) -> nn.Module:
+    half = options.layers // 2
+    layers = {"num_layers": half, "num_decoder_layers": half}
+    return HDTForConditionalGeneration(HDTConfig(vocab_size=VOCABULARY, **layers, dropout_rate=0.0))
+
+
+def longformer(options: argparse.Namespace) -> nn.Module:
+    config = transformers.LongformerConfig(
+        vocab_size=VOCABULARY,
+        max_position_embeddings=options.length + 2,
+        num_hidden_layers=options.layers,
+        attention_window=512,
+        pad_token_id=PADDING,
+        sep_token_id=2,
+        attention_probs_dropout_prob=0.0,
+        hidden_dropout_prob=0.0,
+    )
+    return transformers.LongformerForMaskedLM(config)
+
+
+def led(options: argparse.Namespace) -> nn.Module:
+    config = transformers.LEDConfig(
+        vocab_size=VOCABULARY,
+        d_model=768,
+        encoder_layers=options.layers // 2,
+        decoder_layers=options.layers // 2,
+        encoder_attention_heads=12,
+        decoder_attention_heads=12,
+        encoder_ffn_dim=3072,
+        decoder_ffn_dim=3072,
+        max_encoder_position_embeddings=options.length,
+        attention_window=1024,
+        dropout=0.0,
+        pad_token_id=PADDING,
+    )
+    return transformers.LEDForConditionalGeneration(config)
+
+
+MODELS = {"hdt": hdt, "longformer": longformer, "hdt-ed": hdt_ed, "led": led}
+WRITERS = ("hdt-ed", "led")
+
+
+def read(name: str, options: argparse.Namespace, number: int, rng: torch.Generator) -> list[Row]:
+    """A document of random tokens."""
+    length = options.length
+    row = {"input_ids": torch.randint(5, VOCABULARY, (length,), generator=rng)}
+    if name.startswith("hdt"):
+        parents = document(length, random.Random(number))[:length]
+        row["parent_ids"] = torch.tensor(parents)
+        row["special_tokens_mask"] = torch.zeros(length, dtype=torch.long)
+        row["special_tokens_mask"][row["parent_ids"].clamp(min=0)] = 1
+    else:
+        row["special_tokens_mask"] = (torch.arange(length) == 0).long()
+    if name in WRITERS:
+        labels = torch.randint(5, VOCABULARY, (options.target,), generator=rng)
+        return [{**row, "labels": labels}]
+    return [mask_tokens(row, ratio=0.15, mask_id=MASK, vocabulary=VOCABULARY, rng=rng)]
+
+
+def collate(name: str, rows: list[Row]) -> Row:
+    if name == "hdt":
+        return forest(rows, ("input_ids", "labels"))
+    if name == "hdt-ed":
+        return {**forest(rows), "labels": torch.stack([row["labels"] for row in rows])}
+    batch = pad(rows, PADDING)
+    first = batch.pop("special_tokens_mask")
+    return {**batch, "global_attention_mask": first}
+
+
+def operations(name: str, documents: int, options: argparse.Namespace) -> int:
+    """Of the matrices, forward and backward, in a pack."""
+    read_by, written_by = documents * options.length, documents * options.target
+    square, feed_forward, head = 768**2, 2 * 768 * 3072, VOCABULARY * 768
+    if name not in WRITERS:
+        return 6 * read_by * (options.layers * (4 * square + feed_forward) + square + head)
+    half = options.layers // 2
+    encoder = half * (4 * square + feed_forward + 2 * square)  # the decoder's keys and values too
+    decoder = half * (6 * square + feed_forward) + head
+    return 6 * (read_by * encoder + written_by * decoder)
+
+
+# Training
+
+
+class Clock(TrainerCallback):
+    """Notes when each step begins."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for the device, and note the time."""
+        self._note()
+
+    def on_train_end(self, *args: Any, **kwargs: Any) -> None:
+        """Note the end of the last step."""
+        self._note()
+
+    def _note(self) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.times.append(time.perf_counter())
+
+
+def measure(
+    name: str, cards: int, rate: float | None, options: argparse.Namespace
+) -> dict[str, Any]:
+    per_pack = max(1, options.tokens // options.length)
+    accumulated = options.packs // cards
+    number = options.steps * options.packs
+    packs = Packs(
+        range(number * per_pack),
+        [1] * (number * per_pack),
+        per_pack,
+        partial(read, name, options),
+        number=number,
+    )
+    torch.manual_seed(0)
+    model = MODELS[name](options)
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder,
+            max_steps=options.steps,
+            learning_rate=1e-4,
+            per_device_train_batch_size=1,
+            gradient_accumulation_steps=accumulated,
+            train_sampling_strategy="sequential",
+            remove_unused_columns=False,
+            bf16=torch.cuda.is_available(),
+            torch_compile=options.compile,
+            ddp_find_unused_parameters=False,
+            fsdp=options.fsdp,
+            dataloader_num_workers=options.workers,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            use_cpu=not torch.cuda.is_available(),
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        )
+        trainer = Trainer(
+            model,
+            arguments,
+            data_collator=partial(join, partial(collate, name)),
+            train_dataset=packs,
+            callbacks=[clock],
+        )
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        trainer.train()
+    steps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
+    step = statistics.median(steps[options.warm_up :])
+    tokens = per_pack * options.length * accumulated
+    found = {
+        "model": name,
+        "cards": cards,
+        "packs": options.packs,
+        "how": ("FSDP" if options.fsdp else "DDP") + (", compiled" if options.compile else ""),
+        "ms a step": 1e3 * step,
+        "tokens/s a card": round(tokens / step),
+        "losses": [round(log["loss"], 5) for log in trainer.state.log_history if "loss" in log],
+    }
+    if rate is not None:
+        done = accumulated * operations(name, per_pack, options)
+        found["share of rate"] = round(done / rate / step, 3)
+        found["GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 1)
+    return found
+
+
+def save(found: dict[str, Any], results: Path) -> None:
+    rows = json.loads(results.read_text())["results"] if results.exists() else []
+    key = ("model", "cards", "packs", "how")
+    rows = [row for row in rows if any(row[name] != found[name] for name in key)]
+    rows.append(found)
+    rows.sort(key=lambda row: (list(MODELS).index(row["model"]), row["how"], row["cards"]))
+    report.save(results, rows, "transformers", "accelerate", "triton")
+    shown = [name for name in found if name != "losses"]
+    print(report.table(shown, [[row.get(name) for name in shown] for row in rows]), flush=True)
+    losses = found["losses"]
+    print(f"{found['model']}: loss {losses[0]} … {losses[-1]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Window attention against its floor, SDPA and FlexAttention, over sequence length.
+
+    python benchmarks/window_attention.py                   # times, prints, saves results/
+    python benchmarks/window_attention.py --device cpu --lengths 1024 4096
+
+One sequence, 12 heads of 64 channels, bfloat16 (float32 on a CPU). "LED" is a window of 512 rows on
+each side and one global token; "Longformer" half of that; "LongT5" 127 rows on each side, T5's bias
+and a summary of every 16 rows with its own bias. The floor is the products of what is seen alone,
+at the rate of a large matrix product measured beside: forward makes 2 of them, backward 5. SDPA is
+dense and has no bias; FlexAttention has the same windows, its mask made beforehand, but neither
+side rows nor bias. Times are medians of calls made from Python.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import report
+from foveate.ops.window_attention import Side, window_attention
+
+HEADS, HEAD_DIM = 12, 64
+LENGTHS = (4096, 16_384, 65_536)
+REACH = {"Longformer": 256, "LED": 512, "LongT5": 127}
+DENSE_UP_TO = 16_384
+
+
+def milliseconds(run: Callable[[], Any], device: str) -> float:
+    """Median time of a call."""
+    if device == "cuda":
+        from triton.testing import do_bench
+
+        return do_bench(run, warmup=20, rep=100, return_mode="median")
+    run()
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - start) * 1e3)
+    return median(times)
+
+
+def contender(
+    attend: Callable[..., Tensor], leaves: list[Tensor], grad: Tensor, device: str
+) -> dict[str, Any]:
+    """Time of forward, and of forward and backward, and the latter's memory."""
+
+    def forward() -> Tensor:
+        with torch.no_grad():
+            return attend(*leaves)
+
+    def both() -> tuple[Tensor, ...]:
+        return torch.autograd.grad(attend(*leaves), leaves, grad)
+
+    result = {"forward": milliseconds(forward, device), "both": milliseconds(both, device)}
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        both()
+        result["both_bytes"] = torch.cuda.max_memory_allocated() - before
+    return result
+
+
+def ours(kind: str, rows: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], int]:
+    """The call of a kind, its leaves, and how many side rows it has."""
+    n, window = rows.shape[1], (REACH[kind], REACH[kind])
+    leaves = [x.detach().requires_grad_() for x in rows[:3]]
+    if kind != "LongT5":
+        first = torch.zeros(1, dtype=torch.long, device=rows.device)
+        hidden = torch.arange(n, device=rows.device) == 0
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            side = Side(k.index_select(0, first), v.index_select(0, first), [1])
+            return window_attention(q, k, v, window, side=side, hidden=hidden)
+
+        return attend, leaves, 1
+    summaries = [x[: n // 16].detach().clone().requires_grad_() for x in rows[1:3]]
+    tables = [torch.randn(32, HEADS, device=rows.device, requires_grad=True) for _ in range(2)]
+    positions = torch.arange(n, device=rows.device).div(16, rounding_mode="floor")
+
+    def attend_summaries(*x: Tensor) -> Tensor:
+        q, k, v, side_k, side_v, bias, side_bias = x
+        side = Side(side_k, side_v, [n // 16], side_bias, positions)
+        return window_attention(q, k, v, window, side=side, bias=bias, scale=1.0)
+
+    return attend_summaries, [*leaves, *summaries, *tables], n // 16
+
+
+def flex(n: int, reach: int) -> Callable[..., Tensor]:
+    """FlexAttention within the same windows."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def near(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return (i - j).abs() <= reach
+
+    torch.compiler.reset()
+    mask = create_block_mask(near, None, None, n, n, device="cuda", _compile=True)
+    compiled = torch.compile(flex_attention, dynamic=False)
+    return lambda q, k, v: compiled(q, k, v, block_mask=mask)
+
+
+def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    rows = torch.randn(4, n, HEADS, HEAD_DIM, device=device).mul_(0.3).to(dtype)
+    attend, leaves, side_rows = ours(kind, rows)
+    reach = REACH[kind]
+    pairs = n * (2 * reach + 1 + side_rows) - reach * (reach + 1)
+    floor = 4 * pairs * HEADS * HEAD_DIM / rate * 1e3
+    result: dict[str, Any] = {"kind": kind, "tokens": n, "floor": floor, "floor_both": 3.5 * floor}
+    result["foveate"] = contender(attend, leaves, rows[3], device)
+    grad = rows[3].transpose(0, 1)[None].contiguous()
+    dense = [x.transpose(0, 1)[None].contiguous().requires_grad_() for x in rows[:3]]
+    if n <= DENSE_UP_TO:
+        result["SDPA"] = contender(F.scaled_dot_product_attention, dense, grad, device)
+    if device == "cuda":
+        result["FlexAttention"] = contender(flex(n, reach), dense, grad, device)
+    return result
+
+
+def show(result: dict[str, Any]) -> None:
+    header = ["kind", "tokens", "attention", "forward ms", "× floor", "both ms", "× floor", "GiB"]
+    rows = []
+    for name in ("foveate", "SDPA", "FlexAttention"):
+        if r := result.get(name):
+            line = [result["kind"], result["tokens"], name]
+            for part, floor in (("forward", "floor"), ("both", "floor_both")):
+                line += [r[part], r[part] / result[floor]]
+            rows.append([*line, r["both_bytes"] / 2**30 if "both_bytes" in r else None])
+    print(report.table(header, rows), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", nargs="+", choices=list(REACH), default=list(REACH))
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--output", type=Path, help="where to save the results")
+    options = parser.parse_args()
+    size, dtype = (8192, torch.bfloat16) if options.device == "cuda" else (2048, torch.float32)
+    a, b = torch.randn(2, size, size, device=options.device).to(dtype)
+    rate = 2 * size**3 / milliseconds(lambda: a @ b, options.device) * 1e3
+    print(f"matrix products: {rate / 1e12:.2f} TFLOP/s")
+    runs = []
+    for kind in options.kinds:
+        for n in options.lengths:
+            runs.append(measure(kind, n, rate, options.device))
+            show(runs[-1])
+    default = report.RESULTS / f"window_attention-{options.device}.json"
+    report.save(options.output or default, {"matmul_rate": rate, "runs": runs}, "triton")
+
+
+if __name__ == "__main__":
+    main()

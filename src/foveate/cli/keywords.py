@@ -1,0 +1,70 @@
+"""`foveate keywords`."""
+
+from bisect import bisect_left
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from foveate.documents import Document
+
+from . import common
+
+
+def command(
+    file: common.File,
+    k: Annotated[int, typer.Option("--top", "-k", help="Number of keywords.")] = 20,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="tfidf: words against general usage; yake: phrases, by this document alone; "
+            "embedding: phrases, by their meaning; random, gibberish: controls."
+        ),
+    ] = "tfidf",
+    format: common.Format = None,
+    model: common.Model = None,
+    device: common.Device = None,
+    dtype: common.DType = None,
+    json: common.Json = False,
+) -> None:
+    """Find the words, or phrases, that stand for a document, with their first places.
+
+    \b
+    foveate keywords minutes.txt
+    foveate keywords paper.pdf -k 50 --method yake --json
+    """
+    document = common.read([file], format)[0]
+    common.quiet()
+    from foveate.tasks.keywords import keywords
+
+    encoder = common.encoder(model, device, dtype) if method == "embedding" else None
+    found = keywords(document, k, method=method, encoder=encoder)
+    lines = _lines_of_sentences(document)
+    if json:
+        common.print_json(
+            [
+                {
+                    "text": keyword.text,
+                    "score": round(keyword.score, 4),
+                    "lines": [lines[place.sentence] for place in keyword.places],
+                }
+                for keyword in found
+            ]
+        )
+        return
+    table = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
+    table.add_column("keyword", no_wrap=True, overflow="ellipsis")
+    for heading in ("score", "places", "first line"):
+        table.add_column(heading, justify="right")
+    for keyword in found:
+        first = f"{lines[keyword.places[0].sentence]:,}" if keyword.places else "–"
+        score, places = f"{keyword.score:,.3g}", f"{len(keyword.places):,}"
+        table.add_row(escape(keyword.text), score, places, first)
+    common.console.print(table)
+
+
+def _lines_of_sentences(document: Document) -> list[int]:
+    """Line of the source on which each sentence begins."""
+    ends = [i for i, character in enumerate(document.text) if character == "\n"]
+    return [bisect_left(ends, sentence.start) + 1 for sentence in document.sentences()]

@@ -1,0 +1,79 @@
+"""Other people's trained models made faster in place: same parameters, same outputs.
+
+A module is accelerated by a change of class: a subclass in `FASTER` computes what its base computes
+from the same parameters, so that nothing else of the model changes, and changing back restores it.
+Copies, pickles and replicas of an accelerated model are accelerated too.
+"""
+
+from typing import Any, TypeVar
+
+from torch import nn
+
+from . import longformer, longt5, t5
+
+__all__ = ["FASTER", "MASKS", "accelerate", "restore"]
+
+FASTER: dict[type[nn.Module], type[nn.Module]] = {**longformer.FASTER, **longt5.FASTER, **t5.FASTER}
+"""Modules of transformers, and the subclass of each that is faster."""
+
+MASKS: dict[type[nn.Module], str] = {**t5.MASKS}
+"""Models whose masks are built for other modules now, and the name of the function that does."""
+
+_SLOWER = {faster: slower for slower, faster in FASTER.items()}
+_BEFORE = "_attn_implementation_before_acceleration"
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+def accelerate(model: Model) -> Model:
+    """Make a model of transformers faster, alone or as a part of a larger model.
+
+    Parameters and their names stay, outputs and gradients are equal within rounding, in evaluation
+    and training, with padding on any side, and in `generate` with its cache and beams. Two things
+    differ: attention weights are never formed, so that they are not dropped out in training, and
+    rows of padding in an encoder's output hold other values, which nothing reads. Where attention
+    weights are asked for, the model computes as before, with a warning.
+
+    Args:
+        model: changed in place; accelerated modules are passed over.
+
+    Returns:
+        The model.
+
+    Raises:
+        ValueError: there is nothing in the model that could be accelerated.
+
+    Example:
+        >>> from transformers import T5Config, T5ForConditionalGeneration
+        >>> from foveate import accelerate, restore
+        >>> config = T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
+        >>> model = accelerate(T5ForConditionalGeneration(config))
+        >>> type(model.encoder.block[0].layer[0].SelfAttention).__name__
+        'RelativeT5Attention'
+        >>> type(restore(model).encoder.block[0].layer[0].SelfAttention).__name__
+        'T5Attention'
+    """
+    modules: list[Any] = list(model.modules())
+    if not any(type(module) in FASTER or type(module) in _SLOWER for module in modules):
+        known = ", ".join(sorted(module.__name__ for module in FASTER))
+        raise ValueError(
+            f"there is nothing to accelerate in a {type(model).__name__}: "
+            f"it has none of the modules {known} of transformers"
+        )
+    for module in modules:
+        if type(module) in MASKS and not hasattr(module, _BEFORE):
+            setattr(module, _BEFORE, module.config._attn_implementation)
+            module.config._attn_implementation = MASKS[type(module)]
+        module.__class__ = FASTER.get(type(module), type(module))
+    return model
+
+
+def restore(model: Model) -> Model:
+    """Undo `accelerate`, in place; a model that is not accelerated stays as it is."""
+    modules: list[Any] = list(model.modules())
+    for module in modules:
+        module.__class__ = _SLOWER.get(type(module), type(module))
+        if hasattr(module, _BEFORE):
+            module.config._attn_implementation = getattr(module, _BEFORE)
+            delattr(module, _BEFORE)
+    return model

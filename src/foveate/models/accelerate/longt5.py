@@ -1,0 +1,121 @@
+"""LongT5's encoder, local and transient-global: no keys of neighbouring blocks are copied.
+
+What block 0 of LongT5 passes to the others as position bias is here its table of biases, in
+transient-global attention with that of the summaries, `(2, num_buckets, heads)`.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+from transformers.models.longt5.modeling_longt5 import (
+    LongT5LocalAttention,
+    LongT5TransientGlobalAttention,
+)
+
+from foveate.ops.window_attention import Side, window_attention
+
+from .spans import spans, warn_of_weights
+from .summaries import Summaries
+
+_layouts = WeakIdKeyDictionary()
+"""What the layers need to know of a batch, by the mask that the model hands to all of them."""
+
+
+class WindowedLongT5LocalAttention(LongT5LocalAttention):
+    """LongT5's local attention."""
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        mask: Tensor | None = None,
+        position_bias: Tensor | None = None,
+        output_attentions: bool = False,
+    ) -> tuple[Tensor, ...]:
+        """Attend `(batch, length, d_model)`, as `LongT5LocalAttention.forward` does."""
+        if output_attentions:
+            warn_of_weights()
+            return super().forward(hidden_states, mask, position_bias, output_attentions)
+        batch, length, _ = hidden_states.shape
+        if mask is None:
+            packed, hidden = spans(None, (batch, length))
+        elif position_bias is None or mask not in _layouts:
+            # A real token sees itself; the mask is (batch, 1, blocks, block, 3 · block).
+            real = mask.diagonal(mask.shape[3], -2, -1).flatten(1)[:, :length]
+            packed, hidden = _layouts[mask] = spans(real > 0, (batch, length))
+        else:
+            packed, hidden = _layouts[mask]
+        if position_bias is None:
+            # A copy, since a block that is checkpointed must not give out a parameter.
+            position_bias = self.relative_attention_bias.weight.clone()
+        q, k, v = _heads(self, packed.pack(hidden_states), self.q, self.k, self.v)
+        out = window_attention(
+            *(q, k, v),
+            (self.local_radius, self.local_radius),
+            bias=position_bias,
+            hidden=hidden,
+            lengths=packed.lengths,
+            max_distance=self.relative_attention_max_distance,
+            scale=1.0,
+        )
+        return packed.unpack(self.o(out.flatten(1))), position_bias
+
+
+class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
+    """LongT5's transient-global attention."""
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        mask: Tensor | None = None,
+        position_bias: Tensor | None = None,
+        output_attentions: bool = False,
+    ) -> tuple[Tensor, ...]:
+        """Attend `(batch, length, d_model)`, as `LongT5TransientGlobalAttention.forward` does."""
+        if output_attentions:
+            warn_of_weights()
+            return super().forward(hidden_states, mask, position_bias, output_attentions)
+        summaries = self._summaries(hidden_states, mask, position_bias is None)
+        packed = summaries.packed
+        if position_bias is None:
+            tables = self.relative_attention_bias, self.global_relative_attention_bias
+            position_bias = torch.stack([table.weight for table in tables])
+        q, k, v = _heads(self, packed.pack(hidden_states), self.q, self.k, self.v)
+        summed = self.global_input_layer_norm(summaries.sum(hidden_states))
+        side_k, side_v = _heads(self, summed, self.k, self.v)
+        bias, side_bias = position_bias
+        out = window_attention(
+            *(q, k, v),
+            (self.local_radius, self.local_radius),
+            side=Side(side_k, side_v, summaries.lengths, side_bias, summaries.positions),
+            bias=bias,
+            hidden=summaries.hidden,
+            lengths=packed.lengths,
+            max_distance=self.relative_attention_max_distance,
+            scale=1.0,
+        )
+        return packed.unpack(self.o(out.flatten(1))), position_bias
+
+    def _summaries(self, hidden_states: Tensor, mask: Tensor | None, first: bool) -> Summaries:
+        """The batch's summaries, found by the first layer."""
+        known = None if mask is None or first else _layouts.get(mask)
+        if isinstance(known, Summaries) and known.block == self.global_block_size:
+            return known
+        shape, device = hidden_states.shape[:2], hidden_states.device
+        real = torch.ones(shape, dtype=torch.bool, device=device) if mask is None else mask != 0
+        summaries = Summaries.of(real, self.global_block_size)
+        if mask is not None:
+            _layouts[mask] = summaries
+        return summaries
+
+
+def _heads(attention: Any, rows: Tensor, *projections: nn.Module) -> list[Tensor]:
+    """Projections of rows `(n, d_model)`, each `(n, heads, head_dim)`."""
+    return [project(rows).unflatten(-1, (attention.n_heads, -1)) for project in projections]
+
+
+FASTER: dict[type[nn.Module], type[nn.Module]] = {
+    LongT5LocalAttention: WindowedLongT5LocalAttention,
+    LongT5TransientGlobalAttention: WindowedLongT5TransientGlobalAttention,
+}

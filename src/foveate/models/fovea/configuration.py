@@ -1,0 +1,70 @@
+"""Configuration of Fovea: T5's, and what a query sees."""
+
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers import T5Config
+
+from foveate.ops.fovea_attention import COVERAGES
+
+_LIKE_FOVEA = {"fovea", "longt5", "t5"}
+"""Model types whose parameters are Fovea's."""
+
+
+@strict
+class FoveaConfig(T5Config):
+    """What a Fovea model is made of: the fields of `transformers.T5Config`, and three more.
+
+    Configurations of T5, of LongT5 and of the published Fovea are read as well. LongT5's
+    `local_radius` becomes block_size - 1; the published `block_len` and `wing_size` become
+    block_size and k_neighbours, with coverage "paper", which those weights were trained with.
+
+    Args:
+        block_size: B, tokens in a block; 128 in the paper, as in LongT5.
+        k_neighbours: k, nodes of each level on each side; 1 in the paper.
+        coverage: "full" lets every query see the whole sequence, "paper" leaves out what the last
+            nodes that fit do not reach.
+
+    Raises:
+        ValueError: a size below 1, or an unknown coverage.
+    """
+
+    model_type = "fovea"
+
+    block_size: int = 128
+    k_neighbours: int = 1
+    coverage: str = "full"
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        if self.dense_act_fn == "gelu_new":
+            self.dense_act_fn = "gelu_pytorch_tanh"  # the same function in one kernel
+
+    def validate_fovea(self) -> None:
+        """Part of the validation of a configuration: sizes and coverage."""
+        if self.block_size < 1 or self.k_neighbours < 1:
+            raise ValueError(
+                f"block_size and k_neighbours must be at least 1, "
+                f"got {self.block_size} and {self.k_neighbours}"
+            )
+        if self.coverage not in COVERAGES:
+            raise ValueError(f"unknown coverage {self.coverage!r}: choose among {list(COVERAGES)}")
+
+    @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Read a configuration, of T5, LongT5 or the published Fovea too, in the names of this."""
+        found, unused = super().get_config_dict(*args, **kwargs)
+        if found.get("model_type") in _LIKE_FOVEA:
+            found["model_type"] = cls.model_type
+        radius = found.pop("local_radius", None)
+        for name in ("encoder_attention_type", "global_block_size", "global_attn", "stop_level"):
+            found.pop(name, None)
+        block_len, wing_size = found.pop("block_len", None), found.pop("wing_size", None)
+        published: dict[str, Any] = {}
+        if radius is not None:
+            published["block_size"] = radius + 1
+        if block_len is not None:
+            published["block_size"] = block_len
+        if wing_size is not None:
+            published |= {"k_neighbours": wing_size, "coverage": "paper"}
+        return published | found, unused

@@ -1,0 +1,122 @@
+"""Padded batches to packed rows and back, and what transformers' masks become."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers.masking_utils import eager_mask
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Where the real tokens of a padded batch stand.
+
+    Attributes:
+        lengths: real tokens of each sequence that has any, host integers.
+        rows: `(tokens,)`, which row of the flattened batch stands at each packed row, None where
+            all of them are real.
+        has_gaps: whether padding stands between real tokens of a sequence.
+        shape: `(batch, length)` of the padded batch.
+    """
+
+    lengths: list[int]
+    rows: Tensor | None
+    has_gaps: bool
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, real: Tensor | None, shape: tuple[int, int]) -> "Packed":
+        """Pack a batch `(batch, length)` by its mask; all of it is real where that is None.
+
+        Raises:
+            ValueError: a mask of another shape.
+        """
+        batch, length = shape
+        if real is None:
+            return cls([length] * batch, None, False, shape)
+        if tuple(real.shape) != shape:
+            raise ValueError(
+                f"attention_mask must have the shape {shape} of the tokens, got {tuple(real.shape)}"
+            )
+        real = real.bool()
+        column = torch.arange(length, device=real.device)
+        first = torch.where(real, column, length).amin(1)
+        last = torch.where(real, column, -1).amax(1)
+        # The one time that the device is waited for.
+        counts, spans = torch.stack([real.sum(1), last - first + 1]).tolist()
+        lengths = [count for count in counts if count]
+        if sum(lengths) == batch * length:
+            return cls(lengths, None, False, shape)
+        rows = torch.nonzero_static(real.flatten(), size=sum(lengths))[:, 0]
+        has_gaps = any(count < span for count, span in zip(counts, spans, strict=True))
+        return cls(lengths, rows, has_gaps, shape)
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """`(batch, length, ...)` to `(tokens, ...)`."""
+        rows = padded.flatten(0, 1)
+        return rows if self.rows is None else rows.index_select(0, self.rows)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """`(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
+        if self.rows is not None:
+            batch, length = self.shape
+            padded = packed.new_zeros(batch * length, *packed.shape[1:])
+            packed = padded.index_copy(0, self.rows, packed)
+        return packed.unflatten(0, self.shape)
+
+    @property
+    def columns(self) -> Tensor | None:
+        """Places `(tokens,)` of the real tokens in their sequences, None where those are 0, 1, …
+
+        Padding on the left shifts all places of a sequence alike, which no distance notices.
+        """
+        return self.rows % self.shape[1] if self.rows is not None and self.has_gaps else None
+
+
+class Padding:
+    """Which keys of a batch are real: what modules get in place of a mask of all pairs.
+
+    Args:
+        arguments: those of a mask function of transformers.
+    """
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self._arguments = arguments
+        self.batch, self.length = arguments["batch_size"], arguments["kv_length"]
+
+    @cached_property
+    def real(self) -> Tensor | None:
+        """`(batch, length)` bool, None where all keys are real."""
+        mask = self._arguments["attention_mask"]
+        if mask is None:
+            return None
+        mask = mask[:, self._arguments["kv_offset"] :]
+        return F.pad(mask, (0, self.length - mask.shape[1]))  # a static cache is longer than filled
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The real tokens, packed."""
+        return Packed.of(self.real, (self.batch, self.length))
+
+    @cached_property
+    def key_bias(self) -> Tensor | None:
+        """`(batch, length)`, -inf at padding and 0 elsewhere, None where all keys are real."""
+        if self.real is None:
+            return None
+        return torch.zeros(self.real.shape, device=self.real.device).masked_fill(
+            ~self.real, -torch.inf
+        )
+
+    @cached_property
+    def dense(self) -> Tensor | None:
+        """The mask of all pairs that transformers' own eager attention takes."""
+        mask: Tensor | None = eager_mask(**self._arguments)
+        return mask
+
+
+def padding(**arguments: Any) -> Padding:
+    """Take the place of transformers' mask functions."""
+    return Padding(arguments)

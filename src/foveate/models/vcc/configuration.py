@@ -1,0 +1,88 @@
+"""Configuration of VCC: that of T5, BERT or RoBERTa, and how sequences are compressed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers import BertConfig, RobertaConfig, T5Config
+
+from foveate.ops.vip_compression import check_budgets
+
+
+@dataclass(kw_only=True)
+class VipFields:
+    """How sequences are compressed; the fields that all VCC configurations have.
+
+    Attributes:
+        segment_size: tokens that attend each other in the first layers.
+        num_segment_layers: how many layers those are; None is the paper's: a third of up to 12
+            layers (4 of 12), a quarter of more (6 of 24).
+        block_size: tokens averaged into one row by the layers after those.
+        num_fine_blocks: blocks that each of those layers sees token by token.
+        budgets: (resolution, count) pairs in place of ((block_size, num_fine_blocks),), for more
+            than two resolutions: each one's count best segments are split into the next one's.
+        num_vip_slots: None takes VIP tokens as they are. A number is the published way: so many
+            rows are kept, VIP tokens first, then those that follow.
+    """
+
+    segment_size: int = 512
+    num_segment_layers: int | None = None
+    block_size: int = 16
+    num_fine_blocks: int = 90
+    budgets: list[list[int]] | None = None
+    num_vip_slots: int | None = None
+
+    @property
+    def resolutions(self) -> list[list[int]]:
+        """The budgets, in whichever way they are given."""
+        return self.budgets or [[self.block_size, self.num_fine_blocks]]
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)  # type: ignore[misc]
+        if self.num_segment_layers is None:
+            layers: int = self.num_hidden_layers  # type: ignore[attr-defined]
+            self.num_segment_layers = layers // (3 if layers <= 12 else 4)
+
+    def validate_compression(self) -> None:
+        """Part of the validation of a configuration: sizes and budgets."""
+        check_budgets(self.resolutions)
+        if self.segment_size < 1:
+            raise ValueError(f"segment_size must be at least 1, got {self.segment_size}")
+        if self.num_vip_slots is not None and self.num_vip_slots < 1:
+            raise ValueError(f"num_vip_slots must be at least 1 or None, got {self.num_vip_slots}")
+
+    @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Read a configuration, also that of the model whose parameters these are."""
+        found, unused = super().get_config_dict(*args, **kwargs)  # type: ignore[misc]
+        if found.get("model_type") == cls.model_type.removeprefix("vcc_"):  # type: ignore[attr-defined]
+            found["model_type"] = cls.model_type  # type: ignore[attr-defined]
+        return found, unused
+
+
+@strict
+class VccT5Config(VipFields, T5Config):
+    """The fields of `transformers.T5Config` and of `VipFields`, and one more.
+
+    Args:
+        compress_cross_attention: whether the decoder sees the encoder's output compressed too, by
+            `block_size` and `num_fine_blocks`, with its own tokens as VIP tokens (vcc.txt, 6.5).
+    """
+
+    model_type = "vcc_t5"
+
+    compress_cross_attention: bool = False
+
+
+@strict
+class VccBertConfig(VipFields, BertConfig):
+    """The fields of `transformers.BertConfig` and of `VipFields`."""
+
+    model_type = "vcc_bert"
+
+
+@strict
+class VccRobertaConfig(VipFields, RobertaConfig):
+    """The fields of `transformers.RobertaConfig` and of `VipFields`."""
+
+    model_type = "vcc_roberta"

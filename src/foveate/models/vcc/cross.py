@@ -1,0 +1,98 @@
+"""Cross attention to a compressed encoder: the decoder's tokens are the VIP tokens (vcc.txt, 6.5).
+
+Keys and values are linear in the encoder's states, so those of a block's mean are the block's mean
+keys and values. They are computed once and cached; each step scores them, and projects the tokens
+of the blocks that its queries look at most. Ordinary cross attention caches every token in every
+layer, and attends all of them at every step.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import EncoderDecoderCache
+
+from foveate.models.accelerate.t5 import NO_WEIGHTS, RelativeT5Attention
+from foveate.models.padding import Padding
+
+
+class VipCrossAttention(RelativeT5Attention):
+    """T5's cross attention, of `num_fine_blocks` blocks of `block_size` tokens and of block means.
+
+    The queries of a call choose together: all target tokens in training, those of one step in
+    generation.
+    """
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        mask: Any = None,
+        key_value_states: Tensor | None = None,
+        position_bias: Tensor | None = None,
+        past_key_values: Any = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor | None, ...]:
+        """Attend `(batch, length, d_model)`, as `T5Attention.forward` does."""
+        if key_value_states is None or not isinstance(mask, Padding) or self._shows_weights(kwargs):
+            return super().forward(
+                hidden_states, mask, key_value_states, position_bias, past_key_values, **kwargs
+            )
+        blocks = _Blocks(key_value_states, mask.real, self.config.block_size)
+        q = self._heads(self.q(hidden_states))
+        k, v = self._of_means(blocks, past_key_values)
+        scores = (q @ k.mT).float() + blocks.counts.log()[:, None, None]
+        count = min(self.config.num_fine_blocks, blocks.counts.shape[1])
+        best = scores.softmax(-1).mean((1, 2)).topk(count).indices
+        tokens, real = blocks.tokens(best)
+        keys = torch.cat([k, self._heads(self.k(tokens))], 2)
+        values = torch.cat([v, self._heads(self.v(tokens))], 2)
+        multiplicity = torch.cat([blocks.counts.scatter(1, best, 0), real], 1)
+        bias = multiplicity.log()[:, None, None].to(q.dtype)
+        out = F.scaled_dot_product_attention(q, keys, values, bias, scale=1.0)
+        return self.o(out.transpose(1, 2).flatten(2)), position_bias, *NO_WEIGHTS
+
+    def _of_means(self, blocks: "_Blocks", past: Any) -> tuple[Tensor, Tensor]:
+        """Keys and values of the blocks' means `(batch, heads, blocks, head_dim)`, cached."""
+        cached = isinstance(past, EncoderDecoderCache)
+        if cached and past.is_updated.get(self.layer_idx):
+            layer = past.cross_attention_cache.layers[self.layer_idx]
+            return layer.keys, layer.values
+        means = blocks.means()
+        k, v = self._heads(self.k(means)), self._heads(self.v(means))
+        if cached:
+            past.is_updated[self.layer_idx] = True
+            k, v = past.cross_attention_cache.update(k, v, self.layer_idx)
+        return k, v
+
+
+class _Blocks:
+    """The states `(batch, length, d_model)` of an encoder in blocks of `size`.
+
+    Attributes:
+        counts: real tokens of each block `(batch, blocks)`, float32.
+    """
+
+    def __init__(self, states: Tensor, real: Tensor | None, size: int) -> None:
+        self.states, self.size = states, size
+        if real is None:
+            real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        lacking = -states.shape[1] % size
+        self.real = F.pad(real, (0, lacking)).float()
+        self.counts = self.real.unflatten(1, (-1, size)).sum(2)
+
+    def means(self) -> Tensor:
+        """Means of the blocks' real tokens, `(batch, blocks, d_model)`."""
+        padded = F.pad(self.states, (0, 0, 0, self.real.shape[1] - self.states.shape[1]))
+        blocks = (padded * self.real[..., None].to(padded.dtype)).unflatten(1, (-1, self.size))
+        wide = torch.promote_types(padded.dtype, torch.float32)
+        means = blocks.sum(2, dtype=wide) / self.counts.clamp(min=1)[..., None]
+        return means.to(padded.dtype)
+
+    def tokens(self, blocks: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens of some blocks `(batch, b)`: `(batch, b · size, d_model)`; 1 if real, else 0."""
+        places = blocks[..., None] * self.size + torch.arange(self.size, device=blocks.device)
+        places = places.flatten(1)
+        sequence = torch.arange(len(places), device=places.device)[:, None]
+        inside = places.clamp(max=self.states.shape[1] - 1)
+        return self.states[sequence, inside], self.real.gather(1, places)

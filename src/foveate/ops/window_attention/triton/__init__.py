@@ -1,0 +1,188 @@
+"""Window attention on the GPU: tiles of queries and keys, forward and backward, as torch ops.
+
+Side rows are seen by all queries of their sequence, so they are attended by the kernels of relative
+attention; those of windows go on from there, as if the side rows had been their first tiles.
+
+`foveate::window_attention` and `foveate::window_attention_backward` are opaque to the compiler and
+know their output's shapes without running, so that torch.compile, graph capture, checkpointing and
+distributed wrappers take them like any op of torch's own.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import foveate.ops.relative_attention.triton  # noqa: F401, for its ops
+
+from ..side import Side
+from .backward import backward
+from .forward import forward
+from .launch import Windows
+
+__all__ = ["window_attention"]
+
+
+def window_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    side: Side,
+    bias: Tensor | None,
+    hidden: Tensor | None,
+    window: tuple[int, int],
+    lengths: Sequence[int],
+    max_distance: int,
+    scale: float,
+) -> Tensor:
+    """Attention of packed rows, as `foveate.ops.window_attention` defines it, without dilation.
+
+    Args:
+        q: queries `(n, heads, head_dim)`, float16, bfloat16 or float32, any strides.
+        k: keys, like q.
+        v: values, like q.
+        side: side rows.
+        bias: table `(num_buckets, heads)`.
+        hidden: `(n,)` bool, rows that no window shows.
+        window: rows to the left and to the right.
+        lengths: rows of each sequence.
+        max_distance: distance near which the last bucket begins.
+        scale: factor on the products.
+    """
+    if scale < 0:  # the highest product shall have the highest score
+        q, scale = -q, -scale
+    return _Attention.apply(
+        *(q, k, v, side.k, side.v, bias, side.bias, side.positions, hidden),
+        *(list(lengths), list(side.lengths), *window, max_distance, scale),
+    )[0]
+
+
+_ARGUMENTS = (
+    "Tensor q, Tensor k, Tensor v, Tensor side_k, Tensor side_v, Tensor? bias, Tensor? side_bias, "
+    "Tensor? positions, Tensor? hidden, SymInt[] lengths, SymInt[] side_lengths, "
+    "int left, int right, int max_distance, float scale"
+)
+torch.library.define("foveate::window_attention", f"({_ARGUMENTS}) -> (Tensor, Tensor)")
+torch.library.define(
+    "foveate::window_attention_backward",
+    f"(Tensor grad, Tensor o, Tensor lse, {_ARGUMENTS})"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+
+
+@torch.library.impl("foveate::window_attention", ("cpu", "cuda"))
+def _(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    side_k: Tensor,
+    side_v: Tensor,
+    bias: Tensor | None,
+    side_bias: Tensor | None,
+    positions: Tensor | None,
+    hidden: Tensor | None,
+    lengths: list[int],
+    side_lengths: list[int],
+    left: int,
+    right: int,
+    max_distance: int,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    begun = None
+    if len(side_k):
+        begun = torch.ops.foveate.relative_attention(
+            *(q, side_k, side_v, side_bias, None, positions, None),
+            *(lengths, side_lengths, False, max_distance, scale),
+        )
+    windows = Windows.by_table(bias, hidden, left, right, max_distance, scale)
+    return forward(_adjacent(q), _adjacent(k), _adjacent(v), windows, lengths, begun)
+
+
+@torch.library.register_fake("foveate::window_attention")
+def _(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    n, heads, _ = q.shape
+    return q.new_empty(q.shape), q.new_empty((heads, n), dtype=torch.float32)
+
+
+@torch.library.impl("foveate::window_attention_backward", ("cpu", "cuda"))
+def _(
+    grad: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    side_k: Tensor,
+    side_v: Tensor,
+    bias: Tensor | None,
+    side_bias: Tensor | None,
+    positions: Tensor | None,
+    hidden: Tensor | None,
+    lengths: list[int],
+    side_lengths: list[int],
+    left: int,
+    right: int,
+    max_distance: int,
+    scale: float,
+) -> tuple[Tensor, ...]:
+    begun, of_side = None, [torch.zeros_like(side_k), torch.zeros_like(side_v)]
+    d_side_bias = q.new_empty(0) if side_bias is None else torch.zeros_like(side_bias)
+    if len(side_k):
+        begun, *of_side, d_side_bias, _ = torch.ops.foveate.relative_attention_backward(
+            *(grad, o, lse, q, side_k, side_v, side_bias, None, positions, None),
+            *(lengths, side_lengths, False, max_distance, scale),
+        )
+    windows = Windows.by_table(bias, hidden, left, right, max_distance, scale)
+    grad, q, k, v = _adjacent(grad), _adjacent(q), _adjacent(k), _adjacent(v)
+    dq, dk, dv, d_bias = backward(grad, q, k, v, o, lse, windows, lengths, begun)
+    d_bias = q.new_empty(0) if bias is None or d_bias is None else d_bias.to(bias.dtype)
+    return dq, dk, dv, *of_side, d_bias, d_side_bias
+
+
+@torch.library.register_fake("foveate::window_attention_backward")
+def _(
+    grad: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    side_k: Tensor,
+    side_v: Tensor,
+    bias: Tensor | None,
+    side_bias: Tensor | None,
+    *rest: Any,
+) -> tuple[Tensor, ...]:
+    rows = (x.new_empty(x.shape) for x in (q, k, v, side_k, side_v))
+    biases = (q.new_empty(0) if x is None else x.new_empty(x.shape) for x in (bias, side_bias))
+    return *rows, *biases
+
+
+class _Attention(torch.autograd.Function):
+    """Keeps the inputs, the output and one float32 per row and head."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
+        out, lse = torch.ops.foveate.window_attention(*arguments)
+        ctx.save_for_backward(out, lse, *arguments[:9])
+        ctx.options = arguments[9:]
+        ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        *gradients, d_bias, d_side_bias = torch.ops.foveate.window_attention_backward(
+            grad, *saved, *ctx.options
+        )
+        bias, side_bias = saved[7:9]
+        gradients.append(None if bias is None else d_bias)
+        gradients.append(None if side_bias is None else d_side_bias)
+        return *gradients, *[None] * 8
+
+
+def _adjacent(x: Tensor) -> Tensor:
+    """Return x with its channels adjacent, as the kernels read them; other strides may be any."""
+    return x if x.stride(-1) == 1 else x.contiguous()

@@ -1,0 +1,293 @@
+# Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
+# ruff: noqa: N803, N806
+# mypy: disable-error-code=no-untyped-def
+"""The backward kernels: one finishes tiles of queries, the other tiles of keys.
+
+With P = exp(scores - lse), D = rowsum(dO ∘ O) and dS = P ∘ (dO Vᵀ - D):
+dQ = scale · dS K, dK = scale · dSᵀ Q, dV = Pᵀ dO, and the bias's gradient is the sum of dS over the
+pairs at a distance. A program owns the rows it writes and adds in a fixed order: gradients are
+equal bit for bit from run to run.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from foveate.ops.kernels import LOG2E, dot, padded_width
+from foveate.ops.relative_attention.triton.launch import keys_options, queries_options
+from foveate.ops.relative_attention.triton.sums import add_by_diagonal
+from foveate.ops.relative_attention.triton.tables import tiles
+from foveate.ops.relative_attention.triton.tile import (
+    brought_near,
+    load_rows,
+    load_tile,
+    store_rows,
+)
+
+from .launch import COUNTS, Windows
+from .tile import edge_scores, edge_tile, existing, load_hidden, meeting
+
+
+def backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    windows: Windows,
+    lengths: Sequence[int],
+    begun: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Gradients of q, k, v and of the table of buckets, from that of the output.
+
+    Args:
+        grad: gradient of the output.
+        q: queries.
+        k: keys.
+        v: values.
+        o: the output.
+        lse: log-sum-exps, see `forward`.
+        windows: how pairs score.
+        lengths: rows of each sequence.
+        begun: what other keys give to the gradient of q, which is completed in place.
+    """
+    n, heads, head_dim = q.shape
+    dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(2))
+    dq = torch.empty_like(dk) if begun is None else begun
+    delta = torch.empty_like(lse)
+    strides = *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2], *o.stride()[:2]
+    widths = head_dim, padded_width(head_dim)
+    options = queries_options(q)
+    table = tiles(lengths, lengths, options["QUERIES"], options["KEYS"], q.device)
+    found, sums = windows.scoring.distances, None
+    if found is not None:
+        sums = torch.zeros(heads, len(table), 2 * found.reach + 1, device=q.device)
+    _queries[(len(table) * heads,)](
+        *(q, k, v, o, grad, lse, delta, dq, sums),
+        *windows.arguments,
+        *(table, len(table), n),
+        *(*strides, begun is not None, *widths),
+        **options,
+    )
+    options = keys_options(q)
+    table = tiles(lengths, lengths, options["KEYS"], options["QUERIES"], q.device)
+    _keys[(len(table) * heads,)](
+        *(q, k, v, grad, lse, delta, dk, dv),
+        *windows.arguments,
+        *(table, len(table), n),
+        *(*strides, *widths),
+        **options,
+    )
+    if found is None or sums is None:
+        return dq, dk, dv, None
+    return dq, dk, dv, found.in_bucket @ sums.sum(1, dtype=torch.float64).T
+
+
+@triton.jit(do_not_specialize=COUNTS)
+def _queries(
+    q,
+    k,
+    v,
+    o,
+    grad,
+    lse,
+    delta,
+    dq,
+    sums,
+    bias,
+    hidden,
+    left,
+    right,
+    reach,
+    middle,
+    scale,
+    tiles,
+    n_tiles,
+    n,
+    q_row,
+    q_head,
+    k_row,
+    k_head,
+    v_row,
+    v_head,
+    grad_row,
+    grad_head,
+    o_row,
+    o_head,
+    BEGUN: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """Queries' gradient and D, and a tile's sums of dS by distance."""
+    head = (tl.program_id(0) // n_tiles).to(tl.int64)
+    tile = tl.program_id(0) % n_tiles
+    start, first, length, _, _, _ = load_tile(tiles, tile)
+    q += start * q_row + head * q_head
+    k += start * k_row + head * k_head
+    v += start * v_row + head * v_head
+    o += start * o_row + head * o_head
+    dq += start * o_row + head * o_head
+    grad += start * grad_row + head * grad_head
+    lse += head * n + start
+    delta += head * n + start
+    if bias is not None:
+        bias += head * (2 * middle + 1) + middle
+        sums += (head * n_tiles + tile) * (2 * reach + 1) + reach
+    if hidden is not None:
+        hidden += start
+
+    query = first + tl.arange(0, QUERIES)
+    queries = load_rows(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
+    grads = load_rows(grad, first, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
+    outs = load_rows(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+    log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
+    mean = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
+    tl.store(delta + query, mean, mask=query < length)
+    dq_rows = tl.zeros([QUERIES, WIDTH], tl.float32)
+
+    begin, stop, whole, edge = meeting(first, length, left, right, bias is not None, QUERIES, KEYS)
+    for t in range(whole, edge):
+        keys = load_rows(k, t * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_rows(v, t * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+        scores = dot(queries, keys.T) * (scale * LOG2E)
+        if hidden is not None:
+            scores += load_hidden(hidden, t * KEYS, length, KEYS)[None, :]
+        weights = tl.exp2(scores - log_total[:, None])
+        slopes = weights * (dot(grads, values.T) - mean[:, None])
+        dq_rows = dot(slopes.to(keys.dtype), keys, dq_rows)
+    STAGES: tl.constexpr = None if bias is None else 1  # or biases would be fetched ahead, too
+    for t in tl.range(begin, stop - (edge - whole), num_stages=STAGES):
+        other = edge_tile(t, whole, edge) * KEYS
+        key = other + tl.arange(0, KEYS)
+        keys = load_rows(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_rows(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
+        nearby = brought_near(other, first, reach, QUERIES, KEYS)
+        of_keys = None
+        if hidden is not None:
+            of_keys = load_hidden(hidden, other, length, KEYS)[None, :]
+        scores = edge_scores(
+            dot(queries, keys.T),
+            query[:, None],
+            existing(key, length)[None, :],
+            (nearby + tl.arange(0, KEYS))[None, :] - query[:, None],
+            of_keys,
+            bias,
+            left,
+            right,
+            scale * LOG2E,
+        )
+        weights = tl.exp2(scores - log_total[:, None])
+        slopes = weights * (dot(grads, values.T) - mean[:, None])
+        dq_rows = dot(slopes.to(keys.dtype), keys, dq_rows)
+        if bias is not None:
+            add_by_diagonal(sums, slopes, nearby - first, reach, QUERIES, KEYS)
+
+    dq_rows *= scale
+    if BEGUN:
+        dq_rows += load_rows(dq, first, length, o_row, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
+    store_rows(dq, dq_rows, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+
+
+@triton.jit(do_not_specialize=COUNTS)
+def _keys(
+    q,
+    k,
+    v,
+    grad,
+    lse,
+    delta,
+    dk,
+    dv,
+    bias,
+    hidden,
+    left,
+    right,
+    reach,
+    middle,
+    scale,
+    tiles,
+    n_tiles,
+    n,
+    q_row,
+    q_head,
+    k_row,
+    k_head,
+    v_row,
+    v_head,
+    grad_row,
+    grad_head,
+    o_row,
+    o_head,
+    HEAD_DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """Gradients of a tile of keys and values. Scores are transposed: keys down, queries across."""
+    head = (tl.program_id(0) // n_tiles).to(tl.int64)
+    start, first, length, _, _, _ = load_tile(tiles, tl.program_id(0) % n_tiles)
+    q += start * q_row + head * q_head
+    k += start * k_row + head * k_head
+    v += start * v_row + head * v_head
+    dk += start * o_row + head * o_head
+    dv += start * o_row + head * o_head
+    grad += start * grad_row + head * grad_head
+    lse += head * n + start
+    delta += head * n + start
+    if bias is not None:
+        bias += head * (2 * middle + 1) + middle
+    of_keys = None
+    if hidden is not None:
+        of_keys = load_hidden(hidden + start, first, length, KEYS)[:, None]
+
+    key = first + tl.arange(0, KEYS)
+    keys = load_rows(k, first, length, k_row, KEYS, HEAD_DIM, WIDTH)
+    values = load_rows(v, first, length, v_row, KEYS, HEAD_DIM, WIDTH)
+    dk_rows = tl.zeros([KEYS, WIDTH], tl.float32)
+    dv_rows = tl.zeros([KEYS, WIDTH], tl.float32)
+
+    begin, stop, whole, edge = meeting(first, length, right, left, bias is not None, KEYS, QUERIES)
+    for t in range(whole, edge):
+        query = t * QUERIES + tl.arange(0, QUERIES)
+        queries = load_rows(q, t * QUERIES, None, q_row, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_rows(grad, t * QUERIES, None, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        scores = dot(keys, queries.T) * (scale * LOG2E)
+        if hidden is not None:
+            scores += of_keys
+        weights = tl.exp2(scores - tl.load(lse + query)[None, :])
+        dv_rows = dot(weights.to(grads.dtype), grads, dv_rows)
+        slopes = weights * (dot(values, grads.T) - tl.load(delta + query)[None, :])
+        dk_rows = dot(slopes.to(queries.dtype), queries, dk_rows)
+    STAGES: tl.constexpr = None if bias is None else 1  # or biases would be fetched ahead, too
+    for t in tl.range(begin, stop - (edge - whole), num_stages=STAGES):
+        other = edge_tile(t, whole, edge) * QUERIES
+        query = other + tl.arange(0, QUERIES)
+        queries = load_rows(q, other, length, q_row, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_rows(grad, other, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
+        mean = tl.load(delta + query, mask=query < length, other=0.0)
+        nearby = brought_near(other, first, reach, KEYS, QUERIES)
+        scores = edge_scores(
+            dot(keys, queries.T),
+            query[None, :],
+            key[:, None],
+            key[:, None] - (nearby + tl.arange(0, QUERIES))[None, :],
+            of_keys,
+            bias,
+            left,
+            right,
+            scale * LOG2E,
+        )
+        weights = tl.exp2(scores - log_total[None, :])
+        dv_rows = dot(weights.to(grads.dtype), grads, dv_rows)
+        slopes = weights * (dot(values, grads.T) - mean[None, :])
+        dk_rows = dot(slopes.to(queries.dtype), queries, dk_rows)
+
+    store_rows(dk, dk_rows * scale, first, length, o_row, KEYS, HEAD_DIM, WIDTH)
+    store_rows(dv, dv_rows, first, length, o_row, KEYS, HEAD_DIM, WIDTH)

@@ -1,0 +1,1 @@
+"""Objectives, batches and recipes, on transformers' Trainer."""

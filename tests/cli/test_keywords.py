@@ -1,0 +1,79 @@
+import json
+
+import pytest
+
+from tests.cli.conftest import FISH
+from tests.led import bpe, led
+
+
+def test_keywords_with_score_and_places(foveate, fish):
+    code, output, _ = foveate("keywords", fish, "-k", 3)
+    assert code == 0
+    assert output.startswith("Fish\n")
+    assert output.count("\n") == 5
+    assert "eels" in output
+
+
+@pytest.mark.parametrize("method", ["tfidf", "yake", "embedding", "random", "gibberish"])
+def test_keywords_for_machines(foveate, fish, method):
+    code, output, _ = foveate("keywords", fish, "--top", 4, "--method", method, "--json")
+    found = json.loads(output)
+    assert code == 0
+    assert len(found) == 4
+    for keyword in found:
+        assert set(keyword) == {"text", "score", "lines"}
+        for line in keyword["lines"]:
+            first = keyword["text"].lower().split()[0]
+            assert first in FISH.splitlines()[line - 1].lower()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-k", 0], "k must be at least 1"),
+        (["--method", "rake"], "there is no method 'rake'"),
+    ],
+)
+def test_mistakes_are_one_sentence(foveate, fish, options, message):
+    code, output, error = foveate("keywords", fish, *options)
+    assert (code, output) == (2, "")
+    assert error.startswith("foveate: ")
+    assert message in error
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("led")
+    tokenizer = bpe([FISH])
+    tokenizer.save_pretrained(folder)
+    led(len(tokenizer)).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("steering", [["--keywords", 2], ["--keyword", "cod", "--keyword", "nets"]])
+def test_a_summary_is_steered(foveate, fish, checkpoint, steering):
+    arguments = ("--model", checkpoint, "--device", "cpu", "--words", 5, "--json")
+    code, output, _ = foveate("summarize", fish, *arguments, *steering)
+    assert code == 0
+    assert json.loads(output)[0]["sentences"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--keywords", 2, "--keyword", "cod"], "not both"),
+        (["--keywords", 2], "keywords steer a model that writes"),
+        (["--keywords", 0], "--keywords must be at least 1"),
+        (["--keyword", " "], "a keyword is empty"),
+    ],
+)
+def test_steering_that_makes_no_sense(foveate, fish, options, message):
+    code, _, error = foveate("summarize", fish, *options)
+    assert code == 2
+    assert message in error
+
+
+def test_help_teaches_by_example(foveate):
+    code, output, _ = foveate("keywords", "--help")
+    assert code == 0
+    assert "foveate keywords " in output

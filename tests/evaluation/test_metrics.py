@@ -1,0 +1,111 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveate.evaluation import (
+    average_precision,
+    exact_match,
+    kendall_tau,
+    label_f1,
+    ndcg,
+    rouge,
+    rouge_geometric_mean,
+    token_f1,
+)
+
+WORDS = st.lists(
+    st.sampled_from(["cod", "eel", "sea", "swims", "the", "long"]), min_size=1, max_size=8
+)
+
+
+def test_the_published_example_of_scrolls():
+    """Of the docstring of its metric."""
+    predictions = ["exact match example", "hello there", "general kenobi"]
+    references = [["exact match example"], ["hello", "hi there"], ["commander kenobi"]]
+    assert rouge(predictions, references) == pytest.approx(
+        {"rouge1": 72.2222, "rouge2": 33.3333, "rougeL": 72.2222}, abs=1e-4
+    )
+    assert rouge_geometric_mean(predictions, references) == pytest.approx(55.8136, abs=1e-4)
+    assert exact_match(predictions, references) == pytest.approx(33.3333, abs=1e-4)
+    assert token_f1(predictions, references) == pytest.approx(72.2222, abs=1e-4)
+
+
+def longest_common(ours, theirs):
+    table = [[0] * (len(theirs) + 1) for _ in range(len(ours) + 1)]
+    for i, a in enumerate(ours):
+        for j, b in enumerate(theirs):
+            table[i + 1][j + 1] = (
+                table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
+            )
+    return table[-1][-1]
+
+
+@settings(max_examples=50)
+@given(WORDS, WORDS)
+def test_rouge_l_takes_the_text_as_one_sequence(ours, theirs):
+    expected = 200 * longest_common(ours, theirs) / (len(ours) + len(theirs))
+    for between in (" ", "\n"):
+        found = rouge([between.join(ours)], [[between.join(theirs)]])["rougeL"]
+        assert found == pytest.approx(expected)
+
+
+def test_words_are_not_stemmed():
+    assert rouge(["swims"], [["swim"]])["rouge1"] == 0
+
+
+def test_articles_case_and_punctuation_do_not_count_in_answers():
+    assert exact_match(["The Cod!"], [["a cod"]]) == 100
+    assert token_f1(["the cod swims"], [["A cod."]]) == pytest.approx(100 * 2 / 3)
+    assert token_f1(["eel"], [["cod"]]) == 0
+
+
+def test_average_precision_and_ndcg_by_hand():
+    scores = [torch.tensor([0.9, 0.8, 0.1]), torch.tensor([0.1, 0.2, 0.3])]
+    relevance = [torch.tensor([1, 0, 1]), torch.tensor([0, 0, 1])]
+    assert average_precision(scores, relevance) == pytest.approx(100 * ((1 + 2 / 3) / 2 + 1) / 2)
+    third = 1 / 2  # 1 / log2(3 + 1)
+    ideal = 1 + 1 / torch.log2(torch.tensor(3.0)).item()
+    assert ndcg(scores, relevance) == pytest.approx(100 * ((1 + third) / ideal + 1) / 2)
+    assert ndcg(scores, relevance, top=1) == pytest.approx(100)
+
+
+def test_kendall_tau():
+    order = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    assert kendall_tau(order, order) == pytest.approx(100)
+    assert kendall_tau(-order, order) == pytest.approx(-100)
+    assert kendall_tau(torch.tensor([1.0, 2.0, 4.0, 3.0]), order) == pytest.approx(100 * 4 / 6)
+
+
+def test_micro_and_macro_f1():
+    found = label_f1([["a"], ["a"], ["b"], []], [["a"], ["b"], ["b"], ["c"]])
+    # a: 1 right of 2 said and 1 true; b: 1 right of 1 said and 2 true; c never said.
+    assert found["micro"] == pytest.approx(100 * 2 * 2 / (3 + 4))
+    assert found["macro"] == pytest.approx(100 * (2 / 3 + 2 / 3 + 0) / 3)
+
+
+@pytest.mark.parametrize("metric", [rouge, token_f1, exact_match])
+def test_what_cannot_be_scored_is_said(metric):
+    with pytest.raises(ValueError, match="there are 0 predictions for 0 examples"):
+        metric([], [])
+    with pytest.raises(ValueError, match="there are 1 predictions for 2 examples"):
+        metric(["cod"], [["cod"], ["eel"]])
+    with pytest.raises(ValueError, match="example 1 has nothing that would be right"):
+        metric(["cod", "eel"], [["cod"], []])
+
+
+def test_rankings_and_orders_that_do_not_exist():
+    nothing = [torch.tensor([0, 0])]
+    for metric in (average_precision, ndcg):
+        with pytest.raises(ValueError, match="example 0 has nothing that would be right"):
+            metric([torch.tensor([0.1, 0.2])], nothing)
+    with pytest.raises(ValueError, match="there is no order to compare"):
+        kendall_tau(torch.ones(3), torch.arange(3))
+    with pytest.raises(ValueError, match="0 predictions of 1 examples"):
+        label_f1([], [["a"]])
+
+
+def test_a_metric_without_its_library_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "scipy.stats", None)
+    with pytest.raises(ImportError, match=r"needs scipy: run .*foveate\[evaluation\]"):
+        kendall_tau(torch.arange(3), torch.arange(3))

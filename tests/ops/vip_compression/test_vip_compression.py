@@ -1,0 +1,372 @@
+"""Against the matrices S and S⁺ of the paper, and what they promise."""
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from foveate.ops.relative_attention import bias_by_distance, buckets, relative_attention
+from foveate.ops.vip_compression import (
+    Layout,
+    build,
+    compress,
+    materialize,
+    read,
+    update,
+    vip_scores,
+)
+from foveate.ops.vip_compression.reference import (
+    Component,
+    compressed_layer,
+    compression_matrix,
+    select,
+)
+from tests.numerics import TOLERANCE, relative_error
+
+WIDTH, HEADS = 6, 2
+BUDGETS = [[(4, 0)], [(4, 2)], [(3, 100)], [(8, 2), (4, 1)], [(12, 3), (4, 4), (2, 3)]]
+
+sequences = st.lists(
+    st.tuples(st.integers(1, 5), st.sampled_from([0, 1, 3, 8, 17, 30])), min_size=1, max_size=3
+)
+budgets = st.sampled_from(BUDGETS)
+seeds = st.integers(0, 1000)
+
+
+class Toy:
+    """A layer: attention with T5's biases, and what else depends on each row alone."""
+
+    def __init__(self, seed=0, dtype=torch.float64):
+        g = torch.Generator().manual_seed(seed)
+        self.q, self.k, self.v = torch.randn(3, WIDTH, WIDTH, generator=g, dtype=torch.float64)
+        self.table = torch.randn(32, HEADS, generator=g, dtype=torch.float64)
+        for name in ("q", "k", "v", "table"):
+            setattr(self, name, getattr(self, name).to(dtype).requires_grad_())
+
+    def heads(self, rows, weight):
+        return (rows @ weight).unflatten(-1, (HEADS, -1))
+
+    def __call__(self, rows, lengths, positions, key_bias):
+        q, k, v = (self.heads(rows, weight) for weight in (self.q, self.k, self.v))
+        out = relative_attention(
+            *(q, k, v),
+            bias=self.table,
+            q_positions=positions,
+            k_positions=positions,
+            q_lengths=lengths,
+            key_bias=key_bias,
+        )
+        return torch.tanh(rows + out.flatten(1))
+
+    def scores(self, vips, layout, candidates):
+        by_distance = bias_by_distance(self.table, 128, bidirectional=True)
+        q = self.heads(vips, self.q)
+        k = self.heads(candidates.rows.to(vips.dtype), self.k)
+        return vip_scores(q, k, layout, candidates, bias=by_distance)
+
+
+def batch(sizes, seed):
+    """Packed rows, their VIP tokens at random places, and the lengths."""
+    g = torch.Generator().manual_seed(seed)
+    marks = [torch.randperm(count + others, generator=g) < count for count, others in sizes]
+    lengths = [len(mark) for mark in marks]
+    rows = torch.randn(sum(lengths), WIDTH, generator=g, dtype=torch.float64)
+    return rows, torch.cat(marks), lengths
+
+
+def run(layers, rows, layout, straight_through=True):
+    """All layers, compressed; and what each compressed to."""
+    vips, tokens = layout.split(rows)
+    tree, seen = build(tokens, layout.counts), []
+    for layer in layers:
+        scores = partial(layer.scores, vips, layout)
+        if not straight_through:
+            scores = partial(lambda scores, c: scores(c).detach(), scores)
+        here = compress(vips, tree, layout, scores)
+        seen.append(here)
+        vips, tree = update(here, layer(here.rows, here.lengths, here.positions, here.key_bias))
+    return layout.join(vips, materialize(tree)), seen
+
+
+def expected(layers, rows, vip, lengths, budgets):
+    """The same for each sequence alone, by matrices."""
+    results = []
+    for x, mark in zip(rows.split(lengths), vip.split(lengths), strict=True):
+        positions = torch.arange(len(x))
+        p, c = x[mark], x[~mark]
+        vip_positions, c_positions = positions[mark], positions[~mark]
+        for layer in layers:
+            components = components_of(layer, p, c, vip_positions, c_positions, budgets)
+
+            def attend(rows, positions, multiplicity, layer=layer):
+                return layer(rows, (len(rows),), positions, multiplicity.double().log())
+
+            p, c = compressed_layer(attend, p, c, vip_positions, c_positions, components)
+        result = torch.empty_like(x)
+        result[mark], result[~mark] = p, c
+        results.append(result)
+    return torch.cat(results)
+
+
+def components_of(layer, p, c, vip_positions, c_positions, budgets):
+    """Select by attention over all segments that are candidates at a level."""
+    if not len(c):
+        return []
+    scores, current = {}, list(range(-(-len(c) // budgets[0][0])))
+    for level, (resolution, _) in enumerate(budgets):
+        everything = [Component(resolution, i) for i in range(-(-len(c) // resolution))]
+        s, inverse = compression_matrix(everything, len(c))
+        scores[resolution] = torch.full((len(everything),), -torch.inf, dtype=torch.float64)
+        if not current:
+            continue
+        means = (s @ c_positions.double()).round().long()
+        q, k = layer.heads(p, layer.q), layer.heads(s @ c, layer.k)
+        logits = torch.einsum("phd,chd->hpc", q, k)[..., current]
+        distance = means[current][None] - vip_positions[:, None]
+        bucket = buckets(distance, 32, 128, bidirectional=True)
+        logits = logits + layer.table[bucket].movedim(-1, 0) + inverse.sum(0)[current].log()
+        scores[resolution][current] = attended = logits.softmax(-1).mean((0, 1)).detach()
+        finer = budgets[level + 1][0] if level + 1 < len(budgets) else 1
+        best = [current[i] for i in attended.topk(min(budgets[level][1], len(current))).indices]
+        ratio = resolution // finer
+        current = [
+            x * ratio + i
+            for x in sorted(map(int, best))
+            for i in range(ratio)
+            if (x * ratio + i) * finer < len(c)
+        ]
+    return select(scores, len(c), budgets)
+
+
+@given(sequences, budgets, seeds)
+@settings(max_examples=60, deadline=None)
+def test_layers_equal_the_reference(sizes, budgets, seed):
+    rows, vip, lengths = batch(sizes, seed)
+    layers = [Toy(0), Toy(1)]
+    with torch.no_grad():
+        out, _ = run(layers, rows, Layout.of(vip, lengths, budgets))
+        wanted = expected(layers, rows, vip, lengths, budgets)
+    assert relative_error(out, wanted) < TOLERANCE[torch.float64]
+
+
+@given(sequences, budgets, seeds)
+@settings(max_examples=25, deadline=None)
+def test_gradients_equal_the_reference(sizes, budgets, seed):
+    rows, vip, lengths = batch(sizes, seed)
+    layers = [Toy(0), Toy(1)]
+    inputs = [rows.requires_grad_(), *(x for toy in layers for x in (toy.q, toy.k, toy.v))]
+    weight = torch.randn_like(rows)
+    layout = Layout.of(vip, lengths, budgets)
+    out, _ = run(layers, rows, layout, straight_through=False)
+    actual = torch.autograd.grad((out * weight).sum(), inputs)
+    wanted = expected(layers, rows, vip, lengths, budgets)
+    for a, b in zip(actual, torch.autograd.grad((wanted * weight).sum(), inputs), strict=True):
+        assert torch.allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@given(st.integers(1, 40), st.integers(0, 6), seeds)
+@settings(max_examples=30, deadline=None)
+def test_the_matrix_averages_and_its_pseudo_inverse_repeats(length, count, seed):
+    """Claim 6.3: Moore-Penrose, one token one component, S⁺ a rescaled transpose."""
+    g = torch.Generator().manual_seed(seed)
+    scores = {8: torch.rand(5, generator=g), 4: torch.rand(10, generator=g)}
+    components = select(scores, length, [(8, count), (4, count // 2)])
+    s, inverse = compression_matrix(components, length)
+    assert relative_error(inverse, torch.linalg.pinv(s)) < 1e-12
+    assert torch.equal((inverse != 0).sum(1), torch.ones(length, dtype=torch.long))
+    assert torch.equal(inverse.unique(), torch.tensor([0.0, 1.0] if len(s) > 1 else [1.0]).double())
+    assert torch.allclose(inverse, s.T @ torch.diag(1 / s.square().sum(1)))
+
+
+def test_the_multiplicity_bias_attends_repeated_rows():
+    """Claim 6.2 and eq. 50: exp(P(SC)ᵀ) spread by (S⁺)ᵀ, so softmax over S⁺SC."""
+    rows, vip, lengths = batch([(3, 21)], 0)
+    layout = Layout.of(vip, lengths, [(4, 2)])
+    _, (seen,) = run([Toy()], rows, layout)
+    q, k, v = torch.randn(3, len(seen.rows), HEADS, 5, dtype=torch.float64)
+    repeated = torch.arange(len(seen.rows)).repeat_interleave(seen.multiplicity)
+    assert len(repeated) == 24
+    biased = relative_attention(q, k, v, key_bias=seen.key_bias)
+    plain = relative_attention(q, k[repeated], v[repeated])
+    assert relative_error(biased, plain) < 1e-12
+
+
+@given(sequences, budgets, seeds)
+@settings(max_examples=30, deadline=None)
+def test_rows_are_those_of_the_matrix_before_and_after(sizes, budgets, seed):
+    """Claim 6.5: what is read are the rows S·C, and what is written the rows S·C_new."""
+    rows, vip, lengths = batch(sizes, seed)
+    layout, toy = Layout.of(vip, lengths, budgets), Toy()
+    with torch.no_grad():
+        vips, tokens = layout.split(rows)
+        tree = build(tokens, layout.counts)
+        seen = compress(vips, tree, layout, partial(toy.scores, vips, layout))
+        assert seen.lengths == layout.lengths
+        assert len(seen.rows) == sum(seen.lengths)
+        new = torch.randn_like(seen.rows)
+        new_vips, tree = update(seen, new)
+        out = layout.join(new_vips, materialize(tree))
+    at = 0
+    split = [some.split(lengths) for some in (rows, out, vip, seen.resolution)]
+    for x, y, mark, sizes_seen, length in zip(*split, seen.lengths, strict=True):
+        mine = slice(at, at + length)
+        at += length
+        kept = seen.multiplicity[mine] > 0
+        before, after = seen.rows[mine][kept], new[mine][kept]
+        sizes_seen = sizes_seen[~mark].tolist()
+        index = sorted({(size, place // size) for place, size in enumerate(sizes_seen)})
+        components = [Component(*some) for some in sorted(index, key=lambda c: (-c[0], c[1]))]
+        s, _ = compression_matrix(components, len(sizes_seen))
+        count = int(mark.sum())
+        assert relative_error(before, torch.cat([x[mark], s @ x[~mark]])) < 1e-12
+        assert relative_error(after, torch.cat([y[mark], s @ y[~mark]])) < 1e-12
+        assert seen.multiplicity[mine][kept][count:].tolist() == (s > 0).sum(1).tolist()
+
+
+def test_tokens_that_are_not_looked_at_move_by_what_their_segment_moves():
+    """Claim 6.4: their Δs stay, bit for bit."""
+    rows, vip, lengths = batch([(2, 24)], 0)
+    layout, toy = Layout.of(vip, lengths, [(8, 2), (4, 1)]), Toy()
+    with torch.no_grad():
+        vips, tokens = layout.split(rows)
+        tree = build(tokens, layout.counts)
+        before = [delta.clone() for delta in tree.deltas]
+        seen = compress(vips, tree, layout, partial(toy.scores, vips, layout))
+        vips, tree = update(seen, torch.randn_like(seen.rows))
+    for level, split in enumerate(seen.splits):
+        same = (tree.deltas[level] == before[level]).all(2).all(1)
+        assert same.nonzero()[:, 0].tolist() == sorted(
+            set(range(len(same))) - set(split.segments.tolist())
+        )
+    moved = layout.join(vips, materialize(tree)) - rows
+    for size, index in {(s, i // s) for i, s in enumerate(seen.resolution[~vip].tolist())}:
+        segment = moved[~vip][index * size : (index + 1) * size]
+        assert torch.allclose(segment, segment[:1].expand_as(segment), atol=1e-14)
+
+
+@given(sequences, budgets, seeds)
+@settings(max_examples=30, deadline=None)
+def test_every_segment_can_be_read_from_the_top(sizes, budgets, seed):
+    rows, vip, lengths = batch(sizes, seed)
+    layout = Layout.of(vip, lengths, budgets)
+    vips, tokens = layout.split(rows)
+    tree = build(tokens, layout.counts)
+    assert relative_error(layout.join(vips, materialize(tree)), rows) < 1e-15
+    for level, count in enumerate(layout.counts):
+        segments = torch.randperm(len(count))
+        size = len(tokens) // max(1, len(count))
+        means = tokens.view(len(count), size, WIDTH).sum(1) / count.clamp(min=1)[:, None]
+        there = count[segments] > 0
+        assert relative_error(read(tree, level, segments)[there], means[segments][there]) < 1e-12
+
+
+def test_bfloat16_tokens_come_back_as_they_were():
+    g = torch.Generator().manual_seed(0)
+    rows = torch.randn(40, WIDTH, generator=g).bfloat16()
+    rows[7] *= 1000  # an outlier in a segment of small tokens
+    layout = Layout.of(None, [40], [(16, 1)])
+    vips, tokens = layout.split(rows)
+    tree = build(tokens, layout.counts)
+    back = layout.join(vips, materialize(tree).bfloat16())
+    assert relative_error(back[8:], rows[8:]) < 1e-3
+
+
+def test_scores_get_their_gradient_from_what_they_selected():
+    rows, vip, lengths = batch([(2, 16)], 0)
+    layout = Layout.of(vip, lengths, [(4, 2)])
+    vips, tokens = layout.split(rows)
+    scores = torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64, requires_grad=True)
+    seen = compress(vips, build(tokens, layout.counts), layout, lambda c: scores)
+    new = torch.randn_like(seen.rows)
+    vips, tree = update(seen, new)
+    out = layout.join(vips, materialize(tree))[~vip].view(4, 4, WIDTH)
+    moved = out.detach() - rows[~vip].view(4, 4, WIDTH)
+    weight = torch.randn_like(out)
+    (grad,) = torch.autograd.grad((out * weight).sum(), scores)
+    wanted = (moved * weight).sum((1, 2)) * torch.tensor([0, 1, 0, 1])
+    assert torch.allclose(grad, wanted)
+
+
+def test_some_sequences_are_explored():
+    rows, vip, lengths = batch([(1, 40)] * 200, 0)
+    layout = Layout.of(vip, lengths, [(4, 1)])
+    vips, tokens = layout.split(rows)
+    first = torch.arange(10.0).neg().repeat(200)
+    torch.manual_seed(0)
+    seen = compress(vips, build(tokens, layout.counts), layout, lambda c: first, explore=True)
+    share = (seen.splits[0].chosen % 10 != 0).double().mean()
+    assert 0.04 < share < 0.16
+
+
+def test_slots_are_filled_as_published():
+    vip = torch.tensor([0, 0, 1, 0, 1, 0, 0, 0, 0, 0], dtype=torch.bool)
+    layout = Layout.of(vip, [10], [(4, 1)], num_vip_slots=4)
+    assert layout.vips.tolist() == [2, 4, 0, 1]
+    assert layout.tokens[:6].tolist() == [3, 5, 6, 7, 8, 9]
+    assert layout.shares.tolist() == [0.5, 0.5, 0, 0]
+    assert layout.multiplicities[0].tolist() == [4, 4]  # as if none lacked
+    assert layout.counts[0].tolist() == [4, 2]
+    assert layout.positions[0].tolist() == [5, 10]
+
+
+def test_positions_are_rounded_means():
+    vip = torch.tensor([1, 0, 0, 1, 0, 0, 0], dtype=torch.bool)
+    layout = Layout.of(vip, [7], [(2, 1)])
+    assert layout.vip_positions.tolist() == [0, 3]
+    assert layout.positions[0].tolist() == [2, 4, 6]  # 1.5 and 4.5, rounded to even, and 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"budgets": []}, "at least one pair"),
+        ({"budgets": [(6, 1), (4, 1)]}, "multiple of the next"),
+        ({"budgets": [(1, 1)]}, "multiple of the next"),
+        ({"budgets": [(4, -1)]}, "must not be negative"),
+        ({"lengths": [3, 0]}, "lengths must be at least 1"),
+        ({"vip": torch.zeros(3)}, r"vip must be \(3,\) bool"),
+        ({"vip": torch.ones(4, dtype=torch.bool)}, r"vip must be \(3,\) bool"),
+        ({"vip": torch.tensor([True, False, False]), "lengths": [2, 1]}, "sequence 1 has no VIP"),
+        ({"num_vip_slots": 0}, "num_vip_slots must be at least 1"),
+    ],
+)
+def test_errors_say_what_is_wrong(arguments, message):
+    given = {"vip": torch.ones(3, dtype=torch.bool), "lengths": [3], "budgets": [(4, 1)]}
+    with pytest.raises(ValueError, match=message):
+        Layout.of(**(given | arguments))
+
+
+class Largest(TorchDispatchMode):
+    """The most elements that any tensor has that is computed, in-place operations left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if not (func._schema.is_mutable or func.is_view):
+            outs = out if isinstance(out, (tuple, list)) else [out]
+            sizes = [x.numel() for x in outs if isinstance(x, torch.Tensor)]
+            self.elements = max([self.elements, *sizes])
+        return out
+
+
+def test_no_layer_passes_over_all_tokens_forward_or_backward():
+    """Each costs as much as the rows it changes."""
+    n, rows = 4000, 4000 // 50 + 2 * 50 + 1
+    layout, layers = Layout.of(None, [n], [(50, 2)]), [Toy(0), Toy(1)]
+    vips, tokens = layout.split(torch.randn(n, WIDTH, dtype=torch.float64))
+    tree = build(tokens, layout.counts)
+    with Largest() as forward:
+        for layer in layers:
+            seen = compress(vips, tree, layout, partial(layer.scores, vips, layout))
+            vips, tree = update(seen, torch.tanh(seen.rows @ layer.q))
+    last = [vips, tree.mean, *tree.deltas]
+    grads = [torch.randn_like(x) for x in last]
+    with Largest() as backward:
+        torch.autograd.grad(last, [layer.q for layer in layers], grads)
+    assert max(forward.elements, backward.elements) <= rows * WIDTH

@@ -1,0 +1,235 @@
+"""The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
+
+import os
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveate.ops.window_attention import Side, window_attention
+from tests.numerics import TOLERANCE, relative_error
+from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
+
+ON_GPU = torch.cuda.is_available()
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = pytest.mark.skipif(
+    not (ON_GPU or INTERPRETED), reason="needs a GPU or TRITON_INTERPRET=1"
+)
+gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+
+DEVICE = "cuda" if ON_GPU else "cpu"
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+def outputs(call, dtype, backend="triton"):
+    """Output and gradients by name."""
+    arguments, leaves = prepared(call, dtype, DEVICE)
+    out = window_attention(**arguments, backend=backend)
+    weight = randn(*out.shape, seed=5, dtype=dtype).to(DEVICE)
+    return {"out": out} | dict(
+        zip(leaves, torch.autograd.grad(out, list(leaves.values()), weight), strict=True)
+    )
+
+
+def rounded(call, dtype):
+    """The call as its tensors are once brought to a dtype, in float64."""
+    names = [name for name in ("q", "k", "v", "bias") if call.get(name) is not None]
+    call = call | {name: call[name].to(dtype).double() for name in names}
+    if (side := call["side"]) is not None:
+        tensors = {"k": side.k, "v": side.v} | ({} if side.bias is None else {"bias": side.bias})
+        side = side._replace(**{name: x.to(dtype).double() for name, x in tensors.items()})
+    return call | {"side": side}
+
+
+def check(call, dtype):
+    call = rounded(call, dtype)
+    actual, expected = outputs(call, dtype), outputs(call, torch.float64, "reference")
+    assert actual["out"].dtype == dtype
+    # Where little but itself is in sight, the gradients of queries and keys are small differences
+    # of numbers as large as the values' gradient, rounded as these; hence the common norm.
+    size = expected["v"].norm()
+    for name, truth in expected.items():
+        assert torch.isfinite(actual[name]).all(), name
+        error = (actual[name].double() - truth).norm()
+        assert error <= 2 * TOLERANCE[dtype] * max(truth.norm(), 0.3 * size), name
+
+
+def long_call(lengths=(140, 1, 20), head_dim=16, **rest):
+    """A call whose sequences have more rows than a tile."""
+    n = sum(lengths)
+    rows = {name: randn(n, HEADS, head_dim, seed=i) for i, name in enumerate("qkv")}
+    call = {"window": (40, 30), "side": None, "hidden": None, "lengths": list(lengths)}
+    return rows | call | rest
+
+
+def long_side(lengths=(140, 1, 20), side_lengths=(70, 0, 5), head_dim=16, biased=True):
+    k, v = randn(2, sum(side_lengths), HEADS, head_dim, seed=9)
+    positions = torch.cat([torch.arange(n) // 2 for n in lengths])
+    bias = (randn(8, HEADS, seed=8), positions) if biased else ()
+    return Side(k, v, list(side_lengths), *bias)
+
+
+@given(calls(head_dim=16, dilated=False), st.sampled_from(DTYPES))
+@settings(max_examples=100 if ON_GPU else 8, deadline=None)
+def test_every_call_equals_the_reference(call, dtype):
+    check(call, dtype)
+
+
+@pytest.mark.parametrize("window", [(0, 0), (128, 128), (3, 100)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_windows_of_several_tiles(window, biased):
+    bias = {"bias": randn(8, HEADS, seed=7), "max_distance": 40} if biased else {}
+    check(long_call(window=window, **bias), torch.float32)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_side_rows_of_several_tiles(biased):
+    hidden = torch.arange(161) % 4 == 1
+    check(long_call(side=long_side(biased=biased), hidden=hidden), torch.float32)
+
+
+def test_dilation():
+    check(long_call(dilation=(1, 3), side=long_side(biased=False)), torch.float32)
+
+
+@pytest.mark.parametrize(("head_dim", "dtype"), [(24, DTYPES[1]), (8, DTYPES[0]), (80, DTYPES[2])])
+def test_shapes_of_heads(head_dim, dtype):
+    lengths, side_lengths = (70, 20), (5, 3)
+    side = long_side(lengths, side_lengths, head_dim)
+    check(long_call(lengths, head_dim, side=side, bias=randn(8, HEADS)), dtype)
+
+
+def test_every_element_is_written(monkeypatch):
+    empty = torch.empty
+
+    def poisoned(*shape, **options):
+        x = empty(*shape, **options)
+        return x.fill_(torch.nan) if x.is_floating_point() else x.fill_(-7)
+
+    monkeypatch.setattr(torch, "empty", poisoned)
+    check(long_call(side=long_side(), bias=randn(8, HEADS)), torch.float32)
+
+
+def test_slices_of_a_fused_projection():
+    fused = torch.randn(50, 3, 2, 32, device=DEVICE, requires_grad=True)
+    out = window_attention(*fused.unbind(1), (9, 9), backend="triton")
+    expected = window_attention(*fused.unbind(1), (9, 9), backend="torch")
+    assert relative_error(out, expected) < 1e-5
+    (gradient,) = torch.autograd.grad(out.sum(), fused)  # of an expanded tensor, stride 0
+    (expected,) = torch.autograd.grad(expected.sum(), fused)
+    assert relative_error(gradient, expected) < 1e-5
+
+
+def test_torch_accepts_the_op():
+    call = long_call((20, 9), bias=randn(8, HEADS), side=long_side((20, 9), (3, 2)))
+    _, leaves = prepared(call, torch.float32, DEVICE)
+    rows = {name: x.detach() for name, x in leaves.items()}
+    arguments = (
+        *(rows["q"], rows["k"], rows["v"], rows["side.k"], rows["side.v"]),
+        *(rows["bias"], rows["side.bias"], call["side"].positions.to(DEVICE), None),
+        *([20, 9], [3, 2], 4, 5, 12, 0.25),
+    )
+    forward, backward = (
+        torch.ops.foveate.window_attention,
+        torch.ops.foveate.window_attention_backward,
+    )
+    torch.library.opcheck(forward.default, arguments)
+    out, lse = forward(*arguments)
+    weight = torch.randn_like(out)
+    torch.library.opcheck(backward.default, (weight, out, lse, *arguments))
+
+
+def test_compiles_without_graph_breaks():
+    q, k, v = (x.float().to(DEVICE).requires_grad_() for x in randn(3, 30, HEADS, 16))
+    weight = torch.randn(30, HEADS, 16, device=DEVICE)
+
+    def layer(q, k, v):
+        return window_attention(q * 2, k, v, (5, 5), backend="triton") * 3
+
+    compiled = torch.compile(layer, fullgraph=True, backend="inductor" if ON_GPU else "aot_eager")
+    actual = torch.autograd.grad(compiled(q, k, v), (q, k, v), weight)
+    expected = torch.autograd.grad(layer(q, k, v), (q, k, v), weight)
+    assert relative_error(torch.stack(actual), torch.stack(expected)) < 1e-5
+
+
+def test_checkpointing_changes_nothing():
+    q, k, v = (x.float().to(DEVICE).requires_grad_() for x in randn(3, 30, HEADS, 16))
+    weight = torch.randn(30, HEADS, 16, device=DEVICE)
+
+    def attend(q, k, v):
+        return window_attention(q, k, v, (5, 5), backend="triton")
+
+    out = torch.utils.checkpoint.checkpoint(attend, q, k, v, use_reentrant=False)
+    actual = torch.autograd.grad(out, (q, k, v), weight)
+    expected = torch.autograd.grad(attend(q, k, v), (q, k, v), weight)
+    assert all(map(torch.equal, actual, expected))
+
+
+@gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_results_repeat_bit_for_bit(dtype):
+    lengths, side_lengths = (3000, 1, 700), (180, 0, 40)
+    side = long_side(lengths, side_lengths, 64)
+    call = long_call(lengths, 64, side=side, bias=randn(32, HEADS), window=(127, 127))
+    once = outputs(call, dtype)
+    for _ in range(5):
+        again = outputs(call, dtype)
+        assert all(torch.equal(again[name], once[name]) for name in once)
+
+
+@gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("window", [(512, 512), (127, 127), (0, 900)])
+def test_long_rows(dtype, window):
+    lengths, side_lengths = (2049, 700), (128, 43)
+    side = long_side(lengths, side_lengths, 64)
+    for bias in (None, randn(32, HEADS)):
+        extra = {} if bias is None else {"bias": bias}
+        check(long_call(lengths, 64, side=side, window=window, **extra), dtype)
+
+
+@gpu
+def test_graphs_capture_forward_and_backward():
+    q, k, v = (x.bfloat16().cuda().requires_grad_() for x in randn(3, 600, HEADS, 64))
+    weight = torch.randn_like(q)
+    places = torch.tensor([0, 300], device="cuda")
+
+    def step(q, k, v):
+        side = Side(k[places], v[places], [2])
+        out = window_attention(q, k, v, (64, 64), side=side)
+        return out, *torch.autograd.grad(out, (q, k, v), weight)
+
+    def copies():
+        return [x.detach().clone().requires_grad_() for x in (q, k, v)]
+
+    side_stream = torch.cuda.Stream()
+    side_stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side_stream):
+        step(*copies())
+    torch.cuda.current_stream().wait_stream(side_stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step(q, k, v)
+    with torch.no_grad():
+        q.copy_(torch.randn_like(q))
+    graph.replay()
+    for a, b in zip(captured, step(*copies()), strict=True):
+        assert torch.equal(a, b)
+
+
+@gpu
+def test_memory_is_linear():
+    n, heads, head_dim = 65_536, 12, 64
+    q, k, v = (
+        torch.randn(n, heads, head_dim, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        for _ in range(3)
+    )
+    row, slack = n * heads * head_dim * 2, 1 << 20
+    window_attention(q, k, v, (512, 512))
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    out = window_attention(q, k, v, (512, 512))
+    assert torch.cuda.max_memory_allocated() - before <= row + 4 * n * heads + slack
+    torch.autograd.grad(out, (q, k, v), torch.ones_like(out))
+    assert torch.cuda.max_memory_allocated() - before <= 5 * row + 8 * n * heads + slack

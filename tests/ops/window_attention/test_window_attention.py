@@ -1,0 +1,198 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveate.ops.relative_attention import relative_attention
+from foveate.ops.window_attention import Side, global_attention, window_attention
+from foveate.ops.window_attention import torch as torch_path
+from tests.numerics import TOLERANCE, relative_error
+from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
+
+TILES = [7, 600, 1 << 19]
+
+
+def run(call, backend, dtype=torch.float64):
+    """Output and gradients."""
+    arguments, leaves = prepared(call, dtype)
+    out = window_attention(**arguments, backend=backend)
+    weight = randn(*out.shape, seed=5, dtype=dtype)
+    gradients = torch.autograd.grad((out * weight).sum(), list(leaves.values()))
+    return out, torch.cat([gradient.double().flatten() for gradient in gradients])
+
+
+@given(calls(), st.sampled_from(list(TOLERANCE)), st.sampled_from(TILES))
+@settings(max_examples=200, deadline=None)
+def test_every_call_equals_the_reference(call, dtype, tile):
+    rounded = {name: call[name].to(dtype).double() for name in "qkv"}
+    if call["side"] is not None:
+        k, v = (x.to(dtype).double() for x in call["side"][:2])
+        rounded["side"] = call["side"]._replace(k=k, v=v)
+    call = call | rounded
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_path, "TILE", tile)
+        arguments, _ = prepared(call, dtype)
+        out = window_attention(**arguments, backend="torch")
+    assert out.dtype == dtype
+    expected = window_attention(**call, backend="reference")
+    assert relative_error(out, expected) < max(TOLERANCE[dtype], 1e-12)
+
+
+@given(calls(), st.sampled_from(TILES))
+@settings(max_examples=150, deadline=None)
+def test_gradients_equal_the_reference(call, tile):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_path, "TILE", tile)
+        actual = run(call, "torch")
+    for one, other in zip(actual, run(call, "reference"), strict=True):
+        assert relative_error(one, other) < 1e-12
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 200, 513])
+@pytest.mark.parametrize("window", [(128, 128), (0, 255), (300, 20)])
+def test_blocks_of_every_length(length, window):
+    q, k, v = randn(3, length + 30, HEADS, 4)
+    call = {"q": q, "k": k, "v": v, "window": window, "lengths": [30, length]}
+    call |= {"bias": randn(8, HEADS, seed=3), "side": None, "hidden": None}
+    for one, other in zip(run(call, "torch"), run(call, "reference"), strict=True):
+        assert relative_error(one, other) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_gradients_of_every_dtype(dtype):
+    rows = randn(5, 60, HEADS, 8, dtype=dtype).double()
+    side = Side(*rows[3:, :9], [4, 5], randn(6, HEADS, dtype=dtype).double(), torch.arange(60) // 9)
+    call = dict(zip("qkv", rows, strict=False), window=(6, 9), lengths=[20, 40], side=side)
+    call |= {"bias": randn(8, HEADS, dtype=dtype).double(), "hidden": torch.arange(60) % 7 == 0}
+    out, gradients = run(call, "torch", dtype)
+    expected, expected_gradients = run(call, "reference")
+    assert out.dtype == dtype
+    assert relative_error(out, expected) < TOLERANCE[dtype]
+    assert relative_error(gradients, expected_gradients) < TOLERANCE[dtype]
+
+
+def test_a_window_over_all_rows_is_relative_attention():
+    q, k, v = randn(3, 50, HEADS, 4)
+    call = {"bias": randn(32, HEADS), "scale": 1.0}
+    out = window_attention(q, k, v, (30, 30), lengths=[30, 20], **call)
+    expected = relative_attention(q, k, v, q_lengths=[30, 20], **call)
+    assert relative_error(out, expected) < 1e-12
+
+
+def test_side_rows_alone_are_relative_attention():
+    q, k, v = randn(3, 30, HEADS, 4)
+    positions = torch.arange(30) // 4
+    call = {"bias": randn(8, HEADS), "max_distance": 20}
+    side = Side(k[:9], v[:9], [6, 3], call["bias"], positions)
+    everything = torch.ones(30, dtype=torch.bool)
+    out = window_attention(
+        *(q, k, v, (2, 2)), side=side, hidden=everything, lengths=[20, 10], max_distance=20
+    )
+    lengths = {"q_lengths": [20, 10], "k_lengths": [6, 3]}
+    expected = relative_attention(
+        q, k[:9], v[:9], q_positions=positions, scale=0.5, **lengths, **call
+    )
+    assert relative_error(out, expected) < 1e-12
+
+
+@given(st.lists(st.integers(1, 20), min_size=2, max_size=4), st.sampled_from([1, 3]))
+@settings(max_examples=30, deadline=None)
+def test_a_sequence_does_not_depend_on_its_batch_mates(lengths, dilation):
+    q, k, v = randn(3, sum(lengths), HEADS, 4)
+    together = window_attention(q, k, v, (4, 2), lengths=lengths, dilation=dilation).split(lengths)
+    for rows, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
+        assert relative_error(rows, window_attention(*alone, (4, 2), dilation=dilation)) < 1e-14
+
+
+def test_hidden_rows_are_as_good_as_absent_even_if_enormous():
+    q, k, v = randn(3, 20, HEADS, 4)
+    hidden = torch.arange(20) % 3 == 1
+    out = window_attention(q, k, v, (3, 3), hidden=hidden)
+    k, v = k.clone(), v.clone()
+    k[hidden], v[hidden] = 1e30, 1e30
+    assert relative_error(window_attention(q, k, v, (3, 3), hidden=hidden), out) == 0
+
+
+def test_a_query_that_sees_nothing_gets_zeros():
+    q, k, v = (x.requires_grad_() for x in randn(3, 9, HEADS, 4))
+    out = window_attention(q, k, v, (1, 1), hidden=torch.ones(9, dtype=torch.bool))
+    assert not out.any()
+    assert not any(x.any() for x in torch.autograd.grad(out.sum(), (q, k, v)))
+
+
+def test_a_call_repeats_its_bits():
+    call = {"q": randn(300, 2, 8), "k": randn(300, 2, 8, seed=1), "v": randn(300, 2, 8, seed=2)}
+    call |= {"window": (40, 40), "side": None, "hidden": None, "bias": randn(32, 2)}
+    assert all(map(torch.equal, run(call, "torch"), run(call, "torch")))
+
+
+def test_memory_is_linear():
+    """The largest allocation of a training step."""
+
+    def largest(n):
+        q, k, v = (x.requires_grad_() for x in randn(3, n, HEADS, 4, dtype=torch.float32))
+        with torch.profiler.profile(profile_memory=True) as profile:
+            window_attention(q, k, v, (64, 64), backend="torch").sum().backward()
+        return max(event.cpu_memory_usage for event in profile.events())
+
+    largest(64)
+    assert largest(1024) <= 2.5 * largest(512)
+
+
+def test_no_rows_give_no_rows():
+    q = torch.zeros(0, 2, 4)
+    assert window_attention(q, q, q, (1, 1)).shape == (0, 2, 4)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_global_tokens_see_everything(gaps):
+    q, k, v = randn(3, 12, HEADS, 4)
+    hidden = torch.arange(12) % 5 == 2 if gaps else None
+    places = torch.tensor([0, 3, 9])
+    lengths = {"q_lengths": [2, 0, 1], "k_lengths": [6, 2, 4]}
+    out = global_attention(q[places], k, v, hidden=hidden, **lengths)
+    expected = window_attention(q, k, v, (12, 12), hidden=hidden, lengths=lengths["k_lengths"])
+    assert relative_error(out, expected[places]) < 1e-12
+
+
+ROWS = torch.zeros(3, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"k": torch.zeros(4, 2, 4)}, "must share one shape"),
+        ({"v": ROWS.double()}, "must share one floating dtype"),
+        ({"window": (-1, 2)}, r"window must be \(left, right\), neither below 0"),
+        ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
+        ({"bias": torch.zeros(32, 2), "dilation": 2}, "bias and dilation exclude each other"),
+        ({"dilation": 0}, "dilation must be an integer from 1 on"),
+        ({"dilation": (1, 2, 3)}, "one for each of 2 heads"),
+        ({"hidden": torch.zeros(3)}, r"hidden must be \(3,\) bool"),
+        ({"lengths": [2, 2]}, "lengths must be positive and add up to 3 rows"),
+        ({"side": Side(ROWS, ROWS[:2], [3])}, "side.k and side.v must share one shape"),
+        ({"side": Side(ROWS.double(), ROWS.double(), [3])}, "must have the dtype of q"),
+        ({"side": Side(ROWS, ROWS, [1, 2])}, "side.lengths must be one for each of 1 sequences"),
+        ({"side": Side(ROWS, ROWS, [2])}, "add up to 3 rows"),
+        ({"side": Side(ROWS, ROWS, [3], torch.zeros(32, 2))}, "need each other"),
+        ({"bias": torch.zeros(3, 2)}, "3 buckets are too few"),
+        ({"backend": "cuda"}, "unknown backend"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        window_attention(**{"q": ROWS, "k": ROWS, "v": ROWS, "window": (1, 1)} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"q_lengths": [2]}, "q_lengths must not be below 0 and add up to 3 rows"),
+        ({"k_lengths": [1, 2]}, "q_lengths has 1 sequences but k_lengths has 2"),
+        ({"hidden": torch.zeros(3)}, r"hidden must be \(3,\) bool"),
+    ],
+)
+def test_global_attention_refuses_what_does_not_fit(arguments, message):
+    lengths = {"q_lengths": [3], "k_lengths": [3]}
+    with pytest.raises(ValueError, match=message):
+        global_attention(ROWS, ROWS, ROWS, **lengths | arguments)

@@ -1,0 +1,20 @@
+import numpy as np
+import pytest
+import torch
+
+from foveate.tasks.plots.segments import closeness, plot_segments
+
+
+def test_a_picture_is_drawn(segmented, tmp_path):
+    document, seen = segmented
+    for suffix in ("png", "svg"):
+        plot_segments(seen, document, "Where does it cost $5?", tmp_path / f"seen.{suffix}")
+        assert (tmp_path / f"seen.{suffix}").stat().st_size > 3_000
+    with pytest.raises(ValueError, match="must end in the name of an image format"):
+        plot_segments(seen, document, "cod", tmp_path / "seen.txt")
+
+
+def test_cells_show_their_closest_token():
+    resolutions = torch.tensor([[16, 16, 4, 4, 1, 16]])
+    assert np.allclose(closeness(resolutions, 6), [[0, 0, 0.5, 0.5, 1, 0]])
+    assert np.allclose(closeness(resolutions, 3), [[0, 0.5, 1]])

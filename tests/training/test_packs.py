@@ -1,0 +1,64 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from foveate.training.packs import Packs, join
+
+
+def rows(example, rng):
+    return [{"example": example, "chance": int(torch.randint(2**40, (), generator=rng))}]
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(1, 120))
+@settings(deadline=None, max_examples=50)
+def test_every_epoch_holds_every_document_once_within_the_budget(lengths, budget):
+    packs = Packs(range(len(lengths)), lengths, budget, rows)
+    ends = [0, *(packs.packs_of(epochs) for epochs in (1, 2, 3))]
+    packs.number = ends[-1]
+    for start, end in pairwise(ends):
+        members = [[row["example"] for row in packs[i]] for i in range(start, end)]
+        assert sorted(number for pack in members for number in pack) == list(range(len(lengths)))
+        for pack in members:
+            assert len(pack) == 1 or sum(lengths[number] for number in pack) <= budget
+
+
+def test_a_pack_depends_on_its_number_and_the_seed_alone():
+    lengths = [1 + i % 7 for i in range(30)]
+
+    def fresh(seed=0):
+        return Packs(range(30), lengths, 10, rows, number=40, seed=seed)
+
+    forwards = [fresh()[i] for i in range(40)]
+    one = fresh()
+    backwards = [one[i] for i in reversed(range(40))][::-1]
+    loader = DataLoader(fresh(), batch_size=1, num_workers=2, collate_fn=list)
+    assert forwards == backwards == [pack for [pack] in loader]
+    assert forwards != [fresh(seed=1)[i] for i in range(40)]
+    chances = [row["chance"] for pack in forwards for row in pack]
+    assert len(set(chances)) == len(chances)
+
+
+def test_documents_of_like_length_go_together_but_not_always_the_same():
+    lengths = list(range(1, 201))
+    packs = Packs(range(200), lengths, 400, rows)
+    first = [[row["example"] for row in packs[i]] for i in range(len(packs))]
+    spans = [lengths[max(pack)] / lengths[min(pack)] for pack in first if lengths[min(pack)] > 20]
+    assert max(spans) < 1.5
+    packs.number = packs.packs_of(2)
+    second = [[row["example"] for row in packs[i]] for i in range(len(first), len(packs))]
+    assert {tuple(sorted(pack)) for pack in first} != {tuple(sorted(pack)) for pack in second}
+
+
+def test_rows_of_packs_are_joined():
+    assert join(list, [[{"a": 1}], [{"b": 2}, {"c": 3}]]) == [{"a": 1}, {"b": 2}, {"c": 3}]
+
+
+def test_nothing_to_read_is_refused():
+    with pytest.raises(ValueError, match="nothing to train on"):
+        Packs([], [], 10, rows)
+    with pytest.raises(IndexError):
+        Packs([1], [1], 10, rows)[1]

@@ -1,0 +1,98 @@
+import pytest
+import yaml
+
+from foveate.training.objectives import MaskedLM
+from foveate.training.recipe import Recipe, names
+
+GOOD = {
+    "model": {"type": "hdt", "num_layers": 2},
+    "tokenizer": 500,
+    "objective": {"name": "masked_lm", "ratio": 0.1},
+    "data": {"train": "corpus"},
+    "batch": {"tokens": 100},
+    "training": {"max_steps": 3},
+}
+
+
+def changed(**entries):
+    return {name: value for name, value in {**GOOD, **entries}.items() if value is not None}
+
+
+def test_a_recipe_is_read_and_changed(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(GOOD))
+    recipe = Recipe.load(file, ["training.max_steps=7", "batch={documents: 4}", "data.dev=[a, b]"])
+    assert recipe.objective == MaskedLM(0.1)
+    assert recipe.data.train == ("corpus",)
+    assert recipe.data.dev == ("a", "b")
+    assert recipe.batch.documents == 4
+    assert recipe.training == {"max_steps": 7}
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_recipe_that_comes_along_is_right(name):
+    assert Recipe.load(name).training["logging_steps"] >= 10
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([1], r"a recipe must consist of entries, got \[1\]"),
+        (changed(data=None), "data is missing"),
+        (changed(modle={}), "there is no 'modle': did you mean 'model'"),
+        (changed(model={"num_layers": 2}), "model: give it a checkpoint or a type"),
+        (changed(tokenizer=None), "tokenizer: name one"),
+        (changed(objective={"name": "mlm"}), "objective: name must be one of masked_lm, .*'mlm'"),
+        (
+            changed(objective={"name": "masked_lm", "ration": 1}),
+            "objective: there is no 'ration': did you mean 'ratio'",
+        ),
+        (
+            changed(objective={"name": "masked_lm", "ratio": "much"}),
+            "objective: ratio must be of type float, got 'much'",
+        ),
+        (changed(objective={"name": "masked_lm", "ratio": 2}), "objective: ratio must be between"),
+        (changed(data={}), "data: train is missing"),
+        (changed(data={"train": []}), "data: train names no files"),
+        (changed(data={"train": 3}), "data: train must be a text or a list of texts, got 3"),
+        (changed(data={"train": "a", "read": "song"}), "data: read must be one of tree, text"),
+        (changed(batch={}), "batch: give it tokens or documents"),
+        (changed(batch={"tokens": True}), "batch: tokens must be of type int or null, got True"),
+        (changed(batch={"tokens": 0}), "batch: must be at least 1"),
+        (
+            changed(training={"learning_rat": 1}),
+            "training: there is no 'learning_rat': did you mean 'learning_rate'",
+        ),
+        (
+            changed(training={"per_device_train_batch_size": 1}),
+            "training: there is no 'per_device_train_batch_size'",
+        ),
+        (
+            changed(objective={"name": "classification", "labels": ["a"]}),
+            "objective: labels must be two or more",
+        ),
+        (changed(objective={"name": "contrast", "loss": "x"}), "objective: loss must be one of"),
+        (
+            changed(objective={"name": "span_corruption", "density": 3}),
+            "objective: density must be between",
+        ),
+    ],
+)
+def test_a_wrong_recipe_says_where(data, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe.of(data)
+
+
+def test_files_and_changes_that_are_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no recipe 'hdt-x': name a"):
+        Recipe.load("hdt-x")
+    with pytest.raises(FileNotFoundError):
+        Recipe.load(tmp_path / "none.yaml")
+    with pytest.raises(ValueError, match=r"written entry\.below=value, got 'max_steps'"):
+        Recipe.load("hdt-e", ["max_steps"])
+    with pytest.raises(ValueError, match=r"tokenizer\.a\.b does not stand in the recipe"):
+        Recipe.load("hdt-e", ["tokenizer.a.b=3"])
+    file = tmp_path / "bad.yaml"
+    file.write_text("a: [")
+    with pytest.raises(ValueError, match=r"bad\.yaml: "):
+        Recipe.load(file)

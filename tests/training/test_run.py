@@ -1,0 +1,224 @@
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers
+from transformers import AutoModelForMaskedLM, AutoProcessor
+
+from foveate import HDTConfig, HDTForConditionalGeneration, HDTModel, Processor
+from foveate.training.recipe import Recipe, names
+from foveate.training.run import prepare, train
+from tests.training.conftest import made_up
+
+TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+QUICK = {
+    "use_cpu": True,
+    "disable_tqdm": True,
+    "dataloader_num_workers": 0,
+    "dataloader_pin_memory": False,
+    "logging_steps": 1,
+    "bf16": False,
+    "fp16": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch):
+    monkeypatch.setattr(transformers.PrinterCallback, "on_log", lambda *args, **kwargs: None)
+
+
+def masked_lm(corpus_file, **training):
+    return Recipe.of(
+        {
+            "model": {"type": "hdt", **TINY},
+            "tokenizer": 420,
+            "objective": {"name": "masked_lm"},
+            "data": {"train": str(corpus_file), "dev": str(corpus_file)},
+            "batch": {"tokens": 150},
+            "training": {**QUICK, "learning_rate": 0.01, **training},
+        }
+    )
+
+
+def losses(trainer):
+    return [log["loss"] for log in trainer.state.log_history if "loss" in log]
+
+
+class Killed(transformers.TrainerCallback):
+    """Ends the run in the middle of a step, before its gradients are all there."""
+
+    def on_substep_end(self, args, state, control, **kwargs):
+        if state.global_step == 5:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(corpus_file, tmp_path):
+    recipe = masked_lm(
+        corpus_file,
+        max_steps=8,
+        gradient_accumulation_steps=2,
+        save_steps=2,
+        dataloader_num_workers=1,
+    )
+    whole = train(recipe, tmp_path / "whole")
+    broken = prepare(recipe, tmp_path / "broken")
+    broken.add_callback(Killed())
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    resumed = train(recipe, tmp_path / "broken")
+    assert len(losses(whole)) == 8
+    assert losses(resumed) == losses(whole)
+    weights = zip(whole.model.parameters(), resumed.model.parameters(), strict=True)
+    assert all(torch.equal(*both) for both in weights)
+    assert losses(whole)[-1] < losses(whole)[0]
+
+
+def test_the_output_is_a_model_that_reads(corpus_file, tmp_path, samples):
+    trainer = train(masked_lm(corpus_file, num_train_epochs=1.5, eval_strategy="steps"), tmp_path)
+    packs = trainer.train_dataset
+    assert trainer.state.global_step == len(packs) > packs.packs_of(1)
+    first, second = (trainer.evaluate()["eval_loss"] for _ in range(2))
+    assert first == second
+    processor = AutoProcessor.from_pretrained(tmp_path)
+    assert isinstance(processor, Processor)
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path)
+    assert model(**processor(samples[0].document)).logits.shape[-1] == len(processor.tokenizer)
+
+
+def test_gradient_checkpointing_changes_no_loss(corpus_file, tmp_path):
+    found = [
+        losses(train(masked_lm(corpus_file, max_steps=3, **more), tmp_path / str(i)))
+        for i, more in enumerate([{}, {"gradient_checkpointing": True}])
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+def test_a_compiled_model_learns_the_same(corpus_file, tmp_path):
+    # aot_eager traces as the default backend does, and leaves out compiling C++.
+    compiled = {"torch_compile": True, "torch_compile_backend": "aot_eager"}
+    found = [
+        losses(train(masked_lm(corpus_file, max_steps=3, **more), tmp_path / str(i)))
+        for i, more in enumerate([{}, compiled])
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def test_two_processes_learn_what_one_learns(corpus_file, tmp_path):
+    recipe = {
+        "model": {"type": "hdt", **TINY, "dropout_rate": 0.0},
+        "tokenizer": 420,
+        "objective": {"name": "masked_lm"},
+        "data": {"train": str(corpus_file)},
+        "batch": {"tokens": 150},
+        "training": {**QUICK, "max_steps": 3, "learning_rate": 0.01, "save_strategy": "no"},
+    }
+    alone = {**recipe["training"], "gradient_accumulation_steps": 2}
+    expected = losses(train(Recipe.of({**recipe, "training": alone}), tmp_path / "one"))
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe))
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command += ["--no-python", sys.executable, "-c", "from foveate.cli import main; main()"]
+    command += ["train", str(tmp_path / "r.yaml"), "--output", str(tmp_path / "two")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    state = json.loads((tmp_path / "two" / "trainer_state.json").read_text())
+    found = [log["loss"] for log in state["log_history"] if "loss" in log]
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def examples(benchmark, path):
+    """What a reader of a benchmark gives."""
+    from foveate.training.corpus import Corpus
+
+    return [
+        SimpleNamespace(
+            document=sample.document,
+            question="" if benchmark in SUMMARIES else "Does the ship swim?",
+            choices=("the whale", "the ship"),
+            references=("the whale",),
+            labels=("3",),
+        )
+        for sample in Corpus(path)
+    ]
+
+
+SUMMARIES = ("arxiv", "multi_news", "facetsum", "govreport")
+
+
+def checkpoint(kind, folder, tokenizer):
+    torch.manual_seed(0)
+    sizes = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    bert = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+    bert |= {"num_attention_heads": 2, "max_position_embeddings": 300}
+    t5 = {**TINY, "num_decoder_layers": 1, "decoder_start_token_id": 0}
+    led = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "attention_window": 8}
+    led |= {f"{part}_{what}": 2 for part in ("encoder", "decoder") for what in ("attention_heads",)}
+    led |= {"encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_encoder_position_embeddings": 512}
+    model = {
+        "hdt": lambda: HDTModel(HDTConfig(**sizes, **TINY)),
+        "hdt-ed": lambda: HDTForConditionalGeneration(
+            HDTConfig(**sizes, **TINY, num_decoder_layers=1)
+        ),
+        "roberta": lambda: transformers.RobertaForMaskedLM(
+            transformers.RobertaConfig(**sizes, **bert)
+        ),
+        "t5": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, **t5)),
+        "longt5": lambda: transformers.LongT5ForConditionalGeneration(
+            transformers.LongT5Config(**sizes, **t5, local_radius=3, global_block_size=2)
+        ),
+        "led": lambda: transformers.LEDForConditionalGeneration(
+            transformers.LEDConfig(**sizes, **led)
+        ),
+    }[kind]()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+KINDS = {
+    "hdt-e-contrast": "hdt",
+    "hdt-e-classification": "hdt",
+    "hdt-ed-summarization": "hdt-ed",
+    "vcc-roberta": "roberta",
+    "vcc-roberta-hotpotqa": "roberta",
+    "vcc-roberta-quality": "roberta",
+    "vcc-roberta-wikihop": "roberta",
+    "vcc-t5": "t5",
+    "vcc-t5-finetuning": "t5",
+    "fovea": "longt5",
+    "egad": "led",
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_recipe_trains_on_small_data(
+    name, tmp_path, corpus_file, small_tokenizer, bert_tokenizer
+):
+    data = corpus_file
+    if name == "hdt-e-contrast":
+        data = tmp_path / "triplets.jsonl"
+        parts = ("anchor", "positive", "negative")
+        lines = [{part: made_up(i + j) for j, part in enumerate(parts)} for i in range(6)]
+        data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    entries = {"data.train": data, "training.max_steps": 2, "training.warmup_steps": 0}
+    entries |= {f"training.{entry}": value for entry, value in QUICK.items()}
+    entries |= {"training.gradient_accumulation_steps": 2, "training.save_strategy": "no"}
+    entries |= {"training.eval_strategy": "no", "training.load_best_model_at_end": False}
+    entries |= {"batch": "{documents: 2}", "data.dev": "[]"}
+    if name in KINDS:
+        # What puts special tokens around a text, as LED's does and RoBERTa's.
+        around = KINDS[name] in ("led", "roberta")
+        checkpoint(KINDS[name], tmp_path / "model", bert_tokenizer if around else small_tokenizer)
+        entries["model.checkpoint"] = tmp_path / "model"
+    else:
+        entries["tokenizer"] = 420
+        entries |= {f"model.{entry}": value for entry, value in TINY.items()}
+    if "roberta" in name:
+        entries["data.max_length"] = 256
+    entries = {key: "''" if value == "" else value for key, value in entries.items()}
+    changes = [f"{entry}={value}" for entry, value in entries.items()]
+    trainer = train(Recipe.load(name, changes), tmp_path / "out", examples)
+    assert len(losses(trainer)) == 2
+    assert all(0 < loss < 50 for loss in losses(trainer))
