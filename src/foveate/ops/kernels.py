@@ -4,6 +4,7 @@
 
 import triton
 import triton.language as tl
+from torch import Tensor
 
 LOG2E = tl.constexpr(1.4426950408889634)
 _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
@@ -12,6 +13,11 @@ _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 def padded_width(head_dim: int) -> int:
     """Channels of a tile: the matrix units take powers of two from 16 up."""
     return max(16, triton.next_power_of_2(head_dim))
+
+
+def adjacent(x: Tensor) -> Tensor:
+    """Return x with its channels adjacent, as the kernels read them; other strides may be any."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 @triton.jit

@@ -1,12 +1,8 @@
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from foveate.ops.tree_attention import Tree, tree_attention
+from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
 TREE = Tree.from_parents([-1, 0, 1, 1, 0, 4])
@@ -53,17 +49,4 @@ def test_autocast_decides_the_dtype():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
 def test_kernels_in_the_interpreter():
-    """Run test_triton.py in a process that interprets, which must be settled before the import."""
-    pytest.importorskip("triton")
-    tests = Path(__file__).with_name("test_triton.py")
-    command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", str(tests)]
-    root = Path(__file__).parents[3]
-    run = subprocess.run(
-        command,
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        cwd=root,
-    )
-    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    assert " passed" in run.stdout
+    run_interpreted(__file__)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -11,7 +11,6 @@ from torch import Tensor
 from foveate.ops.backends import has_triton
 
 if TYPE_CHECKING:
-    from .families import Plan
     from .triton.blocks import Blocks
     from .triton.survey import Survey
 
@@ -186,7 +185,7 @@ class Tree:
         return int(self.num_children.max()) if len(self) else 0
 
     @cached_property
-    def plans(self) -> "dict[frozenset[str], Plan]":
+    def plans(self) -> dict[frozenset[str], Any]:
         """What the torch backend has planned for this forest, by edges."""
         return {}
 

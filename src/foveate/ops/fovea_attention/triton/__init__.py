@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from foveate.ops.kernels import adjacent
+
 from .backward import backward
 from .forward import forward
 from .pyramid import build
@@ -55,8 +57,8 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor]:
     plan = Plan.of(bias, *options)
     found = tables(plan, q.device)
-    windows = build(_adjacent(k), _adjacent(v), found)
-    return *forward(_adjacent(q), windows, plan.by_distance(bias), found, options[-1]), windows
+    windows = build(adjacent(k), adjacent(v), found)
+    return *forward(adjacent(q), windows, plan.by_distance(bias), found, options[-1]), windows
 
 
 @torch.library.register_fake("foveate::fovea_attention")
@@ -80,7 +82,7 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     plan = Plan.of(bias, *options)
     found = tables(plan, q.device)
-    grad, q = _adjacent(grad), _adjacent(q)
+    grad, q = adjacent(grad), adjacent(q)
     by_distance = plan.by_distance(bias)
     dq, dk, dv, d_bias = backward(grad, q, windows, by_distance, o, lse, found, options[-1])
     if bias is None or d_bias is None:
@@ -115,8 +117,3 @@ class _Attention(torch.autograd.Function):
         )
         has_bias = ctx.saved_tensors[2] is not None
         return *gradients, d_bias if has_bias else None, *[None] * 6
-
-
-def _adjacent(x: Tensor) -> Tensor:
-    """Return x with its channels adjacent, as the kernels read them; other strides may be any."""
-    return x if x.stride(-1) == 1 else x.contiguous()

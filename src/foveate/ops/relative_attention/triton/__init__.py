@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from foveate.ops.kernels import adjacent
+
 from .backward import backward
 from .forward import forward
 from .launch import Scoring
@@ -89,7 +91,7 @@ def _(
 ) -> tuple[Tensor, Tensor]:
     biases, places = (bias, key_bias), (q_positions, k_positions)
     scoring = Scoring.by_table(*biases, *places, causal, max_distance, scale)
-    return forward(_adjacent(q), _adjacent(k), _adjacent(v), scoring, q_lengths, k_lengths)
+    return forward(adjacent(q), adjacent(k), adjacent(v), scoring, q_lengths, k_lengths)
 
 
 @torch.library.register_fake("foveate::relative_attention")
@@ -118,7 +120,7 @@ def _(
 ) -> tuple[Tensor, ...]:
     biases, places = (bias, key_bias), (q_positions, k_positions)
     scoring = Scoring.by_table(*biases, *places, causal, max_distance, scale)
-    grad, q, k, v = _adjacent(grad), _adjacent(q), _adjacent(k), _adjacent(v)
+    grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
     o = o.contiguous()
     *of_rows, d_bias, d_key_bias = backward(grad, q, k, v, o, lse, scoring, q_lengths, k_lengths)
     return *of_rows, _or_nothing(d_bias, bias, q), _or_nothing(d_key_bias, key_bias, q)
@@ -168,8 +170,3 @@ class _Attention(torch.autograd.Function):
 def _or_nothing(gradient: Tensor | None, x: Tensor | None, q: Tensor) -> Tensor:
     """Gradient in the dtype of x; ops return no None, so that of no x is empty."""
     return q.new_empty(0) if gradient is None or x is None else gradient.to(x.dtype)
-
-
-def _adjacent(x: Tensor) -> Tensor:
-    """Return x with its channels adjacent, as the kernels read them; other strides may be any."""
-    return x if x.stride(-1) == 1 else x.contiguous()

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from foveate.ops.kernels import adjacent
+
 from .backward import backward
 from .blocks import Blocks
 from .forward import forward
@@ -51,7 +53,7 @@ torch.library.define(
 @torch.library.impl("foveate::tree_attention", ("cpu", "cuda"))
 def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     *blocks, parent, siblings, children, scale = rest
-    q, k, v = _adjacent(q), _adjacent(k), _adjacent(v)
+    q, k, v = adjacent(q), adjacent(k), adjacent(v)
     return forward(q, k, v, Blocks(*blocks), (parent, siblings, children), scale)
 
 
@@ -66,7 +68,7 @@ def _(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     *blocks, parent, siblings, children, scale = rest
-    grad, q, k, v = _adjacent(grad), _adjacent(q), _adjacent(k), _adjacent(v)
+    grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
     edges = parent, siblings, children
     return backward(grad, q, k, v, o, lse, Blocks(*blocks), edges, scale)
 
@@ -94,8 +96,3 @@ class _Attention(torch.autograd.Function):
             grad, *ctx.saved_tensors, *ctx.options
         )
         return dq, dk, dv, *[None] * 9
-
-
-def _adjacent(x: Tensor) -> Tensor:
-    """Return x with its channels adjacent, as the kernels read them; other strides may be any."""
-    return x if x.stride(-1) == 1 else x.contiguous()

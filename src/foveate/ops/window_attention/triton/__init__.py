@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import foveate.ops.relative_attention.triton  # noqa: F401, for its ops
+from foveate.ops.kernels import adjacent
 
 from ..side import Side
 from .backward import backward
@@ -96,7 +97,7 @@ def _(
             *(lengths, side_lengths, False, max_distance, scale),
         )
     windows = Windows.by_table(bias, hidden, left, right, max_distance, scale)
-    return forward(_adjacent(q), _adjacent(k), _adjacent(v), windows, lengths, begun)
+    return forward(adjacent(q), adjacent(k), adjacent(v), windows, lengths, begun)
 
 
 @torch.library.register_fake("foveate::window_attention")
@@ -134,7 +135,7 @@ def _(
             *(lengths, side_lengths, False, max_distance, scale),
         )
     windows = Windows.by_table(bias, hidden, left, right, max_distance, scale)
-    grad, q, k, v = _adjacent(grad), _adjacent(q), _adjacent(k), _adjacent(v)
+    grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
     dq, dk, dv, d_bias = backward(grad, q, k, v, o, lse, windows, lengths, begun)
     d_bias = q.new_empty(0) if bias is None or d_bias is None else d_bias.to(bias.dtype)
     return dq, dk, dv, *of_side, d_bias, d_side_bias
@@ -181,8 +182,3 @@ class _Attention(torch.autograd.Function):
         gradients.append(None if bias is None else d_bias)
         gradients.append(None if side_bias is None else d_side_bias)
         return *gradients, *[None] * 8
-
-
-def _adjacent(x: Tensor) -> Tensor:
-    """Return x with its channels adjacent, as the kernels read them; other strides may be any."""
-    return x if x.stride(-1) == 1 else x.contiguous()

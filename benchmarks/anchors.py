@@ -1,0 +1,300 @@
+"""Do anchors carry content (hdt.txt, Table 3)? Abstracts written from anchors alone.
+
+    python benchmarks/anchors.py --prepare data.zip     # read the documents, learn a vocabulary
+    python benchmarks/anchors.py --data data.zip --predictions anchors.json   # train, write
+    python benchmarks/anchors.py --score anchors.json   # ROUGE of what was written
+
+A small HDT-ED learns from scratch, by UL2's mixture of denoisers, on papers, Python Enhancement
+Proposals, meetings and two novels; then to write the abstracts of ScisummNet's papers from their
+sections, without title and abstract. Its decoder reads, in both stages, section anchors alone,
+these and sentence anchors, or all tokens; nothing else differs.
+
+Beside ROUGE of what is written about the papers of the dev split, and ROUGE of the same texts with
+the abstracts of other papers, two measures that need no good style: the loss of an abstract when
+its own paper is read and when another is; and how often, of all papers, its own is the one from
+which it is most likely. A run that is stopped goes on where it was when the command is given again.
+"""
+
+import argparse
+import gzip
+import json
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import foveate
+import report
+import stages
+from foveate import HDTForConditionalGeneration
+from foveate.evaluation import rouge
+from foveate.models.hdt.encoder_decoder import HDTMemory
+from foveate.training.corpus import Corpus
+from foveate.training.objectives.base import INPUTS, only
+from foveate.training.reading import Reader
+from foveate.training.rows import Row
+from foveate.training.run import load
+from foveate.training.tokenizer import learn_tokenizer
+
+ROOT = Path(__file__).parents[1]
+STATE = Path(tempfile.gettempdir()) / "foveate" / "anchors"
+READS = ("section", "sentence", "token")
+VOCABULARY, WORDS, LEAD, BATCH = 16384, 1400, 150, 16
+SMOKE = {
+    "limit": 2,
+    "layers": 1,
+    "width": 64,
+    "steps": [2, 2],
+    "tokens": 2048,
+    "length": 1024,
+    "target": 8,
+    "workers": 0,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the data and stop")
+    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--limit", type=int, help="documents of each kind to prepare")
+    parser.add_argument("--data", type=Path, help="what --prepare wrote")
+    parser.add_argument("--layers", type=int, default=6, help="of encoder and of decoder")
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--steps", type=int, nargs=2, default=(800, 300), help="of both stages")
+    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
+    parser.add_argument("--tokens", type=int, default=65536, help="nodes of a step")
+    parser.add_argument("--length", type=int, default=8192, help="nodes of a paper at most")
+    parser.add_argument("--target", type=int, default=256, help="tokens of an abstract at most")
+    parser.add_argument("--beams", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=4, help="that read for each model")
+    parser.add_argument("--state", type=Path, default=STATE, help="where to go on from")
+    parser.add_argument("--predictions", type=Path, help="what is written goes here")
+    parser.add_argument("--score", type=Path, metavar="PREDICTIONS", help="score and stop")
+    parser.add_argument("--results", type=Path, default=report.RESULTS / "anchors.json")
+    parser.add_argument("--smoke", action="store_true", help="all of it, on next to nothing")
+    options = parser.parse_args()
+    if options.smoke:
+        with tempfile.TemporaryDirectory() as folder:
+            vars(options).update(SMOKE, state=Path(folder), data=Path(folder) / "data.zip")
+            prepare(options.documents, options.data, options.limit)
+            predict(options, Path(folder) / "predictions.json")
+            score(Path(folder) / "predictions.json", Path(folder) / "results.json")
+    elif options.prepare:
+        prepare(options.documents, options.prepare, options.limit)
+    elif options.score:
+        score(options.score, options.results)
+    elif options.data:
+        predict(options, options.predictions or options.state / "predictions.json")
+    else:
+        parser.error("give --data, or write it with --prepare")
+
+
+# Data
+
+
+def prepare(folder: Path, file: Path, limit: int | None) -> None:
+    documents = stages.documents(folder, limit)
+    stages.pack(
+        file,
+        learn_tokenizer(documents, VOCABULARY),
+        pretrain=(piece for document in documents for piece in stages.pieces(document, WORDS)),
+        train=papers(folder / "scisummnet" / "train.jsonl.gz", limit),
+        dev=papers(folder / "scisummnet" / "dev.jsonl.gz", limit),
+    )
+
+
+def papers(path: Path, limit: int | None) -> list[stages.Record]:
+    """Papers without title and abstract, also where that is repeated as a section."""
+    from summarization import repeats
+
+    found = []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for paper in list(map(json.loads, lines))[:limit]:
+            sections = [
+                section
+                for section in paper["sections"]
+                if section["sentences"] and not repeats(section["sentences"], paper["abstract"])
+            ]
+            if sections and paper["abstract"]:
+                found.append({"sections": sections, "references": [" ".join(paper["abstract"])]})
+    return found
+
+
+# Training
+
+
+def recipes(read: str, options: argparse.Namespace) -> tuple[stages.Record, stages.Record]:
+    """Both stages."""
+    data, first = options.state / "data", options.state / read / "pretrained"
+    new = {
+        "type": "hdt",
+        "d_model": options.width,
+        "d_ff": 4 * options.width,
+        "num_heads": options.width // 64,
+        "num_layers": options.layers,
+        "num_decoder_layers": options.layers,
+        "decode_anchors": read,
+    }
+    denoising, writing = (
+        stages.training(steps, options.rate, options.workers, options.seed)
+        for steps in options.steps
+    )
+    return {
+        "model": new,
+        "tokenizer": str(data / "tokenizer"),
+        "objective": {"name": "mixture_of_denoisers", "max_target_length": 768},
+        "data": {"train": str(data / "pretrain.jsonl"), "max_length": options.length},
+        "batch": {"tokens": options.tokens},
+        "training": denoising,
+    }, {
+        "model": {"checkpoint": str(first), "decode_anchors": read},
+        "objective": {"name": "sequence_to_sequence", "max_target_length": options.target},
+        "data": {"train": str(data / "train.jsonl"), "max_length": options.length},
+        "batch": {"tokens": options.tokens},
+        "training": writing,
+    }
+
+
+def predict(options: argparse.Namespace, file: Path) -> None:
+    """Train all models, let them write, and keep it with the machine and the recipe."""
+    stages.unpack(options.data, options.state / "data")
+    stages.together(run, [(read, options) for read in READS])
+    names = ("layers", "width", "steps", "rate", "tokens", "length", "target", "beams", "seed")
+    dev = stages.lines(options.state / "data" / "dev.jsonl")
+    texts = [[text for part in paper["sections"] for text in part["sentences"]] for paper in dev]
+    results = {
+        "recipe": {name: getattr(options, name) for name in names} | {"vocabulary": VOCABULARY},
+        "abstracts": [paper["references"][0] for paper in dev],
+        "leads": [" ".join(" ".join(own).split()[:LEAD]) for own in texts],
+        "models": {
+            read: json.loads((options.state / read / "written.json").read_text()) for read in READS
+        },
+    }
+    report.save(file, results, "transformers")
+
+
+def run(read: str, options: argparse.Namespace) -> None:
+    """Train one model in both stages, and let it write."""
+    folder = options.state / read
+    if (folder / "written.json").exists():
+        return
+    first, second = recipes(read, options)
+    curves = {
+        "pretraining": stages.stage(first, folder / "pretrained"),
+        "training": stages.stage(second, folder / "trained"),
+    }
+    recipe = foveate.Recipe.of(second)
+    model, reader = load(recipe, folder / "trained")
+    dev = Corpus(options.state / "data" / "dev.jsonl")
+    rows = [row for paper in dev for row in recipe.objective.rows(reader, paper, torch.Generator())]
+    autocast = torch.autocast(model.device.type, torch.bfloat16, torch.cuda.is_available())
+    with torch.inference_mode(), autocast:
+        memories = [
+            encoded(model, reader, rows[start : start + BATCH])
+            for start in range(0, len(rows), BATCH)
+        ]
+        read_rows = sum(int(memory.memory_mask.sum()) for memory in memories)
+        losses = torch.stack(
+            [
+                losses_of(model, memories, row["labels"][: options.target].to(model.device))
+                for row in rows
+            ]
+        )
+        texts = [text for memory in memories for text in write(model, reader, memory, options)]
+    found = {
+        **curves,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "rows read": read_rows / len(rows),
+        **likelihood(losses.cpu()),
+    }
+    print(read, json.dumps(found), flush=True)
+    (folder / "written.json").write_text(json.dumps({**found, "written": texts}))
+
+
+def encoded(model: HDTForConditionalGeneration, reader: Reader, rows: list[Row]) -> HDTMemory:
+    batch = reader.pad([only(row, INPUTS) for row in rows])
+    return model.encode(**{name: column.to(model.device) for name, column in batch.items()})
+
+
+def write(
+    model: HDTForConditionalGeneration,
+    reader: Reader,
+    memory: HDTMemory,
+    options: argparse.Namespace,
+) -> list[str]:
+    ids = model.generate(
+        encoder_outputs=HDTMemory(**memory),  # which generate changes
+        num_beams=options.beams,
+        no_repeat_ngram_size=3,
+        max_new_tokens=options.target,
+    )
+    texts = reader.tokenizer.batch_decode(ids, skip_special_tokens=True)
+    return [text.strip() for text in texts]
+
+
+def losses_of(
+    model: HDTForConditionalGeneration, memories: list[HDTMemory], abstract: Tensor
+) -> Tensor:
+    """Loss per token of an abstract `(tokens,)` when each of the papers is read: `(papers,)`."""
+    losses = []
+    for memory in memories:
+        labels = abstract.expand(len(memory.memory), -1)
+        logits = model(encoder_outputs=memory, labels=labels).logits
+        losses.append(F.cross_entropy(logits.float().mT, labels, reduction="none").mean(1))
+    return torch.cat(losses)
+
+
+def likelihood(losses: Tensor) -> dict[str, float]:
+    """What `losses` `(abstracts, papers)` say of own and other papers."""
+    own = losses.diagonal()
+    number = len(losses)
+    return {
+        "loss, own paper": round(float(own.mean()), 4),
+        "loss, another": round(float((losses.sum() - own.sum()) / (number * (number - 1))), 4),
+        "found": round(100 * float((losses.argmin(1) == torch.arange(number)).float().mean()), 1),
+    }
+
+
+# Scores
+
+
+def score(file: Path, results: Path) -> None:
+    """Add ROUGE to what was kept, and print it."""
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    found = kept["results"]
+    abstracts, leads = found.pop("abstracts"), found.pop("leads")
+    found["papers"] = len(abstracts)
+    found["lead"] = scores(leads, abstracts)
+    rows = [["first words of the paper", None, *found["lead"].values(), None, None, None]]
+    for name, model in found["models"].items():
+        model["rouge"] = scores(model.pop("written"), abstracts)
+        rows.append(
+            [
+                name,
+                model["rows read"],
+                *model["rouge"].values(),
+                model["loss, own paper"],
+                model["loss, another"],
+                model["found"],
+            ]
+        )
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    header = ["decoder reads", "rows", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-L, another's"]
+    header += ["loss", "loss, another's", f"found of {len(abstracts)}, %"]
+    print(report.table(header, rows))
+
+
+def scores(texts: list[str], abstracts: list[str]) -> dict[str, float]:
+    """ROUGE, and ROUGE-L with the abstracts of the next papers in place of their own."""
+    others = [*abstracts[1:], *abstracts[:1]]
+    own = rouge(texts, [[abstract] for abstract in abstracts])
+    another = rouge(texts, [[abstract] for abstract in others])["rougeL"]
+    return {name: round(value, 2) for name, value in {**own, "another's": another}.items()}
+
+
+if __name__ == "__main__":
+    main()

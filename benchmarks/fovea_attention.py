@@ -1,0 +1,105 @@
+"""Fovea attention against its floors and dense attention, over sequence length.
+
+    python benchmarks/fovea_attention.py                       # times, prints, saves results/
+
+One sequence, 12 heads of 64 channels, bfloat16, T5's bias, blocks of 128, one neighbour a level.
+Two floors, of which the larger counts: the products of queries with the rows they see, 2 forward and 5
+backward, at the rate of a large matrix product; and the bytes that must move at the rate of a large
+copy: forward reads Q, K, V and writes O, backward reads these and dO and writes dQ, dK, dV. Rows
+seen are those of the nodes, averages counted as rows. "dense" is `relative_attention` with the same
+bias, "SDPA" torch's without any. Each time is the median of calls made from Python with a cold L2
+cache.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import report
+from foveate.ops.fovea_attention import COVERAGES, fovea_attention, plan
+from foveate.ops.relative_attention import relative_attention
+from relative_attention import BUCKETS, HEAD_DIM, HEADS, contender, matmul_rate, milliseconds
+
+BLOCK, NEIGHBOURS = 128, 1
+LENGTHS = [4096, 16_384, 65_536, 262_144]
+DENSE_UP_TO = 65_536
+RESULTS = Path(__file__).parent / "results" / "fovea_attention.json"
+
+
+def copy_rate() -> float:
+    """Bytes a second that a large copy reads and writes."""
+    source = torch.randn(1 << 28, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / milliseconds(lambda: target.copy_(source)) * 1e3
+
+
+def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:
+    rows = torch.randn(4, n, HEADS, HEAD_DIM, device="cuda").mul(HEAD_DIM**-0.25)
+    q, k, v, grad = rows.to(torch.bfloat16)
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    table = torch.randn(BUCKETS, HEADS, device="cuda", requires_grad=True)
+    moved = 4 * q.nbytes / bandwidth * 1e3
+    result: dict[str, Any] = {"tokens": n, "ways": {}}
+
+    for coverage in COVERAGES:
+
+        def ours(
+            q: Tensor, k: Tensor, v: Tensor, table: Tensor, coverage: str = coverage
+        ) -> Tensor:
+            sizes = {"block_size": BLOCK, "k_neighbours": NEIGHBOURS, "coverage": coverage}
+            return fovea_attention(q, k, v, bias=table, **sizes)
+
+        seen = sum(len(nodes) for nodes in plan(n // BLOCK, NEIGHBOURS, coverage)) * BLOCK**2
+        products = 2 * seen * HEADS * HEAD_DIM / rate * 1e3
+        result["ways"][f"fovea, {coverage}"] = contender(ours, [*leaves, table], grad) | {
+            "rows seen": seen / n,
+            "floor": max(2 * products, moved),
+            "floor_both": max(7 * products, 3 * moved),
+        }
+    if n <= DENSE_UP_TO:
+
+        def dense(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+            return relative_attention(q, k, v, bias=table)
+
+        result["ways"]["dense"] = contender(dense, [*leaves, table], grad)
+        leaves = [x.detach().transpose(0, 1)[None].contiguous().requires_grad_() for x in leaves]
+        grad = grad.transpose(0, 1)[None].contiguous()
+        result["ways"]["SDPA"] = contender(F.scaled_dot_product_attention, leaves, grad)
+    return result
+
+
+def show(run: dict[str, Any]) -> None:
+    header = ["tokens", "attention", "rows seen", "forward ms", "× floor", "GiB"]
+    header += ["both ms", "× floor", "GiB"]
+    rows = []
+    for name, way in run["ways"].items():
+        line = [run["tokens"], name, way.get("rows seen")]
+        for part, floor in (("forward", "floor"), ("both", "floor_both")):
+            times = way[part] / way[floor] if floor in way else None
+            line += [way[part], times, way[f"{part}_bytes"] / 2**30]
+        rows.append(line)
+    print(report.table(header, rows), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("this benchmark needs a GPU: its floors are the GPU's rates")
+    rate, bandwidth = matmul_rate(), copy_rate()
+    print(f"products: {rate / 1e12:.0f} TFLOP/s, copies: {bandwidth / 1e12:.2f} TB/s")
+    runs = []
+    for n in options.lengths:
+        runs.append(measure(n, rate, bandwidth))
+        show(runs[-1])
+        found = {"matmul_rate": rate, "copy_rate": bandwidth, "lengths": runs}
+        report.save(RESULTS, found, "triton")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,438 @@
+"""Facts planted in books: how often they are found, by the length of the text around them.
+
+    python benchmarks/needle.py            # train, measure, print, save results/needle.json
+    python benchmarks/needle.py --plot     # draw docs/images/needle.png from the results
+    python benchmarks/needle.py --smoke    # tiny models and texts, under a minute on a CPU
+
+"The archive code of Lokami is rudeso." Eight such facts, with made-up names and codes, and eight
+questions of QMSum stand at random places of a book. In front of it four of the facts are asked for:
+"The archive code of Lokami is <mask>." An answer is one of 64 codes, and one of the eight in the
+text: who finds codes but not names is right once in eight. Training is on windows of War and Peace,
+of 512 to 4,096 tokens, and the test on windows of Moby-Dick.
+
+Three T5 encoders are trained from nothing, with the same number of parameters, on the same batches,
+for the same number of steps: VCC with the question as VIP tokens; LongT5's window attention, its
+window as wide as VCC's segments; and T5's full attention. The last is asked with the beginning of
+the text only, and with all of it as far as --full-to.
+
+Models take turns of --every steps, so that they are equally far when --minutes are over. A run that
+was stopped goes on where it was when the command is given again.
+"""
+
+import argparse
+import gzip
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+import report
+import runs
+from foveate import VccT5Config, VccT5EncoderModel, accelerate
+
+HERE = Path(__file__).parent
+RESULTS = report.RESULTS / "needle.json"
+IMAGE = HERE.parent / "docs" / "images" / "needle.png"
+TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
+WARM_UP = 200
+WORKERS = 4  # that make batches for a GPU
+PAD, MASK = "<pad>", "<mask>"
+SMOKE = {
+    "vocabulary": 1000,
+    "words": 8,
+    "facts": 4,
+    "asked": 2,
+    "queries": 1,
+    "width": 64,
+    "layers": 3,
+    "segment": 64,
+    "fine": 4,
+    "train_lengths": [128, 256],
+    "lengths": [128, 256, 512, 1024],
+    "beginnings": [128, 256],
+    "full_to": 1024,
+    "tokens": 2048,
+    "examples": 32,
+    "rate": 2e-3,
+    "steps": 60,
+    "every": 20,
+    "state": TEMPORARY / "needle-smoke",
+    "results": TEMPORARY / "needle-smoke.json",
+}
+
+Ids = NDArray[np.int64]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--vocabulary", type=int, default=8192)
+    parser.add_argument("--words", type=int, default=64, help="names, and as many codes")
+    parser.add_argument("--facts", type=int, default=8, help="in a text")
+    parser.add_argument("--asked", type=int, default=4, help="of the facts")
+    parser.add_argument("--queries", type=int, default=8, help="of QMSum, in a text")
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--segment", type=int, default=512, help="of VCC, and the window")
+    parser.add_argument("--fine", type=int, default=32, help="blocks VCC sees token by token")
+    parser.add_argument("--train-lengths", type=int, nargs="+", default=[512, 1024, 2048, 4096])
+    parser.add_argument("--lengths", type=int, nargs="+", default=[2**n for n in range(12, 18)])
+    parser.add_argument("--beginnings", type=int, nargs="+", default=[512, 4096], help="tokens")
+    parser.add_argument("--full-to", type=int, default=32_768, help="tokens that attend each other")
+    parser.add_argument("--tokens", type=int, default=131_072, help="of a batch")
+    parser.add_argument("--examples", type=int, default=128, help="to test each length with")
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--every", type=int, default=250, help="steps of a turn")
+    parser.add_argument("--minutes", type=float, default=6.5, help="after which no turn begins")
+    parser.add_argument("--state", type=Path, default=TEMPORARY / "needle", help="to go on from")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--smoke", action="store_true", help="other defaults: all of it tiny")
+    parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
+    if "--smoke" in sys.argv:
+        parser.set_defaults(**SMOKE)
+    options = parser.parse_args()
+    if options.plot:
+        plot(options.results)
+        return
+    end = time.perf_counter() + 60 * options.minutes
+    task = Task.of(options)
+    learners = {name: Learner.of(name, options) for name in MODELS}
+    for step in range(options.every, options.steps + 1, options.every):
+        for learner in learners.values():
+            learner.train(step, task, options)
+        if time.perf_counter() > end:
+            break
+    measure(learners, task, options)
+
+
+# The task
+
+
+@dataclass(frozen=True)
+class Task:
+    """Books as ids, and what is planted in them.
+
+    Attributes:
+        books: to train with, and to test with.
+        queries: questions of QMSum, of at most 32 tokens.
+        facts: `(names, codes, length)`, the sentence for every name and code.
+        questions: `(names, length)`, with a mask in place of the code.
+        codes: ids of the codes.
+        mask: place of the mask in a question.
+        planted, distracting, asked: how many facts and queries a text has, and facts a question.
+    """
+
+    books: tuple[Ids, Ids]
+    queries: list[Ids]
+    facts: Ids
+    questions: Ids
+    codes: Ids
+    mask: int
+    planted: int
+    distracting: int
+    asked: int
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "Task":
+        """Read texts, make words up and learn a vocabulary."""
+        folder = options.data / "books"
+        books = [_text(folder / f"{name}.txt.gz") for name in ("war_and_peace", "moby_dick")]
+        meetings = _text(options.data / "qmsum" / "train.jsonl.gz").splitlines()
+        queries = [query["query"] for row in meetings for query in json.loads(row)["queries"]]
+        words = _made_up(2 * options.words, " ".join([*books, *queries]).lower())
+        names = [word.capitalize() for word in words[::2]]
+        codes = words[1::2]
+        tokenizer = _tokenizer([books[0], *queries], [PAD, MASK, *names, *codes], options)
+
+        def ids(text: str) -> list[int]:
+            return tokenizer.encode(text).ids
+
+        def fact(name: str, code: str) -> list[int]:
+            return ids(f" The archive code of {name} is {code}.")
+
+        questions = np.array([fact(name, MASK) for name in names])
+        return cls(
+            books=(np.array(ids(books[0])), np.array(ids(books[1]))),
+            queries=[found for query in queries if len(found := np.array(ids(f" {query}"))) <= 32],
+            facts=np.array([[fact(name, code) for code in codes] for name in names]),
+            questions=questions,
+            codes=np.array([tokenizer.token_to_id(code) for code in codes]),
+            mask=int(np.flatnonzero(questions[0] == tokenizer.token_to_id(MASK))[0]),
+            planted=options.facts,
+            distracting=options.queries,
+            asked=options.asked,
+        )
+
+    @property
+    def question_length(self) -> int:
+        """Tokens before the book."""
+        return self.asked * self.questions.shape[1]
+
+    @property
+    def masks(self) -> range:
+        """Where answers are read."""
+        return range(self.mask, self.question_length, self.questions.shape[1])
+
+    def example(self, book: Ids, length: int, random: Generator) -> tuple[Ids, Ids]:
+        """Ids `(length,)`, and which codes are asked for `(asked,)`."""
+        names = random.choice(len(self.facts), self.planted, replace=False)
+        codes = random.choice(len(self.codes), self.planted, replace=False)
+        chosen = random.choice(len(self.queries), self.distracting, replace=False)
+        pieces = [*self.facts[names, codes], *(self.queries[i] for i in chosen)]
+        rest = length - self.question_length - sum(map(len, pieces))
+        start = random.integers(len(book) - rest)
+        places = np.sort(random.integers(rest + 1, size=len(pieces)))
+        between = np.split(book[start : start + rest], places)
+        random.shuffle(pieces)
+        text = [part for pair in zip(between, [*pieces, []], strict=True) for part in pair]
+        question = self.questions[names[: self.asked]].ravel()
+        return np.concatenate([question, *text]).astype(np.int64), codes[: self.asked]
+
+
+@dataclass(frozen=True)
+class Batches(Dataset[tuple[Tensor, Tensor]]):
+    """Batches by number, the same ones whenever they are made, each of one of the lengths."""
+
+    task: Task
+    book: int
+    lengths: list[int]
+    tokens: int
+
+    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
+        random = default_rng((self.book, number))
+        length = int(random.choice(self.lengths))
+        book = self.task.books[self.book]
+        examples = [self.task.example(book, length, random) for _ in range(self.size(length))]
+        ids, answers = zip(*examples, strict=True)
+        return torch.from_numpy(np.stack(ids)), torch.from_numpy(np.stack(answers))
+
+    def size(self, length: int) -> int:
+        """Examples in a batch of this length."""
+        return max(1, self.tokens // length)
+
+    def numbered(self, numbers: range, device: str) -> Iterator[list[Tensor]]:
+        """Make the batches of these numbers, ahead of the GPU."""
+        workers = WORKERS if device == "cuda" else 0
+        loader = DataLoader(self, None, sampler=numbers, num_workers=workers)
+        for batch in loader:
+            yield [tensor.to(device) for tensor in batch]
+
+
+def _text(path: Path) -> str:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return file.read()
+
+
+def _made_up(count: int, text: str) -> list[str]:
+    """Different words of three syllables that are no part of the text."""
+    random, words = default_rng(0), dict[str, None]()
+    while len(words) < count:
+        parts = zip(random.choice([*"dfklmnrstv"], 3), random.choice([*"aeiou"], 3), strict=True)
+        word = "".join(letter for part in parts for letter in part)
+        if word not in text:
+            words[word] = None
+    return list(words)
+
+
+def _tokenizer(texts: list[str], special: list[str], options: argparse.Namespace) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=options.vocabulary,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+# The models
+
+
+def _sizes(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "vocab_size": options.vocabulary,
+        "d_model": options.width,
+        "d_kv": 32,
+        "d_ff": 4 * options.width,
+        "num_layers": options.layers,
+        "num_heads": options.width // 32,
+        "dropout_rate": 0.0,
+    }
+
+
+def vcc(options: argparse.Namespace) -> nn.Module:
+    config = VccT5Config(
+        **_sizes(options), segment_size=options.segment, num_fine_blocks=options.fine
+    )
+    return VccT5EncoderModel(config)
+
+
+def window(options: argparse.Namespace) -> nn.Module:
+    radius = options.segment // 2 - 1
+    config = transformers.LongT5Config(
+        **_sizes(options), encoder_attention_type="local", local_radius=radius
+    )
+    return accelerate(transformers.LongT5EncoderModel(config))
+
+
+def full(options: argparse.Namespace) -> nn.Module:
+    return accelerate(transformers.T5EncoderModel(transformers.T5Config(**_sizes(options))))
+
+
+MODELS = {"VCC": vcc, "window": window, "full": full}
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A model, its optimizer, how far they are, and where that is kept."""
+
+    name: str
+    model: nn.Module
+    optimizer: torch.optim.AdamW
+    log: dict[str, Any]
+    folder: Path
+    device: str
+
+    @classmethod
+    def of(cls, name: str, options: argparse.Namespace) -> "Learner":
+        """Begin, or go on from what was kept."""
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        torch.manual_seed(0)
+        model = MODELS[name](options).to(device)
+        optimizer = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=0.01)
+        folder = runs.place(options.state, name)
+        log = runs.resume(folder, model, optimizer)
+        log["parameters"] = sum(parameter.numel() for parameter in model.parameters())
+        return cls(name, model, optimizer, log, folder, device)
+
+    def train(self, until: int, task: Task, options: argparse.Namespace) -> None:
+        """Take the steps up to this one, and keep the state."""
+        steps = range(self.log["step"], until)
+        if not steps:
+            return
+        begun, losses = time.perf_counter(), []
+        torch.manual_seed(steps.start)  # of VCC's exploring
+        self.model.train()
+        batches = Batches(task, 0, options.train_lengths, options.tokens)
+        for step, (ids, answers) in zip(steps, batches.numbered(steps, self.device), strict=True):
+            loss = nn.functional.cross_entropy(self.logits(task, ids).mT, answers)
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            rate = min((step + 1) / WARM_UP, (options.steps - step) / (options.steps / 2), 1.0)
+            self.optimizer.param_groups[0]["lr"] = options.rate * rate
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+            losses.append(loss.detach())
+        point = {"step": until, "loss": round(float(torch.stack(losses).mean()), 4)}
+        self.log["step"] = until
+        self.log["seconds"] += time.perf_counter() - begun
+        self.log["curve"].append(point)
+        runs.keep(self.folder, self.model, self.optimizer, self.log)
+        print(f"{self.name}: {json.dumps(point)}, {self.log['seconds']:.0f} s", flush=True)
+
+    @torch.no_grad()
+    def right(
+        self, task: Task, length: int, seen: int | None, options: argparse.Namespace
+    ) -> dict[str, int]:
+        """Ask for facts in texts of a length, whose beginning is seen, and count right answers."""
+        self.model.eval()
+        batches = Batches(task, 1, [length], options.tokens)
+        numbers = range(math.ceil(options.examples / batches.size(length)))
+        found = [
+            self.logits(task, ids[:, :seen]).argmax(-1) == answers
+            for ids, answers in batches.numbered(numbers, self.device)
+        ]
+        every = torch.cat(found)
+        return {"tokens": length, "asked": every.numel(), "right": int(every.sum())}
+
+    def logits(self, task: Task, ids: Tensor) -> Tensor:
+        """Score codes `(batch, asked, codes)` by the embeddings where the masks are."""
+        inputs = {"attention_mask": torch.ones_like(ids)}
+        if self.name == "VCC":
+            places = torch.arange(ids.shape[1], device=ids.device)
+            inputs["vip_mask"] = (places < task.question_length).expand_as(ids)
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
+            rows = self.model(input_ids=ids, **inputs).last_hidden_state[:, list(task.masks)]
+        codes = self.model.shared.weight[torch.from_numpy(task.codes).to(ids.device)]
+        return rows.float() @ codes.mT * codes.shape[1] ** -0.5
+
+
+# The results
+
+
+def measure(learners: dict[str, Learner], task: Task, options: argparse.Namespace) -> None:
+    """Test every model at every length, print the table and save it."""
+    ways: dict[str, tuple[str, int | None]] = {"VCC": ("VCC", None), "window": ("window", None)}
+    ways |= {f"full, first {seen:,}": ("full", seen) for seen in options.beginnings}
+    ways["full, all"] = ("full", None)
+    accuracy = {
+        way: [
+            learners[name].right(task, length, seen, options)
+            for length in options.lengths
+            if way != "full, all" or length <= options.full_to
+        ]
+        for way, (name, seen) in ways.items()
+    }
+    setting = {
+        name: value
+        for name, value in vars(options).items()
+        if name not in ("data", "state", "results", "smoke", "plot", "minutes")
+    }
+    training = {name: learner.log for name, learner in learners.items()}
+    found = {"setting": setting, "training": training, "accuracy": accuracy}
+    report.save(options.results, found, "transformers", "tokenizers", "triton")
+    header = ["parameters", "steps", "seconds", "loss"]
+    rows = [
+        [name, log["parameters"], log["step"], round(log["seconds"]), log["curve"][-1]["loss"]]
+        for name, log in training.items()
+    ]
+    print(report.table(["model", *header], rows))
+    empty = [None] * len(options.lengths)
+    rows = [[way, *map(percent, own), *empty[len(own) :]] for way, own in accuracy.items()]
+    print(report.table(["right %", *(f"{length:,}" for length in options.lengths)], rows))
+
+
+def percent(counted: dict[str, int]) -> str:
+    return f"{100 * counted['right'] / counted['asked']:.1f}"
+
+
+def plot(results: Path) -> None:
+    from matplotlib.figure import Figure
+
+    found = json.loads(results.read_text())["results"]
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for way, own in found["accuracy"].items():
+        points = [(counted["tokens"], float(percent(counted))) for counted in own]
+        axes.plot(*zip(*points, strict=True), marker="o", label=way)
+    lengths = found["setting"]["lengths"]
+    axes.axhline(100 / found["setting"]["facts"], color="gray", linestyle=":")
+    axes.set(xlabel="tokens", ylabel="right answers, %", xscale="log", ylim=(0, 102))
+    axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend()
+    IMAGE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(IMAGE, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
