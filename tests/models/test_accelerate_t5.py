@@ -265,3 +265,25 @@ def test_acceleration_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made()[1](tokens(1, 5), labels=tokens(1, 2))
+
+
+def test_models_that_share_a_configuration_are_changed_one_by_one():
+    config = T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=24, num_layers=1, num_heads=2)
+    models = torch.nn.ModuleList([T5EncoderModel(config), T5EncoderModel(config)]).eval()
+    ids = torch.randint(3, 40, (2, 9))
+    expected = [model(ids).last_hidden_state for model in models]
+    accelerate(models[0])
+    for model, hidden in zip(models, expected, strict=True):
+        assert relative_error(model(ids).last_hidden_state, hidden) < 1e-6
+    restore(accelerate(models))
+    assert models[0].encoder.config is models[1].encoder.config is config
+    for model, hidden in zip(models, expected, strict=True):
+        assert torch.equal(model(ids).last_hidden_state, hidden)
+
+
+def test_one_encoded_document_serves_several_decoders_rows():
+    model, faster = made()
+    hidden = model.encoder(torch.randint(3, 40, (1, 9))).last_hidden_state
+    arguments = {"encoder_outputs": (hidden,), "decoder_input_ids": torch.randint(3, 40, (3, 5))}
+    expected = model(**arguments).logits
+    assert relative_error(faster(**arguments).logits, expected) < 1e-6

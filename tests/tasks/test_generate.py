@@ -95,6 +95,13 @@ def test_a_folder_without_weights(tmp_path):
         Generator.from_pretrained(tmp_path)
 
 
+def test_a_model_writes_in_the_dtype_asked_for(checkpoint):
+    assert Generator.from_pretrained(checkpoint).model.dtype == torch.float32
+    assert Generator.from_pretrained(checkpoint, dtype="bfloat16").model.dtype == torch.bfloat16
+    with pytest.raises(ValueError, match="dtype must be float32, bfloat16 or float16, got int8"):
+        Generator.from_pretrained(checkpoint, dtype="int8")
+
+
 def test_fovea_writes_the_summary(sea, checkpoint, tmp_path):
     FoveaForConditionalGeneration.from_pretrained(checkpoint).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)

@@ -112,7 +112,8 @@ def _reader_or_writer(
         from foveate.tasks.generate import Generator
 
         if AutoConfig.from_pretrained(model).is_encoder_decoder:
-            return {"model": Generator.from_pretrained(model, device=device, **steering)}
+            writer = Generator.from_pretrained(model, device=device, dtype=dtype, **steering)
+            return {"model": writer}
     if steering:
         raise ValueError("keywords steer a model that writes: name one, such as LED, with --model")
     return {"encoder": common.encoder(model, device, dtype)}

@@ -14,7 +14,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 from foveate.documents import Document
 from foveate.models.attention import TREE_ATTENTION, register
 from foveate.models.default import default_model_path
-from foveate.models.device import device_named
+from foveate.models.device import device_named, dtype_named
 from foveate.models.onednn import use_onednn
 from foveate.models.pooling import Pooling
 from foveate.ops.tree_attention import Tree
@@ -123,7 +123,7 @@ class Encoder:
             pooling = Pooling.of(path)
             _use_tree_attention(model, path)
         device = device_named(device)
-        product_dtype = _dtype(dtype or torch.float32)
+        product_dtype = dtype_named(dtype or torch.float32)
         if product_dtype != torch.float32:
             # Norms and the residual stream stay in float32: that halves the error for nothing.
             for module in model.modules():
@@ -323,13 +323,6 @@ class Encoder:
 
 def _is_hdt(model: PreTrainedModel) -> bool:
     return model.config.model_type == "hdt"
-
-
-def _dtype(dtype: torch.dtype | str) -> torch.dtype:
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if found not in (torch.float32, torch.bfloat16, torch.float16):
-        raise ValueError(f"dtype must be float32, bfloat16 or float16, got {dtype}")
-    return found
 
 
 def _use_tree_attention(model: PreTrainedModel, path: str) -> None:

@@ -36,7 +36,7 @@ class Packed:
         """
         batch, length = shape
         if real is None:
-            return cls([length] * batch, None, False, shape)
+            return cls([length] * batch if length else [], None, False, shape)
         if tuple(real.shape) != shape:
             raise ValueError(
                 f"attention_mask must have the shape {shape} of the tokens, got {tuple(real.shape)}"

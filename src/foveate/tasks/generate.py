@@ -20,7 +20,7 @@ import foveate.models.fovea
 import foveate.models.hdt
 import foveate.models.vcc  # noqa: F401  (as those before, makes its models known to Auto classes)
 from foveate.documents import Document
-from foveate.models.device import device_named
+from foveate.models.device import device_named, dtype_named
 from foveate.processing import Processor
 from foveate.processing.guided import cut, guided, has_global_tokens
 from foveate.processing.keywords import Detector
@@ -69,6 +69,7 @@ class Generator:
         name_or_path: str | PathLike[str],
         *,
         device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
         detector: Detector | None = None,
         k: int = 20,
     ) -> Self:
@@ -77,12 +78,14 @@ class Generator:
         Args:
             name_or_path: a folder, or a name on the hub, which then is downloaded.
             device: by default CUDA if there is one, else the CPU.
+            dtype: float32, bfloat16 or float16, by default the checkpoint's own.
             detector: of keywords; see the class.
             k: number of keywords.
 
         Raises:
             OSError: there is no such checkpoint, or it has no safetensors weights.
-            ValueError: it is not a sequence-to-sequence model, or has no global tokens.
+            ValueError: it is not a sequence-to-sequence model, or has no global tokens; or another
+                dtype.
         """
         path = str(name_or_path)
         config = AutoConfig.from_pretrained(path)
@@ -91,7 +94,8 @@ class Generator:
                 f"{path} is a {config.model_type} model, which does not write from what it reads: "
                 "name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
             )
-        model = AutoModelForSeq2SeqLM.from_pretrained(path, use_safetensors=True)
+        own = "auto" if dtype is None else dtype_named(dtype)
+        model = AutoModelForSeq2SeqLM.from_pretrained(path, dtype=own, use_safetensors=True)
         model = model.eval().to(device_named(device))
         reads_trees = config.model_type == "hdt"
         reader = (AutoProcessor if reads_trees else AutoTokenizer).from_pretrained(path)

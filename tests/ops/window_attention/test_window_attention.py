@@ -196,3 +196,21 @@ def test_global_attention_refuses_what_does_not_fit(arguments, message):
     lengths = {"q_lengths": [3], "k_lengths": [3]}
     with pytest.raises(ValueError, match=message):
         global_attention(ROWS, ROWS, ROWS, **lengths | arguments)
+
+
+@pytest.mark.parametrize(
+    ("rows", "biases"), [(torch.float64, torch.float32), (torch.float32, torch.float64)]
+)
+def test_biases_of_another_dtype_get_gradients(rows, biases):
+    q, k, v = torch.randn(3, 12, 2, 4, dtype=rows)
+    bias = torch.randn(8, 2, dtype=biases, requires_grad=True)
+    side = Side(k[:2], v[:2], [2], bias, torch.arange(12) // 6)
+    out = window_attention(q, k, v, (2, 2), side=side, max_distance=20)
+    (gradient,) = torch.autograd.grad(out.sum() + (out * q).sum(), bias)
+    assert gradient.dtype == biases
+    assert torch.isfinite(gradient).all()
+
+
+def test_a_batch_without_global_tokens_has_nothing_to_attend():
+    q, k = torch.randn(0, 2, 4), torch.randn(7, 2, 4)
+    assert global_attention(q, k, k, q_lengths=[0, 0], k_lengths=[3, 4]).shape == (0, 2, 4)

@@ -5,6 +5,7 @@ from the same parameters, so that nothing else of the model changes, and changin
 Copies, pickles and replicas of an accelerated model are accelerated too.
 """
 
+from copy import copy
 from typing import Any, TypeVar
 
 from torch import nn
@@ -20,7 +21,7 @@ MASKS: dict[type[nn.Module], str] = {**t5.MASKS}
 """Models whose masks are built for other modules now, and the name of the function that does."""
 
 _SLOWER = {faster: slower for slower, faster in FASTER.items()}
-_BEFORE = "_attn_implementation_before_acceleration"
+_BEFORE = "_config_before_acceleration"
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -62,8 +63,10 @@ def accelerate(model: Model) -> Model:
         )
     for module in modules:
         if type(module) in MASKS and not hasattr(module, _BEFORE):
-            setattr(module, _BEFORE, module.config._attn_implementation)
-            module.config._attn_implementation = MASKS[type(module)]
+            setattr(module, _BEFORE, module.config)
+            own = copy(module.config)  # other models may share it
+            own._attn_implementation = MASKS[type(module)]
+            _configure(module, own)
         module.__class__ = FASTER.get(type(module), type(module))
     return model
 
@@ -74,6 +77,14 @@ def restore(model: Model) -> Model:
     for module in modules:
         module.__class__ = _SLOWER.get(type(module), type(module))
         if hasattr(module, _BEFORE):
-            module.config._attn_implementation = getattr(module, _BEFORE)
+            _configure(module, getattr(module, _BEFORE))
             delattr(module, _BEFORE)
     return model
+
+
+def _configure(module: Any, config: Any) -> None:
+    """Give a module, and all of it that has the same configuration, another one."""
+    before = module.config
+    for part in module.modules():
+        if getattr(part, "config", None) is before:
+            part.config = config

@@ -94,6 +94,8 @@ class RelativeT5Attention(T5Attention):
     ) -> Tensor:
         """Attend several queries per sequence; `past` is how many came before, None across."""
         batch, _, m, _ = q.shape
+        # As in T5, one encoded sequence may serve several decoded ones.
+        k, v = (x.expand(batch, -1, -1, -1) for x in (k, v))
         places = None
         if isinstance(past, Tensor) or past:
             places = (past + torch.arange(m, device=q.device)).repeat(batch)
@@ -103,7 +105,7 @@ class RelativeT5Attention(T5Attention):
             q_positions=places,
             q_lengths=[m] * batch,
             k_lengths=[k.shape[2]] * batch,
-            key_bias=None if mask.key_bias is None else mask.key_bias.flatten(),
+            key_bias=None if mask.key_bias is None else mask.key_bias.expand(batch, -1).flatten(),
             causal=past is not None,
             max_distance=self.relative_attention_max_distance,
         )

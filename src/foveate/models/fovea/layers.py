@@ -72,8 +72,6 @@ class FoveaFeedForwardLayer(T5LayerFF):
     def __init__(self, config: FoveaConfig) -> None:
         super().__init__(config)
         self.layer_norm = FusedRMSNorm(config.d_model, eps=config.layer_norm_epsilon)
-        if config.dense_act_fn == "gelu_new":  # in one kernel rather than eight
-            self.DenseReluDense.act = nn.GELU(approximate="tanh")
 
 
 class FoveaBlock(GradientCheckpointingLayer):

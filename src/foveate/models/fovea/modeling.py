@@ -32,7 +32,13 @@ class FoveaPreTrainedModel(T5PreTrainedModel):
         return False
 
     @classmethod
-    def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
+    def from_pretrained(
+        cls,
+        *args: Any,
+        key_mapping: dict[str, str] | None = None,
+        output_loading_info: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         """Load a folder, or a name on the hub, of Fovea, T5 or LongT5.
 
         All parameters of Fovea are among theirs. Those of LongT5's global attention are dropped,
@@ -43,7 +49,10 @@ class FoveaPreTrainedModel(T5PreTrainedModel):
             UserWarning: parameters that the checkpoint does not have start at random.
         """
         loaded: Any = super().from_pretrained(
-            *args, key_mapping=_LONGT5_NAMES, output_loading_info=True, **kwargs
+            *args,
+            key_mapping=_LONGT5_NAMES | (key_mapping or {}),
+            output_loading_info=True,
+            **kwargs,
         )
         model, info = loaded
         model._weight_conversions = None  # or LongT5's names would come back in save_pretrained

@@ -59,6 +59,8 @@ def global_attention(
             f"q_lengths has {len(q_lengths)} sequences but k_lengths has {len(k_lengths)}"
         )
     check_hidden(hidden, k)
+    if not len(q):
+        return q.clone()
     q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
     seen = None if hidden is None else ~hidden[None, None, None]
     if len(q_lengths) == 1:

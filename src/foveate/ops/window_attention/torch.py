@@ -188,7 +188,7 @@ class _SideBias:
         place = self.place[first : int(row.max()) + 1]
         of_rows = slopes.new_zeros(len(slopes), *place.shape).index_add_(1, row - first, slopes)
         place = place.flatten().expand(len(slopes), -1)
-        d_bias[heads].scatter_add_(1, place, of_rows.flatten(1))
+        d_bias[heads].scatter_add_(1, place, of_rows.flatten(1).to(d_bias.dtype))
 
 
 class _WindowAttention(torch.autograd.Function):
