@@ -35,8 +35,8 @@ def checkpoint(tmp_path_factory):
 
 
 def run(checkpoint, output, **changed):
-    arguments = {"methods": METHODS, "protocol": PROTOCOL, "device": "cpu"} | changed
-    arguments["detectors"] = {"own": given(["cod"])}
+    arguments = {"methods": METHODS, "protocol": PROTOCOL, "device": "cpu"}
+    arguments |= {"detectors": {"own": given(["cod"])}} | changed
     return few_shot(checkpoint, EXAMPLES, EXAMPLES[2:], EXAMPLES[:2], output, **arguments)
 
 
@@ -81,6 +81,17 @@ def test_results_of_another_setting_are_not_touched(results, checkpoint):
     before = output.read_bytes()
     with pytest.raises(ValueError, match="holds results of another setting"):
         run(checkpoint, output, protocol=Protocol(runs=1))
+    assert output.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["own", "random"])
+def test_results_of_another_detector_of_the_name_are_not_touched(results, checkpoint, name):
+    _, output = results
+    before = output.read_bytes()
+    detectors = {"own": given(["cod"])} | {name: given(["boats"])}
+    methods = [method for method in METHODS if method.detector == name]
+    with pytest.raises(ValueError, match=f"holds results of another detector '{name}'"):
+        run(checkpoint, output, methods=methods, detectors=detectors)
     assert output.read_bytes() == before
 
 

@@ -70,6 +70,19 @@ def test_average_precision_and_ndcg_by_hand():
     assert ndcg(scores, relevance, top=1) == pytest.approx(100)
 
 
+def test_one_candidate_is_in_order():
+    assert ndcg([torch.tensor([0.3])], [torch.tensor([2])]) == 100
+    assert average_precision([torch.tensor([0.3])], [torch.tensor([2])]) == 100
+
+
+def test_scores_of_any_dtype():
+    scores, relevance = torch.tensor([1.0, 3.0, 2.0], requires_grad=True), torch.tensor([1, 0, 1])
+    for metric in (average_precision, ndcg):
+        expected = metric([scores], [relevance])
+        assert metric([scores.bfloat16()], [relevance.bfloat16()]) == expected
+    assert kendall_tau(scores.bfloat16(), relevance.half()) == kendall_tau(scores, relevance)
+
+
 def test_kendall_tau():
     order = torch.tensor([1.0, 2.0, 3.0, 4.0])
     assert kendall_tau(order, order) == pytest.approx(100)
@@ -92,6 +105,8 @@ def test_what_cannot_be_scored_is_said(metric):
         metric(["cod"], [["cod"], ["eel"]])
     with pytest.raises(ValueError, match="example 1 has nothing that would be right"):
         metric(["cod", "eel"], [["cod"], []])
+    with pytest.raises(TypeError, match="example 1 has a text where a list of texts belongs: 'eel"):
+        metric(["cod", "eel"], [["cod"], "eel"])
 
 
 def test_rankings_and_orders_that_do_not_exist():
@@ -99,10 +114,17 @@ def test_rankings_and_orders_that_do_not_exist():
     for metric in (average_precision, ndcg):
         with pytest.raises(ValueError, match="example 0 has nothing that would be right"):
             metric([torch.tensor([0.1, 0.2])], nothing)
+        with pytest.raises(ValueError, match=r"example 0 has scores \(1,\) of candidates \(2,\)"):
+            metric([torch.tensor([0.1])], [torch.tensor([0, 1])])
     with pytest.raises(ValueError, match="there is no order to compare"):
         kendall_tau(torch.ones(3), torch.arange(3))
     with pytest.raises(ValueError, match="0 predictions of 1 examples"):
         label_f1([], [["a"]])
+    with pytest.raises(ValueError, match="no example has a class, predicted or right"):
+        label_f1([(), ()], [(), ()])
+    for predictions, labels in (("a", ["a"]), (["a"], [["a"]]), ([["a"]], ["a"])):
+        with pytest.raises(TypeError, match="example 0 has a text where a list of texts belongs"):
+            label_f1(predictions, labels)
 
 
 def test_a_metric_without_its_library_says_what_to_install(monkeypatch):

@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from safetensors.torch import load_file, save_file
 from transformers import (
@@ -151,6 +152,17 @@ def test_packed_documents_and_rows_of_several_give_what_padded_ones_give(model):
     for other in (one_row, packed):
         assert relative_error(other.logits, padded.logits) < 1e-12
         assert relative_error(other.loss, padded.loss) < 1e-12
+    in_order = tree.to_level_order(ids)[None]
+    for how in ({"num_beams": 2}, {"use_cache": False}):
+        how |= {"min_new_tokens": 4, "max_new_tokens": 4}
+        written = model.generate(padded_ids, attention_mask=mask, parent_ids=parents, **how)
+        assert written.shape == (2, 5)
+        for other in (
+            model.generate(ids[None], parent_ids=forest[None], **how),
+            model.generate(in_order, tree=tree.in_level_order, **how),
+            model.generate(encoder_outputs=model.encode(in_order, tree=tree.in_level_order), **how),
+        ):
+            assert torch.equal(other, written)
 
 
 def test_what_the_decoder_reads(model):
@@ -192,6 +204,24 @@ def test_every_row_is_read_once_beside_its_own_document(parents):
                 node = parents[node]
             roots.add(node)
         assert len(roots) == 1
+
+
+def test_a_decoder_may_be_deeper_than_the_encoder(config):
+    config.num_decoder_layers = 3
+    model = HDTForConditionalGeneration(config).eval()
+    written = model.generate(IDS, parent_ids=PARENTS, min_new_tokens=3, max_new_tokens=3)
+    assert written.shape == (1, 4)
+
+
+def test_labels_that_do_not_count(model):
+    some = torch.tensor([[20, -100, 22, -100]])
+    output = model(IDS, parent_ids=PARENTS, labels=some)
+    expected = F.cross_entropy(output.logits[0, ::2].float(), some[0, ::2])
+    assert relative_error(output.loss, expected) < 1e-6
+    none = model(IDS, parent_ids=PARENTS, labels=torch.full_like(some, -100)).loss
+    none.backward()
+    assert none == 0
+    assert all(p.grad.eq(0).all() for p in model.parameters() if p.grad is not None)
 
 
 def test_padding_of_the_decoder_changes_nothing(model):
@@ -271,11 +301,42 @@ def test_collators_of_transformers_find_the_decoder_inputs(model, tokenizer):
             },
             "document 0 of the batch has no section to decode from",
         ),
+        (
+            {
+                "input_ids": IDS,
+                "parent_ids": PARENTS,
+                "decoder_input_ids": LABELS,
+                "decoder_attention_mask": torch.ones(1, 3),
+            },
+            r"decoder_attention_mask must be \(1, 4\), .* got \(1, 3\)",
+        ),
+        *(
+            (
+                {"input_ids": IDS, "parent_ids": PARENTS, "labels": LABELS, name: value},
+                f"HDT-ED has no {name}: leave it out",
+            )
+            for name, value in {
+                "output_hidden_states": True,
+                "output_attentions": True,
+                "decoder_inputs_embeds": torch.zeros(1, 4, 16),
+                "inputs_embeds": torch.zeros(1, 10, 16),
+            }.items()
+        ),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(model, arguments, message):
     with pytest.raises(ValueError, match=message):
         model(**arguments)
+
+
+def test_a_cache_that_cannot_grow_is_refused(model):
+    with pytest.raises(ValueError, match="leave out cache_implementation"):
+        model.generate(IDS, parent_ids=PARENTS, cache_implementation="static", max_new_tokens=3)
+
+
+def test_a_configuration_reads_what_there_is():
+    with pytest.raises(ValueError, match=r"decode_anchors must be one of .*'sections'"):
+        HDTConfig(decode_anchors="sections")
 
 
 def test_an_encoder_configuration_is_refused():

@@ -10,7 +10,8 @@ from foveate import Document, KeywordProcessor
 from foveate.processing.guided import guided, has_global_tokens
 from foveate.processing.keywords import given as given_keywords
 from foveate.processing.keywords import tfidf
-from foveate.processing.plain import plain_text
+from foveate.processing.plain import located_text, plain_text
+from foveate.training.reading import with_keywords
 from tests.led import bpe, led
 
 COD = "The cod is a fish of cold seas. It eats herring. Cod swim in schools."
@@ -82,6 +83,8 @@ def test_keywords_that_leave_no_room_are_refused(tokenizer):
 def test_unfit_arguments_are_refused(tokenizer):
     with pytest.raises(ValueError, match="k must be at least 0, got -1"):
         KeywordProcessor(tokenizer, k=-1)
+    with pytest.raises(ValueError, match="nothing to encode: give one document or several"):
+        KeywordProcessor(tokenizer)([])
     with pytest.raises(ValueError, match="2 documents need as many targets, got 1"):
         KeywordProcessor(tokenizer)(DOCUMENTS, ["one"])
     bare = bpe([COD])
@@ -145,7 +148,26 @@ def test_plain_text_is_titles_and_paragraphs():
     assert plain_text(document) == "Fish\nCod\nCod swim. They eat.\nThey sleep."
 
 
+def test_paragraphs_are_located_though_they_repeat():
+    document = Document.from_sections("", [("Cod", "Cod. Go on. Eat.\n\nGo on.\n\nGo on.")])
+    text, spans = located_text(document)
+    assert text == plain_text(document)
+    assert [text[begin:end] for begin, end in spans] == ["Cod. Go on. Eat.", "Go on.", "Go on."]
+    assert spans == sorted(set(spans))
+
+
 def test_short_documents_do_not_warn(tokenizer):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KeywordProcessor(tokenizer)(DOCUMENTS)
+
+
+def test_training_cuts_without_a_warning_for_every_document(tokenizer):
+    reader = with_keywords(tokenizer, max_length=12, keywords=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = [reader.read(document, "") for document in DOCUMENTS]
+    expected = KeywordProcessor(tokenizer, k=2).encode(DOCUMENTS)
+    for row, whole in zip(rows, expected, strict=True):
+        assert row["input_ids"].tolist() == [*whole["input_ids"][:11], tokenizer.eos_token_id]
+        assert row["global_attention_mask"].tolist() == [*whole["global_attention_mask"][:11], 0]

@@ -98,3 +98,11 @@ def test_what_does_not_fit_is_said(bert):
         processor(SEA, "one two three four five six")
     with pytest.raises(ValueError, match="equally many choices"):
         processor.choices([SEA, SEA], ["a", "b"], [["c"], ["d", "e"]])
+
+
+def test_prompts_that_cannot_be_marked_are_refused(t5, monkeypatch):
+    with pytest.raises(ValueError, match="the prompt is empty"):
+        prompted(t5, "", "cod swim.")
+    monkeypatch.setattr(type(t5), "is_fast", False)
+    with pytest.raises(ValueError, match="load a fast one"):
+        prompted(t5, "summarize:", "cod swim.")

@@ -85,7 +85,7 @@ def few_shot(
     neither training nor seed can change is run once.
 
     After every run the results are written whole. Called again, with the same setting, it goes on
-    where it stopped.
+    where it stopped; methods may come and go, but those of the same name must make the same inputs.
 
     Args:
         checkpoint: a sequence-to-sequence model, by name or path. One without global tokens only
@@ -97,16 +97,17 @@ def few_shot(
         output: JSON file of results.
         methods: what to compare.
         protocol: how, by default as in the paper.
-        detectors: other detectors by name.
+        detectors: other detectors by name, which give the same keywords every time.
         device: by default CUDA if there is one, else the CPU.
 
     Returns:
         The runs: `detector`, `keywords`, `examples`, `seed`, `rouge1`, `rouge2`, `rougeL`,
-        `validation_loss` of every epoch, and `seconds`. `table` sums them up.
+        `validation_loss` of every epoch, `inputs`, a digest of what is summarized, and `seconds`.
+        `table` sums them up.
 
     Raises:
-        ValueError: no examples, or none to score by; `output` holds results of another setting; or
-            there is no such detector.
+        ValueError: no examples, or none to score by; `output` holds results of another setting, or
+            of another detector of the same name; or there is no such detector.
         OSError: `output` cannot be written, or there is no such checkpoint.
     """
     protocol = protocol or Protocol()
@@ -119,13 +120,13 @@ def few_shot(
         "checkpoint": str(checkpoint),
         "protocol": json.loads(json.dumps(asdict(protocol))),
         "examples": {
-            part: [len(own), _digest(own)]
+            part: [len(own), _digest([(one.document.text, one.references) for one in own])]
             for part, own in (("train", train), ("validation", validation), ("test", test))
         },
     }
     check_writable(output)
     runs = _begun(Path(output), setting)
-    done = {_key(run) for run in runs}
+    done = {_key(run): run.get("inputs") for run in runs}
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
 
     @cache
@@ -135,18 +136,28 @@ def few_shot(
         return KeywordProcessor(tokenizer, found, method.keywords, protocol.max_length)
 
     @cache
-    def rows(method: Method, seed: int) -> list[dict[str, list[int]]]:
-        return processor(method, seed).encode([example.document for example in test])
+    def inputs(method: Method, seed: int) -> tuple[list[dict[str, list[int]]], str]:
+        rows = processor(method, seed).encode([example.document for example in test])
+        return rows, _digest(rows)
 
-    todo = [key for key in _plan(methods, protocol) if key not in done]
+    plan = _plan(methods, protocol)
+    for count, seed, method in plan:
+        if (count, seed, method) in done:
+            _, digest = inputs(method, _of_detector(method, seed))
+            if digest != done[count, seed, method]:
+                raise ValueError(
+                    f"{output} holds results of another detector {method.detector!r}: name another "
+                    "file or detector, or remove it"
+                )
+    todo = [key for key in plan if key not in done]
     with progress("Few-shot", len(todo)) as advance:
         for count, seed, method in todo:
             begun = time.perf_counter()
             transformers.set_seed(seed)
             model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, use_safetensors=True)
             model.to(device_named(device))
-            of_detector = seed if method.detector in _DRAWN else 0
-            own = processor(method, of_detector)
+            own = processor(method, _of_detector(method, seed))
+            rows, digest = inputs(method, _of_detector(method, seed))
             losses: list[float] = []
             if count:
                 drawn_train, drawn_validation = (
@@ -154,10 +165,11 @@ def few_shot(
                     for part in (train, validation)
                 )
                 losses = fit(model, own.pad, drawn_train, drawn_validation, protocol.tuning, seed)
-            summaries = write(model, own, rows(method, of_detector), protocol.tuning)
+            summaries = write(model, own, rows, protocol.tuning)
             scores = rouge(summaries, [example.references for example in test])
             result = {**method._asdict(), "examples": count, "seed": seed, **scores}
-            result |= {"validation_loss": losses, "seconds": time.perf_counter() - begun}
+            result |= {"validation_loss": losses, "inputs": digest}
+            result["seconds"] = time.perf_counter() - begun
             runs.append(result)
             with written_whole(output) as temporary:
                 temporary.write_text(json.dumps({"setting": setting, "runs": runs}, indent=1))
@@ -201,6 +213,11 @@ def _plan(methods: Sequence[Method], protocol: Protocol) -> list[tuple[int, int,
     ]
 
 
+def _of_detector(method: Method, seed: int) -> int:
+    """Seed of the keywords of a run."""
+    return seed if method.detector in _DRAWN else 0
+
+
 def _key(run: Mapping[str, Any]) -> tuple[int, int, Method]:
     return run["examples"], run["seed"], Method(run["detector"], run["keywords"])
 
@@ -215,10 +232,9 @@ def _encoded(
     )
 
 
-def _digest(examples: Sequence[Example]) -> str:
-    """What tells examples from others."""
-    content = json.dumps([(one.document.text, one.references) for one in examples])
-    return sha256(content.encode()).hexdigest()[:16]
+def _digest(content: Any) -> str:
+    """What tells a content from others."""
+    return sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def _begun(output: Path, setting: dict[str, Any]) -> list[dict[str, Any]]:

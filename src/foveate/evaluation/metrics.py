@@ -36,6 +36,7 @@ def rouge(predictions: Sequence[str], references: Sequence[Collection[str]]) -> 
         "rouge1", "rouge2" and "rougeL".
 
     Raises:
+        TypeError: a text in place of the references of a prediction.
         ValueError: no predictions, or not as many references, or a prediction without one.
 
     Example:
@@ -60,7 +61,7 @@ def rouge_geometric_mean(
     """SCROLLS' score of a summarization task: the geometric mean of the three of `rouge`.
 
     Raises:
-        ValueError: as `rouge`.
+        TypeError, ValueError: as `rouge`.
     """
     return prod(rouge(predictions, references).values()) ** (1 / len(ROUGE))
 
@@ -71,7 +72,7 @@ def token_f1(predictions: Sequence[str], references: Sequence[Collection[str]]) 
     Case, punctuation, the articles "a", "an" and "the" and spaces do not count.
 
     Raises:
-        ValueError: as `rouge`.
+        TypeError, ValueError: as `rouge`.
     """
     return _mean_of_best(predictions, references, _f1)
 
@@ -82,7 +83,7 @@ def exact_match(predictions: Sequence[str], references: Sequence[Collection[str]
     What does not count is as for `token_f1`.
 
     Raises:
-        ValueError: as `rouge`.
+        TypeError, ValueError: as `rouge`.
     """
     return _mean_of_best(
         predictions, references, lambda ours, theirs: _normal(ours) == _normal(theirs)
@@ -97,14 +98,11 @@ def average_precision(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> 
         relevance: for each query `(candidates,)`; what is above 0 is relevant.
 
     Raises:
-        ValueError: no queries, not as many of one as of the other, or nothing relevant to a query.
+        ValueError: no queries, not as many of one as of the other, or nothing relevant to a query;
+            or a query has as many scores as there are not candidates.
     """
     score = _of_extra("sklearn.metrics").average_precision_score
-    _check(scores, [own[own > 0] for own in relevance])
-    return 100 * fmean(
-        score((truth > 0).numpy(), guess.numpy())
-        for guess, truth in zip(scores, relevance, strict=True)
-    )
+    return 100 * fmean(score(truth > 0, guess) for guess, truth in _ranked(scores, relevance))
 
 
 def ndcg(scores: Sequence[Tensor], relevance: Sequence[Tensor], *, top: int | None = None) -> float:
@@ -119,10 +117,10 @@ def ndcg(scores: Sequence[Tensor], relevance: Sequence[Tensor], *, top: int | No
         ValueError: as `average_precision`.
     """
     score = _of_extra("sklearn.metrics").ndcg_score
-    _check(scores, [own[own > 0] for own in relevance])
     return 100 * fmean(
-        score(truth[None].numpy(), guess[None].numpy(), k=top)
-        for guess, truth in zip(scores, relevance, strict=True)
+        # One candidate has one order, the ideal one.
+        score(truth[None], guess[None], k=top) if len(truth) > 1 else 1.0
+        for guess, truth in _ranked(scores, relevance)
     )
 
 
@@ -139,7 +137,7 @@ def kendall_tau(predictions: Tensor, targets: Tensor) -> float:
     correlation = _of_extra("scipy.stats").kendalltau
     if predictions.unique().numel() < 2 or targets.unique().numel() < 2:
         raise ValueError("predictions or targets are all the same: there is no order to compare")
-    return 100 * float(correlation(predictions.numpy(), targets.numpy()).statistic)
+    return 100 * float(correlation(_array(predictions), _array(targets)).statistic)
 
 
 def label_f1(
@@ -154,7 +152,8 @@ def label_f1(
         "micro" and "macro".
 
     Raises:
-        ValueError: no examples, or not as many of one as of the other.
+        TypeError: a text in place of the classes of an example.
+        ValueError: no examples, not as many of one as of the other, or none has a class.
     """
     score = _of_extra("sklearn.metrics").f1_score
     binarizer = _of_extra("sklearn.preprocessing").MultiLabelBinarizer()
@@ -162,6 +161,10 @@ def label_f1(
         raise ValueError(
             f"there are {len(predictions)} predictions of {len(labels)} examples: give one for each"
         )
+    _refuse_texts(predictions)
+    _refuse_texts(labels)
+    if not any(map(len, (*predictions, *labels))):
+        raise ValueError("no example has a class, predicted or right: there is nothing to score")
     binarizer.fit([*predictions, *labels])
     truth, guess = binarizer.transform(labels), binarizer.transform(predictions)
     return {
@@ -176,9 +179,33 @@ def _check(predictions: Sequence[Any], references: Sequence[Any]) -> None:
             f"there are {len(predictions)} predictions for {len(references)} examples: give one "
             "for each, and at least one"
         )
+    _refuse_texts(references)
     for index, own in enumerate(references):
         if not len(own):
             raise ValueError(f"example {index} has nothing that would be right: leave it out")
+
+
+def _refuse_texts(collections: Sequence[Any]) -> None:
+    for index, own in enumerate(collections):
+        if isinstance(own, str):
+            raise TypeError(f"example {index} has a text where a list of texts belongs: {own!r}")
+
+
+def _ranked(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> list[tuple[Any, Any]]:
+    """Arrays of scores and of relevances for each query."""
+    _check(scores, [own[own > 0] for own in relevance])
+    for index, (guess, truth) in enumerate(zip(scores, relevance, strict=True)):
+        if guess.shape != truth.shape:
+            raise ValueError(
+                f"example {index} has scores {tuple(guess.shape)} of candidates "
+                f"{tuple(truth.shape)}: give one for each"
+            )
+    return [(_array(guess), _array(truth)) for guess, truth in zip(scores, relevance, strict=True)]
+
+
+def _array(tensor: Tensor) -> Any:
+    """In float64, which numpy has and every other dtype fits into."""
+    return tensor.detach().cpu().double().numpy()
 
 
 def _mean_of_best(

@@ -106,21 +106,7 @@ class KeywordProcessor:
                 for the text.
         """
         documents = Document.several(documents)
-        rows = [
-            guided(
-                self.tokenizer,
-                plain_text(document),
-                [keyword.text for keyword in self.keywords(document)],
-            )
-            for document in documents
-        ]
-        for row in rows:
-            if sum(row["global_attention_mask"]) + 1 >= self.max_length:
-                raise ValueError(
-                    f"the keywords fill the {self.max_length:,} tokens of a row, and leave no room "
-                    "for the text: ask for fewer keywords or a greater max_length"
-                )
-        rows = _cut_all(rows, self.max_length, "documents")
+        rows = _cut_all([self.whole(one) for one in documents], self.max_length, "documents")
         if targets is None:
             return rows
         if len(targets) != len(documents):
@@ -130,6 +116,21 @@ class KeywordProcessor:
         if max_target_length is not None:
             labels = _cut_all(labels, max_target_length, "targets")
         return [row | own for row, own in zip(rows, labels, strict=True)]
+
+    def whole(self, document: Document) -> dict[str, list[int]]:
+        """Encode one document as `encode` does, but whatever its length.
+
+        Raises:
+            ValueError: the keywords would leave no room for the text.
+        """
+        keywords = [keyword.text for keyword in self.keywords(document)]
+        row = guided(self.tokenizer, plain_text(document), keywords)
+        if sum(row["global_attention_mask"]) + 1 >= self.max_length:
+            raise ValueError(
+                f"the keywords fill the {self.max_length:,} tokens of a row, and leave no room "
+                "for the text: ask for fewer keywords or a greater max_length"
+            )
+        return row
 
     def keywords(self, document: Document) -> list[Keyword]:
         """Detect the keywords that are prefixed."""
@@ -141,7 +142,12 @@ class KeywordProcessor:
         Returns:
             int64 tensors `(rows, longest)`, padded on the right: with the padding token, 0 in the
             masks, -100 in the labels.
+
+        Raises:
+            ValueError: there are no rows.
         """
+        if not rows:
+            raise ValueError("there is nothing to encode: give one document or several")
         padding = {"input_ids": self.tokenizer.pad_token_id or 0, "labels": -100}
         return BatchEncoding(
             {

@@ -75,7 +75,7 @@ def test_keywords_say_where_they_stand(name):
 def test_detectors_do_not_depend_on_the_run(name):
     detect = {**DETECTORS, "gibberish": gibberish}[name]
     assert detect(SEA, 5) == detect(SEA, 5)
-    assert len(detect(SEA, 2)) == 2
+    assert len(detect(SEA, 3)) == 3
 
 
 def test_tfidf_is_the_share_here_over_the_share_in_general():
@@ -114,7 +114,16 @@ def test_phrases_are_found_as_whole_words_whatever_their_case():
     assert sea.places == ()
 
 
-@pytest.mark.parametrize("own", [[], [""], ["cod", "  "]])
+def test_one_text_is_one_keyword():
+    assert [keyword.text for keyword in given("deep sea")(SEA, 5)] == ["deep sea"]
+
+
+def test_given_keywords_are_not_left_out_silently():
+    with pytest.warns(UserWarning, match="only the first 1 of 2 given keywords are used"):
+        assert [keyword.text for keyword in given(["cod", "eel"])(SEA, 1)] == ["cod"]
+
+
+@pytest.mark.parametrize("own", [[], "", [""], ["cod", "  "]])
 def test_empty_keywords_are_refused(own):
     with pytest.raises(ValueError, match="a keyword is empty"):
         given(own)

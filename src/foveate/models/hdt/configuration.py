@@ -5,6 +5,9 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
+READ = ("section", "sentence", "token")
+"""What `decode_anchors` may be: section anchors; these and sentence anchors; every row."""
+
 
 @strict
 class HDTConfig(PreTrainedConfig):
@@ -77,5 +80,14 @@ class HDTConfig(PreTrainedConfig):
         self.is_gated_act = bool(gate)
         # T5's "gated-gelu" has always meant the tanh approximation.
         self.dense_act_fn = "gelu_new" if gate and activation == "gelu" else activation
+        if self.decode_anchors not in READ:
+            raise ValueError(f"decode_anchors must be one of {READ}, got {self.decode_anchors!r}")
         self.is_encoder_decoder = self.num_decoder_layers is not None
         super().__post_init__(**kwargs)
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> Any:
+        """Give what transformers sizes caches by: of the decoder, a copy with its depth."""
+        config = super().get_text_config(decoder=decoder, encoder=encoder)
+        if decoder and config is not self:
+            config.num_layers = self.num_decoder_layers
+        return config

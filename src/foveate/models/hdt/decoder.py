@@ -166,8 +166,22 @@ class HDTDecoder(nn.Module):
             memory_mask: `(batch, memory rows)`, false at padding.
             attention_mask: `(batch, all tokens)`, 0 at padding, which may stand on either side.
             cache: keys and values of the tokens before, to which those of these are added.
+
+        Raises:
+            ValueError: a cache of a fixed length, or a mask of another shape.
         """
+        if cache is not None and cache.is_compileable:
+            raise ValueError(
+                "HDT-ED's cache grows with what is written, and one of a fixed length cannot: "
+                "leave out cache_implementation, or make it 'dynamic'"
+            )
         past = 0 if cache is None else int(cache.get_seq_length())
+        shape = (len(embeddings), past + embeddings.shape[1])
+        if attention_mask is not None and attention_mask.shape != shape:
+            raise ValueError(
+                f"decoder_attention_mask must be {shape}, a number for each token that is or was "
+                f"written, got {tuple(attention_mask.shape)}"
+            )
         keys = torch.arange(past + embeddings.shape[1], device=embeddings.device)
         distance = keys - keys[past:, None]
         hidden = distance > 0

@@ -17,6 +17,13 @@ from .decoder import HDTDecoder, RelativeBias
 from .memory import memory_of
 from .modeling import IGNORED, HDTEncoder, HDTPreTrainedModel, packed, returned
 
+_UNSUPPORTED = (
+    "inputs_embeds",
+    "decoder_inputs_embeds",
+    "output_attentions",
+    "output_hidden_states",
+)
+
 
 @dataclass
 class HDTMemory(ModelOutput):
@@ -134,21 +141,27 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
                 anchors, or every "token"; by default what the configuration says.
             encoder_outputs: what `encode` gave, in place of all the above.
             decoder_input_ids: `(documents, tokens)` int64; by default the labels, moved by one.
-            decoder_attention_mask: `(documents, tokens)`, 0 at padding.
+            decoder_attention_mask: `(documents, tokens)`, 0 at padding; with `past_key_values` of
+                the tokens before as well.
             labels: `(documents, tokens)` int64, -100 where the loss does not count.
             past_key_values: what this method returned for the tokens before, which
-                `decoder_input_ids` then leaves out.
+                `decoder_input_ids` then leaves out; a cache that grows.
             use_cache: whether to return keys and values for the next call; not with labels.
             return_dict: False for a tuple.
 
         Returns:
-            `logits` `(documents, tokens, vocab_size)`, with labels the mean cross-entropy `loss`,
-            and `encoder_last_hidden_state` `(batch, length, d_model)`.
+            `logits` `(documents, tokens, vocab_size)`, with labels the mean cross-entropy `loss`
+            (0 where no label counts), and `encoder_last_hidden_state` `(batch, length, d_model)`.
 
         Raises:
             ValueError: nothing to read or nothing to write, an unknown `decode_anchors`, a document
-                without such anchors, or as many documents as there are not rows to write.
+                without such anchors, as many documents as there are not rows to write, a
+                `decoder_attention_mask` of another shape, a cache of a fixed length, embeddings in
+                place of ids, or attentions or hidden states are asked for.
         """
+        for name in _UNSUPPORTED:
+            if kwargs.get(name) is not None and kwargs[name] is not False:
+                raise ValueError(f"HDT-ED has no {name}: leave it out")
         if encoder_outputs is None:
             encoder_outputs = self.encode(
                 input_ids, attention_mask, parent_ids, tree, decode_anchors
@@ -176,7 +189,13 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         logits = self.lm_head(rows * self.config.d_model**-0.5)
         loss = None
         if labels is not None:
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+            losses = F.cross_entropy(
+                logits.flatten(0, 1).float(),
+                labels.flatten(),
+                ignore_index=IGNORED,
+                reduction="sum",
+            )
+            loss = losses / (labels != IGNORED).sum().clamp(min=1)
         output = Seq2SeqLMOutput(
             loss=loss,
             logits=logits,
@@ -195,13 +214,18 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
     def generate(self, inputs: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
         """Write, as any model of transformers does, from documents as `encode` takes them.
 
-        Documents are padded, one each row, and what they were encoded to may be given instead.
+        What they were encoded to may be given instead, as `encoder_outputs`. Gives a row of ids for
+        each document, however many stand in a row of `inputs`.
         """
+        if inputs is None:
+            inputs = kwargs.pop("input_ids", None)
+        names = ("attention_mask", "parent_ids", "tree", "decode_anchors")
+        read = {name: kwargs.pop(name) for name in names if name in kwargs}
         # transformers would call the encoder itself, which takes packed rows.
-        if "encoder_outputs" not in kwargs:
-            if inputs is None:
-                inputs = kwargs.pop("input_ids", None)
-            names = ("attention_mask", "parent_ids", "tree", "decode_anchors")
-            read = {name: kwargs.pop(name) for name in names if name in kwargs}
+        if kwargs.get("encoder_outputs") is None:
             kwargs["encoder_outputs"] = self.encode(inputs, **read)
+        documents = len(kwargs["encoder_outputs"].memory)
+        if inputs is None or len(inputs) != documents:
+            # It writes as many rows as it gets: here one for each document, of no token at all.
+            inputs = torch.full((documents, 1), IGNORED, device=self.device)
         return GenerationMixin.generate(cast(Any, self), inputs, *args, **kwargs)

@@ -5,8 +5,7 @@ from torch import Tensor
 
 from foveate.ops.tree_attention import Tree
 
-READ = ("section", "sentence", "token")
-"""What `decode_anchors` may be: section anchors; these and sentence anchors; every row."""
+from .configuration import READ
 
 
 @torch.compiler.disable
@@ -19,7 +18,7 @@ def memory_of(rows: Tensor, tree: Tree, decode_anchors: str) -> tuple[Tensor, Te
     Args:
         rows: `(tokens, d_model)` in level order, of documents that each are a tree.
         tree: their forest, in level order.
-        decode_anchors: one of `READ`.
+        decode_anchors: as `HDTConfig` has it.
 
     Returns:
         The memory `(documents, most rows, d_model)`, zero at padding, and its mask `(documents,

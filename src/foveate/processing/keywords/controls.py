@@ -2,6 +2,7 @@
 
 import random
 import string
+import warnings
 from collections.abc import Iterable
 
 from foveate.documents import Document
@@ -40,8 +41,10 @@ def gibberish(document: Document, k: int, *, seed: int = 0) -> list[Keyword]:
     return [Keyword(word, 0.0) for word in made]
 
 
-def given(keywords: Iterable[str]) -> Detector:
+def given(keywords: str | Iterable[str]) -> Detector:
     """Make a detector that gives the user's own keywords, words or phrases, in their order.
+
+    One text is one keyword. The detector warns where it is asked for fewer than there are.
 
     Raises:
         ValueError: no keywords, or an empty one.
@@ -54,11 +57,17 @@ def given(keywords: Iterable[str]) -> Detector:
         >>> keyword.places
         (Occurrence(sentence=0, start=4, end=7), Occurrence(sentence=1, start=0, end=3))
     """
+    keywords = [keywords] if isinstance(keywords, str) else keywords
     own = [" ".join(keyword.split()) for keyword in keywords]
     if not own or not all(own):
         raise ValueError("a keyword is empty: give words or phrases, at least one")
 
     def detect(document: Document, k: int) -> list[Keyword]:
+        if k < len(own):
+            warnings.warn(
+                f"only the first {k} of {len(own)} given keywords are used: ask for {len(own)}",
+                stacklevel=2,
+            )
         return locate(document, [(keyword, 0.0) for keyword in own[:k]])
 
     return detect
