@@ -44,6 +44,7 @@ READS = ("section", "sentence", "token")
 VOCABULARY, WORDS, LEAD, BATCH = 16384, 1400, 150, 16
 SMOKE = {
     "limit": 2,
+    "reads": ["section", "token"],
     "layers": 1,
     "width": 64,
     "steps": [2, 2],
@@ -60,16 +61,17 @@ def main() -> None:
     parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--limit", type=int, help="documents of each kind to prepare")
     parser.add_argument("--data", type=Path, help="what --prepare wrote")
+    parser.add_argument("--reads", nargs="*", choices=READS, default=READS)
     parser.add_argument("--layers", type=int, default=6, help="of encoder and of decoder")
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--steps", type=int, nargs=2, default=(800, 300), help="of both stages")
     parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
     parser.add_argument("--tokens", type=int, default=65536, help="nodes of a step")
     parser.add_argument("--length", type=int, default=8192, help="nodes of a paper at most")
-    parser.add_argument("--target", type=int, default=256, help="tokens of an abstract at most")
+    parser.add_argument("--target", type=int, default=320, help="tokens of an abstract at most")
     parser.add_argument("--beams", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=4, help="that read for each model")
+    parser.add_argument("--workers", type=int, default=5, help="that read for each model")
     parser.add_argument("--state", type=Path, default=STATE, help="where to go on from")
     parser.add_argument("--predictions", type=Path, help="what is written goes here")
     parser.add_argument("--score", type=Path, metavar="PREDICTIONS", help="score and stop")
@@ -161,7 +163,7 @@ def recipes(read: str, options: argparse.Namespace) -> tuple[stages.Record, stag
 def predict(options: argparse.Namespace, file: Path) -> None:
     """Train all models, let them write, and keep it with the machine and the recipe."""
     stages.unpack(options.data, options.state / "data")
-    stages.together(run, [(read, options) for read in READS])
+    stages.together(run, [(read, options) for read in options.reads])
     names = ("layers", "width", "steps", "rate", "tokens", "length", "target", "beams", "seed")
     dev = stages.lines(options.state / "data" / "dev.jsonl")
     texts = [[text for part in paper["sections"] for text in part["sentences"]] for paper in dev]
@@ -170,7 +172,8 @@ def predict(options: argparse.Namespace, file: Path) -> None:
         "abstracts": [paper["references"][0] for paper in dev],
         "leads": [" ".join(" ".join(own).split()[:LEAD]) for own in texts],
         "models": {
-            read: json.loads((options.state / read / "written.json").read_text()) for read in READS
+            read: json.loads((options.state / read / "written.json").read_text())
+            for read in options.reads
         },
     }
     report.save(file, results, "transformers")

@@ -4,11 +4,11 @@
 
 One sequence, 12 heads of 64 channels, bfloat16, T5's bias, blocks of 128, one neighbour a level.
 Two floors, of which the larger counts: the products of queries with the rows they see, 2 forward
-and 5 backward, at the rate of a large matrix product; and the bytes that must move at the rate of a
-large copy: forward reads Q, K, V and writes O, backward reads these and dO and writes dQ, dK, dV. Rows
-seen are those of the nodes, averages counted as rows. "dense" is `relative_attention` with the same
-bias, "SDPA" torch's without any. Each time is the median of calls made from Python with a cold L2
-cache.
+and 5 backward, at the rate of a large matrix product; and the bytes that must move at the rate of
+a large copy: forward reads Q, K, V and writes O, backward reads these and dO and writes dQ, dK,
+dV. Rows seen are those of the nodes, averages counted as rows. "dense" is `relative_attention`
+with the same bias, "SDPA" torch's without any. Each time is the median of calls made from Python
+with a cold L2 cache.
 """
 
 import argparse

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedTokenizerBase
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 import foveate
 from foveate import Document
@@ -56,15 +56,14 @@ def pieces(document: Document, words: int) -> Iterator[Record]:
 def pack(file: Path, tokenizer: PreTrainedTokenizerBase, **parts: Iterable[Record]) -> None:
     """Write the data that all else needs."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive:
         with TemporaryDirectory() as folder:
             tokenizer.save_pretrained(folder)
             for saved in Path(folder).iterdir():
                 archive.write(saved, f"tokenizer/{saved.name}")
         for name, records in parts.items():
-            lines = [json.dumps(record, ensure_ascii=False) for record in records]
-            archive.writestr(f"{name}.jsonl", "\n".join(lines) + "\n")
-            print(f"{name}: {len(lines)}", flush=True)
+            archive.writestr(f"{name}.jsonl", text := as_lines(records))
+            print(name, text.count("\n"), flush=True)
     print(f"{file}: {file.stat().st_size / 1e6:.1f} MB", flush=True)
 
 
@@ -72,6 +71,11 @@ def unpack(file: Path, folder: Path) -> None:
     """Lay the data where recipes find it."""
     with zipfile.ZipFile(file) as archive:
         archive.extractall(folder)
+
+
+def as_lines(records: Iterable[Record]) -> str:
+    """JSON lines, each with its end."""
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def lines(file: Path) -> list[Record]:
@@ -85,6 +89,7 @@ def lines(file: Path) -> list[Record]:
 def stage(recipe: Mapping[str, Any], folder: Path) -> Record:
     """Train by a recipe unless that is done, from where it was stopped; give its curve."""
     disable_progress_bar()
+    set_verbosity_error()
     state = folder / "trainer_state.json"  # the last that is written
     if not state.exists():
         foveate.train(foveate.Recipe.of(recipe), folder)
@@ -115,7 +120,7 @@ def training(steps: int, rate: float, workers: int, seed: int, **others: Any) ->
 
 def together(work: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
     """Call in processes side by side, since small models do not fill a GPU."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # imports once, without CUDA
     processes = [context.Process(target=work, args=call) for call in calls]
     for process in processes:
         process.start()

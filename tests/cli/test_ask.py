@@ -3,8 +3,11 @@
 import json
 
 import pytest
+import torch
 
+from foveate.tasks.ask import Reader
 from tests.cli.conftest import FISH
+from tests.t5 import save_t5
 
 
 @pytest.fixture
@@ -31,6 +34,26 @@ def test_json_points_into_the_file(ask):
     assert len(found["passages"]) == 2
     for passage in found["passages"]:
         assert FISH[passage["start"] : passage["end"]] == passage["text"]
+
+
+def test_a_t5_answers_in_the_dtype_that_is_asked_for(ask, tmp_path, monkeypatch):
+    save_t5(tmp_path / "t5", FISH)
+    seen, read = [], Reader.read
+
+    def spy(self, question, document):
+        seen.append(self.model.dtype)
+        return read(self, question, document)
+
+    monkeypatch.setattr(Reader, "read", spy)
+    question = ("how are cod caught?", "--model", tmp_path / "t5", "--json")
+    code, output, _ = ask(*question, "--dtype", "bfloat16")
+    assert code == 0
+    assert isinstance(json.loads(output)["answer"], str)
+    assert ask(*question)[0] == 0
+    assert seen == [torch.bfloat16, torch.float32]
+    code, _, error = ask(*question, "--dtype", "int8")
+    assert code == 2
+    assert "dtype must be float32, bfloat16 or float16, got int8" in error
 
 
 def test_mistakes_are_one_sentence(ask):

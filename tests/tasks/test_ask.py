@@ -1,12 +1,10 @@
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+from transformers import BertConfig
 
 from foveate import Document, VccT5ForConditionalGeneration
-from foveate.tasks.ask import Reader, ask
-
-SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 3, "num_heads": 2}
+from foveate.tasks.ask import Reader, _by_paragraph, ask
+from tests.t5 import save_t5
 
 
 @pytest.fixture(scope="module")
@@ -20,19 +18,7 @@ def book():
 def checkpoint(tmp_path_factory, book):
     """A random T5 whose vocabulary are the book's words."""
     folder = tmp_path_factory.mktemp("t5")
-    words = dict.fromkeys(f"{book.text} Book Days question : context whale ?".split())
-    vocabulary = {word: i for i, word in enumerate(["<pad>", "</s>", "<unk>", *words])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A </s>", special_tokens=[("</s>", 1)]
-    )
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
-    ).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = T5Config(vocab_size=len(vocabulary), decoder_start_token_id=0, **SIZES)
-    T5ForConditionalGeneration(config).save_pretrained(folder)
+    save_t5(folder, f"{book.text} Book Days question : context whale ?")
     return folder
 
 
@@ -79,6 +65,22 @@ def test_shares_of_attention_reach_the_paragraph_they_belong_to(book, checkpoint
         embeddings[whale] = torch.eye(16)[0] * 30
     answer = ask("whale.", book, model=reader, top=1)
     assert answer.passages[0].text == "The captain hunts a whale."
+
+
+def test_paragraphs_inside_others_have_scores_of_their_own():
+    text = "Book\nCod. Go on. Eat.\nGo on.\nEnd"
+    spans = [(5, 21), (22, 28)]
+    assert [text[begin:end] for begin, end in spans] == ["Cod. Go on. Eat.", "Go on."]
+    places = [-1, 0, 5, 10, 22, 29]
+    scores = torch.tensor([9.0, 8.0, 0.1, 0.5, 0.3, 7.0])
+    assert _by_paragraph(scores, places, spans) == pytest.approx([0.5, 0.3])
+
+
+def test_a_reader_runs_in_the_dtype_that_is_asked_for(checkpoint):
+    assert Reader.from_pretrained(checkpoint).model.dtype == torch.float32
+    assert Reader.from_pretrained(checkpoint, dtype="bfloat16").model.dtype == torch.bfloat16
+    with pytest.raises(ValueError, match="dtype must be float32, bfloat16 or float16, got int8"):
+        Reader.from_pretrained(checkpoint, dtype="int8")
 
 
 def test_vcc_checkpoints_are_read_too(book, checkpoint, tmp_path):

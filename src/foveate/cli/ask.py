@@ -77,5 +77,5 @@ def _reader_or_encoder(model: str | None, device: str | None, dtype: str | None)
         from foveate.tasks.ask import Reader
 
         if AutoConfig.from_pretrained(model).is_encoder_decoder:
-            return {"model": Reader.from_pretrained(model, device=device)}
+            return {"model": Reader.from_pretrained(model, device=device, dtype=dtype)}
     return {"encoder": common.encoder(model, device, dtype)}

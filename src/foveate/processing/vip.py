@@ -48,11 +48,7 @@ class VipProcessor:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> None:
-        if not tokenizer.is_fast:
-            raise ValueError(
-                "the tokenizer does not say where its tokens stand in the text, so the prompt "
-                "cannot be told from the document: load a fast one"
-            )
+        _check_fast(tokenizer)
         self.tokenizer = tokenizer
         self.max_length = max_length
 
@@ -83,8 +79,8 @@ class VipProcessor:
             targets also `labels`.
 
         Raises:
-            ValueError: as many prompts or targets as there are not documents, or a prompt that
-                leaves no room for the document.
+            ValueError: as many prompts or targets as there are not documents, or a prompt that is
+                empty or leaves no room for the document.
         """
         documents = Document.several(documents)
         prompts = [prompts] * len(documents) if isinstance(prompts, str) else list(prompts)
@@ -171,7 +167,11 @@ def prompted(
     Returns:
         What the tokenizer gives and `vip_mask`; and for each token its place in the text, -1 where
         it stands for none of it.
+
+    Raises:
+        ValueError: the tokenizer is not fast, or the prompt has no token.
     """
+    _check_fast(tokenizer)
     pair = tokenizer.cls_token is not None
     # verbose=False: the row may be longer than the checkpoint was trained on, which is meant.
     tokens = tokenizer(
@@ -189,8 +189,18 @@ def prompted(
         )
     ]
     first = next((i for i, place in enumerate(places) if place >= 0), len(places))
+    if first == 0:
+        raise ValueError("the prompt is empty: say what the document is read for")
     row = {name: list(values) for name, values in tokens.items()}
     return row | {"vip_mask": [int(i < first) for i in range(len(places))]}, places
+
+
+def _check_fast(tokenizer: PreTrainedTokenizerBase) -> None:
+    if not tokenizer.is_fast:
+        raise ValueError(
+            "the tokenizer does not say where its tokens stand in the text, so the prompt "
+            "cannot be told from the document: load a fast one"
+        )
 
 
 def mark_masked(

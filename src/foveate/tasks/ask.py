@@ -10,10 +10,10 @@ from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 from foveate.documents import Document, Paragraph
-from foveate.models.device import device_named
+from foveate.models.device import device_named, dtype_named
 from foveate.models.encoder import Encoder
 from foveate.models.vcc import VccT5ForConditionalGeneration
-from foveate.processing.plain import plain_text
+from foveate.processing.plain import located_text
 from foveate.processing.vip import prompted
 from foveate.progress import progress
 from foveate.tasks.search import search
@@ -119,32 +119,40 @@ class Reader:
 
     @classmethod
     def from_pretrained(
-        cls, name_or_path: str | PathLike[str], *, device: str | torch.device | None = None
+        cls,
+        name_or_path: str | PathLike[str],
+        *,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
     ) -> Self:
         """Load a checkpoint of T5 or of VCC.
 
         Args:
             name_or_path: a folder, or a name on the hub, which then is downloaded.
             device: by default CUDA if there is one, else the CPU.
+            dtype: float32, bfloat16 or float16; by default that of the checkpoint.
 
         Raises:
             OSError: there is no such checkpoint, or it has no safetensors weights.
-            ValueError: it is no T5.
+            ValueError: it is no T5, or another dtype.
         """
         path = str(name_or_path)
+        named = "auto" if dtype is None else dtype_named(dtype)
         kind = AutoConfig.from_pretrained(path).model_type
         if kind not in ("t5", "vcc_t5"):
             raise ValueError(
                 f"{path} is a {kind} model: name a T5 checkpoint to answer in its own words, "
                 "whose encoder can read a whole document"
             )
-        model = VccT5ForConditionalGeneration.from_pretrained(path, use_safetensors=True)
+        model = VccT5ForConditionalGeneration.from_pretrained(
+            path, use_safetensors=True, dtype=named
+        )
         return cls(model.eval().to(device_named(device)), AutoTokenizer.from_pretrained(path))
 
     @torch.inference_mode()
     def read(self, question: str, document: Document) -> tuple[str, list[float]]:
         """Answer a question, and say how much it looked at each paragraph."""
-        text = plain_text(document)
+        text, spans = located_text(document)
         row, places = prompted(self.tokenizer, f"question: {question} context:", text)
         device = self.model.device
         inputs = {
@@ -166,22 +174,17 @@ class Reader:
         looked = torch.zeros(len(places), device=device)
         if encoded.vip_scores:
             looked = torch.stack(encoded.vip_scores).float().mean(0)[0]
-        return answer, _by_paragraph(looked.cpu(), places, text, list(document.paragraphs()))
+        return answer, _by_paragraph(looked.cpu(), places, spans)
 
 
 def _by_paragraph(
-    scores: Tensor, places: Sequence[int], text: str, paragraphs: Sequence[Paragraph]
+    scores: Tensor, places: Sequence[int], spans: Sequence[tuple[int, int]]
 ) -> list[float]:
     """Highest score of the tokens of each paragraph, from their places in the text."""
-    begins, position = [], 0
-    for paragraph in paragraphs:
-        position = text.index(" ".join(sentence.text for sentence in paragraph.sentences), position)
-        begins.append(position)
-        position += 1
-    at = torch.tensor(places)
-    of_token = torch.bucketize(at, torch.tensor(begins), right=True) - 1
-    there = (at >= 0) & (of_token >= 0)  # what comes before the first paragraph is a title
-    highest = torch.zeros(len(paragraphs))
+    at, (begins, ends) = torch.tensor(places), torch.tensor(spans).T.contiguous()
+    of_token = torch.bucketize(at, begins, right=True) - 1
+    there = (of_token >= 0) & (at < ends[of_token])  # else a title, or before the text
+    highest = torch.zeros(len(spans))
     highest.scatter_reduce_(0, of_token[there], scores[there], "amax")
     return highest.tolist()
 

@@ -20,13 +20,13 @@ from transformers import (
     RobertaModel,
 )
 from transformers.models.bert.modeling_bert import BertLayer
-from transformers.models.roberta.modeling_roberta import RobertaLayer
+from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
 
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import Candidates, Layout, vip_scores
 
 from .configuration import VccBertConfig, VccRobertaConfig
-from .encoding import Batch, Sight, Trace, VccEncoderOutput, encode
+from .encoding import Batch, Sight, Trace, VccEncoderOutput, encode, refuse
 
 
 class _Layer(nn.Module):
@@ -75,6 +75,7 @@ class _Compressed(nn.Module):
     accepts_loss_kwargs = False  # losses are means, which Trainer divides by the steps it gathers
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
+        config.validate_compression()  # fields may have been set since
         super().__init__(config, *args, **kwargs)
         for module in self.modules():
             module.__class__ = _VCC.get(type(module), type(module))
@@ -121,9 +122,11 @@ class _Encoder(_Compressed):
             kwargs: what decoders take, and the heads of transformers pass on, which must be None.
 
         Raises:
-            ValueError: neither or both of ids and embeddings, masks of another shape, or a sequence
-                without VIP token.
+            TypeError: another argument.
+            ValueError: neither or both of ids and embeddings, masks of another shape, a sequence
+                without VIP token, or attention weights are asked for.
         """
+        refuse(self.config, kwargs)
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
         tokens = inputs_embeds if input_ids is None else input_ids
@@ -153,7 +156,8 @@ class _Encoder(_Compressed):
         )
         output = trace.output(batch.packed, rows)
         if self.pooler is not None:
-            output.pooler_output = self.pooler(output.last_hidden_state)
+            assert output.last_hidden_state is not None
+            output.pooler_output = self.pooler(_first_rows(output.last_hidden_state))
         as_dict = self.config.return_dict if return_dict is None else return_dict
         return output if as_dict else output.to_tuple()
 
@@ -194,57 +198,143 @@ class VccRobertaModel(_Encoder, RobertaModel):
         return int(self.config.pad_token_id) + 1
 
 
+class VccRobertaClassificationHead(RobertaClassificationHead):
+    """The head, of the first row that is real."""
+
+    def forward(self, features: Tensor, **kwargs: Any) -> Tensor:
+        """Classify `(batch, length, d)`."""
+        logits: Tensor = super().forward(_first_rows(features), **kwargs)
+        return logits
+
+
+def _first_rows(rows: Tensor) -> Tensor:
+    """The first row `(batch, 1, d)` that is not padding, which is zero, of `(batch, length, d)`."""
+    first = rows.detach().any(-1).byte().argmax(1)
+    return rows[torch.arange(len(rows), device=rows.device), first][:, None]
+
+
 _VCC: dict[type[nn.Module], type[nn.Module]] = {
     BertLayer: VccBertLayer,
     BertModel: VccBertModel,
+    RobertaClassificationHead: VccRobertaClassificationHead,
     RobertaLayer: VccRobertaLayer,
     RobertaModel: VccRobertaModel,
 }
 
 
-class VccBertForMaskedLM(_Compressed, BertForMaskedLM):
+class _Head(_Compressed):
+    """A model that learns labels; Trainer passes what the signature names, so it names all."""
+
+    config: Any
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        vip_mask: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run as the head of transformers does, and with `vip_mask`: see `VccBertModel.forward`."""
+        refuse(self.config, kwargs)
+        return super().forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            labels=labels,
+            vip_mask=vip_mask,
+            output_hidden_states=output_hidden_states,
+            return_dict=return_dict,
+        )
+
+
+class _SpanHead(_Compressed):
+    """Likewise, of a model that learns where answers begin and end."""
+
+    config: Any
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        *,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+        vip_mask: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run as the head of transformers does, and with `vip_mask`: see `VccBertModel.forward`."""
+        refuse(self.config, kwargs)
+        return super().forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            start_positions=start_positions,
+            end_positions=end_positions,
+            vip_mask=vip_mask,
+            output_hidden_states=output_hidden_states,
+            return_dict=return_dict,
+        )
+
+
+class VccBertForMaskedLM(_Head, BertForMaskedLM):
     """As `transformers.BertForMaskedLM`, with `vip_mask`: mark the masked tokens."""
 
     config_class = VccBertConfig
 
 
-class VccBertForSequenceClassification(_Compressed, BertForSequenceClassification):
+class VccBertForSequenceClassification(_Head, BertForSequenceClassification):
     """As `transformers.BertForSequenceClassification`, with `vip_mask`."""
 
     config_class = VccBertConfig
 
 
-class VccBertForMultipleChoice(_Compressed, BertForMultipleChoice):
+class VccBertForMultipleChoice(_Head, BertForMultipleChoice):
     """As `transformers.BertForMultipleChoice`, with `vip_mask`: mark question and choice."""
 
     config_class = VccBertConfig
 
 
-class VccBertForQuestionAnswering(_Compressed, BertForQuestionAnswering):
+class VccBertForQuestionAnswering(_SpanHead, BertForQuestionAnswering):
     """As `transformers.BertForQuestionAnswering`, with `vip_mask`: mark the question."""
 
     config_class = VccBertConfig
 
 
-class VccRobertaForMaskedLM(_Compressed, RobertaForMaskedLM):
+class VccRobertaForMaskedLM(_Head, RobertaForMaskedLM):
     """As `transformers.RobertaForMaskedLM`, with `vip_mask`: mark the masked tokens."""
 
     config_class = VccRobertaConfig
 
 
-class VccRobertaForSequenceClassification(_Compressed, RobertaForSequenceClassification):
+class VccRobertaForSequenceClassification(_Head, RobertaForSequenceClassification):
     """As `transformers.RobertaForSequenceClassification`, with `vip_mask`."""
 
     config_class = VccRobertaConfig
 
 
-class VccRobertaForMultipleChoice(_Compressed, RobertaForMultipleChoice):
+class VccRobertaForMultipleChoice(_Head, RobertaForMultipleChoice):
     """As `transformers.RobertaForMultipleChoice`, with `vip_mask`: mark question and choice."""
 
     config_class = VccRobertaConfig
 
 
-class VccRobertaForQuestionAnswering(_Compressed, RobertaForQuestionAnswering):
+class VccRobertaForQuestionAnswering(_SpanHead, RobertaForQuestionAnswering):
     """As `transformers.RobertaForQuestionAnswering`, with `vip_mask`: mark the question."""
 
     config_class = VccRobertaConfig

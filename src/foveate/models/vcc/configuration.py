@@ -44,10 +44,18 @@ class VipFields:
             self.num_segment_layers = layers // (3 if layers <= 12 else 4)
 
     def validate_compression(self) -> None:
-        """Part of the validation of a configuration: sizes and budgets."""
+        """Part of the validation of a configuration: sizes, budgets, and what is not supported."""
         check_budgets(self.resolutions)
         if self.segment_size < 1:
             raise ValueError(f"segment_size must be at least 1, got {self.segment_size}")
+        layers: int = self.num_hidden_layers  # type: ignore[attr-defined]
+        if self.num_segment_layers is None or not 0 <= self.num_segment_layers <= layers:
+            raise ValueError(
+                f"num_segment_layers must be from 0 to the number of layers, {layers}, got "
+                f"{self.num_segment_layers}"
+            )
+        if self.is_decoder:  # type: ignore[attr-defined]
+            raise ValueError("is_decoder must be False: only encoders see sequences compressed")
         if self.num_vip_slots is not None and self.num_vip_slots < 1:
             raise ValueError(f"num_vip_slots must be at least 1 or None, got {self.num_vip_slots}")
 

@@ -6,22 +6,66 @@ of the blocks that its queries look at most. Ordinary cross attention caches eve
 layer, and attends all of them at every step.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import EncoderDecoderCache
+from transformers.models.t5.modeling_t5 import T5Block, T5Stack
 
 from foveate.models.accelerate.t5 import NO_WEIGHTS, RelativeT5Attention
 from foveate.models.padding import Padding
+
+
+def compress_cross_attention(decoder: T5Stack) -> None:
+    """Let an accelerated decoder see the encoder's output compressed, by changes of class."""
+    blocks: Any = decoder.block
+    for block in blocks:
+        block.__class__ = VipDecoderBlock
+        block.layer[1].EncDecAttention.__class__ = VipCrossAttention
+
+
+class Masks(NamedTuple):
+    """What is real.
+
+    Attributes:
+        encoded: the encoder's tokens.
+        decoded: the decoder's, with those in the cache.
+    """
+
+    encoded: Any
+    decoded: Any
+
+
+class VipDecoderBlock(T5Block):
+    """A block whose cross attention knows which of the decoder's tokens are real."""
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Any = None,
+        position_bias: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[Tensor | None, ...]:
+        """Run as `T5Block.forward` does."""
+        masks = Masks(encoder_attention_mask, attention_mask)
+        outputs: tuple[Tensor | None, ...] = super().forward(
+            *(hidden_states, attention_mask, position_bias, encoder_hidden_states, masks),
+            *args,
+            **kwargs,
+        )
+        return outputs
 
 
 class VipCrossAttention(RelativeT5Attention):
     """T5's cross attention, of `num_fine_blocks` blocks of `block_size` tokens and of block means.
 
     The queries of a call choose together: all target tokens in training, those of one step in
-    generation.
+    generation. Those that are padding do not count.
     """
 
     def forward(
@@ -33,17 +77,25 @@ class VipCrossAttention(RelativeT5Attention):
         past_key_values: Any = None,
         **kwargs: Any,
     ) -> tuple[Tensor | None, ...]:
-        """Attend `(batch, length, d_model)`, as `T5Attention.forward` does."""
-        if key_value_states is None or not isinstance(mask, Padding) or self._shows_weights(kwargs):
-            return super().forward(
-                hidden_states, mask, key_value_states, position_bias, past_key_values, **kwargs
+        """Attend `(batch, length, d_model)`, as `T5Attention.forward` does, with `Masks`.
+
+        Raises:
+            RuntimeError: other masks, which another attention implementation of the decoder makes.
+        """
+        if not isinstance(mask, Masks) or not isinstance(mask.encoded, Padding):
+            raise RuntimeError(
+                "compressed cross attention has an implementation of its own, but the decoder was "
+                "restored or given another one: load the model anew, with "
+                "compress_cross_attention=False if it should not compress"
             )
-        blocks = _Blocks(key_value_states, mask.real, self.config.block_size)
+        assert key_value_states is not None
+        blocks = _Blocks(key_value_states, mask.encoded.real, self.config.block_size)
         q = self._heads(self.q(hidden_states))
         k, v = self._of_means(blocks, past_key_values)
         scores = (q @ k.mT).float() + blocks.counts.log()[:, None, None]
         count = min(self.config.num_fine_blocks, blocks.counts.shape[1])
-        best = scores.softmax(-1).mean((1, 2)).topk(count).indices
+        shares = self._shares(hidden_states, mask.decoded, past_key_values)
+        best = (scores.softmax(-1).mean(1) * shares[..., None]).sum(1).topk(count).indices
         tokens, real = blocks.tokens(best)
         keys = torch.cat([k, self._heads(self.k(tokens))], 2)
         values = torch.cat([v, self._heads(self.v(tokens))], 2)
@@ -52,18 +104,39 @@ class VipCrossAttention(RelativeT5Attention):
         out = F.scaled_dot_product_attention(q, keys, values, bias, scale=1.0)
         return self.o(out.transpose(1, 2).flatten(2)), position_bias, *NO_WEIGHTS
 
+    def _shares(self, queries: Tensor, mask: Any, past: Any) -> Tensor:
+        """What each query's attention counts for `(batch, length)`: nothing where it is padding."""
+        batch, length = queries.shape[:2]
+        shares = torch.ones(batch, length, device=queries.device)
+        real = mask.real if isinstance(mask, Padding) else _seen_last(mask)
+        if length > 1 and real is not None:
+            # The decoder's own attention has put this call's tokens into the cache.
+            before = 0 if past is None else past.get_seq_length(self.layer_idx) - length
+            shares = real[:, before + torch.arange(length, device=shares.device)].float()
+        return shares / shares.sum(1, keepdim=True).clamp(min=1)
+
     def _of_means(self, blocks: "_Blocks", past: Any) -> tuple[Tensor, Tensor]:
         """Keys and values of the blocks' means `(batch, heads, blocks, head_dim)`, cached."""
         cached = isinstance(past, EncoderDecoderCache)
         if cached and past.is_updated.get(self.layer_idx):
             layer = past.cross_attention_cache.layers[self.layer_idx]
-            return layer.keys, layer.values
-        means = blocks.means()
-        k, v = self._heads(self.k(means)), self._heads(self.v(means))
-        if cached:
-            past.is_updated[self.layer_idx] = True
-            k, v = past.cross_attention_cache.update(k, v, self.layer_idx)
-        return k, v
+            k, v = layer.keys, layer.values
+        else:
+            means = blocks.means()
+            k, v = self._heads(self.k(means)), self._heads(self.v(means))
+            if cached:
+                past.is_updated[self.layer_idx] = True
+                k, v = past.cross_attention_cache.update(k, v, self.layer_idx)
+        count = blocks.counts.shape[1]  # a static cache is longer than filled
+        return k[:, :, :count], v[:, :, :count]
+
+
+def _seen_last(mask: Tensor | None) -> Tensor | None:
+    """Which keys the last query sees `(batch, keys)`, from the mask that a static cache has."""
+    if mask is None:
+        return None
+    last = mask[:, 0, -1]
+    return last if last.dtype == torch.bool else last >= 0
 
 
 class _Blocks:

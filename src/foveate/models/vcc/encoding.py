@@ -1,6 +1,6 @@
 """What the layers of all VCC encoders run on: first segments, then compressed sequences."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -43,6 +43,32 @@ class Sight(NamedTuple):
     lengths: tuple[int, ...]
     positions: Tensor | None = None
     key_bias: Tensor | None = None
+
+
+def refuse(config: Any, others: Mapping[str, Any]) -> None:
+    """Refuse what a forward pass was given besides its arguments, and would leave out.
+
+    None and False ask for nothing, and the heads of transformers pass them on.
+
+    Raises:
+        TypeError: there is something.
+        ValueError: it is `output_attentions`, which the configuration may ask for as well, or
+            `output_vip_scores`, for what is not an encoder.
+    """
+    asked = {name: value for name, value in others.items() if value is not None}
+    if asked.pop("output_attentions", config.output_attentions):
+        raise ValueError(
+            "attention weights are never formed: leave output_attentions out; what an encoder "
+            "looked at is in its output_vip_scores"
+        )
+    if asked.pop("output_vip_scores", False):
+        raise ValueError(
+            "output_vip_scores is an argument of encoders alone: call the one of this model, its "
+            "`encoder`, `bert` or `roberta`"
+        )
+    unknown = [name for name, value in asked.items() if value is not False]
+    if unknown:
+        raise TypeError(f"forward takes no {' and no '.join(unknown)}: leave it out")
 
 
 @dataclass

@@ -15,8 +15,8 @@ from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import Candidates, Layout, vip_scores
 
 from .configuration import VccT5Config
-from .cross import VipCrossAttention
-from .encoding import Batch, Bias, Sight, Trace, VccEncoderOutput, encode
+from .cross import compress_cross_attention
+from .encoding import Batch, Bias, Sight, Trace, VccEncoderOutput, encode, refuse
 
 
 class VccT5Attention(T5Attention):
@@ -113,6 +113,7 @@ class VccT5Encoder(VccT5PreTrainedModel):
     block: Any
 
     def __init__(self, config: VccT5Config) -> None:
+        config.validate_compression()  # fields may have been set since
         super().__init__(config)
         self.embed_tokens: nn.Module = nn.Embedding(config.vocab_size, config.d_model)
         self.block = nn.ModuleList(
@@ -126,14 +127,15 @@ class VccT5Encoder(VccT5PreTrainedModel):
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        vip_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        vip_mask: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_vip_scores: bool = False,
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> VccEncoderOutput | tuple[Tensor, ...]:
         """Encode sequences; see `VccT5EncoderModel.forward`."""
+        refuse(self.config, kwargs)
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
         tokens = inputs_embeds if input_ids is None else input_ids
@@ -204,8 +206,8 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        vip_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        vip_mask: Tensor | None = None,
         **kwargs: Any,
     ) -> VccEncoderOutput | tuple[Tensor, ...]:
         """Encode sequences.
@@ -213,16 +215,17 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
         Args:
             input_ids: `(batch, length)` int64.
             attention_mask: `(batch, length)`, 0 at padding, which may be anywhere and is dropped.
+            inputs_embeds: `(batch, length, d_model)`, where `input_ids` is None.
             vip_mask: `(batch, length)`, not 0 at VIP tokens, at least one in each sequence. By
                 default the first token of each is one.
-            inputs_embeds: `(batch, length, d_model)`, where `input_ids` is None.
             kwargs: `output_hidden_states`, `output_vip_scores`, `return_dict`.
 
         Raises:
-            ValueError: neither or both of ids and embeddings, masks of another shape, or a sequence
-                without VIP token.
+            TypeError: another argument.
+            ValueError: neither or both of ids and embeddings, masks of another shape, a sequence
+                without VIP token, or attention weights are asked for.
         """
-        return self.encoder(input_ids, attention_mask, vip_mask, inputs_embeds, **kwargs)
+        return self.encoder(input_ids, attention_mask, inputs_embeds, vip_mask, **kwargs)
 
 
 class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGeneration):
@@ -256,8 +259,7 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         self.encoder = VccT5Encoder(of_encoder)
         self.decoder = accelerate(T5Stack(of_decoder))
         if config.compress_cross_attention:
-            for block in self.decoder.block:
-                block.layer[1].EncDecAttention.__class__ = VipCrossAttention
+            compress_cross_attention(self.decoder)
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
 
@@ -265,30 +267,60 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        vip_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
         encoder_outputs: Any = None,
+        past_key_values: Any = None,
         inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        vip_mask: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
         **kwargs: Any,
     ) -> Any:
         """Score or generate, as `transformers.T5ForConditionalGeneration.forward`.
 
         Args:
-            input_ids: as of `VccT5EncoderModel.forward`, and so the next three.
+            input_ids: as of `VccT5EncoderModel.forward`.
             attention_mask: likewise.
-            vip_mask: likewise.
-            inputs_embeds: likewise.
+            decoder_input_ids: `(batch, targets)` int64; by default the labels, shifted.
+            decoder_attention_mask: `(batch, targets)`, 0 at padding.
             encoder_outputs: of the encoder, in place of what it reads.
-            kwargs: of T5.
+            past_key_values: the decoder's cache.
+            inputs_embeds: as of `VccT5EncoderModel.forward`.
+            decoder_inputs_embeds: `(batch, targets, d_model)`, in place of ids.
+            labels: `(batch, targets)` int64, -100 where there is no loss.
+            use_cache: whether to return a cache.
+            vip_mask: as of `VccT5EncoderModel.forward`.
+            output_hidden_states: also return the rows before every layer.
+            return_dict: False for a tuple.
+            kwargs: what `generate` passes on, which must be None or False.
+
+        Raises:
+            TypeError: another argument.
+            ValueError: as of `VccT5EncoderModel.forward`.
         """
+        refuse(self.config, kwargs)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
                 input_ids,
                 attention_mask,
-                vip_mask,
                 inputs_embeds,
-                output_hidden_states=kwargs.get("output_hidden_states"),
+                vip_mask,
+                output_hidden_states=output_hidden_states,
                 return_dict=True,
             )
         return super().forward(
-            attention_mask=attention_mask, encoder_outputs=encoder_outputs, **kwargs
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            labels=labels,
+            use_cache=use_cache,
+            output_hidden_states=output_hidden_states,
+            return_dict=return_dict,
         )

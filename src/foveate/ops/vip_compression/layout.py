@@ -150,7 +150,7 @@ class Layout:
             place=place,
             absent=at.absent if len(at.absent) else None,
             vip_positions=position[vips],
-            shares=_shares(vip if vip is None else vip[vips], vip_counts),
+            shares=_shares(position[vips] == 0 if vip is None else vip[vips], vip_counts),
             counts=tuple(counts),
             positions=tuple(positions),
             multiplicities=tuple(multiplicities),
@@ -256,10 +256,8 @@ def _mean(positions: Tensor, taken: Tensor) -> Tensor:
     return (total / taken.sum(1).clamp(min=1)).round().long()
 
 
-def _shares(asks: Tensor | None, counts: Ragged) -> Tensor:
+def _shares(asks: Tensor, counts: Ragged) -> Tensor:
     """What each row adds to the mean over those rows of its sequence that ask `(n_p,)`."""
-    if asks is None:
-        asks = counts.counts.new_ones(sum(counts.lengths), dtype=torch.bool)
     padded = counts.pad(asks)
     if counts.absent is not None:
         padded = padded & ~counts.absent
