@@ -1,6 +1,7 @@
 import gzip
 import json
 
+import datasets
 import pytest
 
 from foveate.evaluation import Example, read
@@ -339,12 +340,25 @@ def test_names_on_the_hub(name, monkeypatch):
 
     def load_dataset(*arguments, **options):
         asked.append((*arguments, options["split"]))
-        return [HUB_ROWS[name]]
+        return datasets.Dataset.from_list([HUB_ROWS[name]])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
     [example] = from_hub(name, "validation")
     assert isinstance(example, Example)
     assert asked == [(HUB[name].name, HUB[name].config, "validation")]
+
+
+def test_classes_on_the_hub_are_named(monkeypatch):
+    names = ["2", "3", "5", "6", "8", "9", "10", "11", "14", "P1-1"]
+    features = datasets.Features(
+        text=datasets.Sequence(datasets.Value("string")),
+        labels=datasets.Sequence(datasets.ClassLabel(names=names)),
+    )
+    rows = [{"text": ["He fished."], "labels": own} for own in ([4, 9], [], [1])]
+    stored = datasets.Dataset.from_list(rows, features=features)
+    monkeypatch.setattr("datasets.load_dataset", lambda *arguments, **options: stored)
+    found = [example.labels for example in from_hub("ecthr_a", "test")]
+    assert found == [("8", "P1-1"), (), ("3",)]
 
 
 def test_scirepeval_on_the_hub(monkeypatch):
@@ -359,7 +373,7 @@ def test_scirepeval_on_the_hub(monkeypatch):
     }
 
     def load_dataset(name, config, split, revision):
-        return stored[name, config, split]
+        return datasets.Dataset.from_list(stored[name, config, split])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
     [ranking] = rankings_from_hub("scidocs_cite")

@@ -69,6 +69,24 @@ def test_what_a_task_has(tmp_path):
     assert (asked.references, asked.labels) == (("y",), ("a",))
 
 
+def test_a_text_stands_for_a_list_of_one(tmp_path):
+    file = tmp_path / "t.jsonl"
+    file.write_text(json.dumps({**LINES[0], "references": "All cod swim", "labels": "3"}))
+    [sample] = Corpus(file)
+    assert (sample.references, sample.labels) == (("All cod swim",), ("3",))
+    file.write_text(json.dumps({**LINES[0], "labels": [3]}))
+    with (
+        pytest.raises(DocumentError, match=r"labels must be a text or a list of texts, got \[3\]"),
+        pytest.warns(match="another"),
+    ):
+        Corpus(file)[0]
+
+
+def test_documents_are_read_one_by_one(corpus_file):
+    with pytest.raises(TypeError, match="read one by one: give an integer, got slice"):
+        Corpus(corpus_file)[0:1]
+
+
 @pytest.mark.parametrize("line", ["{", '{"title": "no text"}', "[1]", '{"text": ""}'])
 def test_a_line_that_is_no_document_is_named(line, tmp_path):
     file = tmp_path / "c.jsonl"

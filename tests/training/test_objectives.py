@@ -16,7 +16,7 @@ from foveate.training.objectives import (
     Span,
     SpanCorruption,
 )
-from foveate.training.reading import as_text
+from foveate.training.reading import as_text, question_and_text
 from tests.numerics import relative_error
 
 WHALE = Document.from_sections("", [("Loomings", ["The whale swims.", "A ship follows it."])])
@@ -98,6 +98,30 @@ def test_spans_are_found_behind_the_question(text_reader, small_tokenizer):
     short = as_text(small_tokenizer, max_length=8)
     [row], _ = batch_of(Span(), short, asked)
     assert row["end_positions"] == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("no", "no"),
+        ("it", "it"),
+        ("(9)", "(9)"),
+        ("ship", ""),
+        ("ark", ""),
+    ],
+)
+def test_spans_are_whole_words(answer, found, text_reader, small_tokenizer):
+    sentences = ["We know its sails.", "But no ark9 has it (9)."]
+    document = Document.from_sections("", [("Ships", sentences)])
+    [row], _ = batch_of(Span(), text_reader, example(document, references=(answer,)))
+    start, end = int(row["start_positions"]), int(row["end_positions"])
+    assert (start > 0) == bool(found)
+    if found:
+        text = question_and_text(document, "")
+        places = row["offsets"]
+        first = text.index(f" {found}", text.index("But")) + 1
+        assert int(places[start, 0]) in (first - 1, first)
+        assert int(places[end, 1]) >= first + len(found)
 
 
 def test_vip_tokens_are_the_question_and_the_first(small_tokenizer):

@@ -62,3 +62,20 @@ def test_nothing_to_read_is_refused():
         Packs([], [], 10, rows)
     with pytest.raises(IndexError):
         Packs([1], [1], 10, rows)[1]
+
+
+def test_examples_that_make_no_rows_are_left_out_with_a_warning():
+    def some(example, rng):
+        if example % 3 == 0:
+            raise ValueError("it is short")
+        return rows(example, rng)
+
+    packs = Packs(range(6), [1] * 6, 1, some)
+    with pytest.warns(UserWarning, match="example [03] is left out: it is short"):
+        found = [[row["example"] for row in packs[i]] for i in range(6)]
+    assert {1, 2, 4, 5} == {example for pack in found for example in pack}
+    assert all(len(pack) == 1 for pack in found)
+    with pytest.raises(ValueError, match="it is short"), pytest.warns(match="left out"):
+        Packs([0, 3], [1, 1], 1, some)[1]
+    with pytest.raises(IndexError):
+        packs[6]

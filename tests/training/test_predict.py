@@ -3,10 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import transformers
 from typer.testing import CliRunner
 
-from foveate import HDTConfig, HDTForConditionalGeneration, HDTForSequenceClassification
 from foveate.cli import app
 from foveate.training.objectives import (
     Classification,
@@ -16,6 +14,7 @@ from foveate.training.objectives import (
     Span,
 )
 from foveate.training.predict import _best_span, predict
+from foveate.training.reading import question_and_text
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
 
@@ -28,33 +27,77 @@ def asked(samples):
     ]
 
 
-def bert(kind, tokenizer):
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
-    sizes |= {"num_attention_heads": 2, "vocab_size": len(tokenizer), "pad_token_id": 0}
-    return kind(transformers.BertConfig(**sizes))
+class Fixed:
+    """A model that gives what it is told to, one output a call."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, *outputs):
+        self.outputs, self.asked = iter(outputs), []
+
+    def eval(self):
+        pass
+
+    def __call__(self, **inputs):
+        self.asked.append(inputs)
+        return SimpleNamespace(**next(self.outputs))
+
+    def generate(self, *, num_beams, max_new_tokens, **inputs):
+        self.asked.append(inputs | {"num_beams": num_beams, "max_new_tokens": max_new_tokens})
+        return next(self.outputs)
 
 
-def test_each_objective_predicts_in_its_way(asked, tree_reader, text_reader, small_tokenizer):
-    config = HDTConfig(vocab_size=len(small_tokenizer), **TINY, num_decoder_layers=1)
-    written = predict(
-        HDTForConditionalGeneration(config), tree_reader, SequenceToSequence(9), asked, beams=2
-    )
-    assert all(isinstance(text, str) for text in written)
-    config = HDTConfig(vocab_size=len(small_tokenizer), **TINY, num_labels=3)
-    model = HDTForSequenceClassification(config)
-    one = predict(model, tree_reader, Classification(("a", "b", "c")), asked)
-    assert all(len(classes) == 1 for classes in one)
-    several = predict(model, tree_reader, Classification(("a", "b", "c"), several=True), asked)
-    assert all(set(classes) <= {"a", "b", "c"} for classes in several)
-    chooser = bert(transformers.BertForMultipleChoice, small_tokenizer)
-    assert set(predict(chooser, text_reader, MultipleChoice(), asked)) <= {"whale", "ship"}
-    finder = bert(transformers.BertForQuestionAnswering, small_tokenizer)
-    for example, answer in zip(asked, predict(finder, text_reader, Span(), asked), strict=True):
-        text = f"{example.question}\n{example.document.title}"
-        assert answer in text or answer.split("\n")[-1] in example.document.text
+def logits(*rows):
+    return [{"logits": torch.tensor([row])} for row in rows]
+
+
+def test_what_is_written_is_decoded(asked, tree_reader, small_tokenizer):
+    texts = ["The whale swims.", "Ice", ""]
+    model = Fixed(*(torch.tensor([[0, *small_tokenizer.encode(text), 1]]) for text in texts))
+    assert predict(model, tree_reader, SequenceToSequence(9), asked, beams=2) == texts
+    assert [(one["num_beams"], one["max_new_tokens"]) for one in model.asked] == [(2, 9)] * 3
+    read = tree_reader.read(asked[1].document, "Which?")
+    assert torch.equal(model.asked[1]["input_ids"][0], read["input_ids"])
+    assert torch.equal(model.asked[1]["parent_ids"][0], read["parent_ids"])
+
+
+def test_classes_are_named(asked, tree_reader):
+    names = ("a", "b", "c")
+    scores = ([-3.0, -1.0, -2.0], [1.0, 0.0, 2.0], [-0.1, 0.1, -0.1])
+    one = predict(Fixed(*logits(*scores)), tree_reader, Classification(names), asked)
+    assert one == [("b",), ("c",), ("b",)]
+    several = Classification(names, several=True)
+    found = predict(Fixed(*logits(*scores)), tree_reader, several, asked)
+    assert found == [(), ("a", "c"), ("b",)]
+
+
+def test_the_best_choice_is_chosen(asked, text_reader, small_tokenizer):
+    model = Fixed(*logits([0.0, 1.0], [3.0, 1.0], [-2.0, -1.0]))
+    assert predict(model, text_reader, MultipleChoice(), asked) == ["ship", "whale", "ship"]
+    both = model.asked[0]["input_ids"]
+    assert both.shape[:2] == (1, 2)
+    begins = [small_tokenizer.decode(row).strip().split("\n")[0] for row in both[0]]
+    assert begins == ["Which? whale", "Which? ship"]
+
+
+def test_the_best_span_is_cut_out_of_the_text(asked, text_reader):
+    outputs, expected = [], []
+    for example, (start, end) in zip(asked, [(5, 9), (7, 7), (12, 15)], strict=True):
+        row = text_reader.read(example.document, example.question)
+        starts, ends = torch.zeros(2, 1, len(row["input_ids"]))
+        starts[0, start], ends[0, end], ends[0, start - 1] = 5.0, 5.0, 9.0
+        outputs.append({"start_logits": starts, "end_logits": ends})
+        text = question_and_text(example.document, example.question)
+        places = row["offsets"]
+        expected.append(text[places[start, 0] : places[end, 1]].strip())
+    found = predict(Fixed(*outputs), text_reader, Span(), asked)
+    assert found == expected
+    assert all(found)
+
+
+def test_what_prepares_a_model_predicts_nothing(asked, tree_reader):
     with pytest.raises(ValueError, match="MaskedLM prepares a model and makes no predictions"):
-        predict(model, tree_reader, MaskedLM(), asked)
+        predict(Fixed(), tree_reader, MaskedLM(), asked)
 
 
 def test_the_best_span_ends_where_it_starts_or_soon_after():
@@ -101,3 +144,30 @@ def test_the_commands_train_and_evaluate(tmp_path, corpus_file):
     assert set(found) == {"examples", "rouge1", "rouge2", "rougeL"}
     wrong = runner.invoke(app, ["evaluate", "hdt-e", str(corpus_file), "-m", "x"])
     assert "keeps the answers to itself" in str(wrong.exception)
+
+
+def test_cases_of_no_class_count(tmp_path):
+    cases = [
+        {"case_id": str(i), "facts": [f"Thing {i}."], "violated_articles": ["3"] * (i % 3 == 0)}
+        for i in range(9)
+    ]
+    file = tmp_path / "cases.jsonl"
+    file.write_text("".join(json.dumps(case) + "\n" for case in cases))
+    quick = {"max_steps": 1, "use_cpu": True, "disable_tqdm": True, "save_strategy": "no"}
+    recipe = {
+        "model": {"type": "hdt", **TINY},
+        "tokenizer": 420,
+        "objective": {"name": "classification", "labels": ["3", "6"], "several": True},
+        "data": {"train": str(file), "dev": str(file), "benchmark": "ecthr"},
+        "batch": {"documents": 3},
+        "training": {**quick, "dataloader_pin_memory": False},
+    }
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe))
+    runner, output = CliRunner(), str(tmp_path / "model")
+    trained = runner.invoke(app, ["train", str(tmp_path / "r.yaml"), "-o", output])
+    assert trained.exception is None, trained.output
+    evaluate = ["evaluate", str(tmp_path / "r.yaml"), "-m", output, "--json"]
+    evaluated = runner.invoke(app, evaluate)
+    assert json.loads(evaluated.output)["examples"] == 9
+    for limit in ("0", "-1"):
+        assert runner.invoke(app, [*evaluate, "--limit", limit]).exit_code == 2

@@ -29,6 +29,25 @@ def test_a_recipe_is_read_and_changed(tmp_path):
     assert recipe.training == {"max_steps": 7}
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("5e-5", 5e-5), ("1E+3", 1e3), ("-.5e2", -50.0), ("1.0e-3", 1e-3), ("2", 2), ("0.5", 0.5)],
+)
+def test_numbers_are_read_as_written(text, number, tmp_path):
+    file = tmp_path / "r.yaml"
+    file.write_text(yaml.safe_dump(GOOD) + f"  learning_rate: {text}\n")
+    assert Recipe.load(file).training["learning_rate"] == number
+    again = Recipe.load(file, [f"training.weight_decay={text}", "data.train=1e-3x"])
+    assert again.training["weight_decay"] == number
+    assert again.data.train == ("1e-3x",)
+
+
+@pytest.mark.parametrize("name", names())
+def test_entries_make_the_same_recipe(name):
+    recipe = Recipe.load(name)
+    assert Recipe.of(yaml.safe_load(yaml.safe_dump(recipe.entries()))) == recipe
+
+
 @pytest.mark.parametrize("name", names())
 def test_every_recipe_that_comes_along_is_right(name):
     assert Recipe.load(name).training["logging_steps"] >= 10
@@ -56,6 +75,27 @@ def test_every_recipe_that_comes_along_is_right(name):
         (changed(data={"train": []}), "data: train names no files"),
         (changed(data={"train": 3}), "data: train must be a text or a list of texts, got 3"),
         (changed(data={"train": "a", "read": "song"}), "data: read must be one of tree, text"),
+        (
+            changed(data={"train": "a", "max_length": 0}),
+            "data: max_length must be at least 1, got 0",
+        ),
+        (changed(data={"train": "a", "keywords": -1}), "data: keywords must be at least 1"),
+        (changed(tokenizer=3.5), "tokenizer must be of type str or int or null, got 3.5"),
+        (changed(tokenizer=True), "tokenizer must be of type str or int or null, got True"),
+        (
+            changed(model={"checkpoint": "mine"}),
+            "tokenizer: a checkpoint knows its own vocabulary",
+        ),
+        (
+            changed(training={"learning_rate": "fast"}),
+            "training: learning_rate must be of type float, got 'fast'",
+        ),
+        (changed(training={"max_steps": 2.5}), "training: max_steps must be of type int"),
+        (changed(training={"bf16": 1}), "training: bf16 must be of type bool, got 1"),
+        (
+            changed(training={"num_train_epochs": 0}),
+            "training: num_train_epochs must be above 0, or max_steps be given",
+        ),
         (changed(batch={}), "batch: give it tokens or documents"),
         (changed(batch={"tokens": True}), "batch: tokens must be of type int or null, got True"),
         (changed(batch={"tokens": 0}), "batch: must be at least 1"),

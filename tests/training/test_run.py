@@ -1,3 +1,4 @@
+import contextlib
 import json
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import transformers
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
 from foveate import HDTConfig, HDTForConditionalGeneration, HDTModel, Processor
+from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.training.recipe import Recipe, names
-from foveate.training.run import prepare, train
+from foveate.training.run import load, prepare, train
 from tests.training.conftest import made_up
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
@@ -30,7 +32,7 @@ def silent(monkeypatch):
     monkeypatch.setattr(transformers.PrinterCallback, "on_log", lambda *args, **kwargs: None)
 
 
-def masked_lm(corpus_file, **training):
+def masked_lm(corpus_file, changes=None, **training):
     return Recipe.of(
         {
             "model": {"type": "hdt", **TINY},
@@ -39,6 +41,7 @@ def masked_lm(corpus_file, **training):
             "data": {"train": str(corpus_file), "dev": str(corpus_file)},
             "batch": {"tokens": 150},
             "training": {**QUICK, "learning_rate": 0.01, **training},
+            **(changes or {}),
         }
     )
 
@@ -74,6 +77,116 @@ def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(corpus_file, tmp_pat
     weights = zip(whole.model.parameters(), resumed.model.parameters(), strict=True)
     assert all(torch.equal(*both) for both in weights)
     assert losses(whole)[-1] < losses(whole)[0]
+
+
+def test_a_run_goes_on_with_its_own_vocabulary_and_recipe(tmp_path):
+    data, output = tmp_path / "c.jsonl", tmp_path / "out"
+    lines = [made_up(i) for i in range(12)]
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    first = train(masked_lm(data, max_steps=2, save_steps=1), output)
+    vocabulary = first.processing_class.tokenizer.get_vocab()
+    lines += [{"text": f"Quick zebras jump over {i} foxes. " * 9} for i in range(12)]
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = prepare(Recipe.load(output / "recipe.yaml"), output)
+    assert again.processing_class.tokenizer.get_vocab() == vocabulary
+    anew = prepare(masked_lm(data, max_steps=2, save_steps=1), tmp_path / "other")
+    assert anew.processing_class.tokenizer.get_vocab() != vocabulary
+    wider = {"model": {"type": "hdt", **TINY, "d_ff": 32}}
+    with pytest.raises(ValueError, match=r"differs in model\.d_ff, training\.max_steps: name"):
+        prepare(masked_lm(data, wider, max_steps=9, save_steps=1), output)
+
+
+SIZES = {
+    "bert": {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "intermediate_size": 16,
+    },
+    "vcc_roberta": {
+        "hidden_size": 16,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 1,
+        "intermediate_size": 16,
+    },
+    "t5": {**TINY, "num_decoder_layers": 1},
+    "hdt": TINY,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "read", "message"),
+    [
+        ("t5", "tree", "T5ForConditionalGeneration does not take: let it be 'text'$"),
+        ("bert", "tree", "read is 'tree', which BertForMaskedLM does not take"),
+        ("bert", "vips", "let it be 'text'$"),
+        ("vcc_roberta", "tree", "let it be 'vips' or 'text'$"),
+        ("hdt", "text", "read is 'text', which HDTForMaskedLM does not take: let it be 'tree'$"),
+    ],
+)
+def test_a_model_that_does_not_read_so_is_refused(kind, read, message, corpus_file, tmp_path):
+    changes = {"model": {"type": kind, **SIZES[kind]}}
+    changes["data"] = {"train": str(corpus_file), "read": read}
+    if kind == "t5":
+        changes["objective"] = {"name": "span_corruption"}
+    with pytest.raises(ValueError, match=message):
+        prepare(masked_lm(corpus_file, changes), tmp_path)
+
+
+def test_a_trained_model_that_does_not_read_so_is_refused(tmp_path, small_tokenizer):
+    checkpoint("roberta", tmp_path, small_tokenizer)
+    recipe = masked_lm("corpus", {"model": {"checkpoint": str(tmp_path)}, "tokenizer": None})
+    with pytest.raises(ValueError, match="RobertaForMaskedLM does not take"):
+        load(recipe, tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "message"),
+    [
+        ({"num_layer": 3}, "model: there is no 'num_layer': did you mean 'num_layers'"),
+        ({"decode_anchor": "token"}, "no 'decode_anchor': did you mean 'decode_anchors'"),
+        ({"dropout": 0.5}, "model: there is no 'dropout': did you mean 'dropout_rate'"),
+    ],
+)
+@pytest.mark.parametrize("new", [True, False])
+def test_misspelt_entries_of_the_model(
+    new, misspelt, message, corpus_file, tmp_path, small_tokenizer
+):
+    checkpoint("hdt", tmp_path / "model", small_tokenizer)
+    model = {"type": "hdt", **TINY} if new else {"checkpoint": str(tmp_path / "model")}
+    changes = {"model": {**model, **misspelt}, "tokenizer": 420 if new else None}
+    with pytest.raises(ValueError, match=message):
+        prepare(masked_lm(corpus_file, changes), tmp_path / "out")
+
+
+def test_a_vocabulary_larger_than_the_model_knows(corpus_file, tmp_path, small_tokenizer):
+    checkpoint("hdt", tmp_path / "model", small_tokenizer)
+    larger = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    larger.add_tokens(["narwhal", "orca"])
+    larger.save_pretrained(tmp_path / "larger")
+    changes = {"model": {"checkpoint": str(tmp_path / "model")}}
+    changes["tokenizer"] = str(tmp_path / "larger")
+    with pytest.raises(ValueError, match=f"has {len(larger)} tokens, but the model knows 420"):
+        prepare(masked_lm(corpus_file, changes), tmp_path / "out")
+
+
+@pytest.mark.parametrize("batch", [{"tokens": 150}, {"documents": 1}])
+def test_a_document_too_short_to_hide_spans_of_is_left_out(batch, tmp_path):
+    data = tmp_path / "c.jsonl"
+    lines = [{"text": "a"}, *(made_up(i) for i in range(4))]
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    changes = {"objective": {"name": "span_corruption"}, "batch": batch}
+    changes["model"] = {"type": "hdt", **TINY, "num_decoder_layers": 1}
+    with pytest.warns(UserWarning, match="example 0 is left out: a row of fewer than two tokens"):
+        trainer = train(masked_lm(data, changes, num_train_epochs=1), tmp_path / "out")
+    assert len(losses(trainer)) == trainer.state.max_steps
+    data.write_text(json.dumps(lines[0]))
+    left_out = pytest.warns(match="example 0 is left out")
+    with (
+        pytest.raises(ValueError, match="fewer than two tokens"),
+        left_out if "documents" in batch else contextlib.nullcontext(),
+    ):
+        train(masked_lm(data, changes, num_train_epochs=1), tmp_path / "other")
 
 
 def test_the_output_is_a_model_that_reads(corpus_file, tmp_path, samples):
@@ -165,6 +278,12 @@ def checkpoint(kind, folder, tokenizer):
         "roberta": lambda: transformers.RobertaForMaskedLM(
             transformers.RobertaConfig(**sizes, **bert)
         ),
+        "vcc-roberta": lambda: VccRobertaForMaskedLM(
+            VccRobertaForMaskedLM.config_class(**sizes, **bert)
+        ),
+        "vcc-t5": lambda: VccT5ForConditionalGeneration(
+            VccT5ForConditionalGeneration.config_class(**sizes, **t5)
+        ),
         "t5": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes, **t5)),
         "longt5": lambda: transformers.LongT5ForConditionalGeneration(
             transformers.LongT5Config(**sizes, **t5, local_radius=3, global_block_size=2)
@@ -182,14 +301,37 @@ KINDS = {
     "hdt-e-classification": "hdt",
     "hdt-ed-summarization": "hdt-ed",
     "vcc-roberta": "roberta",
-    "vcc-roberta-hotpotqa": "roberta",
-    "vcc-roberta-quality": "roberta",
-    "vcc-roberta-wikihop": "roberta",
+    "vcc-roberta-hotpotqa": "vcc-roberta",
+    "vcc-roberta-quality": "vcc-roberta",
+    "vcc-roberta-wikihop": "vcc-roberta",
     "vcc-t5": "t5",
-    "vcc-t5-finetuning": "t5",
+    "vcc-t5-finetuning": "vcc-t5",
     "fovea": "longt5",
     "egad": "led",
 }
+"""Checkpoints that recipes begin with."""
+
+TREE, TEXT = {"input_ids", "parent_ids"}, {"input_ids", "attention_mask"}
+VIPS = TEXT | {"vip_mask"}
+LIKE_INPUTS = ("inputs",)
+WRITTEN = (2, "any")
+MADE = {
+    "egad": ("LEDForConditionalGeneration", TEXT | {"global_attention_mask"}, (2,), WRITTEN),
+    "fovea": ("FoveaForConditionalGeneration", TEXT, (2,), WRITTEN),
+    "hdt-e": ("HDTForMaskedLM", TREE, (1,), LIKE_INPUTS),
+    "hdt-e-classification": ("HDTForSequenceClassification", TREE | TEXT, (2,), (2, 10)),
+    "hdt-e-contrast": ("HDTModel", TREE | TEXT, (6,), (2,)),
+    "hdt-ed": ("HDTForConditionalGeneration", TREE, (1,), WRITTEN),
+    "hdt-ed-summarization": ("HDTForConditionalGeneration", TREE, (1,), WRITTEN),
+    "vcc-roberta": ("VccRobertaForMaskedLM", VIPS, (2,), LIKE_INPUTS),
+    "vcc-roberta-hotpotqa": ("VccRobertaForQuestionAnswering", VIPS, (2,), (2,)),
+    "vcc-roberta-quality": ("VccRobertaForMultipleChoice", VIPS, (2, 2), (2,)),
+    "vcc-roberta-wikihop": ("VccRobertaForMultipleChoice", VIPS, (2, 2), (2,)),
+    "vcc-t5": ("VccT5ForConditionalGeneration", VIPS, (2,), WRITTEN),
+    "vcc-t5-finetuning": ("VccT5ForConditionalGeneration", VIPS, (2,), WRITTEN),
+}
+"""The model that each recipe makes; the columns of a batch of two documents that the model reads,
+and all their sizes but the length; and the sizes of what it is to give."""
 
 
 @pytest.mark.parametrize("name", names())
@@ -209,7 +351,7 @@ def test_every_recipe_trains_on_small_data(
     entries |= {"batch": "{documents: 2}", "data.dev": "[]"}
     if name in KINDS:
         # What puts special tokens around a text, as LED's does and RoBERTa's.
-        around = KINDS[name] in ("led", "roberta")
+        around = KINDS[name] in ("led", "roberta", "vcc-roberta")
         checkpoint(KINDS[name], tmp_path / "model", bert_tokenizer if around else small_tokenizer)
         entries["model.checkpoint"] = tmp_path / "model"
     else:
@@ -219,6 +361,22 @@ def test_every_recipe_trains_on_small_data(
         entries["data.max_length"] = 256
     entries = {key: "''" if value == "" else value for key, value in entries.items()}
     changes = [f"{entry}={value}" for entry, value in entries.items()]
-    trainer = train(Recipe.load(name, changes), tmp_path / "out", examples)
+    recipe = Recipe.load(name, changes)
+    trainer = train(recipe, tmp_path / "out", examples)
     assert len(losses(trainer)) == 2
     assert all(0 < loss < 50 for loss in losses(trainer))
+
+    kind, columns, leading, target = MADE[name]
+    assert type(trainer.model).__name__ == kind
+    config = trainer.model.config
+    for entry in recipe.model.keys() - {"checkpoint", "type"}:
+        assert getattr(config, entry) == recipe.model[entry]
+    batch = trainer.data_collator([trainer.train_dataset[0]])
+    targets = {"start_positions", "end_positions"} if name.endswith("hotpotqa") else {"labels"}
+    assert set(batch) == columns | targets
+    inputs = batch["input_ids"].shape
+    assert inputs[:-1] == leading
+    assert all(batch[column].shape == inputs for column in columns)
+    for column in targets:
+        shape = tuple(batch[column].shape)
+        assert shape == {LIKE_INPUTS: inputs, WRITTEN: (2, shape[-1])}.get(target, target)

@@ -40,9 +40,9 @@ def command(
             show_default=False,
         ),
     ] = None,
-    beams: Annotated[int, typer.Option(help="Of beam search, where the model writes.")] = 1,
+    beams: Annotated[int, typer.Option(min=1, help="Of beam search, where the model writes.")] = 1,
     limit: Annotated[
-        int | None, typer.Option(help="Number of examples.", show_default=False)
+        int | None, typer.Option(min=1, help="Number of examples.", show_default=False)
     ] = None,
     device: common.Device = None,
     json: common.Json = False,
@@ -63,7 +63,7 @@ def command(
     if not paths:
         raise ValueError(f"{recipe} holds out no files: name some to evaluate on")
     found, _ = examples(loaded, paths, read)
-    asked = [example for example in found if _answered(example)][:limit]
+    asked = _answered(loaded.objective, found)[:limit]
     if not asked:
         raise ValueError(f"{', '.join(paths)} keeps the answers to itself: name a file with them")
     trained, reader = load(loaded, model, device)
@@ -79,8 +79,14 @@ def command(
     common.console.print(table)
 
 
-def _answered(example: Any) -> bool:
-    return bool(example.references or example.labels)
+def _answered(objective: "Objective", examples: Sequence[Any]) -> list[Any]:
+    """Examples whose answer is known; where any number of classes may be right, none is one too."""
+    from foveate.training.objectives import Classification
+
+    answered = [example for example in examples if example.references or example.labels]
+    if answered and isinstance(objective, Classification) and objective.several:
+        return list(examples)
+    return answered
 
 
 def _scores(

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from foveate.documents import Document, DocumentError
+
+from .entries import value
 
 _LINES = (".jsonl", ".jsonl.gz")
 
@@ -46,8 +48,8 @@ class Corpus(Sequence[Sample]):
     - what `Document.to_dict` gives; or `sections`, and a `title` if there is one, as
       `Document.from_sections` takes them (`heading` is read as `title`); or `text` in the `format`
       of that name, plain text if none; or `turns` of a meeting;
-    - beside that, what the task has of `question`, and of the lists `choices`, `references` and
-      `labels`;
+    - beside that, what the task has of `question`, and of the lists of texts `choices`,
+      `references` and `labels`; a text stands for a list of one;
     - or `anchor`, `positive` and, if there is one, `negative`, each a document as above.
 
     Args:
@@ -84,7 +86,10 @@ class Corpus(Sequence[Sample]):
 
         Raises:
             DocumentError: none can be read.
+            TypeError: not an integer.
         """
+        if not isinstance(index, SupportsIndex):
+            raise TypeError(f"documents are read one by one: give an integer, got {index!r}")
         index = range(len(self))[index]  # which raises IndexError
         for number in chain(range(index, len(self)), range(index)):
             try:
@@ -129,7 +134,10 @@ def _sample(record: Mapping[str, Any]) -> Sample:
     if "anchor" in record:
         related = [record[name] for name in ("positive", "negative") if name in record]
         return Sample(_document(record["anchor"]), related=tuple(map(_document, related)))
-    lists = {name: tuple(record.get(name, ())) for name in ("choices", "references", "labels")}
+    lists = {
+        name: value(record.get(name, []), tuple[str, ...], name)
+        for name in ("choices", "references", "labels")
+    }
     return Sample(_document(record), record.get("question", ""), **lists)
 
 

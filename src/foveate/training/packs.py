@@ -1,6 +1,7 @@
 """Training data as one long sequence of packs, each a step of one device."""
 
 import random
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +11,9 @@ from torch.utils.data import Dataset
 from .rows import Row
 
 T = TypeVar("T")
+
+_TRIED = 16
+"""Packs without any rows, one after the other, after which the fault is not in the examples."""
 
 _JITTER = 0.1  # of lengths, so that another epoch groups other documents of like length
 
@@ -21,7 +25,8 @@ class Packs(Dataset[list[Row]], Generic[T]):
     is broken off goes on exactly where it was by starting at the next pack, whatever the number of
     workers; and several processes that take packs in turns never take the same.
 
-    Documents are read and made rows when a pack is asked for, in the workers of a `DataLoader`.
+    Documents are read and made rows when a pack is asked for, in the workers of a `DataLoader`. One
+    that cannot be made rows is left out with a warning, and a pack of such only is the next one.
 
     Args:
         examples: what to read, an item at a time.
@@ -58,14 +63,27 @@ class Packs(Dataset[list[Row]], Generic[T]):
         return self.number
 
     def __getitem__(self, index: int) -> list[Row]:
-        """Read a pack."""
-        epoch, members = self._members(index)
-        made: list[Row] = []
-        for number in members:
-            chance = random.Random(f"{self.seed} {epoch} {number}").getrandbits(63)
-            rng = torch.Generator().manual_seed(chance)
-            made += self.rows(self.examples[number], rng)
-        return made
+        """Read a pack or, where none of its examples can be made rows, the next that has some.
+
+        Raises:
+            ValueError: nor have the packs behind it; the reason is that of the last example.
+        """
+        if not 0 <= index < self.number:
+            raise IndexError(f"pack {index} of {self.number}")
+        for place in range(index, index + min(_TRIED, self.number)):
+            epoch, members = self._members(place % self.number)
+            made: list[Row] = []
+            for number in members:
+                chance = random.Random(f"{self.seed} {epoch} {number}").getrandbits(63)
+                rng = torch.Generator().manual_seed(chance)
+                try:
+                    made += self.rows(self.examples[number], rng)
+                except ValueError as error:
+                    reason = error
+                    warnings.warn(f"example {number} is left out: {error}", stacklevel=2)
+            if made:
+                return made
+        raise reason
 
     def packs_of(self, epochs: int) -> int:
         """Return how many packs so many epochs are."""
@@ -75,8 +93,6 @@ class Packs(Dataset[list[Row]], Generic[T]):
 
     def _members(self, index: int) -> tuple[int, list[int]]:
         """Epoch and examples of a pack."""
-        if not 0 <= index < self.number:
-            raise IndexError(f"pack {index} of {self.number}")
         epoch = 0
         while self.packs_of(epoch + 1) <= index:
             epoch += 1

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document
 from foveate.processing import Processor
-from foveate.processing.guided import KeywordProcessor
+from foveate.processing.guided import KeywordProcessor, cut
 from foveate.processing.plain import plain_text
 
 from .rows import Row, pad
@@ -63,7 +63,10 @@ def as_text(
 def with_keywords(
     tokenizer: PreTrainedTokenizerBase, max_length: int | None = None, keywords: int = 20
 ) -> Reader:
-    """Read as plain text with keywords before it, which are global (egad.txt, 2)."""
+    """Read as plain text with keywords before it, which are global (egad.txt, 2).
+
+    What is beyond the limit is left out.
+    """
     processor = KeywordProcessor(tokenizer, k=keywords, max_length=max_length)
     return Reader(partial(_guided, processor), tokenizer, False, tokenizer)
 
@@ -110,7 +113,7 @@ def _text(
 def _guided(processor: KeywordProcessor, document: Document, question: str) -> Row:
     if question:
         raise ValueError("keywords are read from documents alone: leave the questions out")
-    [row] = processor.encode(document)
+    row = cut(processor.whole(document), processor.max_length)
     special = processor.tokenizer.all_special_ids
     ids = torch.tensor(row["input_ids"])
     return {

@@ -1,15 +1,15 @@
 """Recipes: a training run on a page of YAML."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from difflib import get_close_matches
+from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import yaml
 
+from .entries import change, check, loaded, made, mapping, plain, value
 from .objectives import OBJECTIVES, Objective
 
 OURS = {
@@ -52,6 +52,10 @@ class Data:
             raise ValueError(f"read must be one of {', '.join(READ)}, got {self.read!r}")
         if not self.train:
             raise ValueError("train names no files")
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(f"max_length must be at least 1, got {self.max_length}")
+        if self.keywords < 1:
+            raise ValueError(f"keywords must be at least 1, got {self.keywords}")
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,8 @@ class Recipe:
         model: `checkpoint`, a folder or a name on the hub; or `type`, as configurations name it
             ("hdt"), for a new model; or both, for a checkpoint whose weights another type takes
             (LongT5's by "fovea"). Other entries change the configuration.
-        tokenizer: a folder or a name on the hub; or the size of a vocabulary to learn from the
-            documents; None for the checkpoint's own.
+        tokenizer: a folder or a name on the hub; or, for a new model, the size of a vocabulary to
+            learn from the documents; None for the checkpoint's own.
         objective: what is to be learned.
         data: what is read.
         batch: how much of it at once.
@@ -101,10 +105,11 @@ class Recipe:
             raise ValueError("model: give it a checkpoint or a type")
         if "checkpoint" not in self.model and self.tokenizer is None:
             raise ValueError("tokenizer: name one, or give the size of one to learn")
-        from transformers import TrainingArguments
-
-        known = {argument.name for argument in fields(TrainingArguments) if argument.init} - OURS
-        _check(self.training, known, "training")
+        if "checkpoint" in self.model and isinstance(self.tokenizer, int):
+            raise ValueError(
+                "tokenizer: a checkpoint knows its own vocabulary: leave the entry out, or name one"
+            )
+        _check_training(self.training)
 
     @classmethod
     def load(cls, name: str | PathLike[str], changes: Sequence[str] = ()) -> Self:
@@ -127,9 +132,9 @@ class Recipe:
                 )
             path = _folder() / f"{name}.yaml"
         try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
-            for change in changes:
-                _change(data, change)
+            data = loaded(path.read_text(encoding="utf-8"))
+            for one in changes:
+                change(data, one)
             return cls.of(data)
         except (ValueError, yaml.YAMLError) as error:
             raise ValueError(f"{name}: {error}") from error
@@ -141,16 +146,16 @@ class Recipe:
         Raises:
             ValueError: it is not a recipe; the message says where.
         """
-        data = dict(_entries(data, "a recipe"))
-        _check(data, {entry.name for entry in fields(cls)}, "")
+        data = dict(mapping(data, "a recipe"))
+        check(data, {entry.name for entry in fields(cls)}, "")
         for name in ("model", "objective", "data", "batch"):
             if name not in data:
                 raise ValueError(f"{name} is missing")
-            data[name] = _entries(data[name], name)
+            data[name] = mapping(data[name], name)
         data["training"] = {
             # YAML reads a bare no as false.
             name: "no" if name.endswith("_strategy") and value is False else value
-            for name, value in _entries(data.get("training") or {}, "training").items()
+            for name, value in mapping(data.get("training") or {}, "training").items()
         }
         objective = dict(data["objective"])
         kind = objective.pop("name", None)
@@ -158,10 +163,23 @@ class Recipe:
             raise ValueError(
                 f"objective: name must be one of {', '.join(OBJECTIVES)}, got {kind!r}"
             )
-        data["objective"] = _made(OBJECTIVES[kind], objective, "objective")
-        data["data"] = _made(Data, data["data"], "data")
-        data["batch"] = _made(Batch, data["batch"], "batch")
+        data["objective"] = made(OBJECTIVES[kind], objective, "objective")
+        data["data"] = made(Data, data["data"], "data")
+        data["batch"] = made(Batch, data["batch"], "batch")
+        if "tokenizer" in data:
+            data["tokenizer"] = value(data["tokenizer"], str | int | None, "tokenizer")
         return cls(**data)
+
+    def entries(self) -> dict[str, Any]:
+        """Return what `of` makes this recipe of, in the values that YAML has."""
+        [name] = (name for name, kind in OBJECTIVES.items() if kind is type(self.objective))
+        entries = {
+            **{entry.name: getattr(self, entry.name) for entry in fields(self)},
+            "objective": {"name": name, **asdict(self.objective)},
+            "data": asdict(self.data),
+            "batch": asdict(self.batch),
+        }
+        return dict(plain(entries))
 
 
 def names() -> list[str]:
@@ -173,61 +191,15 @@ def _folder() -> Path:
     return Path(str(files(__package__))) / "recipes"
 
 
-def _entries(data: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{where} must consist of entries, got {data!r}")
-    return data
+def _check_training(given: Mapping[str, Any]) -> None:
+    """Numbers and truth values are checked here; `TrainingArguments` checks the rest."""
+    from transformers import TrainingArguments
 
-
-def _check(data: Mapping[str, Any], known: set[str], where: str) -> None:
-    for name in data:
-        if name not in known:
-            near = get_close_matches(str(name), known, 1)
-            meant = f": did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"{where + ': ' if where else ''}there is no {name!r}{meant}")
-
-
-def _made(kind: type, data: Mapping[str, Any], where: str) -> Any:
-    """Make a dataclass, its values checked against its annotations."""
-    entries = {entry.name: entry for entry in fields(kind)}
-    _check(data, set(entries), where)
-    values = {}
-    for name, entry in entries.items():
-        if name in data:
-            values[name] = _value(data[name], entry.type, f"{where}: {name}")
-        elif entry.default is MISSING and entry.default_factory is MISSING:
-            raise ValueError(f"{where}: {name} is missing")
-    try:
-        return kind(**values)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
-
-
-def _value(value: Any, kind: Any, where: str) -> Any:
-    """A value of the annotated type: texts may stand for lists of one, integers for numbers."""
-    if kind == tuple[str, ...]:
-        several = [value] if isinstance(value, str) else value
-        if isinstance(several, list) and all(isinstance(one, str) for one in several):
-            return tuple(several)
-        raise ValueError(f"{where} must be a text or a list of texts, got {value!r}")
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        name = getattr(kind, "__name__", str(kind)).replace("| None", "or null")
-        raise ValueError(f"{where} must be of type {name}, got {value!r}")
-    return value
-
-
-def _change(data: Any, change: str) -> None:
-    """Change an entry named by its path."""
-    path, equals, value = change.partition("=")
-    *above, last = path.split(".")
-    if not equals or not last:
-        raise ValueError(f"a change is written entry.below=value, got {change!r}")
-    for name in above:
-        if not isinstance(data, dict):
-            break
-        data = data.setdefault(name, {})
-    if not isinstance(data, dict):
-        raise ValueError(f"{path} does not stand in the recipe")
-    data[last] = yaml.safe_load(value)
+    known = {argument.name: argument for argument in fields(TrainingArguments) if argument.init}
+    check(given, known.keys() - OURS, "training")
+    for name, one in given.items():
+        kind = known[name].type
+        if {*(get_args(kind) or (kind,))} <= {bool, int, float, type(None)}:
+            value(one, kind, f"training: {name}")
+    if given.get("max_steps", -1) <= 0 and given.get("num_train_epochs", 1) <= 0:
+        raise ValueError("training: num_train_epochs must be above 0, or max_steps be given")

@@ -8,41 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    Trainer,
-    TrainingArguments,
-)
+import yaml
+from transformers import AutoTokenizer, PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
-from foveate.models import fovea, hdt, vcc  # noqa: F401  (makes them known to the Auto classes)
 from foveate.models.device import device_named
 
 from .corpus import Corpus
+from .entries import different, loaded
 from .objectives.base import Example
 from .packs import Packs, join
-from .reading import Reader, as_text, as_tree, with_keywords
+from .parts import check_reading, model_of, reader_of, vocabulary
+from .reading import Reader
 from .recipe import Recipe
 from .rows import Row
-from .tokenizer import learn_tokenizer
 
 Read = Callable[[str, str], Iterable[Example]]
 """Reads a benchmark's file: `foveate.evaluation.read`."""
 
 _MEASURED = 32
 """Documents from which the tokens of a byte are estimated."""
-_LEARNED_FROM = 5000
-"""Documents from which a vocabulary is learned."""
 
 
 def train(recipe: Recipe, output: str | PathLike[str], read: Read | None = None) -> Trainer:
     """Train by a recipe, from the last checkpoint in the output folder if there is one.
 
-    A run that was broken off goes on as if it had not been. The model, and what it needs to read,
-    are saved in the output folder at the end.
+    A run that was broken off goes on as if it had not been, with the vocabulary that it has. The
+    recipe is saved in the output folder as `recipe.yaml` at the beginning; the model, and what it
+    needs to read, at the end.
 
     Args:
         recipe: what to do.
@@ -50,14 +43,12 @@ def train(recipe: Recipe, output: str | PathLike[str], read: Read | None = None)
         read: reads the files of benchmarks, where the recipe names one.
 
     Raises:
-        ValueError: entries of the recipe that do not fit together.
+        ValueError: entries of the recipe that do not fit together, or an output folder with a run
+            by another recipe.
         OSError: files or checkpoints that are not there.
     """
     trainer = prepare(recipe, output, read)
-    folder = Path(output)
-    trainer.train(
-        resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None
-    )
+    trainer.train(resume_from_checkpoint=_last_checkpoint(output))
     trainer.save_model()
     trainer.save_state()
     return trainer
@@ -75,11 +66,13 @@ def load(
 
     Raises:
         OSError: there is no such folder, or no model in it.
+        ValueError: a model that does not read as the recipe says.
     """
     tokenizer = AutoTokenizer.from_pretrained(model)
     own = recipe.objective.configuration()
     trained = recipe.objective.auto.from_pretrained(model, use_safetensors=True, **own)
-    return trained.to(device_named(device)), _reader(recipe, tokenizer)
+    check_reading(trained, recipe.data.read)
+    return trained.to(device_named(device)), reader_of(recipe, tokenizer)
 
 
 def prepare(recipe: Recipe, output: str | PathLike[str], read: Read | None = None) -> Trainer:
@@ -100,10 +93,12 @@ def prepare(recipe: Recipe, output: str | PathLike[str], read: Read | None = Non
             "remove_unused_columns": False,
         }
     )
+    checkpoint = _last_checkpoint(output)
+    _keep(recipe, Path(output), checkpoint is not None, arguments.should_save)
     train_examples, train_sizes = examples(recipe, recipe.data.train, read)
-    reader = _reader(recipe, _tokenizer(recipe, train_examples))
+    reader = reader_of(recipe, vocabulary(recipe, train_examples, checkpoint))
     torch.manual_seed(arguments.seed)
-    model = _model(recipe, reader.tokenizer)
+    model = model_of(recipe, reader.tokenizer)
 
     def packs(found: Sequence[Example], sizes: Sequence[int]) -> Packs[Example]:
         rows = partial(recipe.objective.rows, reader)
@@ -152,48 +147,39 @@ def _lengths(
     """Estimate the tokens of each example from its size and the tokens of a few."""
     rng = torch.Generator().manual_seed(0)
     few = range(0, len(examples), max(1, len(examples) // _MEASURED))
-    made = {i: rows(examples[i], rng) for i in few}
+    made: dict[int, list[Row]] = {}
+    for i in few:
+        try:
+            made[i] = rows(examples[i], rng)
+        except ValueError as error:  # of which `Packs` warns
+            reason = error
+    if not made:
+        raise reason
     tokens = {i: sum(len(row["input_ids"]) for row in own) for i, own in made.items()}
     longest = math.inf
     if max_length is not None:
         longest = max_length * max(len(own) for own in made.values())
-    whole = [i for i in few if tokens[i] < longest] or list(few)  # not cut at the limit
+    whole = [i for i in tokens if tokens[i] < longest] or list(tokens)  # not cut at the limit
     rate = sum(tokens[i] for i in whole) / max(1, sum(sizes[i] for i in whole))
     return [int(min(longest, max(1, rate * size))) for size in sizes]
 
 
-def _tokenizer(recipe: Recipe, examples: Sequence[Example]) -> PreTrainedTokenizerBase:
-    if isinstance(recipe.tokenizer, int):
-        few = range(0, len(examples), max(1, len(examples) // _LEARNED_FROM))
-        return learn_tokenizer((examples[i].document for i in few), recipe.tokenizer)
-    return AutoTokenizer.from_pretrained(recipe.tokenizer or recipe.model["checkpoint"])
+def _last_checkpoint(output: str | PathLike[str]) -> str | None:
+    return get_last_checkpoint(str(output)) if Path(output).is_dir() else None
 
 
-def _reader(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Reader:
-    data = recipe.data
-    if data.read == "keywords":
-        return with_keywords(tokenizer, data.max_length, data.keywords)
-    if data.read == "tree":
-        return as_tree(tokenizer, data.max_length)
-    return as_text(tokenizer, data.max_length, vips=data.read == "vips")
-
-
-def _model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    own = {**recipe.model, **recipe.objective.configuration()}
-    checkpoint, kind = own.pop("checkpoint", None), own.pop("type", None)
-    auto = recipe.objective.auto
-    if checkpoint is not None:
-        reads = AutoConfig if kind is None else type(AutoConfig.for_model(kind))
-        config = reads.from_pretrained(checkpoint, **own)
-        return auto.from_pretrained(checkpoint, config=config, use_safetensors=True)
-    special = {
-        "vocab_size": len(tokenizer),
-        "pad_token_id": tokenizer.pad_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "decoder_start_token_id": tokenizer.pad_token_id,
-    }
-    config = AutoConfig.for_model(kind, **{**special, **own})
-    return auto.from_config(config)
+def _keep(recipe: Recipe, folder: Path, goes_on: bool, saves: bool) -> None:
+    """Save the recipe in the output folder; a run that goes on must be of the one there."""
+    file, entries = folder / "recipe.yaml", recipe.entries()
+    if goes_on and file.exists():
+        if others := different(loaded(file.read_text(encoding="utf-8")), entries):
+            raise ValueError(
+                f"{folder} holds a run by another recipe, which differs in {', '.join(others)}: "
+                f"name another output folder, or change {file} to go on with it all the same"
+            )
+    elif saves:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
 
 
 def _number(packs: Packs[Any], arguments: TrainingArguments) -> int:

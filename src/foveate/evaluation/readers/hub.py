@@ -123,4 +123,12 @@ def _rows(
             "the hub needs datasets: run `pip install 'foveate[evaluation]'`"
         ) from error
     loaded = datasets.load_dataset(name, config, split=split, revision=revision)
-    yield from ((f"{name}, {split} row {number}", row) for number, row in enumerate(loaded, 1))
+    names = {
+        column: classes.int2str
+        for column, feature in loaded.features.items()
+        if isinstance(classes := getattr(feature, "feature", feature), datasets.ClassLabel)
+    }
+    for number, row in enumerate(loaded, 1):
+        # The hub keeps classes as their places in a list of names.
+        named = {column: name_of(row[column]) for column, name_of in names.items()}
+        yield f"{name}, {split} row {number}", {**row, **named}

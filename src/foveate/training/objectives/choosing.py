@@ -1,5 +1,6 @@
 """Objectives that choose: a class, one of several answers, or a span of the text."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +98,7 @@ class Span(Objective):
     auto = transformers.AutoModelForQuestionAnswering
 
     def rows(self, reader: Reader, example: Any, rng: torch.Generator) -> list[Row]:
-        """Read the example, and find the first of its references that the document has."""
+        """Read the example, and find the first of its references that are words of the document."""
         row = reader.read(example.document, example.question)
         if "offsets" not in row:
             raise ValueError("spans are found in plain text, with a fast tokenizer: read as text")
@@ -105,12 +106,12 @@ class Span(Objective):
         text = question_and_text(example.document, example.question)
         start = end = 0
         for reference in example.references:
-            place = text.find(reference, len(example.question))
-            if place < 0:
+            match = _words(reference).search(text, len(example.question))
+            if match is None:
                 continue
-            inside = (offsets[:, 1] > place) & (offsets[:, 0] < place + len(reference))
+            inside = (offsets[:, 1] > match.start()) & (offsets[:, 0] < match.end())
             found = (inside & (row["special_tokens_mask"] == 0)).nonzero()[:, 0]
-            if len(found) and int(offsets[found[-1], 1]) >= place + len(reference):
+            if len(found) and int(offsets[found[-1], 1]) >= match.end():
                 start, end = int(found[0]), int(found[-1])
                 break
         return [{**row, "start_positions": torch.tensor(start), "end_positions": torch.tensor(end)}]
@@ -119,3 +120,10 @@ class Span(Objective):
         """Pad."""
         columns = (*INPUTS, "start_positions", "end_positions")
         return reader.pad([only(row, columns) for row in rows])
+
+
+def _words(text: str) -> re.Pattern[str]:
+    """The text where it is not a part of other words, as "no" is of "know"."""
+    before = r"(?<!\w)" if re.match(r"\w", text) else ""
+    behind = r"(?!\w)" if re.search(r"\w\Z", text) else ""
+    return re.compile(before + re.escape(text) + behind)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import transformers
@@ -93,11 +94,12 @@ def _denoised(reader: Reader, row: Row, denoiser: Denoiser, rng: torch.Generator
 
 
 def _ids(reader: Reader, tokens: Sequence[str], what: str) -> list[int]:
-    vocabulary = reader.tokenizer.get_vocab()
-    missing = [token for token in tokens if token not in vocabulary]
-    if missing:
-        raise ValueError(f"the tokenizer has no {what} {missing[0]!r}: add it")
-    return [vocabulary[token] for token in tokens]
+    tokenizer = reader.tokenizer
+    ids: Any = tokenizer.convert_tokens_to_ids(list(tokens))
+    for token, id in zip(tokens, ids, strict=True):
+        if id is None or id == tokenizer.unk_token_id:
+            raise ValueError(f"the tokenizer has no {what} {token!r}: add it")
+    return list(ids)
 
 
 def _check_denoiser(density: float, mean_span: float) -> None:
