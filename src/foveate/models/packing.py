@@ -1,16 +1,16 @@
-"""Padded rows to packed rows in level order, and back."""
+"""Padded batches of trees to packed rows in level order."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from foveate.models.padding import Places
 from foveate.ops.tree_attention import Tree
 
 
 @dataclass(frozen=True)
-class Packing:
+class Packing(Places):
     """Where the real rows of a padded batch stand among its packed rows.
 
     Attributes:
@@ -51,33 +51,3 @@ class Packing:
         tree, rows, first = Tree.from_padded(parent_ids, attention_mask)
         batch, length = parent_ids.shape
         return cls(tree, rows, first, (batch, length))
-
-    def pack(self, padded: Tensor) -> Tensor:
-        """`(batch, length, ...)` to `(tokens, ...)` in level order."""
-        rows = padded.flatten(0, 1)
-        return rows if self.rows is None else rows.index_select(0, self.rows)
-
-    def unpack(self, packed: Tensor) -> Tensor:
-        """`(tokens, ...)` in level order to `(batch, length, ...)`, zero at padding."""
-        if self.rows is not None:
-            batch, length = self.shape
-            if len(self.rows) == batch * length:
-                packed = _Scatter.apply(packed, self.rows)
-            else:
-                padded = packed.new_zeros(batch * length, *packed.shape[1:])
-                packed = padded.index_copy_(0, self.rows, packed)
-        return packed.unflatten(0, self.shape)
-
-
-class _Scatter(torch.autograd.Function):
-    """Row i to row `rows[i]` of a permutation: by gathers, several times faster than scatters."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:
-        ctx.save_for_backward(rows)
-        places = torch.arange(len(rows), device=rows.device)
-        return x.index_select(0, torch.empty_like(rows).scatter_(0, rows, places))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad.index_select(0, ctx.saved_tensors[0]), None

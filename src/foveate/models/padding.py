@@ -10,8 +10,51 @@ from torch import Tensor
 from transformers.masking_utils import eager_mask
 
 
+class Places:
+    """Where packed rows stand in a padded batch.
+
+    Attributes:
+        rows: `(tokens,)`, which row of the flattened batch stands at each packed row, None where
+            they are the same.
+        shape: `(batch, length)` of the padded batch.
+    """
+
+    rows: Tensor | None
+    shape: tuple[int, int]
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """`(batch, length, ...)` to `(tokens, ...)`."""
+        rows = padded.flatten(0, 1)
+        return rows if self.rows is None else rows.index_select(0, self.rows)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """`(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
+        if self.rows is not None:
+            batch, length = self.shape
+            if len(self.rows) == batch * length:
+                packed = _Scatter.apply(packed, self.rows)
+            else:
+                padded = packed.new_zeros(batch * length, *packed.shape[1:])
+                packed = padded.index_copy_(0, self.rows, packed)
+        return packed.unflatten(0, self.shape)
+
+
+class _Scatter(torch.autograd.Function):
+    """Row i to row `rows[i]` of a permutation: by gathers, several times faster than scatters."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        places = torch.arange(len(rows), device=rows.device)
+        return x.index_select(0, torch.empty_like(rows).scatter_(0, rows, places))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad.index_select(0, ctx.saved_tensors[0]), None
+
+
 @dataclass(frozen=True)
-class Packed:
+class Packed(Places):
     """Where the real tokens of a padded batch stand.
 
     Attributes:
@@ -53,19 +96,6 @@ class Packed:
         rows = torch.nonzero_static(real.flatten(), size=sum(lengths))[:, 0]
         has_gaps = any(count < span for count, span in zip(counts, spans, strict=True))
         return cls(lengths, rows, has_gaps, shape)
-
-    def pack(self, padded: Tensor) -> Tensor:
-        """`(batch, length, ...)` to `(tokens, ...)`."""
-        rows = padded.flatten(0, 1)
-        return rows if self.rows is None else rows.index_select(0, self.rows)
-
-    def unpack(self, packed: Tensor) -> Tensor:
-        """`(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
-        if self.rows is not None:
-            batch, length = self.shape
-            padded = packed.new_zeros(batch * length, *packed.shape[1:])
-            packed = padded.index_copy(0, self.rows, packed)
-        return packed.unflatten(0, self.shape)
 
     @property
     def columns(self) -> Tensor | None:

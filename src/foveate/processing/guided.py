@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 from foveate.documents import Document
 
+from .collation import pad_rows
 from .keywords import Detector, Keyword, tfidf
 from .plain import plain_text
 
@@ -137,26 +136,8 @@ class KeywordProcessor:
         return self.detector(document, self.k) if self.k else []
 
     def pad(self, rows: Sequence[Mapping[str, Any]]) -> BatchEncoding:
-        """Collate rows of different lengths: what a `Trainer` takes as `data_collator`.
-
-        Returns:
-            int64 tensors `(rows, longest)`, padded on the right: with the padding token, 0 in the
-            masks, -100 in the labels.
-
-        Raises:
-            ValueError: there are no rows.
-        """
-        if not rows:
-            raise ValueError("there is nothing to encode: give one document or several")
-        padding = {"input_ids": self.tokenizer.pad_token_id or 0, "labels": -100}
-        return BatchEncoding(
-            {
-                name: pad_sequence(
-                    [torch.tensor(row[name]) for row in rows], True, padding.get(name, 0)
-                )
-                for name in rows[0]
-            }
-        )
+        """Collate rows of different lengths, as `pad_rows`: what a `Trainer` takes as collator."""
+        return pad_rows(self.tokenizer, rows)
 
 
 def guided(

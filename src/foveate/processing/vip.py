@@ -4,16 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from foveate.documents import Document
 
+from .collation import IGNORED, pad_rows
 from .guided import cut
 from .plain import plain_text
-
-IGNORED = -100
-"""Label of tokens that a loss leaves out."""
 
 
 class VipProcessor:
@@ -142,21 +139,8 @@ class VipProcessor:
         return BatchEncoding({name: rows.unflatten(0, (-1, count)) for name, rows in flat.items()})
 
     def pad(self, rows: Sequence[Mapping[str, Any]]) -> BatchEncoding:
-        """Collate rows of different lengths: what a `Trainer` takes as `data_collator`.
-
-        Returns:
-            int64 tensors `(rows, longest)`, padded on the right: with the padding token, 0 in the
-            masks, -100 in the labels.
-        """
-        padding = {"input_ids": self.tokenizer.pad_token_id or 0, "labels": IGNORED}
-        return BatchEncoding(
-            {
-                name: pad_sequence(
-                    [torch.as_tensor(row[name]) for row in rows], True, padding.get(name, 0)
-                )
-                for name in rows[0]
-            }
-        )
+        """Collate rows of different lengths, as `pad_rows`: what a `Trainer` takes as collator."""
+        return pad_rows(self.tokenizer, rows)
 
 
 def prompted(

@@ -2,7 +2,9 @@
 
 import torch
 
-from .rows import IGNORED, Row
+from foveate.processing.collation import IGNORED
+
+from .rows import Row
 
 
 def mask_tokens(

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from foveate.processing.collation import IGNORED
+
 Row = dict[str, Tensor]
 """Columns `(nodes,)` of a document: `input_ids`, `special_tokens_mask` (1 at anchors and special
 tokens), `parent_ids` if it is a tree; or single values and `labels` of any length."""
-
-IGNORED = -100
-"""Label of what the loss leaves out."""
 
 
 def forest(rows: Sequence[Row], columns: Sequence[str] = ("input_ids",)) -> Row:

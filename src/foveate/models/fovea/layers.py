@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF
+from transformers.models.t5.modeling_t5 import T5Attention
 
-from foveate.models.t5_layers import FusedRMSNorm
+from foveate.models.t5_layers import FusedRMSNorm, FusedT5LayerFF
 from foveate.ops.fovea_attention import fovea_attention
 
 from .configuration import FoveaConfig
@@ -66,21 +66,13 @@ class FoveaSelfAttentionLayer(nn.Module):
         return rows + self.dropout(attended), bias
 
 
-class FoveaFeedForwardLayer(T5LayerFF):
-    """rows + dropout(feed_forward(norm(rows)))."""
-
-    def __init__(self, config: FoveaConfig) -> None:
-        super().__init__(config)
-        self.layer_norm = FusedRMSNorm(config.d_model, eps=config.layer_norm_epsilon)
-
-
 class FoveaBlock(GradientCheckpointingLayer):
     """Attention, then feed-forward, each on normalized rows; block 0 gives all the biases."""
 
     def __init__(self, config: FoveaConfig, has_relative_attention_bias: bool) -> None:
         super().__init__()
         attention = FoveaSelfAttentionLayer(config, has_relative_attention_bias)
-        self.layer = nn.ModuleList([attention, FoveaFeedForwardLayer(config)])
+        self.layer = nn.ModuleList([attention, FusedT5LayerFF(config)])
 
     def forward(
         self, rows: Tensor, bias: Tensor | None, lengths: list[int]

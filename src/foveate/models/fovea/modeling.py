@@ -7,11 +7,11 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import T5EncoderModel, T5ForConditionalGeneration
 from transformers.modeling_outputs import BaseModelOutput
-from transformers.models.t5.modeling_t5 import T5PreTrainedModel, T5Stack
+from transformers.models.t5.modeling_t5 import T5Stack
 
 from foveate.models.accelerate import accelerate
 from foveate.models.padding import Packed
-from foveate.models.t5_layers import FusedRMSNorm
+from foveate.models.t5_layers import DerivedT5Model, FusedRMSNorm
 
 from .configuration import FoveaConfig
 from .layers import FoveaBlock
@@ -19,17 +19,11 @@ from .layers import FoveaBlock
 _LONGT5_NAMES = {r"\.(Local|TransientGlobal)SelfAttention\.": ".SelfAttention."}
 
 
-class FoveaPreTrainedModel(T5PreTrainedModel):
+class FoveaPreTrainedModel(DerivedT5Model):
     """What all Fovea models share."""
 
     config_class = FoveaConfig
-    accepts_loss_kwargs = False  # losses are means, which Trainer divides by the steps it gathers
     _no_split_modules = ["FoveaBlock", "T5Block"]  # noqa: RUF012
-
-    @classmethod
-    def is_custom_code(cls) -> bool:
-        """Say no: T5's initialization does not reach the layers of models outside transformers."""
-        return False
 
     @classmethod
     def from_pretrained(

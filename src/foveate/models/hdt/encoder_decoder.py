@@ -11,11 +11,12 @@ from transformers import initialization as init
 from transformers.modeling_outputs import ModelOutput, Seq2SeqLMOutput
 
 from foveate.ops.tree_attention import Tree
+from foveate.processing.collation import IGNORED
 
 from .configuration import HDTConfig
 from .decoder import HDTDecoder, RelativeBias
 from .memory import memory_of
-from .modeling import IGNORED, HDTEncoder, HDTPreTrainedModel, packed, returned
+from .modeling import HDTEncoder, HDTPreTrainedModel, packed, returned
 
 _UNSUPPORTED = (
     "inputs_embeds",

@@ -18,12 +18,10 @@ from transformers.modeling_outputs import (
 
 from foveate.models.packing import Packing
 from foveate.ops.tree_attention import Tree
+from foveate.processing.collation import IGNORED
 
 from .configuration import HDTConfig
 from .layers import HDTBlock, HierarchicalPositions
-
-IGNORED = -100
-"""Label of rows that the loss leaves out."""
 
 
 class HDTPreTrainedModel(PreTrainedModel):

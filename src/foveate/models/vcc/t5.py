@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from transformers import T5EncoderModel, T5ForConditionalGeneration
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5PreTrainedModel, T5Stack
+from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 
 from foveate.models.accelerate import accelerate
-from foveate.models.t5_layers import FusedRMSNorm
+from foveate.models.t5_layers import DerivedT5Model, FusedRMSNorm, FusedT5LayerFF
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import Candidates, Layout, vip_scores
 
@@ -63,21 +63,13 @@ class VccT5SelfAttentionLayer(nn.Module):
         return rows + self.dropout(self.SelfAttention(self.layer_norm(rows), table, sight))
 
 
-class VccT5FeedForwardLayer(T5LayerFF):
-    """rows + dropout(feed_forward(norm(rows)))."""
-
-    def __init__(self, config: VccT5Config) -> None:
-        super().__init__(config)
-        self.layer_norm = FusedRMSNorm(config.d_model, eps=config.layer_norm_epsilon)
-
-
 class VccT5Block(GradientCheckpointingLayer):
     """Attention, then feed-forward, each on normalized rows."""
 
     def __init__(self, config: VccT5Config, has_relative_attention_bias: bool) -> None:
         super().__init__()
         attention = VccT5SelfAttentionLayer(config, has_relative_attention_bias)
-        self.layer = nn.ModuleList([attention, VccT5FeedForwardLayer(config)])
+        self.layer = nn.ModuleList([attention, FusedT5LayerFF(config)])
 
     def forward(self, rows: Tensor, table: Tensor, sight: Sight) -> Tensor:
         """Apply both layers."""
@@ -93,17 +85,11 @@ class VccT5Block(GradientCheckpointingLayer):
         return attention.SelfAttention.vip_scores(norm(vips), norm(means), layout, bias, candidates)
 
 
-class VccT5PreTrainedModel(T5PreTrainedModel):
+class VccT5PreTrainedModel(DerivedT5Model):
     """What all VCC T5 models share."""
 
     config_class = VccT5Config
-    accepts_loss_kwargs = False  # losses are means, which Trainer divides by the steps it gathers
     _no_split_modules = ["VccT5Block", "T5Block"]  # noqa: RUF012
-
-    @classmethod
-    def is_custom_code(cls) -> bool:
-        """Say no: T5's initialization does not reach the layers of models outside transformers."""
-        return False
 
 
 class VccT5Encoder(VccT5PreTrainedModel):

@@ -9,8 +9,9 @@ import transformers
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from foveate.processing.collation import IGNORED
 from foveate.training.reading import Reader
-from foveate.training.rows import IGNORED, Row, forest
+from foveate.training.rows import Row, forest
 
 from .base import Objective
 

@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""A padded batch's forest, in level order and cut into tiles: six launches, one wait.
+"""A padded batch's forest, in level order and cut into tiles, waiting for the device once.
 
 Everything the host must know, sizes and faults, is gathered in one small row of integers while the
 kernels go on, so that it is waited for once.
