@@ -185,7 +185,7 @@ def finetuning(name: str, start: str, seed: int, options: argparse.Namespace) ->
         "objective": {"name": "classification", "labels": list(CLASSES)},
         "data": {"train": str(data / "train.jsonl"), **reads(name)},
         "batch": {"documents": options.batch},
-        "training": stages.training(steps, rate, options.workers, seed, save_strategy="no"),
+        "training": stages.training(steps, rate, options.workers, seed),
     }
 
 

@@ -28,7 +28,7 @@ from transformers import (
 from transformers.utils import logging
 
 import report
-from foveate import KeywordProcessor
+from foveate import KeywordProcessor, accelerate
 from foveate.evaluation import read
 from foveate.evaluation.fewshot import Method, Protocol, few_shot, table
 from foveate.evaluation.finetune import Tuning
@@ -149,7 +149,7 @@ def pretrain(options: argparse.Namespace, device: str) -> dict[str, Any]:
     sources = texts(options.data)
     corpus = [line for pair in pairs for line in pair] + [" ".join(text) for text in sources]
     tokenizer = make_tokenizer(corpus, options.vocabulary, options.length)
-    model = make_model(options, len(tokenizer)).to(device).train()
+    model = accelerate(make_model(options, len(tokenizer)).to(device).train())
     processor = KeywordProcessor(tokenizer, k=0)
 
     def row(pair: Pair) -> dict[str, list[int]]:
@@ -250,6 +250,7 @@ def main() -> None:
         options.work / f"{options.domain}.json",
         methods=methods,
         protocol=Protocol(tuple(options.examples), options.runs, options.length, tuning),
+        prepare=accelerate,
     )
     summed = table(runs)
     header = ["examples", "keywords", "runs", "ROUGE-1", "ROUGE-2", "ROUGE-L"]

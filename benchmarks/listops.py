@@ -6,7 +6,8 @@
 12 layers, width 128, 85,000 expressions to train on, 5,000 for the learning curve, 10,000 for the
 accuracy, batches of 200, AdamW with learning rate 3e-4. HDT reads trees without positions and
 answers at the outermost operator; its edges are all ("all edges"), those to siblings and children,
-or those to children only. BERT and Longformer read the sequence form and answer at its first token.
+or those to children only. BERT and Longformer (accelerated) read the sequence form and answer at
+its first token.
 
 Small models keep a processor busier than a GPU, so each model trains in a process of its own. A run
 that is stopped, or that ends by --minutes, goes on where it was when the command is given again.
@@ -26,13 +27,15 @@ from torch import Tensor, nn
 
 import report
 import runs
-from foveate import HDTConfig, HDTForSequenceClassification, Tree
+from foveate import HDTConfig, HDTForSequenceClassification, Tree, accelerate
 from foveate.training.listops import PADDING, VOCABULARY, Expressions, generate
 
 RESULTS = report.RESULTS / "listops.json"
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "listops"
 RATE, WARM_UP = 3e-4, 500
+ALIKE = (0.8, 0.95)
+"""Shares of a batch, by length, that are padded apart: few expressions are long."""
 BINS = (0, 16, 32, 64, 128, 256, 512)
 
 EDGES = {
@@ -114,18 +117,26 @@ def build(name: str, layers: int) -> nn.Module:
     if name == "dense":
         return transformers.BertForSequenceClassification(transformers.BertConfig(**sizes))
     config = transformers.LongformerConfig(**sizes, attention_window=64, sep_token_id=PADDING)
-    return transformers.LongformerForSequenceClassification(config)
+    return accelerate(transformers.LongformerForSequenceClassification(config))
 
 
-def forward(model: nn.Module, data: Expressions, chosen: Tensor):
+def forward(model: nn.Module, data: Expressions, chosen: Tensor) -> tuple[Tensor, Tensor]:
     """Loss and logits of some expressions."""
-    answers = data.answers[chosen]
     if isinstance(model, HDTForSequenceClassification):
         tokens, parents = data.forest(chosen)
-        tree = Tree.from_parents(parents)
-        return model(tree.to_level_order(tokens)[None], tree=tree.in_level_order, labels=answers)
-    tokens = data.sequences(chosen)
-    return model(tokens, attention_mask=(tokens != PADDING).long(), labels=answers)
+        tree, answers = Tree.from_parents(parents), data.answers[chosen]
+        found = model(tree.to_level_order(tokens)[None], tree=tree.in_level_order, labels=answers)
+        return found.loss, found.logits
+    order = data.lengths[chosen].argsort()
+    losses, logits = [], []
+    parts = order.tensor_split([int(share * len(order)) for share in ALIKE])
+    for part in filter(len, parts):
+        tokens = data.sequences(chosen[part])
+        answers = data.answers[chosen[part]]
+        found = model(tokens, attention_mask=(tokens != PADDING).long(), labels=answers)
+        losses.append(found.loss * (len(part) / len(order)))
+        logits.append(found.logits)
+    return torch.stack(losses).sum(), torch.cat(logits)[order.argsort()]
 
 
 def train(name: str, options: argparse.Namespace) -> None:
@@ -157,7 +168,7 @@ def train(name: str, options: argparse.Namespace) -> None:
         model.train()
         chosen = parts[0][order[place * options.batch : (place + 1) * options.batch]]
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            loss = forward(model, data, chosen).loss
+            loss, _ = forward(model, data, chosen)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.param_groups[0]["lr"] = RATE * min(1.0, (log["step"] + 1) / WARM_UP)
@@ -202,7 +213,7 @@ def answered(model: nn.Module, data: Expressions, part: Tensor, batch: int) -> T
     device = part.device.type
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
         right = [
-            forward(model, data, own).logits.argmax(-1) == data.answers[own]
+            forward(model, data, own)[1].argmax(-1) == data.answers[own]
             for own in part.split(batch)
         ]
     return torch.cat(right)[order]

@@ -87,7 +87,7 @@ def lines(file: Path) -> list[Record]:
 
 
 def stage(recipe: Mapping[str, Any], folder: Path) -> Record:
-    """Train by a recipe unless that is done, from where it was stopped; give its curve."""
+    """Train by a recipe unless that is done; give its curve."""
     disable_progress_bar()
     set_verbosity_error()
     state = folder / "trainer_state.json"  # the last that is written
@@ -98,7 +98,7 @@ def stage(recipe: Mapping[str, Any], folder: Path) -> Record:
     return {"curve": curve, "seconds": round(history[-1]["train_runtime"], 1)}
 
 
-def training(steps: int, rate: float, workers: int, seed: int, **others: Any) -> Record:
+def training(steps: int, rate: float, workers: int, seed: int) -> Record:
     """Arguments that all stages share; the rate rises in the first tenth and stays."""
     return {
         "max_steps": steps,
@@ -110,11 +110,9 @@ def training(steps: int, rate: float, workers: int, seed: int, **others: Any) ->
         "dataloader_num_workers": workers,
         "dataloader_pin_memory": torch.cuda.is_available(),
         "logging_steps": max(1, steps // 20),
-        "save_steps": max(1, steps // 4),
-        "save_total_limit": 1,
+        "save_strategy": "no",
         "disable_tqdm": True,
         "seed": seed,
-        **others,
     }
 
 

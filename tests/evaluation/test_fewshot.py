@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from foveate import Document
+from foveate import Document, accelerate
 from foveate.evaluation import Example
 from foveate.evaluation.fewshot import Method, Protocol, draw, few_shot, table
 from foveate.evaluation.finetune import Tuning, fit, write
@@ -71,9 +71,19 @@ def test_it_goes_on_where_it_stopped_and_comes_out_the_same(results, checkpoint,
     del stopped["runs"][-1], stopped["runs"][4]
     again = tmp_path / "runs.json"
     again.write_text(json.dumps(stopped))
-    for one in run(checkpoint, again):
+    loaded = []
+
+    def prepare(model):
+        loaded.append(accelerate(model))
+        return model
+
+    for one in run(checkpoint, again, prepare=prepare):
         [same] = [r for r in runs if all(r[k] == one[k] for k in ("examples", "seed", "detector"))]
-        assert one | {"seconds": 0} == same | {"seconds": 0}
+        losses = pytest.approx(same["validation_loss"], rel=1e-5)
+        others = {"seconds": 0, "validation_loss": []}
+        assert one | others == same | others
+        assert one["validation_loss"] == losses
+    assert len(loaded) == 2
 
 
 def test_results_of_another_setting_are_not_touched(results, checkpoint):

@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import transformers
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel
 
 from foveate.models.device import device_named
 from foveate.processing.guided import KeywordProcessor
@@ -76,6 +76,7 @@ def few_shot(
     protocol: Protocol | None = None,
     detectors: Mapping[str, Detector] | None = None,
     device: str | None = None,
+    prepare: Callable[[PreTrainedModel], PreTrainedModel] | None = None,
 ) -> list[dict[str, Any]]:
     """Fine-tune a checkpoint on few examples with every method, and score what it writes.
 
@@ -99,6 +100,7 @@ def few_shot(
         protocol: how, by default as in the paper.
         detectors: other detectors by name, which give the same keywords every time.
         device: by default CUDA if there is one, else the CPU.
+        prepare: what is done to each model once it is loaded, such as `foveate.accelerate`.
 
     Returns:
         The runs: `detector`, `keywords`, `examples`, `seed`, `rouge1`, `rouge2`, `rougeL`,
@@ -156,6 +158,8 @@ def few_shot(
             transformers.set_seed(seed)
             model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, use_safetensors=True)
             model.to(device_named(device))
+            if prepare is not None:
+                model = prepare(model)
             own = processor(method, _of_detector(method, seed))
             rows, digest = inputs(method, _of_detector(method, seed))
             losses: list[float] = []
