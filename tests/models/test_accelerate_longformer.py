@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     LEDConfig,
     LEDForConditionalGeneration,
@@ -10,7 +11,11 @@ from transformers import (
 )
 
 from foveate.models.accelerate import accelerate, restore
-from foveate.models.accelerate.longformer import WindowedLEDAttention, WindowedLongformerAttention
+from foveate.models.accelerate.longformer import (
+    UnchunkedLongformerLayer,
+    WindowedLEDAttention,
+    WindowedLongformerAttention,
+)
 from tests.models.accelerated import MASKS, check, mask
 from tests.numerics import relative_error
 
@@ -85,6 +90,10 @@ def test_longformer_is_the_same(length, padding, tokens):
     check(longformer([8, 4]), *encode(length, padding, tokens))
 
 
+def test_longformer_with_chunks_is_the_same():
+    check(longformer([8, 4], chunk_size_feed_forward=4), *encode(16, "right", "first"))
+
+
 @pytest.mark.parametrize("length", [511, 512, 513])
 @pytest.mark.parametrize("window", [16, 512])
 def test_longformer_is_the_same_at_length(length, window):
@@ -133,7 +142,7 @@ def test_names_and_classes_come_back():
     assert accelerate(model) is model
     assert list(model.state_dict()) == names
     changed = [type(m) for m, t in zip(model.modules(), before, strict=True) if type(m) is not t]
-    assert changed == [WindowedLongformerAttention] * 2
+    assert changed == [UnchunkedLongformerLayer, WindowedLongformerAttention] * 2
     assert restore(model) is model
     assert [type(module) for module in model.modules()] == before
     encoder = accelerate(led()).encoder
@@ -184,3 +193,42 @@ def test_other_dtypes_are_the_same_within_rounding(dtype):
         fast = run(accelerate(model))[real.bool()]
     assert fast.dtype == dtype
     assert relative_error(fast, exact) < 1.5 * relative_error(slow, exact)
+
+
+class Largest(TorchDispatchMode):
+    """Elements of the largest tensor that anything computes."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **kwargs or {})
+        if isinstance(result, torch.Tensor):
+            self.elements = max(self.elements, result.numel())
+        return result
+
+
+@pytest.mark.parametrize("build", [lambda: longformer([8, 4]), lambda: led().encoder])
+def test_no_tensor_is_quadratic(build):
+    run, _ = encode(560, "right", "first", batch=2)
+    model = build()
+    config = model.config
+    with torch.no_grad():
+        expected = run(model)
+        accelerate(model)
+        with Largest() as largest:
+            actual = run(model)
+    assert largest.elements < 2 * 560 * 560 / 4
+    assert actual.shape == expected.shape
+    assert restore(model).config is config
+
+
+@pytest.mark.parametrize("padding", ["none", "gaps"])
+def test_projections_that_are_more_than_linear_are_called(padding):
+    class Scaled(torch.nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    model = longformer([8, 4])
+    for layer in model.encoder.layer:
+        layer.attention.self.key_global.__class__ = Scaled
+    check(model, *encode(40, padding, "first"))

@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from transformers import BigBirdConfig, BigBirdModel, LongT5Config, LongT5ForConditionalGeneration
@@ -66,6 +68,21 @@ def test_longt5_is_the_same_at_4096(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_gated_feed_forward(kind):
+    check(longt5(kind, feed_forward_proj="gated-gelu"), *encode(17, "right"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_is_within_its_rounding(kind):
+    model = longt5(kind, feed_forward_proj="gated-gelu").eval()
+    run, real = encode(33, "right")
+    expected = run(model)[real.bool()]
+    for dtype, tolerance in ((torch.bfloat16, 3e-2), (torch.float32, 1e-5)):
+        faster = accelerate(copy.deepcopy(model).to(dtype))
+        assert relative_error(run(faster)[real.bool()], expected) < tolerance
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_without_a_mask(kind):
     ids = torch.randint(5, 50, (2, 30))
     check(longt5(kind), lambda model: model(input_ids=ids).last_hidden_state)
@@ -129,5 +146,5 @@ def test_a_mask_that_changes_in_place_is_read_again(kind):
 def test_bigbird_is_refused():
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 20}
     model = BigBirdModel(BigBirdConfig(vocab_size=70, num_hidden_layers=1, **sizes))
-    with pytest.raises(ValueError, match="nothing to accelerate in a BigBirdModel"):
+    with pytest.raises(ValueError, match="BigBirdModel with block-sparse attention cannot"):
         accelerate(model)

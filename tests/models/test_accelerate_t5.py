@@ -16,6 +16,7 @@ from transformers import (
     T5ForConditionalGeneration,
     T5ForTokenClassification,
 )
+from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from foveate import accelerate, restore
 from tests.numerics import relative_error
@@ -85,6 +86,41 @@ def test_outputs_and_gradients_are_those_of_t5(lengths, side, attention, written
         outputs.append((output.logits, gradients(model)))
     for expected, actual in zip(*outputs, strict=True):
         assert relative_error(actual, expected) < 1e-10
+
+
+@pytest.mark.parametrize("activation", ["gated-gelu", "gated-silu", "relu"])
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_feed_forward_and_norms_are_those_of_t5(activation, dropout):
+    ids, labels, outputs = tokens(2, 9), tokens(2, 5), []
+    model, faster = made(feed_forward_proj=activation)
+    for each in (model, faster):
+        for module in each.modules():
+            if type(module).__name__.endswith(("Dense", "LayerFF")):
+                module.train().dropout.p = dropout  # attention's is not applied
+        torch.manual_seed(0)
+        output = each(ids, labels=labels)
+        output.loss.backward()
+        outputs.append((output.logits, gradients(each)))
+    for expected, actual in zip(*outputs, strict=True):
+        assert relative_error(actual, expected) < 1e-10
+    assert type(faster.encoder.final_layer_norm).__name__ == "FusedT5LayerNorm"
+    assert restore(faster) is faster
+    for one, other in zip(model.modules(), faster.modules(), strict=True):
+        assert type(one) is type(other)
+
+
+def test_training_with_autocast():
+    model, faster = made(feed_forward_proj="gated-gelu")
+    model, faster = model.float(), faster.float()
+    outputs = []
+    for each in (model, faster):
+        with torch.autocast("cpu", torch.bfloat16):
+            output = each(tokens(2, 30), labels=tokens(2, 5))
+        output.loss.backward()
+        outputs.append((output.logits, gradients(each)))
+    for expected, actual in zip(*outputs, strict=True):
+        assert actual.dtype == expected.dtype
+        assert relative_error(actual, expected) < 5e-2
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -259,6 +295,13 @@ def test_nothing_to_accelerate_is_said():
     with pytest.raises(ValueError, match=r"nothing to accelerate in a BertModel: .*T5Attention"):
         accelerate(model)
     assert restore(model) is model
+
+
+def test_norms_alone_are_left_as_they_are():
+    norms = nn.ModuleList([T5LayerNorm(8)])
+    with pytest.raises(ValueError, match="nothing to accelerate in a ModuleList"):
+        accelerate(norms)
+    assert type(norms[0]) is T5LayerNorm
 
 
 def test_acceleration_warns_of_nothing():

@@ -12,7 +12,7 @@ _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 def padded_width(head_dim: int) -> int:
     """Channels of a tile: the matrix units take powers of two from 16 up."""
-    return max(16, triton.next_power_of_2(head_dim))
+    return max(16, 1 << (head_dim - 1).bit_length())
 
 
 def adjacent(x: Tensor) -> Tensor:

@@ -77,6 +77,20 @@ def test_last_nodes_that_are_short_and_far():
     check([700, 1, 130], torch.float32, block_size=128, k_neighbours=1, heads=1)
 
 
+def test_levels_that_are_cut_into_tiles_more_than_once():
+    check([2100, 400], torch.float32, block_size=128, k_neighbours=1, heads=1)
+
+
+def test_nodes_meet_no_tile_in_part():
+    from foveate.ops.fovea_attention.triton.tables import Plan, tables
+
+    found = tables(Plan((16_384,), 128, 1, "full", 128, 0, 128), torch.device(DEVICE))
+    met_from, met_to = found.queries.entries[:, 4:].T
+    assert len(found.queries.entries) == len(found.keys.entries)
+    assert (met_from == 0).all()
+    assert (met_to == found.tiles.keys).all()
+
+
 @pytest.mark.parametrize("head_dim", [16, 40, 128])
 def test_heads_of_any_width(head_dim):
     check([50], torch.float32, block_size=16, k_neighbours=1, heads=1, head_dim=head_dim)
@@ -108,7 +122,7 @@ def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
 def test_rows_of_windows_are_known_beforehand(lengths, block_size, k_neighbours, coverage):
     from foveate.ops.fovea_attention.triton.tables import Plan, rows_of, tables
 
-    plan = Plan(tuple(lengths), block_size, k_neighbours, coverage, 128, 0)
+    plan = Plan(tuple(lengths), block_size, k_neighbours, coverage, 128, 0, 64)
     assert tables(plan, torch.device(DEVICE)).ends[-1] == rows_of(*plan[:3])
 
 

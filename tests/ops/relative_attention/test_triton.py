@@ -178,6 +178,24 @@ def test_shapes_of_heads_over_many_tiles(head_dim, dtype, spread):
     check(make_call([900, 1], [1100, 6], dtype=dtype, head_dim=head_dim, spread=spread, **NEAR))
 
 
+def test_reach_beyond_what_a_program_keeps():
+    wide = {"num_buckets": 32, "max_distance": 9000, "spread": 3000}
+    check(make_call([30, 3], [70, 5], heads=1, key_bias="adds", **wide))
+
+
+def test_gradients_that_nobody_asks_for_change_nothing():
+    call = make_call([50], heads=1, key_bias="adds", spread=60, **NEAR)
+    expected = outputs(call)
+    rows = {x: call[x].detach().requires_grad_() for x in "qkv"}
+    out = relative_attention(**call | rows, backend="triton")
+    actual = torch.autograd.grad(out, list(rows.values()), weight_of(call))
+    assert all(map(torch.equal, (out, *actual), expected[:4]))
+    bias = call["bias"].detach().requires_grad_()
+    out = relative_attention(**call | {"bias": bias}, backend="triton")
+    (gradient,) = torch.autograd.grad(out, bias, weight_of(call))
+    assert torch.equal(gradient, expected[4])
+
+
 @pytest.mark.parametrize("scale", [0.0, -0.5, 3.0])
 def test_any_scale(scale):
     check(make_call([150], heads=1, scale=scale, **NEAR))

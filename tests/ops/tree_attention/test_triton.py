@@ -126,18 +126,28 @@ def test_slices_of_a_fused_projection_and_rows_in_any_order():
 def test_tiles_hold_whole_families_and_every_node_once_as_a_child(parents):
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
     blocks = tree.blocks
-    assert len(blocks.spans) == 0 or tree.largest_family >= 64
-    members = blocks.rows.long()
-    family, parent, real = blocks.role >> 2, (blocks.role & 1) == 1, members >= 0
+    closed, large, *_ = blocks.counts
+    assert large == 0 or tree.largest_family >= 64
+    assert closed + large <= blocks.capacity
+    tiles = [*range(closed), *range(blocks.capacity - large, blocks.capacity)]
+    members, role = blocks.members[tiles].long().unbind(1)
+    family, parent, real = role >> 2, (role & 1) == 1, members >= 0
     children = members[real & ~parent]
     assert children.sort().values.tolist() == list(range(len(parents)))
-    for tile in range(len(blocks.spans), len(members)):
+    for tile in range(closed):
         for f in family[tile, real[tile]].unique():
             mine = (family[tile] == f) & real[tile]
             above = members[tile, mine & parent[tile]].tolist()
             below = members[tile, mine & ~parent[tile]]
             assert tree.parent[below].unique().tolist() == (above or [-1])
             assert len(below) == (int(tree.num_children[above[0]]) if above else 1)
+
+
+@pytest.mark.parametrize("size", [1, 31, 33, 63, 64])
+def test_there_is_room_for_tiles_half_full(size):
+    parents = [-1] * 60 + [i // size for i in range(60 * size)]
+    blocks = Tree.from_parents(torch.tensor(parents, device=DEVICE)).blocks
+    assert sum(blocks.counts[:2]) <= blocks.capacity
 
 
 def test_a_document_does_not_depend_on_its_batch_mates():
@@ -213,6 +223,31 @@ def test_what_cannot_be_surveyed_is_told(parents):
     from foveate.ops.tree_attention.triton.survey import survey
 
     assert survey(torch.tensor([parents], device=DEVICE), None) is None
+
+
+def test_a_batch_of_many_chunks_is_surveyed():
+    from foveate.ops.tree_attention.triton.survey import survey
+
+    size = len(DOCUMENT)
+    start = torch.arange(0, 12 * size, size).repeat_interleave(size)
+    parents = torch.tensor([DOCUMENT * 12] * 2)
+    parents = torch.where(parents < 0, -1, parents + start)
+    mask = torch.ones_like(parents)
+    mask[0, -size:] = mask[1, :size] = 0
+    tree, rows, first = Tree.from_padded(parents, mask)
+    found = survey(parents.to(DEVICE), mask.to(DEVICE))
+    assert found is not None
+    check_same_tree(found, tree)
+    assert found.rows.tolist() == rows.tolist()
+    assert found.first.tolist() == first.tolist()
+
+
+def test_rows_that_sorting_by_level_does_not_settle_are_told():
+    from foveate.ops.tree_attention.triton.survey import survey
+
+    families = [i % 2 for i in range(1200)]  # taking turns: neither stands together
+    parents = torch.tensor([[-1, -1, *families]], device=DEVICE)
+    assert survey(parents, None) is None
 
 
 def test_padding_that_is_a_parent_and_rows_of_padding_are_told():

@@ -183,10 +183,10 @@ def test_results_repeat_bit_for_bit(dtype):
 @pytest.mark.parametrize("window", [(512, 512), (127, 127), (0, 900)])
 def test_long_rows(dtype, window):
     lengths, side_lengths = (2049, 700), (128, 43)
-    side = long_side(lengths, side_lengths, 64)
-    for bias in (None, randn(32, HEADS)):
-        extra = {} if bias is None else {"bias": bias}
-        check(long_call(lengths, 64, side=side, window=window, **extra), dtype)
+    for extra in ({}, {"bias": randn(32, HEADS)}):
+        for biased in (False, True):
+            side = long_side(lengths, side_lengths, 64, biased)
+            check(long_call(lengths, 64, side=side, window=window, **extra), dtype)
 
 
 @gpu

@@ -1,26 +1,31 @@
 """Other people's trained models made faster in place: same parameters, same outputs.
 
-A module is accelerated by a change of class: a subclass in `FASTER` computes what its base computes
-from the same parameters, so that nothing else of the model changes, and changing back restores it.
-Copies, pickles and replicas of an accelerated model are accelerated too.
+A module is accelerated by a change of class: a subclass in `FASTER` or `BESIDE` computes what its
+base computes from the same parameters, so that nothing else of the model changes, and changing back
+restores it. Copies, pickles and replicas of an accelerated model are accelerated too.
 """
 
 from copy import copy
 from typing import Any, TypeVar
 
 from torch import nn
+from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention
 
-from . import longformer, longt5, t5
+from . import layers, longformer, longt5, t5
 
-__all__ = ["FASTER", "MASKS", "accelerate", "restore"]
+__all__ = ["BESIDE", "FASTER", "MASKS", "accelerate", "restore"]
 
 FASTER: dict[type[nn.Module], type[nn.Module]] = {**longformer.FASTER, **longt5.FASTER, **t5.FASTER}
-"""Modules of transformers, and the subclass of each that is faster."""
+"""Attention of transformers, and the subclass of each that is faster."""
 
-MASKS: dict[type[nn.Module], str] = {**t5.MASKS}
+BESIDE: dict[type[nn.Module], type[nn.Module]] = layers.FASTER
+"""Other layers, likewise, in models that have such attention: alone they would gain too little."""
+
+MASKS: dict[type[nn.Module], str] = {**longformer.MASKS, **t5.MASKS}
 """Models whose masks are built for other modules now, and the name of the function that does."""
 
-_SLOWER = {faster: slower for slower, faster in FASTER.items()}
+_ALL = FASTER | BESIDE
+_SLOWER = {faster: slower for slower, faster in _ALL.items()}
 _BEFORE = "_config_before_acceleration"
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -55,7 +60,14 @@ def accelerate(model: Model) -> Model:
         'T5Attention'
     """
     modules: list[Any] = list(model.modules())
-    if not any(type(module) in FASTER or type(module) in _SLOWER for module in modules):
+    known_types = {*FASTER, *FASTER.values()}
+    if not any(type(module) in known_types for module in modules):
+        if any(type(module) is BigBirdBlockSparseAttention for module in modules):
+            raise ValueError(
+                f"a {type(model).__name__} with block-sparse attention cannot be accelerated: each "
+                "of its layers draws blocks at random, which no window covers; use a Longformer, "
+                "an LED or a LongT5"
+            )
         known = ", ".join(sorted(module.__name__ for module in FASTER))
         raise ValueError(
             f"there is nothing to accelerate in a {type(model).__name__}: "
@@ -67,7 +79,7 @@ def accelerate(model: Model) -> Model:
             own = copy(module.config)  # other models may share it
             own._attn_implementation = MASKS[type(module)]
             _configure(module, own)
-        module.__class__ = FASTER.get(type(module), type(module))
+        module.__class__ = _ALL.get(type(module), type(module))
     return model
 
 

@@ -6,8 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
-from transformers.models.led.modeling_led import LEDEncoderSelfAttention
-from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
+from transformers import AttentionMaskInterface
+from transformers.masking_utils import eager_mask
+from transformers.models.led.modeling_led import LEDEncoder, LEDEncoderSelfAttention
+from transformers.models.longformer.modeling_longformer import (
+    LongformerLayer,
+    LongformerModel,
+    LongformerSelfAttention,
+)
 
 from foveate.models.padding import Packed
 from foveate.ops.window_attention import Side, global_attention, window_attention
@@ -24,7 +30,7 @@ class _Layout:
         unseen: `(tokens,)` bool, padding between real tokens, None where there is none.
         hidden: `(tokens,)` bool, what windows do not show: `unseen` and global tokens.
         places: `(global_tokens,)`, the packed rows of the global tokens.
-        counts: global tokens of each sequence, host integers.
+        counts: global tokens of each sequence that has real ones, host integers.
     """
 
     packed: Packed
@@ -37,15 +43,20 @@ class _Layout:
     def of(cls, padding: Tensor, is_global: Tensor) -> "_Layout":
         """Lay a batch out by its masks, both `(batch, length)` bool."""
         batch, length = padding.shape
-        packed, unseen = spans(~padding, (batch, length))
-        counts, tokens = torch.stack([is_global.sum(1), (~padding).sum(1)]).tolist()
-        counts = [count for count, any_token in zip(counts, tokens, strict=True) if any_token]
-        rows = packed.pack(is_global)
-        places = torch.nonzero_static(rows, size=sum(counts))[:, 0]
-        if not sum(counts):
-            return cls(packed, unseen, unseen, places, counts)
-        return cls(packed, unseen, rows if unseen is None else rows | unseen, places, counts)
+        counts, padded = torch.stack([is_global.sum(1), padding.sum(1)]).tolist()
+        packed, unseen = spans(~padding if any(padded) else None, (batch, length))
+        places = is_global.flatten().nonzero_static(size=sum(counts))[:, 0]
+        hidden = unseen
+        if len(places):
+            rows = packed.pack(is_global)
+            hidden = rows if unseen is None else rows | unseen
+            if packed.rows is not None:
+                places = rows.nonzero_static(size=len(places))[:, 0]
+        counts = [count for count, n in zip(counts, padded, strict=True) if n < length]
+        return cls(packed, unseen, hidden, places, counts)
 
+
+ONE_QUERY = "foveate_one_query"
 
 _layouts = WeakIdKeyDictionary()
 """Layouts by the mask that the model makes in each forward pass and hands to all layers."""
@@ -122,7 +133,46 @@ class WindowedLEDAttention(_Windowed, LEDEncoderSelfAttention):
     """The attention of LED's encoder."""
 
 
+class UnchunkedLongformerLayer(LongformerLayer):
+    """Longformer's layer, which inspects its own methods in every call, in case it has chunks."""
+
+    def forward(self, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:
+        """Do as `LongformerLayer.forward` does."""
+        if self.chunk_size_feed_forward:
+            outputs: tuple[Tensor, ...] = super().forward(*arguments, **options)
+            return outputs
+        attended, *weights = self.attention(*arguments, **options)
+        return self.ff_chunk(attended), *weights
+
+
+class _Unexpanded(Tensor):
+    """A mask of keys that is not copied for each query, of which only the first is read."""
+
+    def expand(self, *shape: Any) -> Tensor:  # type: ignore[override]
+        """Leave it as it is."""
+        return self.as_subclass(Tensor)
+
+
+class LinearLEDEncoder(LEDEncoder):
+    """LED's encoder, which makes a mask of all pairs of its mask, to read one row of it."""
+
+    def _pad_to_window_size(self, *arguments: Any, **options: Any) -> tuple[Any, ...]:
+        padding_len, ids, mask, embeds = super()._pad_to_window_size(*arguments, **options)
+        return padding_len, ids, mask.as_subclass(_Unexpanded), embeds
+
+
+def mask_of_one(**arguments: Any) -> Tensor:
+    """Mask `(batch, 1, 1, keys)`: Longformer makes one of all pairs, to read one row of it."""
+    mask: Tensor = eager_mask(**arguments | {"q_length": 1})
+    return mask
+
+
 FASTER: dict[type[nn.Module], type[nn.Module]] = {
     LongformerSelfAttention: WindowedLongformerAttention,
     LEDEncoderSelfAttention: WindowedLEDAttention,
+    LEDEncoder: LinearLEDEncoder,
+    LongformerLayer: UnchunkedLongformerLayer,
 }
+MASKS: dict[type[nn.Module], str] = {LongformerModel: ONE_QUERY}
+
+AttentionMaskInterface.register(ONE_QUERY, mask_of_one)

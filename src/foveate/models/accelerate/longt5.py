@@ -1,7 +1,8 @@
 """LongT5's encoder, local and transient-global: no keys of neighbouring blocks are copied.
 
 What block 0 of LongT5 passes to the others as position bias is here its table of biases, in
-transient-global attention with that of the summaries, `(2, num_buckets, heads)`.
+transient-global attention with that of the summaries, `(2, num_buckets, heads)`; in float32 at
+least, as scores are.
 """
 
 from typing import Any
@@ -14,6 +15,7 @@ from transformers.models.longt5.modeling_longt5 import (
     LongT5TransientGlobalAttention,
 )
 
+from foveate.ops.backends import autocast
 from foveate.ops.window_attention import Side, window_attention
 
 from .spans import spans, warn_of_weights
@@ -47,8 +49,8 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
         else:
             packed, hidden = _layouts[mask]
         if position_bias is None:
-            # A copy, since a block that is checkpointed must not give out a parameter.
-            position_bias = self.relative_attention_bias.weight.clone()
+            position_bias = _tables(self.relative_attention_bias)[0]
+        hidden_states = autocast(hidden_states)  # once for all products
         q, k, v = _heads(self, packed.pack(hidden_states), self.q, self.k, self.v)
         out = window_attention(
             *(q, k, v),
@@ -80,8 +82,8 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
         packed = summaries.packed
         if position_bias is None:
             tables = self.relative_attention_bias, self.global_relative_attention_bias
-            position_bias = torch.stack([table.weight for table in tables])
-        q, k, v = _heads(self, packed.pack(hidden_states), self.q, self.k, self.v)
+            position_bias = _tables(*tables)
+        q, k, v = _heads(self, packed.pack(autocast(hidden_states)), self.q, self.k, self.v)
         summed = self.global_input_layer_norm(summaries.sum(hidden_states))
         side_k, side_v = _heads(self, summed, self.k, self.v)
         bias, side_bias = position_bias
@@ -108,6 +110,15 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
         if mask is not None:
             _layouts[mask] = summaries
         return summaries
+
+
+def _tables(*tables: nn.Embedding) -> Tensor:
+    """Tables `(num_buckets, heads)`, stacked.
+
+    A copy, since a block that is checkpointed must not give out a parameter.
+    """
+    stacked = torch.stack([table.weight for table in tables])
+    return stacked.to(torch.promote_types(stacked.dtype, torch.float32))
 
 
 def _heads(attention: Any, rows: Tensor, *projections: nn.Module) -> list[Tensor]:

@@ -17,12 +17,12 @@ def spans(real: Tensor | None, shape: tuple[int, int]) -> tuple[Packed, Tensor |
         Where the rows of the spans stand, and which of these rows are padding, `(tokens,)` bool,
         None where none is.
     """
-    if real is None:
-        return Packed.of(None, shape), None
+    packed = Packed.of(real, shape)
+    if real is None or not packed.has_gaps:
+        return packed, None
     begun, goes_on = real.cumsum(1) > 0, real.flip(1).cumsum(1).flip(1) > 0
     packed = Packed.of(begun & goes_on, shape)
-    gaps = packed.pack(~real)
-    return packed, gaps if gaps.any() else None
+    return packed, packed.pack(~real)
 
 
 def warn_of_weights() -> None:

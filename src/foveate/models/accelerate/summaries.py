@@ -1,6 +1,7 @@
 """The summaries of LongT5's transient-global attention: sums over blocks of tokens."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +27,8 @@ class Summaries:
         block: tokens in a block.
         padding: `(batch, length)` bool, None where there is none.
         lengths: summaries of each sequence, host integers.
-        first: `(summaries,)`, the block of the padded batch that each begins with.
+        first: `(summaries,)`, the block of the padded batch that each begins with, None where every
+            block is one.
         more: blocks that go to a summary besides.
         into: the summaries that they go to.
         positions: `(tokens,)`, the summary that each row stands at.
@@ -37,7 +39,7 @@ class Summaries:
     block: int
     padding: Tensor | None
     lengths: list[int]
-    first: Tensor
+    first: Tensor | None
     more: Tensor
     into: Tensor
     positions: Tensor
@@ -64,15 +66,17 @@ class Summaries:
                 lengths.append(count)
         packed, hidden = spans(real, (batch, length))
         is_full = sum(packed.lengths) == real.numel() and hidden is None
+        every = len(first) == batch * of_row
+        to_device = partial(torch.tensor, dtype=torch.long, device=real.device)
         return cls(
             packed=packed,
             hidden=hidden,
             block=block,
             padding=None if is_full else ~real,
             lengths=lengths,
-            first=torch.tensor(first, dtype=torch.long, device=real.device),
-            more=torch.tensor(more, dtype=torch.long, device=real.device),
-            into=torch.tensor(into, dtype=torch.long, device=real.device),
+            first=None if every else to_device(first),
+            more=to_device(more),
+            into=to_device(into),
             positions=packed.pack(positions),
         )
 
@@ -80,9 +84,12 @@ class Summaries:
         """Sums `(summaries, d_model)` of `(batch, length, d_model)`, in float32 at least."""
         if self.padding is not None:
             hidden_states = hidden_states.masked_fill(self.padding[..., None], 0)
-        blocks = F.pad(hidden_states, (0, 0, 0, -hidden_states.shape[1] % self.block))
+        if lacking := -hidden_states.shape[1] % self.block:
+            hidden_states = F.pad(hidden_states, (0, 0, 0, lacking))
         precise = torch.promote_types(hidden_states.dtype, torch.float32)
-        sums = blocks.unflatten(1, (-1, self.block)).sum(2, dtype=precise).flatten(0, 1)
+        sums = hidden_states.unflatten(1, (-1, self.block)).sum(2, dtype=precise).flatten(0, 1)
+        if self.first is None:
+            return sums
         summaries = sums.index_select(0, self.first)
         if len(self.more) == 0:
             return summaries

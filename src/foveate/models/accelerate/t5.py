@@ -9,6 +9,7 @@ from transformers.models.t5 import modeling_t5
 from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 
 from foveate.models.padding import Padding, padding
+from foveate.ops.backends import autocast
 from foveate.ops.relative_attention import relative_attention
 
 from .spans import warn_of_weights
@@ -44,11 +45,12 @@ class RelativeT5Attention(T5Attention):
                 hidden_states, mask, key_value_states, position_bias, past_key_values, **kwargs
             )
             return outputs
+        hidden_states = autocast(hidden_states)  # once for all products
         if not self.is_decoder:
             position_bias = self._table() if position_bias is None else position_bias
             return self._encode(hidden_states, mask, position_bias), position_bias, *NO_WEIGHTS
         crosses = key_value_states is not None
-        states = hidden_states if key_value_states is None else key_value_states
+        states = hidden_states if key_value_states is None else autocast(key_value_states)
         past = None if crosses else _length(past_key_values, self.layer_idx)
         q = self._heads(self.q(hidden_states))
         k, v = self._keys_and_values(states, past_key_values, crosses)
@@ -126,14 +128,14 @@ class RelativeT5Attention(T5Attention):
         return bias.masked_fill(hidden, torch.finfo(bias.dtype).min)
 
     def _table(self) -> Tensor | None:
-        """Biases `(num_buckets, heads)`, in block 0."""
+        """Biases `(num_buckets, heads)`, in block 0; in float32 at least, as scores are."""
         if not self.has_relative_attention_bias:
             return None
         buckets = torch.arange(self.relative_attention_num_buckets, device=self.q.weight.device)
         # A copy, by the module's own forward: a block that is checkpointed must not give out a
         # parameter, and one that is sharded gathers it by a hook.
         table: Tensor = self.relative_attention_bias(buckets)
-        return table
+        return table.to(torch.promote_types(table.dtype, torch.float32))
 
     def _heads(self, rows: Tensor) -> Tensor:
         """`(batch, length, heads · head_dim)` to `(batch, heads, length, head_dim)`."""

@@ -11,7 +11,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from foveate.ops.relative_attention.buckets import buckets
 
 from .configuration import HDTConfig
-from .layers import HDTFeedForwardLayer
+from .layers import HDTFeedForwardLayer, HDTNorm
 
 
 class RelativeBias(nn.Embedding):
@@ -63,7 +63,7 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
         self.SelfAttention = HDTDecoderAttention(config)
         if number == 0:  # the first block's bias serves all blocks
             self.SelfAttention.relative_attention_bias = RelativeBias(config)
-        self.layer_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(self, rows: Tensor, mask: Tensor, cache: EncoderDecoderCache | None) -> Tensor:
@@ -82,7 +82,7 @@ class HDTCrossAttentionLayer(nn.Module):
         super().__init__()
         self.number = number
         self.EncDecAttention = HDTDecoderAttention(config)
-        self.layer_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(
@@ -143,11 +143,11 @@ class HDTDecoder(nn.Module):
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
-        self.emb_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.emb_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.block = nn.ModuleList(
             HDTDecoderBlock(config, number) for number in range(config.num_decoder_layers or 0)
         )
-        self.final_layer_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.final_layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(

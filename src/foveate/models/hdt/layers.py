@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from foveate.ops.rms_norm import rms_norm
 from foveate.ops.tree_attention import Tree, tree_attention
 
 from .configuration import HDTConfig
@@ -86,6 +87,16 @@ class HDTAttention(nn.Module):
         return self.o(tree_attention(q, k, v, tree, edges=self.edges).flatten(1))
 
 
+class HDTNorm(nn.RMSNorm):
+    """RMSNorm, its gradient in one kernel."""
+
+    eps: float
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Normalize every row."""
+        return rms_norm(rows, self.weight.to(rows.dtype), self.eps)
+
+
 class HDTFeedForward(nn.Module):
     """Feed-forward, plain or gated; no biases."""
 
@@ -111,7 +122,7 @@ class HDTSelfAttentionLayer(nn.Module):
     def __init__(self, config: HDTConfig, carries_bias_table: bool) -> None:
         super().__init__()
         self.SelfAttention = HDTAttention(config, carries_bias_table)
-        self.layer_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(self, rows: Tensor, tree: Tree) -> Tensor:
@@ -125,7 +136,7 @@ class HDTFeedForwardLayer(nn.Module):
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
         self.DenseReluDense = HDTFeedForward(config)
-        self.layer_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(self, rows: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from foveate.ops.tree_attention import Tree
 from foveate.processing.collation import IGNORED
 
 from .configuration import HDTConfig
-from .layers import HDTBlock, HierarchicalPositions
+from .layers import HDTBlock, HDTNorm, HierarchicalPositions
 
 
 class HDTPreTrainedModel(PreTrainedModel):
@@ -72,11 +72,11 @@ class HDTEncoder(HDTPreTrainedModel):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
         self.embed_positions = HierarchicalPositions(config)
-        self.emb_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.emb_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.block = nn.ModuleList(
             HDTBlock(config, carries_bias_table=i == 0) for i in range(config.num_layers)
         )
-        self.final_layer_norm = nn.RMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.final_layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
         self.post_init()
 

@@ -7,6 +7,7 @@ layer, and attends all of them at every step.
 """
 
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -89,14 +90,14 @@ class VipCrossAttention(RelativeT5Attention):
                 "compress_cross_attention=False if it should not compress"
             )
         assert key_value_states is not None
-        blocks = _Blocks(key_value_states, mask.encoded.real, self.config.block_size)
+        blocks = _blocks(mask.encoded, key_value_states, self.config.block_size)
         q = self._heads(self.q(hidden_states))
-        k, v = self._of_means(blocks, past_key_values)
-        scores = (q @ k.mT).float() + blocks.counts.log()[:, None, None]
+        k, v = self._of_means(blocks, key_value_states, past_key_values)
+        scores = (q @ k.mT).float() + blocks.bias
         count = min(self.config.num_fine_blocks, blocks.counts.shape[1])
         shares = self._shares(hidden_states, mask.decoded, past_key_values)
         best = (scores.softmax(-1).mean(1) * shares[..., None]).sum(1).topk(count).indices
-        tokens, real = blocks.tokens(best)
+        tokens, real = blocks.tokens(key_value_states, best)
         keys = torch.cat([k, self._heads(self.k(tokens))], 2)
         values = torch.cat([v, self._heads(self.v(tokens))], 2)
         multiplicity = torch.cat([blocks.counts.scatter(1, best, 0), real], 1)
@@ -115,14 +116,14 @@ class VipCrossAttention(RelativeT5Attention):
             shares = real[:, before + torch.arange(length, device=shares.device)].float()
         return shares / shares.sum(1, keepdim=True).clamp(min=1)
 
-    def _of_means(self, blocks: "_Blocks", past: Any) -> tuple[Tensor, Tensor]:
+    def _of_means(self, blocks: "_Blocks", states: Tensor, past: Any) -> tuple[Tensor, Tensor]:
         """Keys and values of the blocks' means `(batch, heads, blocks, head_dim)`, cached."""
         cached = isinstance(past, EncoderDecoderCache)
         if cached and past.is_updated.get(self.layer_idx):
             layer = past.cross_attention_cache.layers[self.layer_idx]
             k, v = layer.keys, layer.values
         else:
-            means = blocks.means()
+            means = blocks.means(states)
             k, v = self._heads(self.k(means)), self._heads(self.v(means))
             if cached:
                 past.is_updated[self.layer_idx] = True
@@ -139,33 +140,48 @@ def _seen_last(mask: Tensor | None) -> Tensor | None:
     return last if last.dtype == torch.bool else last >= 0
 
 
-class _Blocks:
-    """The states `(batch, length, d_model)` of an encoder in blocks of `size`.
+class _Blocks(NamedTuple):
+    """Where the states of an encoder `(batch, length, d_model)` stand in blocks.
 
     Attributes:
-        counts: real tokens of each block `(batch, blocks)`, float32.
+        real: 1 at real tokens, else 0, `(batch, blocks, size)`, float32.
+        counts: real tokens of each block, `(batch, blocks)`.
+        bias: their logarithms `(batch, 1, 1, blocks)`, -inf where there is none.
     """
 
-    def __init__(self, states: Tensor, real: Tensor | None, size: int) -> None:
-        self.states, self.size = states, size
-        if real is None:
-            real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        lacking = -states.shape[1] % size
-        self.real = F.pad(real, (0, lacking)).float()
-        self.counts = self.real.unflatten(1, (-1, size)).sum(2)
+    real: Tensor
+    counts: Tensor
+    bias: Tensor
 
-    def means(self) -> Tensor:
+    def means(self, states: Tensor) -> Tensor:
         """Means of the blocks' real tokens, `(batch, blocks, d_model)`."""
-        padded = F.pad(self.states, (0, 0, 0, self.real.shape[1] - self.states.shape[1]))
-        blocks = (padded * self.real[..., None].to(padded.dtype)).unflatten(1, (-1, self.size))
-        wide = torch.promote_types(padded.dtype, torch.float32)
+        padded = F.pad(states, (0, 0, 0, self.real[0].numel() - states.shape[1]))
+        blocks = padded.unflatten(1, self.real.shape[1:])
+        blocks = blocks * self.real[..., None].to(blocks.dtype)
+        wide = torch.promote_types(states.dtype, torch.float32)
         means = blocks.sum(2, dtype=wide) / self.counts.clamp(min=1)[..., None]
-        return means.to(padded.dtype)
+        return means.to(states.dtype)
 
-    def tokens(self, blocks: Tensor) -> tuple[Tensor, Tensor]:
+    def tokens(self, states: Tensor, blocks: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens of some blocks `(batch, b)`: `(batch, b · size, d_model)`; 1 if real, else 0."""
-        places = blocks[..., None] * self.size + torch.arange(self.size, device=blocks.device)
+        size = self.real.shape[2]
+        places = blocks[..., None] * size + torch.arange(size, device=blocks.device)
         places = places.flatten(1)
         sequence = torch.arange(len(places), device=places.device)[:, None]
-        inside = places.clamp(max=self.states.shape[1] - 1)
-        return self.states[sequence, inside], self.real.gather(1, places)
+        inside = places.clamp(max=states.shape[1] - 1)
+        return states[sequence, inside], self.real.flatten(1).gather(1, places)
+
+
+_found: WeakKeyDictionary[Padding, _Blocks] = WeakKeyDictionary()
+
+
+def _blocks(mask: Padding, states: Tensor, size: int) -> _Blocks:
+    """Blocks of `size` tokens, made once for all layers, which have one mask."""
+    if mask not in _found:
+        real = mask.real
+        if real is None:
+            real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        real = F.pad(real, (0, -states.shape[1] % size)).float().unflatten(1, (-1, size))
+        counts = real.sum(2)
+        _found[mask] = _Blocks(real, counts, counts.log()[:, None, None])
+    return _found[mask]

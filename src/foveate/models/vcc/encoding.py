@@ -196,7 +196,7 @@ def encode(
     tree = build(tokens, layout.counts)
     for block in blocks[num_segment_layers:]:
         if trace.states is not None:
-            trace.states.append(layout.join(vips, materialize(tree).to(vips.dtype)))
+            trace.states.append(layout.join(vips, materialize(tree, vips.dtype)))
         score = partial(block.vip_scores, vips, layout, bias)
         seen = compress(vips, tree, layout, score, explore=explore)
         sight = Sight(seen.lengths, seen.positions, seen.key_bias)
@@ -204,4 +204,4 @@ def encode(
         if trace.scores is not None and trace.resolutions is not None:
             trace.scores.append(seen.scores)
             trace.resolutions.append(seen.resolution)
-    return layout.join(vips, materialize(tree).to(vips.dtype))
+    return layout.join(vips, materialize(tree, vips.dtype))

@@ -57,7 +57,7 @@ def whole_lengths(name: str, lengths: Sequence[int] | None, rows: Tensor) -> tup
         ValueError: a length below 1, or lengths that do not add up to the rows.
     """
     lengths = (len(rows),) * (len(rows) > 0) if lengths is None else tuple(lengths)
-    if any(length < 1 for length in lengths) or sum(lengths) != len(rows):
+    if min(lengths, default=1) < 1 or sum(lengths) != len(rows):
         raise ValueError(
             f"{name} must be positive and add up to {len(rows)} rows, "
             f"got {len(lengths)} lengths from {min(lengths, default=0)} on, {sum(lengths)} in all"

@@ -62,8 +62,8 @@ def tree_attention(
             "q, k and v must share one shape (tokens, heads, head_dim), "
             f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
         )
-    if len(q) != len(tree):
-        raise ValueError(f"q has {len(q)} rows but the tree has {len(tree)} nodes")
+    if q.shape[0] != len(tree):
+        raise ValueError(f"q has {q.shape[0]} rows but the tree has {len(tree)} nodes")
     q, k, v = autocast(q), autocast(k), autocast(v)
     if not q.dtype == k.dtype == v.dtype:
         raise ValueError(f"q, k and v must share one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
@@ -75,7 +75,7 @@ def tree_attention(
     if unknown := set(edges) - set(EDGES):
         raise ValueError(f"unknown edges {sorted(unknown)}: choose among {list(EDGES)}")
     backend = choose(backend, q)
-    if len(q) == 0:
+    if q.shape[0] == 0:
         return q.clone()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if backend == "triton":

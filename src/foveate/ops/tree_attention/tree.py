@@ -143,7 +143,7 @@ class Tree:
 
     def __len__(self) -> int:
         """Return the number of nodes."""
-        return len(self.parent)
+        return self.parent.shape[0]
 
     @cached_property
     def in_level_order(self) -> "Tree":

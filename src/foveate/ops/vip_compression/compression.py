@@ -9,8 +9,8 @@ from torch import Tensor
 
 from .layout import Layout
 from .ragged import Ragged
-from .rows import read_rows, write_rows
 from .scores import Candidates
+from .steps import steps
 from .tree import Tree
 
 EXPLORED = 0.1
@@ -42,26 +42,29 @@ class Compressed:
     Attributes:
         rows: `(r, d)` in the dtype of the VIP tokens.
         positions: `(r,)`, in their sequences.
-        multiplicity: `(r,)`, how many tokens a row stands for: 0 for a segment that is split, whose
-            parts are rows, and where a sequence has no token.
+        key_bias: `(r,)`, at least float32: log of the multiplicity, by which a row is attended as
+            often as it has tokens; -inf for a segment that is split, whose parts are rows, and
+            where a sequence has no token.
         lengths: rows of each sequence, host integers.
         splits: for each level but the last, what is split.
         layout: of the batch.
         tree: which the rows come from and `update` takes.
+        backend: which `update` uses, as `compress` did.
     """
 
     rows: Tensor
     positions: Tensor
-    multiplicity: Tensor
+    key_bias: Tensor
     lengths: tuple[int, ...]
     splits: tuple[Split, ...]
     layout: Layout
     tree: Tree
+    backend: str | None
 
     @property
-    def key_bias(self) -> Tensor:
-        """Log of the multiplicity `(r,)`, by which a row is attended as often as it has tokens."""
-        return self.multiplicity.to(self.tree.mean.dtype).log()
+    def multiplicity(self) -> Tensor:
+        """How many tokens a row stands for `(r,)`, 0 for a segment that is split."""
+        return self.key_bias.double().exp().round().long()
 
     @property
     def resolution(self) -> Tensor:
@@ -82,7 +85,13 @@ class Compressed:
 
 
 def compress(
-    vips: Tensor, tree: Tree, layout: Layout, score: Score, *, explore: bool = False
+    vips: Tensor,
+    tree: Tree,
+    layout: Layout,
+    score: Score,
+    *,
+    explore: bool = False,
+    backend: str | None = None,
 ) -> Compressed:
     """Choose what to look at closely, and read it from the tree (vcc.txt, Alg. 1).
 
@@ -92,39 +101,46 @@ def compress(
         layout: of the batch.
         score: gives the scores of segments, by which the best are split.
         explore: split random segments of 10 % of the sequences, as in training.
+        backend: "triton", "torch" or "auto"; if None, what the environment variable
+            FOVEATE_BACKEND says, "auto" if nothing. "reference" is "torch" here.
 
     Returns:
         r = n_p + (coarsest segments) + (parts of all segments that are split) rows, a number that
         the layout knows: the device is not waited for.
     """
-    rows, deltas, splits = [tree.mean], list(tree.deltas), []
-    positions, multiplicities = [layout.positions[0]], [layout.multiplicities[0]]
-    segments = torch.arange(len(tree.mean), device=vips.device)
-    for level, delta in enumerate(tree.deltas):
-        here = Candidates(rows[-1], positions[-1], multiplicities[-1], layout.candidates[level])
+    run = steps(vips, backend)
+    deltas, splits = list(tree.deltas), []
+    means, numbers = tree.mean, None
+    rows = torch.cat([vips, means.to(vips.dtype)])
+    positions, key_bias = layout.first_positions, layout.first_key_bias
+    for level, delta in enumerate(deltas):
+        first = len(rows) - len(means)
+        here = Candidates(
+            rows[first:], positions[first:], key_bias[first:], layout.candidates[level]
+        )
         scores = score(here)
         shown = _explored(scores, here.counts) if explore else scores
-        chosen = _best(shown, here.counts, layout.splits[level])
-        segments = segments[chosen]
+        best = _best(shown, here.counts, layout.splits[level])
+        of_parts = layout.positions[level + 1], layout.key_biases[level + 1]
+        ratio, deeper = delta.shape[1], level + 1 < len(deltas)
+        chosen, segments, positions, key_bias = run.select(
+            best, numbers, positions, key_bias, *of_parts, len(means), ratio
+        )
+        rows, means, deltas[level] = run.split(rows, means, delta, chosen, segments, deeper)
         splits.append(Split(scores, chosen, segments))
-        multiplicities[-1] = here.multiplicity.index_fill(0, chosen, 0)
-        parts, deltas[level] = read_rows(delta, segments)
-        means = here.rows.index_select(0, chosen)
-        rows.append((means[:, None] - parts).flatten(0, 1))
-        of_parts = torch.arange(delta.shape[1], device=vips.device)
-        of_parts = (segments[:, None] * delta.shape[1] + of_parts).flatten()
-        positions.append(layout.positions[level + 1][of_parts])
-        multiplicities.append(layout.multiplicities[level + 1][of_parts])
-        segments = of_parts
-    ones = torch.ones_like(layout.vip_positions)
+        if deeper:
+            numbers = (
+                segments[:, None] * ratio + torch.arange(ratio, device=rows.device)
+            ).flatten()
     return Compressed(
-        rows=_by_sequence([vips, *(some.to(vips.dtype) for some in rows)], layout),
-        positions=_by_sequence([layout.vip_positions, *positions], layout),
-        multiplicity=_by_sequence([ones, *multiplicities], layout),
+        rows=_by_sequence(rows, layout),
+        positions=_by_sequence(positions, layout),
+        key_bias=_by_sequence(key_bias, layout).to(tree.mean.dtype),
         lengths=layout.lengths,
         splits=tuple(splits),
         layout=layout,
         tree=Tree(tree.mean, tuple(deltas)),
+        backend=backend,
     )
 
 
@@ -143,35 +159,30 @@ def update(compressed: Compressed, rows: Tensor) -> tuple[Tensor, Tree]:
         The VIP tokens `(n_p, d)`, and the tree.
     """
     layout, tree = compressed.layout, compressed.tree
+    run = steps(rows, compressed.backend)
     before = _by_level(compressed.rows, layout)
     vips, *levels = _by_level(rows, layout)
-    levels = [level.to(tree.mean.dtype) for level in levels]
-    deltas = list(tree.deltas)
+    deltas, means = list(tree.deltas), levels[-1]
     for level in reversed(range(len(deltas))):
-        scores, chosen, segments = compressed.splits[level]
-        size = (len(chosen), deltas[level].shape[1])
-        parts = levels[level + 1].unflatten(0, size)
-        if scores.requires_grad:
-            s = scores[chosen][:, None, None].to(parts.dtype)
-            old = before[level + 2].to(parts.dtype).unflatten(0, size)
-            parts = parts + (parts - old) * (s - s.detach())
-        count = layout.counts[level + 1].view(len(layout.counts[level]), size[1])
-        count = count.index_select(0, segments)[:, :, None]
-        mean = (parts * count).sum(1) / count.sum(1).clamp(min=1)
-        levels[level] = levels[level].index_copy(0, chosen, mean)
-        deltas[level] = write_rows(deltas[level], segments, mean[:, None] - parts)
-    return vips, Tree(levels[0], tuple(deltas))
+        split, moved = compressed.splits[level], None
+        if split.scores.requires_grad:
+            moved = means.detach() - before[level + 2].detach()
+        means, deltas[level] = run.merge(
+            *(levels[level], means, deltas[level], split.chosen, split.segments),
+            *(layout.counts[level + 1], split.scores, moved),
+        )
+    return vips, Tree(means, tuple(deltas))
 
 
 def _best(scores: Tensor, candidates: Ragged, counts: Ragged) -> Tensor:
-    """The candidates of highest score, so many of each sequence, ascending."""
+    """The candidates of highest score, so many of each sequence, in any order."""
     if candidates.lengths == counts.lengths:
         return torch.arange(len(scores), device=scores.device)
     padded = candidates.pad(scores.detach())
     if candidates.absent is not None:
         padded = padded.masked_fill(candidates.absent, -torch.inf)
-    best = padded.topk(counts.longest).indices + candidates.starts[:, None]
-    return counts.unpad(best).sort().values
+    best = padded.topk(counts.longest).indices
+    return counts.unpad(best if len(best) == 1 else best + candidates.starts[:, None])
 
 
 def _explored(scores: Tensor, candidates: Ragged) -> Tensor:
@@ -181,9 +192,8 @@ def _explored(scores: Tensor, candidates: Ragged) -> Tensor:
     return torch.where(explored, torch.rand_like(scores), scores)
 
 
-def _by_sequence(levels: list[Tensor], layout: Layout) -> Tensor:
+def _by_sequence(rows: Tensor, layout: Layout) -> Tensor:
     """Rows by level as rows by sequence."""
-    rows = torch.cat(levels)
     return rows if layout.order is None else rows.index_select(0, layout.order)
 
 

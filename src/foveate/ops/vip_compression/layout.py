@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .ragged import Ragged
+from .ragged import Ragged, ragged
 
 Budgets = tuple[tuple[int, int], ...]
 """Pairs of a resolution and how many of its segments are split, from coarse to fine."""
@@ -59,6 +59,9 @@ class Layout:
         positions: for each level, rounded mean positions of the segments, `(segments,)`.
         multiplicities: for each level, how many tokens attention takes a segment for,
             `(segments,)`.
+        key_biases: for each level, their logarithms, float64.
+        first_positions: positions of VIP tokens and, behind them, of the coarsest segments.
+        first_key_bias: likewise, log multiplicities, float64.
         order: `(r,)`, where the rows of each sequence, one sequence after the other, stand among
             rows that are ordered by level; None for a single sequence.
         back: `(r,)`, the inverse.
@@ -77,6 +80,9 @@ class Layout:
     counts: tuple[Tensor, ...]
     positions: tuple[Tensor, ...]
     multiplicities: tuple[Tensor, ...]
+    key_biases: tuple[Tensor, ...]
+    first_positions: Tensor
+    first_key_bias: Tensor
     order: Tensor | None
     back: Tensor | None
 
@@ -125,7 +131,7 @@ class Layout:
         present = torch.ones_like(tokens).index_fill_(0, at.absent, 0)
         at_places = position[tokens].index_copy_(0, at.absent, at.beyond)
         resolutions = [*(resolution for resolution, _ in budgets), 1]
-        counts = [present.view(-1, size).sum(1) for size in resolutions]
+        counts = [*(present.view(-1, size).sum(1) for size, _ in budgets), present]
         if num_vip_slots is None:
             taken, multiplicities = present, counts
         else:
@@ -133,27 +139,34 @@ class Layout:
             multiplicities = [
                 size * (count > 0) for size, count in zip(resolutions, counts, strict=True)
             ]
-        positions = [_mean(at_places.view(-1, size), taken.view(-1, size)) for size in resolutions]
+        means = (_mean(at_places.view(-1, size), taken.view(-1, size)) for size, _ in budgets)
+        positions = [*means, at_places]
         candidates, splits = [at.segments], []
         for (resolution, count), finer in zip(budgets, resolutions[1:], strict=True):
             splits.append(tuple(min(count, n) for n in candidates[-1]))
             candidates.append(tuple(n * (resolution // finer) for n in splits[-1]))
-        vip_counts = Ragged(vip_lengths, device)
+        vip_counts = ragged(vip_lengths, device)
+        vip_positions = position[vips]
+        key_biases = [some.double().log() for some in multiplicities]
+        of_vips = torch.zeros_like(vip_positions, dtype=torch.float64)
         order_of_rows = _interleave([vip_lengths, *candidates], device)
         return cls(
             budgets=budgets,
             vip_counts=vip_counts,
-            candidates=tuple(Ragged(some, device) for some in candidates),
-            splits=tuple(Ragged(some, device) for some in splits),
+            candidates=tuple(ragged(some, device) for some in candidates),
+            splits=tuple(ragged(some, device) for some in splits),
             vips=vips,
             tokens=tokens,
             place=place,
             absent=at.absent if len(at.absent) else None,
-            vip_positions=position[vips],
-            shares=_shares(position[vips] == 0 if vip is None else vip[vips], vip_counts),
+            vip_positions=vip_positions,
+            shares=_shares(vip_positions == 0 if vip is None else vip[vips], vip_counts),
             counts=tuple(counts),
             positions=tuple(positions),
             multiplicities=tuple(multiplicities),
+            key_biases=tuple(key_biases),
+            first_positions=torch.cat([vip_positions, positions[0]]),
+            first_key_bias=torch.cat([of_vips, key_biases[0]]),
             order=order_of_rows,
             back=None if order_of_rows is None else order_of_rows.argsort(),
         )

@@ -1,6 +1,6 @@
 """Packed rows of sequences of different lengths as one padded tensor."""
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -21,8 +21,8 @@ class Ragged:
         absent: `(sequences, longest)` bool, where padding is; None where there is none.
     """
 
-    def __init__(self, lengths: Sequence[int], device: torch.device | str | None) -> None:
-        self.lengths, self.longest = tuple(lengths), max(lengths)
+    def __init__(self, lengths: tuple[int, ...], device: torch.device | str | None) -> None:
+        self.lengths, self.longest = lengths, max(lengths)
         counts = torch.tensor(self.lengths)
         starts = counts.cumsum(0) - counts
         self.counts, self.starts = counts.to(device), starts.to(device)
@@ -44,3 +44,12 @@ class Ragged:
         """`(sequences, longest, ...)` to `(rows, ...)`."""
         flat = padded.flatten(0, 1)
         return flat if self.absent is None else flat.index_select(0, self._cells)
+
+
+@lru_cache(
+    maxsize=64
+)  # batches of equal lengths come again, and copying lengths waits for the device
+def ragged(lengths: tuple[int, ...], device: torch.device | str | None) -> Ragged:
+    """Say where rows stand; not to be changed, as all get the same."""
+    with torch.inference_mode(False):  # or what is made in inference would not do for training
+        return Ragged(lengths, device)

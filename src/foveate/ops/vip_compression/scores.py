@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from foveate.ops.backends import choose
+
 from .layout import Layout
 from .ragged import Ragged
 
@@ -16,15 +18,15 @@ class Candidates(NamedTuple):
     """The segments of a level that are rows of the compressed sequences, one after the other.
 
     Attributes:
-        rows: their means `(c, d)`, at least float32.
+        rows: their means `(c, d)`, in the dtype of the VIP tokens.
         positions: `(c,)`, rounded means of their tokens' positions.
-        multiplicity: `(c,)`, their tokens; 0 where there is none.
+        key_bias: `(c,)`, log of their tokens; -inf where there is none.
         counts: candidates of each sequence.
     """
 
     rows: Tensor
     positions: Tensor
-    multiplicity: Tensor
+    key_bias: Tensor
     counts: Ragged
 
 
@@ -36,6 +38,7 @@ def vip_scores(
     *,
     bias: Tensor | None = None,
     scale: float = 1.0,
+    backend: str | None = None,
 ) -> Tensor:
     """Average the softmax attention of the VIP tokens of each sequence over them and over heads.
 
@@ -47,15 +50,22 @@ def vip_scores(
         bias: T5's by distance, `(heads, 2·reach + 1)`: see
             `foveate.ops.relative_attention.bias_by_distance`; none where None.
         scale: factor on the products; T5 has none.
+        backend: see `compress`.
 
     Returns:
         `(c,)` in float32 at least; those of a sequence sum to 1.
     """
-    wide = torch.promote_types(q.dtype, torch.float32)
     vips, keys = layout.vip_counts, candidates.counts
+    if choose(backend, q) == "triton":
+        from .triton import vip_scores as score_tiles
+
+        places = layout.vip_positions, candidates.positions, layout.shares, candidates.key_bias
+        spans = vips.starts, vips.counts, keys.starts, keys.counts
+        return score_tiles(q, k, bias, (*places, *spans), vips.longest, keys.longest, scale)
+    wide = torch.promote_types(q.dtype, torch.float32)
     q, k = vips.pad(q.to(wide) * scale), keys.pad(k.to(wide))
     q_positions, k_positions = vips.pad(layout.vip_positions), keys.pad(candidates.positions)
-    shares, key_bias = vips.pad(layout.shares), keys.pad(candidates.multiplicity.to(wide).log())
+    shares, key_bias = vips.pad(layout.shares), keys.pad(candidates.key_bias.to(wide))
     if vips.absent is not None:
         shares = shares.masked_fill(vips.absent, 0)
     if keys.absent is not None:

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .steps import steps
+
 
 class Tree(NamedTuple):
     """A sequence, or the segments of several one after the other.
@@ -29,13 +31,14 @@ class Tree(NamedTuple):
     deltas: tuple[Tensor, ...]
 
 
-def build(tokens: Tensor, counts: Sequence[Tensor]) -> Tree:
+def build(tokens: Tensor, counts: Sequence[Tensor], *, backend: str | None = None) -> Tree:
     """Cut tokens into segments.
 
     Args:
         tokens: `(tokens, d)`, any floating dtype; zero where a last segment lacks tokens.
         counts: for each level, how many tokens a segment has `(segments,)`; those of the
             last level are 1 and, where there is no token, 0.
+        backend: see `compress`.
 
     Example:
         >>> tokens = torch.tensor([[1.0], [3.0], [5.0], [0.0]])
@@ -43,18 +46,8 @@ def build(tokens: Tensor, counts: Sequence[Tensor]) -> Tree:
         >>> tree.mean.flatten().tolist(), tree.deltas[0].flatten().tolist()
         ([2.0, 5.0], [1.0, -1.0, 0.0, 5.0])
     """
-    wide = torch.promote_types(tokens.dtype, torch.float32)
-    sums = tokens
-    means: list[Tensor] = []
-    deltas: list[Tensor] = []
-    for count in reversed(counts[:-1]):
-        parts = sums.view(len(count), len(sums) // max(1, len(count)), sums.shape[1])
-        sums = parts.sum(1, dtype=wide)
-        mean = sums / count.clamp(min=1)[:, None]
-        below = means[0].view(parts.shape) if means else parts
-        means.insert(0, mean)
-        deltas.insert(0, mean[:, None] - below)
-    return Tree(means[0], tuple(deltas))
+    means, deltas = steps(tokens, backend).build(tokens, counts)
+    return Tree(means, tuple(deltas))
 
 
 def read(tree: Tree, level: int, segments: Tensor) -> Tensor:
@@ -68,9 +61,17 @@ def read(tree: Tree, level: int, segments: Tensor) -> Tensor:
     return rows
 
 
-def materialize(tree: Tree) -> Tensor:
-    """Rebuild all tokens, `(tokens, d)`."""
-    rows = tree.mean
-    for delta in tree.deltas:
-        rows = (rows[:, None] - delta).flatten(0, 1)
+def materialize(
+    tree: Tree, dtype: torch.dtype | None = None, *, backend: str | None = None
+) -> Tensor:
+    """Rebuild all tokens, `(tokens, d)`.
+
+    Args:
+        tree: what to rebuild them from.
+        dtype: of the tokens; that of the tree if None.
+        backend: see `compress`.
+    """
+    run, (rows, deltas) = steps(tree.mean, backend), tree
+    for delta in deltas:
+        rows = run.spread(rows, delta, dtype if delta is deltas[-1] else None)
     return rows

@@ -100,7 +100,7 @@ def window_attention(
         raise ValueError("bias and dilation exclude each other: no model has both")
     check_hidden(hidden, q)
     if side is None:
-        side = Side(k[:0], v[:0], (0,) * len(lengths))
+        side = Side(k.detach()[:0], v.detach()[:0], (0,) * len(lengths))
     else:
         side = side._replace(k=autocast(side.k), v=autocast(side.v), lengths=tuple(side.lengths))
         check_side(side, q, len(lengths))

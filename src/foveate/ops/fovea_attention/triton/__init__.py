@@ -55,10 +55,11 @@ torch.library.define(
 def _(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    plan = Plan.of(bias, *options)
+    plan = Plan.of(q, bias, *options)
     found = tables(plan, q.device)
     windows = build(adjacent(k), adjacent(v), found)
-    return *forward(adjacent(q), windows, plan.by_distance(bias), found, options[-1]), windows
+    by_distance = found.by_distance(bias)
+    return *forward(adjacent(q), windows, by_distance, found, options[-1]), windows
 
 
 @torch.library.register_fake("foveate::fovea_attention")
@@ -80,10 +81,10 @@ def _(
     lse: Tensor,
     *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    plan = Plan.of(bias, *options)
+    plan = Plan.of(q, bias, *options)
     found = tables(plan, q.device)
     grad, q = adjacent(grad), adjacent(q)
-    by_distance = plan.by_distance(bias)
+    by_distance = found.by_distance(bias)
     dq, dk, dv, d_bias = backward(grad, q, windows, by_distance, o, lse, found, options[-1])
     if bias is None or d_bias is None:
         return dq, dk, dv, q.new_empty(0)

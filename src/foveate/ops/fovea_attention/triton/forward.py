@@ -8,11 +8,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import dot, padded_width
+from foveate.ops.kernels import LOG2E, dot, padded_width
 
-from .launch import launch_options
+from .launch import forward_options
 from .tables import Tables
-from .tile import load_rows, load_tile, scores_of, store_rows
+from .tile import absorb, far_biases, load_rows, load_six, near_scores, store_rows
 
 
 def forward(
@@ -27,7 +27,7 @@ def forward(
     Args:
         q: queries `(n, heads, head_dim)`.
         windows: keys and values of all levels, `(2, rows, heads, head_dim)`.
-        bias: by distance, `(heads, 2 · reach + 1)` float32.
+        bias: of `Tables.by_distance`.
         tables: who attends whom.
         scale: factor on the products.
     """
@@ -36,11 +36,11 @@ def forward(
     lse = torch.empty(heads, n, dtype=torch.float32, device=q.device)
     tiles, entries = tables.keys
     _forward[(len(tiles) * heads,)](
-        *(q, *windows, bias, o, lse, tiles, entries),
-        *(n, heads, 0 if bias is None else bias.shape[1] // 2, scale),
-        *(*q.stride()[:2], *windows.stride()[1:3], *o.stride()[:2]),
+        *(q, windows, bias, o, lse, tiles, entries),
+        *(n, heads, tables.reach, tables.furthest, scale),
+        *(*q.stride()[:2], *windows.stride()[:3], *o.stride()[:2]),
         *(head_dim, padded_width(head_dim), *tables.tiles),
-        **launch_options(q),
+        **forward_options(q),
     )
     return o, lse
 
@@ -48,8 +48,7 @@ def forward(
 @triton.jit
 def _forward(
     q,
-    k,
-    v,
+    windows,
     bias,
     o,
     lse,
@@ -58,9 +57,11 @@ def _forward(
     n,
     heads,
     reach,
+    furthest,
     scale,
     q_row,
     q_head,
+    part_stride,
     k_row,
     k_head,
     o_row,
@@ -71,60 +72,36 @@ def _forward(
     KEYS: tl.constexpr,
 ):
     head = (tl.program_id(0) % heads).to(tl.int64)
-    first, _, count, begin, plain, end = load_tile(tiles, tl.program_id(0) // heads)
-    k += head * k_head
-    v += head * k_head
+    first, _, count, begin, plain, end = load_six(tiles, tl.program_id(0) // heads)
+    k = windows + head * k_head
+    v = k + part_stride
     if bias is not None:
-        bias += head * (2 * reach + 1)
-    queries = load_rows(q + head * q_head, first, 1, 0, count, q_row, HEAD_DIM, WIDTH, QUERIES)
+        bias += head * (2 * furthest + 1) + furthest
+    scale *= LOG2E
+    queries = load_rows(q + head * q_head, first, 1, count, q_row, HEAD_DIM, WIDTH, QUERIES)
+    query, key = tl.arange(0, QUERIES), tl.arange(0, KEYS)
     top = tl.full([QUERIES], float("-inf"), tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
     out = tl.zeros([QUERIES, WIDTH], tl.float32)
-    for entry in tl.range(begin, plain, num_stages=1):
-        top, total, out = _attend(
-            *(queries, k, v, bias, entries + 6 * entry, reach, scale, k_row, top, total, out),
-            *(False, HEAD_DIM, WIDTH, QUERIES, KEYS),
-        )
-    for entry in range(plain, end):
-        top, total, out = _attend(
-            *(queries, k, v, bias, entries + 6 * entry, reach, scale, k_row, top, total, out),
-            *(True, HEAD_DIM, WIDTH, QUERIES, KEYS),
-        )
+
+    before, after = far_biases(bias, reach)
+    place, step, _, distance, _, _ = load_six(entries, tl.minimum(plain, end - 1))
+    for t in range(plain, end):
+        keys = load_rows(k, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
+        values = load_rows(v, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
+        constant = tl.where(distance < 0, before, after)
+        place, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
+        top, total, out = absorb(dot(queries, keys.T), scale, constant, values, top, total, out)
+
+    # In stages, the biases of the next tiles would be fetched too, and take the room of programs.
+    for t in tl.range(begin, plain, num_stages=1):
+        place, step, met, distance, _, _ = load_six(entries, t)
+        keys = load_rows(k, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
+        values = load_rows(v, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
+        between = distance + key[None, :] - query[:, None]
+        scores = near_scores(dot(queries, keys.T), between, (key < met)[None, :], bias, scale)
+        top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
+
     out /= total[:, None]
     store_rows(o + head * o_head, out, first, 1, count, o_row, HEAD_DIM, WIDTH, QUERIES)
-    member = tl.arange(0, QUERIES)
-    tl.store(lse + head * n + first + member, top + tl.log2(total), mask=member < count)
-
-
-@triton.jit
-def _attend(
-    queries,
-    k,
-    v,
-    bias,
-    entry,
-    reach,
-    scale,
-    k_row,
-    top,
-    total,
-    out,
-    PLAIN: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    WIDTH: tl.constexpr,
-    QUERIES: tl.constexpr,
-    KEYS: tl.constexpr,
-):
-    """Add what the queries see in one tile, rescaling as the maximum rises."""
-    first, step, count = tl.load(entry), tl.load(entry + 1), tl.load(entry + 2)
-    distance = tl.load(entry + 3)
-    keys = load_rows(k, first, step, 0, count, k_row, HEAD_DIM, WIDTH, KEYS)
-    values = load_rows(v, first, step, 0, count, k_row, HEAD_DIM, WIDTH, KEYS)
-    scores = scores_of(queries, keys, scale, bias, distance, reach, PLAIN, False, QUERIES, KEYS)
-    if not PLAIN:
-        scores = tl.where((tl.arange(0, KEYS) < count)[None, :], scores, float("-inf"))
-    new_top = tl.maximum(top, tl.max(scores, 1))
-    weights = tl.exp2(scores - new_top[:, None])
-    fade = tl.exp2(top - new_top)
-    out = dot(weights.to(values.dtype), values, out * fade[:, None])
-    return new_top, total * fade + tl.sum(weights, 1), out
+    tl.store(lse + head * n + first + query, top + tl.log2(total), mask=query < count)

@@ -31,28 +31,36 @@ def build(k: Tensor, v: Tensor, tables: Tables) -> Tensor:
         num_warps=1,
     )
     for level, (halves, shares) in enumerate(tables.halves, start=columns - 1):
-        below, rows = _level(windows, tables, level - 1), _level(windows, tables, level)
+        below, rows = (windows[:, slice(*_ends(tables.ends, i))] for i in (level - 1, level))
         _combine(below, rows, halves, shares, False)
     return windows
 
 
 def spread(d_windows: Tensor, tables: Tables) -> None:
-    """Add to the gradients of tokens those of the windows that hold them, from the top down."""
+    """Add to the gradients of tokens those of the windows that hold them, from the top down.
+
+    Args:
+        d_windows: gradients `(2, rows, heads, head_dim)`, a row for each cut of `Tables`.
+        tables: where they are.
+    """
     _, _, heads, head_dim = d_windows.shape
-    runs, columns = tables.runs.shape
+    runs, columns = tables.target_runs.shape
     for level in reversed(range(columns - 1, len(tables.ends))):
-        above, rows = _level(d_windows, tables, level), _level(d_windows, tables, level - 1)
+        above, rows = (
+            d_windows[:, slice(*_ends(tables.target_ends, i), tables.cuts(i))]
+            for i in (level, level - 1)
+        )
         _combine(above, rows, *tables.parents[level - columns + 1], True)
     _spread[(runs, heads, 2)](
-        *(d_windows, tables.runs, *d_windows.stride()[:3]),
-        *(columns - 2, head_dim, padded_width(head_dim), RUN),
+        *(d_windows, tables.target_runs, *d_windows.stride()[:3]),
+        *(columns - 2, tables.unit, head_dim, padded_width(head_dim), RUN),
         num_warps=4,
     )
 
 
-def _level(windows: Tensor, tables: Tables, level: int) -> Tensor:
-    """Return the rows of a level, in place."""
-    return windows[:, tables.ends[level - 1] if level else 0 : tables.ends[level]]
+def _ends(ends: tuple[int, ...], level: int) -> tuple[int, int]:
+    """Where the rows of a level begin and end."""
+    return ends[level - 1] if level else 0, ends[level]
 
 
 @triton.jit
@@ -104,11 +112,12 @@ def _spread(
     row_stride,
     head_stride,
     LEVELS: tl.constexpr,
+    UNIT: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     RUN: tl.constexpr,
 ):
-    """Bring the gradients of a run's windows down to its tokens, in place."""
+    """Bring the gradients of a run's windows, of all cuts, down to its tokens, in place."""
     head = tl.program_id(1).to(tl.int64)
     runs += tl.program_id(0) * (LEVELS + 2)
     tokens = tl.load(runs + LEVELS + 1)
@@ -121,13 +130,29 @@ def _spread(
             above = tl.reshape(pairs, [RUN >> level, WIDTH])
         window = tl.arange(0, RUN >> level)
         held = _held(tokens, window, level)
-        place = windows + (tl.load(runs + level) + window).to(tl.int64)[:, None] * row_stride
-        place += channel[None, :]
-        real = (held > 0)[:, None] & (channel < HEAD_DIM)[None, :]
-        here = tl.load(place, mask=real, other=0.0).to(tl.float32)
+        place = windows + tl.load(runs + level).to(tl.int64) * row_stride
+        here = _load_cuts(
+            *(place, tokens, row_stride, level, (1 << level) // UNIT if 1 << level > UNIT else 1),
+            *(HEAD_DIM, WIDTH, RUN),
+        )
         above += here / tl.maximum(held, 1).to(tl.float32)[:, None]
         if level == 0:
+            real = (held > 0)[:, None] & (channel < HEAD_DIM)[None, :]
+            place += window[:, None] * row_stride + channel[None, :]
             tl.store(place, above.to(windows.dtype.element_ty), mask=real)
+
+
+@triton.jit
+def _load_cuts(
+    place, tokens, row_stride, level: tl.constexpr, CUTS: tl.constexpr,
+    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, RUN: tl.constexpr,
+):  # fmt: skip
+    """Gradients of a run's windows of a level, summed over the cuts of it, float32."""
+    row, channel = tl.arange(0, (RUN >> level) * CUTS), tl.arange(0, WIDTH)
+    real = (_held(tokens, row // CUTS, level) > 0)[:, None] & (channel < HEAD_DIM)[None, :]
+    place += row[:, None] * row_stride + channel[None, :]
+    rows = tl.load(place, mask=real, other=0.0).to(tl.float32)
+    return tl.sum(tl.reshape(rows, [RUN >> level, CUTS, WIDTH]), 1)
 
 
 @triton.jit
@@ -140,7 +165,7 @@ def _combine(source: Tensor, target: Tensor, index: Tensor, share: Tensor, add: 
     """Make each row of a level of two rows of another, in shares, or add these to it."""
     _, rows, heads, head_dim = target.shape
     _combine_rows[(triton.cdiv(rows, _ROWS), heads, 2)](
-        *(source, target, index, share, rows, *source.stride()[:3]),
+        *(source, target, index, share, rows, *source.stride()[:3], target.stride(1)),
         *(add, head_dim, padded_width(head_dim), _ROWS),
         num_warps=4,
     )
@@ -154,8 +179,9 @@ def _combine_rows(
     share,
     rows,
     part_stride,
-    row_stride,
+    source_row,
     head_stride,
+    target_row,
     ADD: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -167,7 +193,7 @@ def _combine_rows(
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     channel = tl.arange(0, WIDTH)
     inside = row < rows
-    place = target + row.to(tl.int64)[:, None] * row_stride + channel[None, :]
+    place = target + row.to(tl.int64)[:, None] * target_row + channel[None, :]
     real = inside[:, None] & (channel < HEAD_DIM)[None, :]
     total = tl.zeros([ROWS, WIDTH], tl.float32)
     if ADD:
@@ -176,6 +202,6 @@ def _combine_rows(
         other = tl.load(index + 2 * row + half, mask=inside, other=0).to(tl.int64)
         weight = tl.load(share + 2 * row + half, mask=inside, other=0.0)
         some = real & (weight > 0)[:, None]
-        x = tl.load(source + other[:, None] * row_stride + channel[None, :], mask=some, other=0.0)
+        x = tl.load(source + other[:, None] * source_row + channel[None, :], mask=some, other=0.0)
         total += weight[:, None] * x.to(tl.float32)
     tl.store(place, total.to(target.dtype.element_ty), mask=real)

@@ -5,6 +5,12 @@ the windows of level 1 of all sequences, those of level 2, and so on. A *tile* i
 them, `first, first + step, …`. A query tile has a list of the key tiles that it attends, and a key
 tile one of the query tiles that attend it. Both say how far the key tile's first row is from the
 query tile's, counted in rows of the nodes laid end to end.
+
+Nodes of a level begin at every 2^-level-th part of a block, so that few of them begin where a key
+tile does. Hence the levels that a run holds are cut into tiles more than once, from every place
+within a tile where nodes begin, and nodes meet no tile in part. Each of these *cuts* has rows of
+its own for its gradients, which are summed later: as many rows again as there are tokens for every
+second level. Higher levels, and blocks of less than two tiles, are cut once.
 """
 
 from collections.abc import Sequence
@@ -15,7 +21,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops.relative_attention.buckets import bias_by_distance, bucket_starts, buckets
+from .distances import MARGIN, Distances, distances
+from .launch import row_bytes
 
 RUN = 64
 """Tokens that one program averages over the windows of all levels that they hold."""
@@ -28,10 +35,16 @@ class Tiles(NamedTuple):
     keys: int
 
     @classmethod
-    def of(cls, block_size: int) -> "Tiles":
-        """As many as the matrix units like, but not more than a block has."""
+    def of(cls, block_size: int, row: int) -> "Tiles":
+        """As many as the matrix units like, but not more than a block has.
+
+        Args:
+            block_size: B.
+            row: bytes of a row, by which shared memory counts.
+        """
         rows = max(16, 1 << (block_size - 1).bit_length())
-        return cls(min(rows, 128), min(rows, 64))
+        queries, keys = (128, 64) if row <= 256 else (64, 32)
+        return cls(min(rows, queries), min(rows, keys))
 
 
 class Lists(NamedTuple):
@@ -50,26 +63,6 @@ class Lists(NamedTuple):
     entries: Tensor
 
 
-class Near(NamedTuple):
-    """Pairs of tiles that are not plain, which the bias may tell apart, in runs of one distance.
-
-    Attributes:
-        pairs: first row and rows of the queries; first row, step and rows of the keys; distance.
-            `(pairs, 6)` int32, sorted by distance.
-        runs: where a run begins and ends. `(runs, 2)` int32.
-        of_distance: 1 where a run is of a distance, `(distances, runs)` float32.
-        diagonals: 1 where a diagonal of a pair, of which there are queries + keys - 1 for each
-            distance, has a bucket of the bias: `(diagonals, buckets)` float32.
-        sides: the same of plain pairs, with keys before the queries and after. `(2, buckets)`.
-    """
-
-    pairs: Tensor
-    runs: Tensor
-    of_distance: Tensor
-    diagonals: Tensor
-    sides: Tensor
-
-
 class Tables(NamedTuple):
     """All that the kernels must know of a batch.
 
@@ -84,7 +77,12 @@ class Tables(NamedTuple):
             of, and their shares in them, likewise. Where there is none the share is 0.
         keys: the key tiles of the query tiles.
         queries: the query tiles of the key tiles, those with many first.
-        near: the pairs that are not plain; None where there is no bias.
+        targets: where the gradients of the key tiles go: first row and step, `(tiles, 2)` int32.
+        target_ends: how many rows of gradients there are up to the end of each level. Those of all
+            cuts of a row are side by side.
+        target_runs: as `runs`, in rows of gradients.
+        unit: key tiles between nodes of level 0, such that a level has 2^level / unit cuts.
+        distances: buckets by distance; None where there is no bias.
     """
 
     tiles: Tiles
@@ -94,7 +92,29 @@ class Tables(NamedTuple):
     parents: list[tuple[Tensor, Tensor]]
     keys: Lists
     queries: Lists
-    near: Near | None
+    targets: Tensor
+    target_ends: tuple[int, ...]
+    target_runs: Tensor
+    unit: int
+    distances: Distances | None
+
+    def cuts(self, level: int) -> int:
+        """How often a level is cut into key tiles."""
+        return _cuts(level, self.unit)
+
+    @property
+    def reach(self) -> int:
+        """Distance from which on the bias is constant; 0 where there is no bias."""
+        return self.distances.reach if self.distances else 0
+
+    @property
+    def furthest(self) -> int:
+        """Largest distance that has an entry in the bias."""
+        return self.reach + MARGIN if self.distances else 0
+
+    def by_distance(self, bias: Tensor | None) -> Tensor | None:
+        """Bias in base 2 of every distance up to `furthest`, `(heads, distances)` float32."""
+        return self.distances.bias(bias) if self.distances and bias is not None else None
 
 
 class _Pairs(NamedTuple):
@@ -113,7 +133,7 @@ class _Pairs(NamedTuple):
 class Plan(NamedTuple):
     """What the tables of a batch depend on; arguments of `fovea_attention`.
 
-    `num_buckets` is 0 where there is no bias.
+    `num_buckets` is 0 where there is no bias, `row` the bytes that a row of a head has in a tile.
     """
 
     lengths: tuple[int, ...]
@@ -122,10 +142,12 @@ class Plan(NamedTuple):
     coverage: str
     max_distance: int
     num_buckets: int
+    row: int
 
     @classmethod
     def of(
         cls,
+        q: Tensor,
         bias: Tensor | None,
         lengths: Sequence[int],
         block_size: int,
@@ -136,20 +158,8 @@ class Plan(NamedTuple):
     ) -> "Plan":
         """Gather the arguments of the torch op."""
         num_buckets = 0 if bias is None else len(bias)
-        return cls(tuple(lengths), block_size, k_neighbours, coverage, max_distance, num_buckets)
-
-    @property
-    def reach(self) -> int:
-        """Distance from which on the bias is constant; 0 where there is no bias."""
-        if not self.num_buckets:
-            return 0
-        return bucket_starts(self.num_buckets, self.max_distance, True)[-1]
-
-    def by_distance(self, bias: Tensor | None) -> Tensor | None:
-        """Bias of every distance within reach, `(heads, 2 · reach + 1)` float32."""
-        if bias is None:
-            return None
-        return bias_by_distance(bias.float(), self.max_distance, bidirectional=True).contiguous()
+        sizes = block_size, k_neighbours, coverage, max_distance
+        return cls(tuple(lengths), *sizes, num_buckets, row_bytes(q))
 
 
 def rows_of(lengths: Sequence[int], block_size: int, k_neighbours: int) -> int:
@@ -166,19 +176,25 @@ def rows_of(lengths: Sequence[int], block_size: int, k_neighbours: int) -> int:
 @lru_cache(maxsize=16)  # the layers of a model ask for the same ones
 def tables(plan: Plan, device: torch.device) -> Tables:
     """Plan the attention of packed sequences."""
-    lengths, block_size, k_neighbours, coverage = plan[:4]
-    tiles = Tiles.of(block_size)
+    lengths, block_size, k_neighbours, coverage, max_distance, num_buckets, row = plan
+    found = distances(num_buckets, max_distance, device) if num_buckets else None
+    reach = found.reach if found else 0
+    tiles = Tiles.of(block_size, row)
     selected = [select(-(-length // block_size), k_neighbours, coverage) for length in lengths]
     strides = [
         gcd(1 << level, block_size) for level in range(1 + max(int(s[1].max()) for s in selected))
     ]
     sizes = torch.tensor([[-(-length // stride) for length in lengths] for stride in strides])
-    first_rows = sizes.flatten().cumsum(0).view_as(sizes) - sizes
-    found = [
+    first_rows = _first_rows(sizes)
+    met = [
         _tile_pairs(i, lengths[i], block_size, selected[i], first_rows[:, i], strides, tiles)
         for i in range(len(lengths))
     ]
-    pairs = _Pairs(*map(torch.cat, zip(*found, strict=True)))
+    pairs = _Pairs(*map(torch.cat, zip(*met, strict=True)))
+    unit = (block_size & -block_size) // tiles.keys
+    unit = unit if unit > 1 else RUN
+    cuts = torch.tensor([_cuts(level, unit) for level in range(len(strides))])
+    targets = _first_rows(sizes * cuts[:, None])
     runs = _runs(lengths, strides, first_rows)
     halves, parents = [], []
     for level in range(runs.shape[1] - 1, len(strides)):
@@ -191,11 +207,23 @@ def tables(plan: Plan, device: torch.device) -> Tables:
         runs,
         halves,
         parents,
-        _keys_of_queries(pairs, plan.reach, tiles),
-        _queries_of_keys(pairs, plan.reach, tiles, sizes, first_rows, strides),
-        _near(pairs, plan, tiles),
+        _keys_of_queries(pairs, reach, tiles),
+        *_queries_of_keys(pairs, reach, tiles, sizes, first_rows, strides, cuts, targets),
+        tuple((sizes.sum(1) * cuts).cumsum(0).tolist()),
+        _runs(lengths, strides, targets, cuts),
+        unit,
+        None,
     )
-    return _moved(result, device)
+    return _moved(result, device)._replace(distances=found)
+
+
+def _first_rows(sizes: Tensor) -> Tensor:
+    """Where levels of sequences begin whose sizes are `(levels, sequences)`."""
+    return sizes.flatten().cumsum(0).view_as(sizes) - sizes
+
+
+def _cuts(level: int, unit: int) -> int:
+    return max(1, (1 << level) // unit) if 1 << level <= RUN else 1
 
 
 def select(num_blocks: int, k_neighbours: int, coverage: str) -> tuple[Tensor, ...]:
@@ -273,10 +301,10 @@ def _keys_of_queries(pairs: _Pairs, reach: int, tiles: Tiles) -> Lists:
     queries = torch.empty_like(query).scatter_(0, owner, pairs.queries)
     query_tiles = torch.stack([query, torch.ones_like(query), queries], dim=1)
     none = torch.zeros_like(pairs.key)
-    entries = torch.stack(
-        [pairs.key, pairs.step, pairs.keys, pairs.distance, none, pairs.keys], dim=1
-    )
-    return _listed(query_tiles, owner, entries, _is_plain(pairs, reach, tiles))
+    distance = _within_margin(pairs.distance, reach, tiles)
+    entries = torch.stack([pairs.key, pairs.step, pairs.keys, distance, none, pairs.keys], dim=1)
+    plain = (pairs.keys == tiles.keys) & ~_is_near(pairs.distance, reach, tiles)
+    return _listed(query_tiles, owner, entries, plain)
 
 
 def _queries_of_keys(
@@ -286,30 +314,44 @@ def _queries_of_keys(
     sizes: Tensor,
     first_rows: Tensor,
     strides: Sequence[int],
-) -> Lists:
-    """Cut every level into tiles of rows a step apart, which nodes may meet in part."""
+    cuts: Tensor,
+    targets: Tensor,
+) -> tuple[Lists, Tensor]:
+    """Cut every level into tiles of rows a step apart; `Tables.queries` and `Tables.targets`.
+
+    Nodes of the levels that are cut once may meet a tile in part.
+    """
     step = (1 << torch.arange(len(strides))) // torch.tensor(strides)
+    shift = tiles.keys // cuts  # from a cut to the next
     longest = -(-sizes // step[:, None])  # rows a step apart
-    runs = -(-longest // tiles.keys)  # tiles of these
-    counts = (runs * step[:, None]).flatten()
+    runs = -(-(longest + (tiles.keys - shift)[:, None]) // tiles.keys)  # tiles of these
+    counts = (runs * (step * cuts)[:, None]).flatten()
     first_tile = (counts.cumsum(0) - counts).view_as(sizes)
 
     kind = torch.arange(counts.numel()).repeat_interleave(counts)
     tile = torch.arange(int(counts.sum())) - first_tile.flatten()[kind]
     level, run = kind // sizes.shape[1], runs.flatten()[kind]
-    residue, start = tile // run, tile % run * tiles.keys
-    rows = -(-(sizes.flatten()[kind] - residue) // step[level]) - start
-    first = first_rows.flatten()[kind] + residue + step[level] * start
-    key_tiles = torch.stack([first, step[level], rows.clamp(0, tiles.keys)], dim=1)
+    way, start = tile // run, tile % run * tiles.keys
+    residue, cut = way % step[level], way // step[level]
+    start -= -cut * shift[level] % tiles.keys
+    stop = torch.minimum(start + tiles.keys, -(-(sizes.flatten()[kind] - residue) // step[level]))
+    start = start.clamp(min=0)
+    place = residue + step[level] * start
+    first, rows = first_rows.flatten()[kind] + place, (stop - start).clamp(min=0)
+    key_tiles = torch.stack([first, step[level], rows], dim=1)
+    first = targets.flatten()[kind] + place * cuts[level] + cut
+    target = torch.stack([first, step[level] * cuts[level]], dim=1)
 
     place = pairs.key - first_rows[pairs.level, pairs.sequence]
     residue, place = place % pairs.step, place // pairs.step
+    cut = place % tiles.keys // shift[pairs.level]
+    place += -cut * shift[pairs.level] % tiles.keys
     owners: list[Tensor] = []
     entries: list[Tensor] = []
     for run in (place // tiles.keys, (place + pairs.keys - 1) // tiles.keys):
         before = place - run * tiles.keys
         owner = first_tile[pairs.level, pairs.sequence] + run
-        owner += residue * runs[pairs.level, pairs.sequence]
+        owner += (cut * pairs.step + residue) * runs[pairs.level, pairs.sequence]
         met = (
             *(pairs.query, torch.ones_like(place), pairs.queries, pairs.distance - before),
             *(before.clamp(min=0), (before + pairs.keys).clamp(max=tiles.keys)),
@@ -318,9 +360,11 @@ def _queries_of_keys(
         owners.append(owner[new])
         entries.append(torch.stack(met, dim=1)[new])
     entry = torch.cat(entries)
-    lists = _listed(key_tiles, torch.cat(owners), entry, ~_is_near(entry[:, 3], reach, tiles))
-    work = lists.tiles[:, 5] - lists.tiles[:, 3]
-    return Lists(lists.tiles[work.argsort(descending=True)], lists.entries)
+    plain = ~_is_near(entry[:, 3], reach, tiles)
+    entry[:, 3] = _within_margin(entry[:, 3], reach, tiles)
+    lists = _listed(key_tiles, torch.cat(owners), entry, plain)
+    order = (lists.tiles[:, 5] - lists.tiles[:, 3]).argsort(descending=True)
+    return Lists(lists.tiles[order], lists.entries), target[order].int()
 
 
 def _listed(bare: Tensor, owner: Tensor, entries: Tensor, plain: Tensor) -> Lists:
@@ -339,56 +383,23 @@ def _is_near(distance: Tensor, reach: int, tiles: Tiles) -> Tensor:
     return (distance - (tiles.queries - 1) < reach) & (distance + tiles.keys - 1 > -reach)
 
 
-def _is_plain(pairs: _Pairs, reach: int, tiles: Tiles) -> Tensor:
-    """Whether a query tile meets a full tile of keys, beyond reach of the bias."""
-    return (pairs.keys == tiles.keys) & ~_is_near(pairs.distance, reach, tiles)
+def _within_margin(distance: Tensor, reach: int, tiles: Tiles) -> Tensor:
+    """Bring pairs of tiles beyond reach as near as leaves them there."""
+    return distance.clamp(1 - tiles.keys - reach, tiles.queries - 1 + reach)
 
 
-def _near(pairs: _Pairs, plan: Plan, tiles: Tiles) -> Near | None:
-    if not plan.num_buckets:
-        return None
-    near = (~_is_plain(pairs, plan.reach, tiles)).nonzero()[:, 0]
-    near = near[pairs.distance[near].argsort(stable=True)]
-    rows = torch.stack(
-        [
-            getattr(pairs, name)[near]
-            for name in ("query", "queries", "key", "step", "keys", "distance")
-        ],
-        dim=1,
-    )
-    distances, counts = rows[:, 5].unique_consecutive(return_counts=True)
-    longest = max(16, len(near) // 256)  # enough runs to fill a GPU, few enough to sum up
-    starts = [torch.arange(0, count, longest) for count in counts.tolist()]
-    ends = counts.cumsum(0)
-    runs = [
-        torch.stack([start, (start + longest).clamp(max=count)], dim=1) + end - count
-        for start, count, end in zip(starts, counts, ends, strict=True)
-    ]
-    group = torch.arange(len(starts)).repeat_interleave(torch.tensor([*map(len, starts)]).long())
-    diagonal = torch.arange(1 - tiles.queries, tiles.keys)
-    place = (distances[:, None] + diagonal).flatten()
-    return Near(
-        rows.int(),
-        torch.cat([rows[:0, :2], *runs]).int(),
-        (torch.arange(len(distances))[:, None] == group).float(),
-        _one_hot(place, plan),
-        _one_hot(torch.tensor([-plan.reach, plan.reach]), plan),
-    )
-
-
-def _one_hot(distance: Tensor, plan: Plan) -> Tensor:
-    """1 where a distance is of a bucket, `(distances, buckets)` float32."""
-    bucket = buckets(distance, plan.num_buckets, plan.max_distance, bidirectional=True)
-    return (bucket[:, None] == torch.arange(plan.num_buckets)).float()
-
-
-def _runs(lengths: Sequence[int], strides: Sequence[int], first_rows: Tensor) -> Tensor:
+def _runs(
+    lengths: Sequence[int], strides: Sequence[int], first_rows: Tensor, cuts: Tensor | None = None
+) -> Tensor:
     """Cut sequences into runs of tokens; see `Tables`."""
     side_by_side = [level for level, stride in enumerate(strides) if stride == 1 << level <= RUN]
     runs = []
     for sequence, length in enumerate(lengths):
         token = torch.arange(0, length, RUN)
-        rows = [first_rows[level, sequence] + (token >> level) for level in side_by_side]
+        rows = [
+            first_rows[level, sequence] + (token >> level) * (1 if cuts is None else cuts[level])
+            for level in side_by_side
+        ]
         runs.append(torch.stack([*rows, (length - token).clamp(max=RUN)], dim=1))
     return torch.cat(runs).int()
 

@@ -1,40 +1,40 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""What the forward and the backward kernels share: rows of tiles, and scores."""
+"""What the forward and the backward kernels share: tiles and their rows."""
 
 import triton
 import triton.language as tl
 
-from foveate.ops.kernels import LOG2E, dot
+from foveate.ops.kernels import dot
 
 
 @triton.jit
-def load_tile(tiles, tile):
-    """First row, step, rows, and the bounds of the entries of a tile; see `tables.Lists`."""
-    tiles += 6 * tile
+def load_six(table, row):
+    """A tile's row of a table, or an entry's; see `tables.Lists`."""
+    table += 6 * row
     return (
-        tl.load(tiles),
-        tl.load(tiles + 1),
-        tl.load(tiles + 2),
-        tl.load(tiles + 3),
-        tl.load(tiles + 4),
-        tl.load(tiles + 5),
+        tl.load(table),
+        tl.load(table + 1),
+        tl.load(table + 2),
+        tl.load(table + 3),
+        tl.load(table + 4),
+        tl.load(table + 5),
     )
 
 
 @triton.jit
 def load_rows(
-    x, first, step, begin, end, row_stride, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
+    x, first, step, count, row_stride, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Rows `begin` to `end` of a tile, zero elsewhere and in padded channels: `(ROWS, WIDTH)`."""
-    member, channel = tl.arange(0, ROWS), tl.arange(0, WIDTH)
-    place = (first + step * member).to(tl.int64) * row_stride
-    real = ((member >= begin) & (member < end))[:, None]
-    if HEAD_DIM < WIDTH:
-        real = real & (channel < HEAD_DIM)[None, :]
-    return tl.load(x + place[:, None] + channel[None, :], mask=real, other=0.0)
+    """Rows of a tile, zero from `count` on and in padded channels; `count` None: all are there."""
+    places, real = _places(x, first, step, count, row_stride, HEAD_DIM, WIDTH, ROWS)
+    if count is None and HEAD_DIM == WIDTH:
+        rows = tl.load(places)
+    else:
+        rows = tl.load(places, mask=real, other=0.0)
+    return rows
 
 
 @triton.jit
@@ -43,45 +43,84 @@ def store_rows(
     ROWS: tl.constexpr,
 ):  # fmt: skip
     """Write the first `count` rows of a tile."""
-    member, channel = tl.arange(0, ROWS), tl.arange(0, WIDTH)
-    place = (first + step * member).to(tl.int64) * row_stride
-    real = (member < count)[:, None] & (channel < HEAD_DIM)[None, :]
-    tl.store(x + place[:, None] + channel[None, :], rows.to(x.dtype.element_ty), mask=real)
+    places, real = _places(x, first, step, count, row_stride, HEAD_DIM, WIDTH, ROWS)
+    tl.store(places, rows.to(x.dtype.element_ty), mask=real)
 
 
 @triton.jit
-def bias_of(
-    bias, distance, reach, PLAIN: tl.constexpr, TRANSPOSED: tl.constexpr,
-    QUERIES: tl.constexpr, KEYS: tl.constexpr,
+def _places(
+    x, first, step, count, row_stride, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Bias of a pair of tiles in base 2: one number where they are plain.
+    member, channel = tl.arange(0, ROWS), tl.arange(0, WIDTH)
+    start = x + tl.cast(first, tl.int64) * row_stride
+    real = (channel < HEAD_DIM)[None, :]
+    if count is not None:
+        real = real & (member < count)[:, None]
+    return start + (member * (step * row_stride))[:, None] + channel[None, :], real
+
+
+@triton.jit
+def far_biases(bias, reach):
+    """Bias of keys beyond reach before their queries and after them; 0 if there is none."""
+    before, after = 0.0, 0.0
+    if bias is not None:
+        before, after = tl.load(bias - reach), tl.load(bias + reach)
+    return before, after
+
+
+@triton.jit
+def near_scores(products, distance, met, bias, scale):
+    """Scores in base 2 of a pair of tiles, -inf where `met` is false.
 
     Args:
-        bias: of distance -reach and on, for one head.
-        distance: of the first key from the first query.
-        reach: distance from which on the bias is constant.
-        PLAIN: whether they are beyond reach of each other.
-        TRANSPOSED: whether the keys are rows and the queries columns.
-        QUERIES: rows of a tile of queries.
-        KEYS: rows of a tile of keys.
+        products: of queries and keys.
+        distance: of each key from each query, within the margin.
+        met: which there are.
+        bias: where the head's bias of distance 0 is, or None.
+        scale: factor on the products, for base 2.
     """
-    if not PLAIN:
-        query, key = tl.arange(0, QUERIES), tl.arange(0, KEYS)
-        if TRANSPOSED:
-            place = distance + key[:, None] - query[None, :]
-        else:
-            place = distance + key[None, :] - query[:, None]
-        place = tl.minimum(tl.maximum(place, -reach), reach)
-        return tl.load(bias + place + reach) * LOG2E
-    else:
-        return tl.load(bias + tl.where(distance > 0, 2 * reach, 0)) * LOG2E
+    scores = products * scale
+    if bias is not None:
+        scores += tl.load(bias + distance)
+    return tl.where(met, scores, float("-inf"))
 
 
 @triton.jit
-def scores_of(a, b, scale, bias, distance, reach, PLAIN: tl.constexpr, TRANSPOSED: tl.constexpr,
-              QUERIES: tl.constexpr, KEYS: tl.constexpr):  # fmt: skip
-    """Scores of rows of a against rows of b in base 2, float32."""
-    scores = dot(a, b.T) * (scale * LOG2E)
-    if bias is not None:
-        scores += bias_of(bias, distance, reach, PLAIN, TRANSPOSED, QUERIES, KEYS)
-    return scores
+def absorb(scores, scale, constant, values, top, total, out):
+    """Add values weighed by exp2(scale · scores + constant), rescaling as the maximum rises."""
+    new_top = tl.maximum(top, tl.max(scores, 1) * scale + constant)
+    weights = tl.exp2(scores * scale - (new_top - constant)[:, None])
+    fade = tl.exp2(top - new_top)
+    out = dot(weights.to(values.dtype), values, out * fade[:, None])
+    return new_top, total * fade + tl.sum(weights, 1), out
+
+
+@triton.jit
+def add_to(sums, value):
+    """Add to one of a program's sums in memory."""
+    tl.store(sums, tl.load(sums) + value)
+    tl.debug_barrier()  # the next to add may be another thread
+
+
+@triton.jit
+def add_by_distance(sums, slopes, distance, reach, QUERIES: tl.constexpr, KEYS: tl.constexpr):
+    """Add a pair of tiles to the program's sums of distances, whose first rows are at `distance`.
+
+    Row i is turned left by i, so that a column holds pairs of one distance, but for those that went
+    around once or more: they are as many tiles' widths nearer to the left.
+    """
+    column = tl.arange(0, KEYS)
+    source = tl.arange(0, QUERIES)[:, None] + column[None, :]
+    turned = tl.gather(slopes, source % KEYS, 1)
+    before, after = 0.0, 0.0
+    for times in tl.static_range((QUERIES + KEYS - 2) // KEYS + 1):
+        total = tl.sum(tl.where(source // KEYS == times, turned, 0.0), 0)
+        place = distance + column - times * KEYS
+        inside = (place > -reach) & (place < reach)
+        tl.store(sums + place, tl.load(sums + place, mask=inside) + total, mask=inside)
+        before += tl.sum(tl.where(place <= -reach, total, 0.0))
+        after += tl.sum(tl.where(place >= reach, total, 0.0))
+    tl.debug_barrier()
+    add_to(sums - reach, before)
+    add_to(sums + reach, after)

@@ -69,8 +69,8 @@ torch.library.define(
 )
 torch.library.define(
     "foveate::relative_attention_backward",
-    f"(Tensor grad, Tensor o, Tensor lse, Tensor q, Tensor k, Tensor v, {_ARGUMENTS})"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"(Tensor grad, Tensor o, Tensor lse, Tensor q, Tensor k, Tensor v, {_ARGUMENTS},"
+    " bool of_bias=True, bool of_key_bias=True) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
 
@@ -117,12 +117,16 @@ def _(
     causal: bool,
     max_distance: int,
     scale: float,
+    of_bias: bool = True,
+    of_key_bias: bool = True,
 ) -> tuple[Tensor, ...]:
     biases, places = (bias, key_bias), (q_positions, k_positions)
     scoring = Scoring.by_table(*biases, *places, causal, max_distance, scale)
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
     o = o.contiguous()
-    *of_rows, d_bias, d_key_bias = backward(grad, q, k, v, o, lse, scoring, q_lengths, k_lengths)
+    *of_rows, d_bias, d_key_bias = backward(
+        grad, q, k, v, o, lse, scoring, q_lengths, k_lengths, of_bias, of_key_bias
+    )
     return *of_rows, _or_nothing(d_bias, bias, q), _or_nothing(d_key_bias, key_bias, q)
 
 
@@ -136,11 +140,19 @@ def _(
     v: Tensor,
     bias: Tensor | None,
     key_bias: Tensor | None,
-    *rest: Any,
+    q_positions: Tensor | None,
+    k_positions: Tensor | None,
+    q_lengths: list[int],
+    k_lengths: list[int],
+    causal: bool,
+    max_distance: int,
+    scale: float,
+    of_bias: bool = True,
+    of_key_bias: bool = True,
 ) -> tuple[Tensor, ...]:
     rows = (x.new_empty(x.shape) for x in (q, k, v))
-    biases = (q.new_empty(0) if x is None else x.new_empty(x.shape) for x in (bias, key_bias))
-    return *rows, *biases
+    asked = (bias if of_bias else None, key_bias if of_key_bias else None)
+    return *rows, *(q.new_empty(0) if x is None else x.new_empty(x.shape) for x in asked)
 
 
 class _Attention(torch.autograd.Function):
@@ -157,14 +169,12 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors
-        dq, dk, dv, d_bias, d_key_bias = torch.ops.foveate.relative_attention_backward(
-            grad, *saved, *ctx.options
+        asked = ctx.needs_input_grad[3:5]
+        *of_rows, d_bias, d_key_bias = torch.ops.foveate.relative_attention_backward(
+            grad, *ctx.saved_tensors, *ctx.options, *asked
         )
-        bias, key_bias = saved[5:7]
-        of_bias = None if bias is None else d_bias
-        of_key_bias = None if key_bias is None else d_key_bias
-        return dq, dk, dv, of_bias, of_key_bias, *[None] * 7
+        of_biases = (d_bias if asked[0] else None, d_key_bias if asked[1] else None)
+        return *of_rows, *of_biases, *[None] * 7
 
 
 def _or_nothing(gradient: Tensor | None, x: Tensor | None, q: Tensor) -> Tensor:

@@ -26,13 +26,16 @@ def backward(
     scoring: Scoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
+    of_table: bool,
+    of_key_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
     """Gradients of q, k, v, the table of buckets and the key biases, from that of the output.
 
-    `o` and `lse` are what `forward` returned. Those of the biases are float64 and float32, or None.
+    `o` and `lse` are what `forward` returned. Those of the biases are float64 and float32; None if
+    not asked for.
     """
     dq, dk, dv = (torch.empty(x.shape, dtype=q.dtype, device=q.device) for x in (q, k, v))
     delta, lengths = torch.empty_like(lse), (q_lengths, k_lengths)
-    d_bias = backward_queries(q, k, v, o, grad, lse, delta, dq, scoring, *lengths)
-    d_key_bias = backward_keys(q, k, v, grad, lse, delta, dk, dv, scoring, *lengths)
+    d_bias = backward_queries(q, k, v, o, grad, lse, delta, dq, scoring, *lengths, of_table)
+    d_key_bias = backward_keys(q, k, v, grad, lse, delta, dk, dv, scoring, *lengths, of_key_bias)
     return dq, dk, dv, d_bias, d_key_bias

@@ -17,13 +17,13 @@ from foveate.ops.kernels import LOG2E, dot, padded_width
 
 from .bounds import position_bounds
 from .launch import COUNTS, Scoring, keys_options
-from .tables import MARGIN, tiles
+from .tables import tiles
 from .tile import (
-    brought_near,
     far_bias,
     far_biases,
     far_side,
     far_tile,
+    load_biases,
     load_bounds,
     load_key_bias,
     load_places,
@@ -49,24 +49,26 @@ def backward_keys(
     scoring: Scoring,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
+    of_key_bias: bool,
 ) -> Tensor | None:
-    """Write `dk` and `dv`, and return the gradient of the key biases."""
+    """Write `dk` and `dv`, and return the gradient of the key biases if `of_key_bias`."""
     n, heads, head_dim = k.shape
     options = keys_options(q)
     queries, keys = options["QUERIES"], options["KEYS"]
     table = tiles(k_lengths, q_lengths, keys, queries, q.device)
     d_key_bias = bounds = None
-    if scoring.key_bias is not None:
+    if scoring.key_bias is not None and of_key_bias:
         d_key_bias = torch.empty(heads, n, dtype=torch.float32, device=q.device)
     if scoring.placed:
         query_table = tiles(q_lengths, k_lengths, queries, keys, q.device)
         bounds = position_bounds(scoring.q_positions, query_table, queries)
     _keys[(len(table) * heads,)](
         *(q, k, v, grad, lse, delta, dk, dv, d_key_bias),
-        *(scoring.bias, scoring.key_bias, scoring.q_positions, scoring.k_positions, bounds),
-        *(table, len(table), len(q), n, heads, scoring.reach, MARGIN, scoring.scale),
+        *(scoring.table, scoring.near, scoring.key_bias),
+        *(scoring.q_positions, scoring.k_positions, bounds),
+        *(table, len(table), len(q), n, heads, scoring.reach, scoring.scale),
         *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2]),
-        *(scoring.causal, scoring.placed, head_dim, padded_width(head_dim)),
+        *(scoring.causal, scoring.placed, scoring.at_hand, head_dim, padded_width(head_dim)),
         **options,
     )
     return None if d_key_bias is None else d_key_bias.sum(0)
@@ -83,7 +85,8 @@ def _keys(
     dk,
     dv,
     d_key_bias,
-    bias,
+    table,
+    near_buckets,
     key_bias,
     q_positions,
     k_positions,
@@ -94,7 +97,6 @@ def _keys(
     n_keys,
     heads,
     reach,
-    margin,
     scale,
     q_row,
     q_head,
@@ -106,6 +108,7 @@ def _keys(
     grad_head,
     CAUSAL: tl.constexpr,
     PLACED: tl.constexpr,
+    AT_HAND: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -124,8 +127,8 @@ def _keys(
     grad += q_start * grad_row + head * grad_head
     lse += head * n + q_start
     delta += head * n + q_start
-    if bias is not None:
-        bias += head * (2 * (reach + margin) + 1) + reach + margin
+    if table is not None:
+        table += head
     if q_positions is not None:
         q_positions += q_start
     if k_positions is not None:
@@ -147,15 +150,13 @@ def _keys(
     total = tl.zeros([KEYS], tl.float32)
 
     before, after, whole, near, stop = query_spans(
-        first, length, reach, bias is not None, CAUSAL, PLACED, QUERIES, KEYS
+        first, length, reach, table is not None, CAUSAL, PLACED, QUERIES, KEYS
     )
-    bias_before, bias_after = far_biases(bias, reach, CAUSAL)
+    biases = load_biases(table, near_buckets, heads, reach, AT_HAND)
+    bias_before, bias_after = far_biases(table, near_buckets, heads, reach, CAUSAL)
     for t in range(before + whole - after):
         other = far_tile(t, before, after)
-        side = tl.where(t < before, 1, -1)  # of the keys, seen from the queries
-        if PLACED:
-            q_low, q_high = load_bounds(bounds, q_tile + other)
-            side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
+        constant = tl.where(t < before, bias_after, bias_before)  # keys after queries before them
         query = other * QUERIES + tl.arange(0, QUERIES)
         queries = load_rows(q, other * QUERIES, None, q_row, QUERIES, HEAD_DIM, WIDTH)
         grads = load_rows(grad, other * QUERIES, None, grad_row, QUERIES, HEAD_DIM, WIDTH)
@@ -163,51 +164,51 @@ def _keys(
         scores = dot(keys_here, queries.T) * (scale * LOG2E)
         if key_bias is not None:
             scores += of_keys
-        shift = log_total - far_bias(side, bias_before, bias_after)
-        weights = tl.exp2(scores - shift[None, :])
+        weights = tl.exp2(scores - (log_total - constant)[None, :])
         dv_rows = dot(weights.to(grads.dtype), grads, dv_rows)
         slopes = weights * (dot(values, grads.T) - mean[None, :])
         dk_rows = dot(slopes.to(queries.dtype), queries, dk_rows)
-        if key_bias is not None:
+        if d_key_bias is not None:
             total += tl.sum(slopes, 1)
 
-    for t in tl.range(near, stop, num_stages=1):
+    for t in range(near, stop):
         other = near_tile(t, after, whole)
+        query = other * QUERIES + tl.arange(0, QUERIES)
+        queries = load_rows(q, other * QUERIES, length, q_row, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_rows(grad, other * QUERIES, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
+        mean = tl.load(delta + query, mask=query < length, other=0.0)
         side = 0
         if PLACED:
             q_low, q_high = load_bounds(bounds, q_tile + other)
             side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
-            side = tl.where(other < whole, side, 0)
+            log_total -= far_bias(side, bias_before, bias_after)
+        scores = dot(keys_here, queries.T) * (scale * LOG2E)
+        if key_bias is not None:
+            scores += of_keys
         if side == 0:
-            query = other * QUERIES + tl.arange(0, QUERIES)
-            queries = load_rows(q, other * QUERIES, length, q_row, QUERIES, HEAD_DIM, WIDTH)
-            grads = load_rows(grad, other * QUERIES, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
-            log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
-            mean = tl.load(delta + query, mask=query < length, other=0.0)
-            q_place = brought_near(other * QUERIES, first, reach, KEYS, QUERIES)
-            q_place += tl.arange(0, QUERIES)
+            q_place = query
             if PLACED:
                 q_place = places_from(k_low, q_positions, query, length)
             scores = pair_scores(
-                dot(keys_here, queries.T),
+                scores,
                 q_place[None, :],
                 place[:, None],
-                of_keys,
-                None,
-                bias,
+                biases,
+                table,
+                near_buckets,
+                heads,
                 reach,
-                scale * LOG2E,
                 CAUSAL,
-                PLACED,
             )
-            weights = tl.exp2(scores - log_total[None, :])
-            dv_rows = dot(weights.to(grads.dtype), grads, dv_rows)
-            slopes = weights * (dot(values, grads.T) - mean[None, :])
-            dk_rows = dot(slopes.to(queries.dtype), queries, dk_rows)
-            if key_bias is not None:
-                total += tl.sum(slopes, 1)
+        weights = tl.exp2(scores - log_total[None, :])
+        dv_rows = dot(weights.to(grads.dtype), grads, dv_rows)
+        slopes = weights * (dot(values, grads.T) - mean[None, :])
+        dk_rows = dot(slopes.to(queries.dtype), queries, dk_rows)
+        if d_key_bias is not None:
+            total += tl.sum(slopes, 1)
 
     store_rows(dk, dk_rows * scale, first, keys, dk_row, KEYS, HEAD_DIM, WIDTH)
     store_rows(dv, dv_rows, first, keys, dk_row, KEYS, HEAD_DIM, WIDTH)
-    if key_bias is not None:
+    if d_key_bias is not None:
         tl.store(d_key_bias + head * n_keys + start + key, total, mask=key < keys)

@@ -14,15 +14,15 @@ from foveate.ops.kernels import LOG2E, dot, padded_width
 
 from .bounds import position_bounds
 from .launch import COUNTS, Scoring, forward_options, parts_of_keys
-from .tables import MARGIN, tiles
+from .tables import tiles
 from .tile import (
     absorb,
-    brought_near,
     far_bias,
     far_biases,
     far_side,
     far_tile,
     key_spans,
+    load_biases,
     load_bounds,
     load_key_bias,
     load_places,
@@ -67,10 +67,12 @@ def forward(
         log_total = torch.empty(parts, *lse.shape, dtype=torch.float32, device=q.device)
     _forward[(programs, parts)](
         *(q, k, v, out, log_total),
-        *(scoring.bias, scoring.key_bias, scoring.q_positions, scoring.k_positions, bounds),
-        *(table, len(table), n, heads, scoring.reach, MARGIN, scoring.scale),
+        *(scoring.table, scoring.near, scoring.key_bias),
+        *(scoring.q_positions, scoring.k_positions, bounds),
+        *(table, len(table), n, heads, scoring.reach, scoring.scale),
         *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2]),
-        *(scoring.causal, scoring.placed, parts > 1, head_dim, padded_width(head_dim)),
+        *(scoring.causal, scoring.placed, parts > 1, scoring.at_hand),
+        *(head_dim, padded_width(head_dim)),
         **options,
     )
     if parts > 1:
@@ -88,7 +90,8 @@ def _forward(
     v,
     o,
     lse,
-    bias,
+    table,
+    near_buckets,
     key_bias,
     q_positions,
     k_positions,
@@ -98,7 +101,6 @@ def _forward(
     n,
     heads,
     reach,
-    margin,
     scale,
     q_row,
     q_head,
@@ -109,6 +111,7 @@ def _forward(
     CAUSAL: tl.constexpr,
     PLACED: tl.constexpr,
     SPLIT: tl.constexpr,
+    AT_HAND: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -123,8 +126,8 @@ def _forward(
     v += key_start * v_row + head * v_head
     o += ((tl.cast(part, tl.int64) * n + start) * heads + head) * HEAD_DIM
     lse += (part * heads + head) * n + start
-    if bias is not None:
-        bias += head * (2 * (reach + margin) + 1) + reach + margin
+    if table is not None:
+        table += head
     if key_bias is not None:
         key_bias += key_start
     if q_positions is not None:
@@ -145,61 +148,53 @@ def _forward(
     out = tl.zeros([QUERIES, WIDTH], tl.float32)
 
     before, after, whole, near, stop = key_spans(
-        first, keys, reach, bias is not None, CAUSAL, PLACED, QUERIES, KEYS
+        first, keys, reach, table is not None, CAUSAL, PLACED, QUERIES, KEYS
     )
+    biases = load_biases(table, near_buckets, heads, reach, AT_HAND)
+    bias_before, bias_after = far_biases(table, near_buckets, heads, reach, CAUSAL)
     far = before + whole - after
-    bias_before, bias_after = far_biases(bias, reach, CAUSAL)
     for t in range(far * part // parts, far * (part + 1) // parts):
         other = far_tile(t, before, after)
-        side = tl.where(t < before, -1, 1)
-        if PLACED:
-            k_low, k_high = load_bounds(bounds, key_tile + other)
-            side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
-        constant = far_bias(side, bias_before, bias_after)
+        constant = tl.where(t < before, bias_before, bias_after)
         keys_here = load_rows(k, other * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
         values = load_rows(v, other * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys_here.T)
         if key_bias is None:
             top, total, out = absorb(products, scale, constant, values, top, total, out)
         else:
-            of_keys = load_key_bias(key_bias, other * KEYS, None, KEYS)[None, :]
-            scores = products * scale + of_keys
-            top, total, out = absorb(scores, 1.0, constant, values, top, total, out)
+            of_keys = load_key_bias(key_bias, other * KEYS, None, KEYS) + constant
+            scores = products * scale + of_keys[None, :]
+            top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
 
     count = stop - near
-    # In stages, the biases of the next tiles would be fetched too, and take the room of programs.
-    for t in tl.range(
-        near + count * part // parts, near + count * (part + 1) // parts, num_stages=1
-    ):
+    for t in range(near + count * part // parts, near + count * (part + 1) // parts):
         other = near_tile(t, after, whole)
+        key = other * KEYS + tl.arange(0, KEYS)
+        keys_here = load_rows(k, other * KEYS, keys, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_rows(v, other * KEYS, keys, v_row, KEYS, HEAD_DIM, WIDTH)
+        of_keys = load_key_bias(key_bias, other * KEYS, keys, KEYS)
         side = 0
         if PLACED:
             k_low, k_high = load_bounds(bounds, key_tile + other)
             side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
-            side = tl.where(other < whole, side, 0)
+            of_keys += far_bias(side, bias_before, bias_after)
+        scores = dot(queries, keys_here.T) * scale + of_keys[None, :]
         if side == 0:
-            key = other * KEYS + tl.arange(0, KEYS)
-            keys_here = load_rows(k, other * KEYS, keys, k_row, KEYS, HEAD_DIM, WIDTH)
-            values = load_rows(v, other * KEYS, keys, v_row, KEYS, HEAD_DIM, WIDTH)
-            of_keys = None
-            if key_bias is not None:
-                of_keys = load_key_bias(key_bias, other * KEYS, keys, KEYS)[None, :]
-            k_place = brought_near(other * KEYS, first, reach, QUERIES, KEYS) + tl.arange(0, KEYS)
+            k_place = key
             if PLACED:
                 k_place = places_from(q_low, k_positions, key, keys)
             scores = pair_scores(
-                dot(queries, keys_here.T),
+                scores,
                 place[:, None],
                 k_place[None, :],
-                of_keys,
-                (key < keys)[None, :],
-                bias,
+                biases,
+                table,
+                near_buckets,
+                heads,
                 reach,
-                scale,
                 CAUSAL,
-                PLACED,
             )
-            top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
+        top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
 
     _put(o, lse, out, top, total, first, length, heads, SPLIT, HEAD_DIM, WIDTH, QUERIES)
 

@@ -70,8 +70,14 @@ class Distances(NamedTuple):
     in_bucket: Tensor
     """Whether a bucket holds a distance from -reach to reach, `(num_buckets, 2·reach + 1)`; float64
     for sums that no setting takes precision of."""
+    near: Tensor
+    """Bucket of each distance from -reach to reach, int32."""
     edges: Tensor
-    """Distances from -reach to reach where a bucket begins, and reach + 1, int32."""
+    """Distances from -reach to reach where a bucket begins, ascending, float32."""
+    order: Tensor
+    """The buckets that begin there, int32."""
+    ranks: Tensor
+    """Number of the last edge up to each distance from -reach to reach, int32."""
 
 
 def distances(
@@ -90,9 +96,12 @@ def _distances(
     bucket = buckets(distance, num_buckets, max_distance, bidirectional=bidirectional)
     near = bucket[MARGIN:-MARGIN]
     in_bucket = (torch.arange(num_buckets)[:, None] == near).double()
-    begins = torch.tensor([True, *(near[1:] != near[:-1]).tolist(), True])
-    edges = (begins.nonzero().flatten() - reach).int()
-    return Distances(reach, *(_send(x, device) for x in (bucket, in_bucket, edges)))
+    begins = torch.tensor([True, *(near[1:] != near[:-1]).tolist()])
+    edges = begins.nonzero().flatten()
+    ranks = begins.cumsum(0) - 1
+    of_edges = (edges - reach).float(), near[edges].int(), ranks.int()
+    tables = bucket, in_bucket, near.int(), *of_edges
+    return Distances(reach, *(_send(x, device) for x in tables))
 
 
 def _send(x: Tensor, device: torch.device) -> Tensor:

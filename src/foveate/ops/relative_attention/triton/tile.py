@@ -39,12 +39,12 @@ def key_spans(
     Returns:
         before, after, whole, near, stop: the tiles up to `before` are far before the queries, those
         from `after` to `whole` far after them; the others are the numbers from `near` to `stop`,
-        see `near_tile`. Given positions tell only when a tile is met, so that any may be both.
+        see `near_tile`. Given positions tell only when a tile is met: all are among these.
     """
     whole, tiles = keys // KEYS, tl.cdiv(keys, KEYS)
     before, after, near = whole, whole, whole
     if PLACED:
-        near = 0
+        before, near = 0, 0
     elif BIASED or CAUSAL:
         before, after = _far_spans(first, reach, whole, QUERIES, KEYS)
         near = before
@@ -69,7 +69,7 @@ def query_spans(
     whole, tiles = queries // QUERIES, tl.cdiv(queries, QUERIES)
     before, after, near = whole, whole, whole
     if PLACED:
-        near = 0
+        before, near = 0, 0
     elif BIASED or CAUSAL:
         before, after = _far_spans(first, reach, whole, KEYS, QUERIES)
         near = before
@@ -99,11 +99,26 @@ def near_tile(t, after, whole):
 
 
 @triton.jit
-def far_biases(bias, reach, CAUSAL: tl.constexpr):
+def look_up(table, near, place, heads):
+    """Biases in base 2 at places among `near`; `table` is where the head's first bucket is."""
+    return tl.load(table + tl.load(near + place) * heads).to(tl.float32) * LOG2E
+
+
+@triton.jit
+def load_biases(table, near, heads, reach, AT_HAND: tl.constexpr):
+    """Biases of the distances from -reach to reach; None if there are none, or too many."""
+    biases = None
+    if table is not None and AT_HAND > 0:
+        biases = look_up(table, near, tl.minimum(tl.arange(0, AT_HAND), 2 * reach), heads)
+    return biases
+
+
+@triton.jit
+def far_biases(table, near, heads, reach, CAUSAL: tl.constexpr):
     """Bias of keys far before their queries and of keys far after them; 0 if there is none."""
     before, after = 0.0, 0.0
-    if bias is not None:
-        before, after = tl.load(bias - reach), tl.load(bias + reach)
+    if table is not None:
+        before, after = look_up(table, near, 0, heads), look_up(table, near, 2 * reach, heads)
     if CAUSAL:
         after = float("-inf")
     return before, after
@@ -111,8 +126,8 @@ def far_biases(bias, reach, CAUSAL: tl.constexpr):
 
 @triton.jit
 def far_bias(side, before, after):
-    """Bias of a tile of keys on that side; -inf hides one that is not far."""
-    return tl.where(side < 0, before, tl.where(side > 0, after, float("-inf")))
+    """Bias of a tile of keys on that side; 0 for one that is not far."""
+    return tl.where(side < 0, before, tl.where(side > 0, after, 0.0))
 
 
 @triton.jit
@@ -193,54 +208,49 @@ def brought_near(other, own, reach, OWN: tl.constexpr, OTHER: tl.constexpr):
 
 @triton.jit
 def load_key_bias(key_bias, first, keys, SIZE: tl.constexpr):
-    """Biases of a tile of keys, for scores in base 2; `keys` None says that all are there."""
+    """Biases of a tile of keys in base 2, -inf from key `keys` on; None says that all are there."""
     key = first + tl.arange(0, SIZE)
-    if keys is None:
-        biases = tl.load(key_bias + key)
+    if key_bias is None:
+        biases = tl.where(key < keys, 0.0, float("-inf"))
+    elif keys is None:
+        biases = tl.load(key_bias + key).to(tl.float32) * LOG2E
     else:
-        biases = tl.load(key_bias + key, mask=key < keys, other=0.0)
-    return biases.to(tl.float32) * LOG2E
+        biases = tl.load(key_bias + key, mask=key < keys, other=float("-inf"))
+        biases = biases.to(tl.float32) * LOG2E
+    return biases
 
 
 @triton.jit
-def pair_scores(
-    products,
-    q_place,
-    k_place,
-    of_keys,
-    there,
-    bias,
-    reach,
-    scale,
-    CAUSAL: tl.constexpr,
-    PLACED: tl.constexpr,
-):
-    """Scores in base 2 of a near tile, -inf where unseen; one side down, the other across.
+def bias_of(distance, biases, table, near, heads, reach):
+    """Biases of a tile of distances: from `biases`, or from memory where these are None."""
+    place = tl.minimum(tl.maximum(distance, -reach), reach) + reach
+    if biases is None:
+        found = look_up(table, near, place, heads)
+    else:
+        flat = tl.reshape(place, [place.shape[0] * place.shape[1]])
+        found = tl.reshape(tl.gather(biases, flat, 0), place.shape)
+    return found
+
+
+@triton.jit
+def pair_scores(scores, q_place, k_place, biases, table, near, heads, reach, CAUSAL: tl.constexpr):
+    """Add the biases of a near tile to scores in base 2, and hide later keys if causal.
 
     Args:
-        products: products of queries and keys.
+        scores: one side's rows down, the other's across.
         q_place: positions of the queries.
         k_place: positions of the keys.
-        of_keys: biases of the keys, or None.
-        there: which keys there are; all, or it does not matter, if None.
-        bias: where the head's bias of distance 0 is, or None.
+        biases: as of `load_biases`.
+        table: biases of the head's buckets, or None.
+        near: bucket of each distance within reach.
+        heads: between a bucket and the next.
         reach: largest distance with a bias of its own.
-        scale: factor on the products, for base 2.
         CAUSAL: whether later keys are hidden.
-        PLACED: whether positions are given, which may be farther than the margin reaches.
     """
-    scores = products * scale
-    if bias is not None:
-        distance = k_place - q_place
-        if PLACED:
-            distance = tl.minimum(tl.maximum(distance, -reach), reach)
-        scores += tl.load(bias + distance)
-    if of_keys is not None:
-        scores += of_keys
+    if table is not None:
+        scores += bias_of(k_place - q_place, biases, table, near, heads, reach)
     if CAUSAL:
         scores = tl.where(k_place <= q_place, scores, float("-inf"))
-    if there is not None:
-        scores = tl.where(there, scores, float("-inf"))
     return scores
 
 

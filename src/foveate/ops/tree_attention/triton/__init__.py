@@ -34,10 +34,10 @@ def tree_attention(
     """
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         return _Attention.apply(q, k, v, *blocks, *edges, scale)[0]
-    return torch.ops.foveate.tree_attention(q, k, v, *blocks, *edges, scale)[0]
+    return torch.ops.foveate.tree_attention.default(q, k, v, *blocks, *edges, scale)[0]
 
 
-_BLOCKS = "Tensor rows, Tensor role, Tensor spans, Tensor inner, Tensor large_inner"
+_BLOCKS = "Tensor members, Tensor lists, SymInt[] counts"
 _OPTIONS = "bool parent, bool siblings, bool children, float scale"
 torch.library.define(
     "foveate::tree_attention",
@@ -83,16 +83,16 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        out, lse = torch.ops.foveate.tree_attention(q, k, v, *rest)
-        ctx.save_for_backward(q, k, v, out, lse, *rest[:-4])
-        ctx.options = rest[-4:]
+        out, lse = torch.ops.foveate.tree_attention.default(q, k, v, *rest)
+        ctx.save_for_backward(q, k, v, out, lse, *rest[:2])
+        ctx.options = rest[2:]
         ctx.mark_non_differentiable(lse)
         ctx.set_materialize_grads(False)
         return out, lse
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
-        dq, dk, dv = torch.ops.foveate.tree_attention_backward(
+        dq, dk, dv = torch.ops.foveate.tree_attention_backward.default(
             grad, *ctx.saved_tensors, *ctx.options
         )
-        return dq, dk, dv, *[None] * 9
+        return dq, dk, dv, *[None] * 7

@@ -14,13 +14,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import dot, padded_width
+from foveate.ops.kernels import dot
+from foveate.ops.launches import launch
 
 from .blocks import SIZE, Blocks
-from .launch import launch_options
+from .launch import SIZES, launch_options
 from .tile import (
+    block,
     finished,
     key_code,
+    large_tile,
     load_members,
     load_rows,
     masked_scores,
@@ -28,6 +31,7 @@ from .tile import (
     member_pointers,
     query_code,
     sees,
+    span,
 )
 
 
@@ -49,32 +53,24 @@ def backward(
     """
     n, heads, head_dim = q.shape
     dq, dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3))
-    large = len(blocks.spans)
-    launches = (
-        (_backward_large, False, 2 * large, blocks.large_inner, 168),
-        (_backward_block, False, len(blocks.rows) - large, blocks.inner, 128),
-        (_backward_large, True, 2 * len(blocks.large_inner), blocks.large_inner, 168),
-        (_backward_block, True, len(blocks.inner), blocks.inner, 128),
-    )
-    for kernel, second_pass, jobs, inner, registers in launches:
+    tensors = (q, k, v, o, grad, lse, dq, dk, dv, blocks.members, blocks.lists)
+    strides = (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2])
+    numbers = (n, heads, blocks.capacity, scale)
+    closed, large, inner, large_inner = blocks.counts
+    for kernel, second_pass, jobs, registers in (
+        (_backward_large, False, 2 * large, 168),
+        (_backward_block, False, closed, 128),
+        (_backward_large, True, 2 * large_inner, 168),
+        (_backward_block, True, inner, 128),
+    ):
         if jobs:
-            kernel[(jobs * heads,)](
-                *(q, k, v, o, grad, lse, dq, dk, dv),
-                *(blocks.rows, blocks.role, blocks.spans, inner),
-                *(large, n, heads, scale),
-                *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2]),
-                *(*grad.stride()[:2], *o.stride()[:2]),
-                *edges,
-                second_pass,
-                head_dim,
-                padded_width(head_dim),
-                SIZE,
-                **launch_options(q, registers),
-            )
+            width, options = launch_options(head_dim, q.element_size(), registers)
+            constants = (*edges, second_pass, head_dim, width, SIZE)
+            launch(kernel, jobs * heads, tensors, strides, numbers, constants, **options)
     return dq, dk, dv
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _backward_block(
     q,
     k,
@@ -85,14 +81,8 @@ def _backward_block(
     dq,
     dk,
     dv,
-    rows,
-    role,
-    spans,
-    inner,
-    n_large,
-    n,
-    heads,
-    scale,
+    members,
+    lists,
     q_row,
     q_head,
     k_row,
@@ -101,8 +91,10 @@ def _backward_block(
     v_head,
     grad_row,
     grad_head,
-    o_row,
-    o_head,
+    n,
+    heads,
+    capacity,
+    scale,
     PARENT: tl.constexpr,
     SIBLINGS: tl.constexpr,
     CHILDREN: tl.constexpr,
@@ -114,23 +106,23 @@ def _backward_block(
     """A block: one tile of scores holds all its edges."""
     head = tl.program_id(0) % heads
     tile = tl.program_id(0) // heads
-    tile = tl.load(inner + tile) if INNER else n_large + tile
-    row, kind = load_members(rows, role, tile, SIZE)
+    tile = block(lists, tile, INNER)
+    row, kind = load_members(members, tile, SIZE)
     queries = load_rows(q, row, head, q_row, q_head, HEAD_DIM, WIDTH)
     keys = load_rows(k, row, head, k_row, k_head, HEAD_DIM, WIDTH)
     values = load_rows(v, row, head, v_row, v_head, HEAD_DIM, WIDTH)
     grads = load_rows(grad, row, head, grad_row, grad_head, HEAD_DIM, WIDTH)
-    outs = load_rows(o, row, head, o_row, o_head, HEAD_DIM, WIDTH)
+    outs = load_rows(o, row, head, heads * HEAD_DIM, HEAD_DIM, HEAD_DIM, WIDTH)
     log_total = tl.load(lse + head * n + row, mask=row >= 0, other=0.0)
     seen = _seen(row, kind, row, kind, PARENT, SIBLINGS, CHILDREN)
     weights, slopes = _slopes(keys, values, queries, grads, outs, log_total, seen, scale)
     keep = finished(row, kind, INNER)
-    _put(dv, dot(weights, grads), row, keep, head, o_row, o_head, INNER, HEAD_DIM, WIDTH)
-    _put(dk, dot(slopes, queries), row, keep, head, o_row, o_head, INNER, HEAD_DIM, WIDTH)
-    _put(dq, dot(slopes.T, keys), row, keep, head, o_row, o_head, INNER, HEAD_DIM, WIDTH)
+    _put(dv, dot(weights, grads), row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+    _put(dk, dot(slopes, queries), row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+    _put(dq, dot(slopes.T, keys), row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _backward_large(
     q,
     k,
@@ -141,14 +133,8 @@ def _backward_large(
     dq,
     dk,
     dv,
-    rows,
-    role,
-    spans,
-    inner,
-    n_large,
-    n,
-    heads,
-    scale,
+    members,
+    lists,
     q_row,
     q_head,
     k_row,
@@ -157,8 +143,10 @@ def _backward_large(
     v_head,
     grad_row,
     grad_head,
-    o_row,
-    o_head,
+    n,
+    heads,
+    capacity,
+    scale,
     PARENT: tl.constexpr,
     SIBLINGS: tl.constexpr,
     CHILDREN: tl.constexpr,
@@ -170,42 +158,41 @@ def _backward_large(
     """A tile of a large family: as keys of each of the family's tiles, or as queries to each."""
     head = tl.program_id(0) % heads
     tile = tl.program_id(0) // heads // 2
-    if INNER:
-        tile = tl.load(inner + tile)
-    row, kind = load_members(rows, role, tile, SIZE)
+    tile = large_tile(lists, tile, capacity, INNER)
+    row, kind = load_members(members, tile, SIZE)
     keep = finished(row, kind, INNER)
-    first, stop = tl.load(spans + 2 * tile), tl.load(spans + 2 * tile + 1)
+    first, stop = span(lists, tile, capacity)
     if tl.program_id(0) // heads % 2 == 0:
         keys = load_rows(k, row, head, k_row, k_head, HEAD_DIM, WIDTH)
         values = load_rows(v, row, head, v_row, v_head, HEAD_DIM, WIDTH)
         dk_rows = tl.zeros([SIZE, WIDTH], tl.float32)
         dv_rows = tl.zeros([SIZE, WIDTH], tl.float32)
         for other in range(first, stop):
-            from_row, from_kind = load_members(rows, role, other, SIZE)
+            from_row, from_kind = load_members(members, other, SIZE)
             queries = load_rows(q, from_row, head, q_row, q_head, HEAD_DIM, WIDTH)
             grads = load_rows(grad, from_row, head, grad_row, grad_head, HEAD_DIM, WIDTH)
-            outs = load_rows(o, from_row, head, o_row, o_head, HEAD_DIM, WIDTH)
+            outs = load_rows(o, from_row, head, heads * HEAD_DIM, HEAD_DIM, HEAD_DIM, WIDTH)
             log_total = tl.load(lse + head * n + from_row, mask=from_row >= 0, other=0.0)
             seen = _seen(row, kind, from_row, from_kind, PARENT, SIBLINGS, CHILDREN)
             weights, slopes = _slopes(keys, values, queries, grads, outs, log_total, seen, scale)
             dv_rows = dot(weights, grads, dv_rows)
             dk_rows = dot(slopes, queries, dk_rows)
-        _put(dv, dv_rows, row, keep, head, o_row, o_head, INNER, HEAD_DIM, WIDTH)
-        _put(dk, dk_rows, row, keep, head, o_row, o_head, INNER, HEAD_DIM, WIDTH)
+        _put(dv, dv_rows, row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+        _put(dk, dk_rows, row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
     else:
         queries = load_rows(q, row, head, q_row, q_head, HEAD_DIM, WIDTH)
         grads = load_rows(grad, row, head, grad_row, grad_head, HEAD_DIM, WIDTH)
-        outs = load_rows(o, row, head, o_row, o_head, HEAD_DIM, WIDTH)
+        outs = load_rows(o, row, head, heads * HEAD_DIM, HEAD_DIM, HEAD_DIM, WIDTH)
         log_total = tl.load(lse + head * n + row, mask=row >= 0, other=0.0)
         dq_rows = tl.zeros([SIZE, WIDTH], tl.float32)
         for other in range(first, stop):
-            to_row, to_kind = load_members(rows, role, other, SIZE)
+            to_row, to_kind = load_members(members, other, SIZE)
             keys = load_rows(k, to_row, head, k_row, k_head, HEAD_DIM, WIDTH)
             values = load_rows(v, to_row, head, v_row, v_head, HEAD_DIM, WIDTH)
             seen = _seen(to_row, to_kind, row, kind, PARENT, SIBLINGS, CHILDREN)
             _, slopes = _slopes(keys, values, queries, grads, outs, log_total, seen, scale)
             dq_rows = dot(slopes.T, keys, dq_rows)
-        _put(dq, dq_rows, row, keep, head, o_row, o_head, INNER, HEAD_DIM, WIDTH)
+        _put(dq, dq_rows, row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
 
 
 @triton.jit
@@ -239,14 +226,13 @@ def _put(
     row,
     keep,
     head,
-    row_stride,
-    head_stride,
+    heads,
     INNER: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
     """Write the first pass's share of a gradient, or add the second's to it."""
-    place = member_pointers(x, row, head, row_stride, head_stride, WIDTH)
+    place = member_pointers(x, row, head, heads * HEAD_DIM, HEAD_DIM, WIDTH)
     mask = member_mask(keep, HEAD_DIM, WIDTH)
     if INNER:
         value += tl.load(place, mask=mask, other=0.0).to(tl.float32)

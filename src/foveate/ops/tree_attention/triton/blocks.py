@@ -17,125 +17,110 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from foveate.ops.launches import launch
+
 SIZE = 64
 """Slots of a tile."""
 
-_CHUNK = 512
+_CHUNK = 256
 """Rows whose families one program cuts, one block after the other."""
 
-# The report that kernels fill and the host reads, a row of integers: the numbers of blocks, of
-# large tiles, and of those with inner children among either; then these.
-LARGEST, WRONG, UNSETTLED, TOKENS = (tl.constexpr(i) for i in range(4, 8))
+# The report that kernels fill and the host reads, a row of integers: how many blocks, large tiles,
+# and tiles with inner children among either; then these.
+_LARGE, _INNER, _LARGE_INNER, LARGEST, WRONG, UNSETTLED, TOKENS = map(tl.constexpr, range(1, 8))
 REPORT = 8
 
 
 class Blocks(NamedTuple):
-    """The tiles of a forest, the large families' first.
+    """The tiles of a forest: blocks from the first on, large families' from the last on.
 
     Attributes:
-        rows: row of each tile's members, -1 in empty slots. `(tiles, SIZE)` int32.
-        role: 4 · family within the tile + 2 · has children + stands here as a parent; -4 in empty
-            slots, which thereby are a family of their own that nobody reads. `(tiles, SIZE)` int16.
-        spans: first tile of the family that a large tile belongs to, and the first one behind it.
-            `(large tiles, 2)` int32.
-        inner: the blocks that have inner nodes among their children, int32.
-        large_inner: the same of the large families' tiles.
+        members: for each tile, the rows of its members, -1 in empty slots, and their roles:
+            4 · family within the tile + 2 · has children + stands here as a parent; -4 in empty
+            slots, which thereby are a family of their own that nobody reads.
+            `(capacity, 2, SIZE)` int32.
+        lists: the blocks that have inner nodes among their children; the large families' tiles
+            that do; for each tile of these the first of its family, and the first one behind it.
+            `(4, capacity)` int32.
+        counts: how many blocks, large families' tiles, and tiles with inner children among either.
     """
 
-    rows: Tensor
-    role: Tensor
-    spans: Tensor
-    inner: Tensor
-    large_inner: Tensor
+    members: Tensor
+    lists: Tensor
+    counts: list[int]
+
+    @property
+    def capacity(self) -> int:
+        """How many tiles there is room for."""
+        return self.lists.shape[1]
 
     def renumbered(self, order: Tensor) -> "Blocks":
         """Return the same tiles where row i of the forest is the caller's row `order[i]`."""
-        rows = torch.where(self.rows < 0, -1, order[self.rows.clamp(min=0)]).int()
-        return self._replace(rows=rows)
+        members = torch.empty_like(self.members)
+        tensors = self.members, order, members
+        launch(_renumber, self.capacity, tensors, (), (len(order),), (SIZE,), num_warps=1)
+        return self._replace(members=members)
 
 
 def cut(parent: Tensor, first_child: Tensor, num_children: Tensor) -> Blocks:
     """Cut a forest in level order, `(n,)` int64 each, into tiles. Waits for the device once."""
-    tree = (parent, first_child, num_children)
     report = torch.zeros(REPORT, dtype=torch.int32, device=parent.device)
     report[TOKENS.value] = len(parent)
-    ends = count(*tree, report)
-    return write(*tree, report, ends, report.tolist())
+    tables = begin_to_cut(parent, first_child, num_children, report)
+    return Blocks(*tables, report[:4].tolist())
 
 
-def count(parent: Tensor, first_child: Tensor, num_children: Tensor, report: Tensor) -> Tensor:
-    """Count the tiles of a forest in level order, without waiting for the device.
+def begin_to_cut(
+    parent: Tensor, first_child: Tensor, num_children: Tensor, report: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Cut a forest without waiting for the device: the counts are left in the report.
 
     Args:
         parent: `(n,)` int64, like the others; rows from `report[TOKENS]` on are no nodes.
         first_child: first rows of families.
         num_children: sizes of families.
-        report: int32, where the counts are added. Nothing is counted if a fault is noted there.
+        report: int32, where counts are added, and a fault if rows are not sorted by their parents.
+            Nothing is cut where another fault has been noted.
 
     Returns:
-        `(4, chunks)` int32, where each chunk's tiles end.
+        The members and the lists of `Blocks`.
     """
-    chunks = triton.cdiv(len(parent), _CHUNK)
-    counts = torch.zeros(4, chunks, dtype=torch.int32, device=parent.device)
-    tree = (parent, first_child, num_children)
-    nothing = (counts,) * 5
-    _cut[(chunks,)](*tree, *nothing, counts, report, chunks, 0, False, _CHUNK, SIZE, num_warps=1)
-    return counts.cumsum(1, dtype=torch.int32)
+    # Of a chunk's blocks any two in succession have more members than a tile has slots, and there
+    # are at most two for each row: it and its parent.
+    chunks = -(-len(parent) // _CHUNK)
+    capacity = 4 * len(parent) // SIZE + chunks
+    members = torch.empty(capacity, 2, SIZE, dtype=torch.int32, device=parent.device)
+    lists = torch.empty(4, capacity, dtype=torch.int32, device=parent.device)
+    tensors = (parent, first_child, num_children, members, lists, report)
+    launch(_cut, chunks, tensors, (), (capacity,), (_CHUNK, SIZE), num_warps=1)
+    return members, lists
 
 
-def write(
-    parent: Tensor,
-    first_child: Tensor,
-    num_children: Tensor,
-    report: Tensor,
-    ends: Tensor,
-    found: list[int],
-) -> Blocks:
-    """Write the tiles that were counted; `found` is the report on the host."""
-    device, (closed, large, inner, large_inner) = parent.device, found[:4]
-    blocks = Blocks(
-        rows=torch.empty(large + closed, SIZE, dtype=torch.int32, device=device),
-        role=torch.empty(large + closed, SIZE, dtype=torch.int16, device=device),
-        spans=torch.empty(large, 2, dtype=torch.int32, device=device),
-        inner=torch.empty(inner, dtype=torch.int32, device=device),
-        large_inner=torch.empty(large_inner, dtype=torch.int32, device=device),
-    )
-    tree, chunks = (parent, first_child, num_children), ends.shape[1]
-    _cut[(chunks,)](*(*tree, *blocks, ends, report, chunks, large, True, _CHUNK, SIZE), num_warps=1)
-    return blocks
-
-
-@triton.jit
+@triton.jit(do_not_specialize=["capacity"])
 def _cut(
     parent,
     first_child,
     num_children,
-    rows,
-    role,
-    spans,
-    inner,
-    large_inner,
-    counts,
+    members,
+    lists,
     report,
-    chunks,
-    n_large,
-    WRITE: tl.constexpr,
+    capacity,
     CHUNK: tl.constexpr,
     SIZE: tl.constexpr,
 ):
     """Cut the families that begin among the CHUNK rows of this program, as many as fit at a time.
 
-    Run twice: to count this chunk's blocks, large tiles and blocks with inner children, and, once
-    `counts` holds where each chunk's end, to write them.
+    Where rows turn out not to be sorted by their parents, what is written is of no use, but stays
+    within bounds.
     """
-    if (tl.load(report + WRONG) != 0) | (tl.load(report + UNSETTLED) != 0):
+    if tl.load(report + WRONG) != 0:
         return
     n = tl.load(report + TOKENS)
-    chunk = tl.program_id(0)
-    slot = tl.arange(0, SIZE)
-    row = tl.cast(chunk, tl.int64) * CHUNK
+    row = tl.cast(tl.program_id(0), tl.int64) * CHUNK
     stop = tl.minimum(row + CHUNK, n)
     if row >= stop:
+        return
+    if not _in_order(parent, num_children, report, row + tl.arange(0, CHUNK), n):
         return
     first_up = tl.load(parent + row)
     if first_up >= 0:
@@ -143,19 +128,7 @@ def _cut(
         if first < row:  # a family that the chunk before takes
             row = first + tl.load(num_children + first_up)
 
-    closed = tl.cast(0, tl.int32)
-    large = tl.cast(0, tl.int32)
-    with_inner = tl.cast(0, tl.int32)
-    large_with_inner = tl.cast(0, tl.int32)
-    largest = tl.cast(0, tl.int64)
-    if WRITE and chunk > 0:
-        closed = tl.load(counts + chunk - 1)
-        large = tl.load(counts + chunks + chunk - 1)
-        with_inner = tl.load(counts + 2 * chunks + chunk - 1)
-        large_with_inner = tl.load(counts + 3 * chunks + chunk - 1)
-    if WRITE:
-        closed += n_large
-
+    slot = tl.arange(0, SIZE)
     while row < stop:
         child = row + slot
         real = child < n
@@ -167,62 +140,68 @@ def _cut(
         parents = tl.cumsum((opens & (up >= 0)).to(tl.int32), 0)
         children = tl.max(tl.where(closes & (slot + 1 + parents <= SIZE), slot + 1, 0), 0)
         if children > 0:
+            tile = tl.atomic_add(report, 1)
+            fits = slot < (capacity - tile) * SIZE
             real = slot < children
             has_children = real & (tl.load(num_children + child, mask=real, other=0) > 0)
-            if WRITE:
-                family = tl.cumsum(opens.to(tl.int32), 0) - 1
-                place = closed * SIZE + slot
-                tl.store(rows + place, tl.where(real, child, -1).to(tl.int32))
-                kind = tl.where(real, 4 * family + 2 * has_children.to(tl.int32), -4)
-                tl.store(role + place, kind.to(tl.int16))
-                # The families' parents follow the children, over what was empty.
-                tl.debug_barrier()
-                place = closed * SIZE + children + parents - 1
-                opens = opens & real & (up >= 0)
-                tl.store(rows + place, up.to(tl.int32), mask=opens)
-                tl.store(role + place, (4 * family + 3).to(tl.int16), mask=opens)
-            if not WRITE:
-                sizes = tl.load(num_children + up, mask=opens & (up >= 0), other=0)
-                largest = tl.maximum(largest, tl.max(sizes, 0))
-            any_inner = tl.max(has_children.to(tl.int32), 0)
-            if WRITE and any_inner > 0:
-                tl.store(inner + with_inner, closed)
-            with_inner += any_inner
-            closed += 1
+            family = tl.cumsum(opens.to(tl.int32), 0) - 1
+            place = members + tile * (2 * SIZE) + slot
+            tl.store(place, tl.where(real, child, -1).to(tl.int32), mask=fits)
+            kind = tl.where(real, 4 * family + 2 * has_children.to(tl.int32), -4)
+            tl.store(place + SIZE, kind, mask=fits)
+            # The families' parents follow the children, over what was empty.
+            tl.debug_barrier()
+            place += children + parents - 1 - slot
+            opens = opens & real & (up >= 0) & fits
+            tl.store(place, up.to(tl.int32), mask=opens)
+            tl.store(place + SIZE, 4 * family + 3, mask=opens)
+            if (tile < capacity) & (tl.max(has_children.to(tl.int32), 0) > 0):
+                tl.store(lists + tl.atomic_add(report + _INNER, 1), tile)
             row += children
         else:
             family_parent = tl.load(parent + row)
             size = tl.load(num_children + family_parent)
-            largest = tl.maximum(largest, size)
             tiles = ((size + SIZE) // SIZE).to(tl.int32)  # a parent and its children
-            for tile in range(tiles):
-                place = tl.cast(tile, tl.int64) * SIZE + slot
+            first_tile = capacity - tl.atomic_add(report + _LARGE, tiles) - tiles
+            for turn in range(tiles):
+                tile = first_tile + turn
+                fits = slot < (tile + 1) * SIZE
+                place = tl.cast(turn, tl.int64) * SIZE + slot
                 child = row + place
-                real = place < size
+                real = (place < size) & (child < n)
                 has_children = tl.load(num_children + child, mask=real, other=0) > 0
-                any_inner = tl.max(has_children.to(tl.int32), 0)
-                if WRITE:
-                    member = tl.where(place == size, family_parent, tl.where(real, child, -1))
-                    kind = tl.where(real, 2 * has_children.to(tl.int32), -4)
-                    kind = tl.where(place == size, 3, kind)
-                    place = (large + tile) * SIZE + slot
-                    tl.store(rows + place, member.to(tl.int32))
-                    tl.store(role + place, kind.to(tl.int16))
-                    tl.store(spans + 2 * (large + tile), large)
-                    tl.store(spans + 2 * (large + tile) + 1, large + tiles)
-                    if any_inner > 0:
-                        tl.store(large_inner + large_with_inner, large + tile)
-                large_with_inner += any_inner
-            large += tiles
+                member = tl.where(place == size, family_parent, tl.where(real, child, -1))
+                kind = tl.where(real, 2 * has_children.to(tl.int32), -4)
+                kind = tl.where(place == size, 3, kind)
+                place = members + tile * (2 * SIZE) + slot
+                tl.store(place, member.to(tl.int32), mask=fits)
+                tl.store(place + SIZE, kind, mask=fits)
+                if tile >= 0:
+                    tl.store(lists + 2 * capacity + tile, first_tile)
+                    tl.store(lists + 3 * capacity + tile, first_tile + tiles)
+                    if tl.max(has_children.to(tl.int32), 0) > 0:
+                        nth = tl.atomic_add(report + _LARGE_INNER, 1)
+                        tl.store(lists + capacity + nth, tile)
             row += size
 
-    if not WRITE:
-        tl.store(counts + chunk, closed)
-        tl.store(counts + chunks + chunk, large)
-        tl.store(counts + 2 * chunks + chunk, with_inner)
-        tl.store(counts + 3 * chunks + chunk, large_with_inner)
-        tl.atomic_add(report, closed)
-        tl.atomic_add(report + 1, large)
-        tl.atomic_add(report + 2, with_inner)
-        tl.atomic_add(report + 3, large_with_inner)
-        tl.atomic_max(report + LARGEST, largest.to(tl.int32))
+
+@triton.jit
+def _in_order(parent, num_children, report, row, n):
+    """Whether rows are sorted by their parents; the report gets to know, and the largest family."""
+    sizes = tl.load(num_children + row, mask=row < n, other=0)
+    tl.atomic_max(report + LARGEST, tl.max(sizes, 0).to(tl.int32))
+    up = tl.load(parent + row, mask=row < n, other=-1)
+    before = tl.load(parent + row - 1, mask=(row > 0) & (row < n), other=-1)
+    unsettled = tl.max(((row < n) & (up < before)).to(tl.int32), 0)
+    tl.atomic_max(report + UNSETTLED, unsettled)
+    return unsettled == 0
+
+
+@triton.jit(do_not_specialize=["n"])
+def _renumber(members, order, moved, n, SIZE: tl.constexpr):
+    """Copy a tile, its rows renumbered; there may be no tile yet where there is room for one."""
+    slot = tl.arange(0, 2 * SIZE)
+    place = tl.program_id(0) * (2 * SIZE) + slot
+    member = tl.load(members + place)
+    row = tl.load(order + member, mask=(member >= 0) & (member < n), other=-1).to(tl.int32)
+    tl.store(moved + place, tl.where(slot < SIZE, row, member))

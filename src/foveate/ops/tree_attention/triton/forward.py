@@ -8,13 +8,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import dot, padded_width
+from foveate.ops.kernels import dot
+from foveate.ops.launches import launch
 
 from .blocks import SIZE, Blocks
-from .launch import launch_options
+from .launch import SIZES, launch_options
 from .tile import (
+    block,
     finished,
     key_code,
+    large_tile,
     load_members,
     load_rows,
     masked_scores,
@@ -22,6 +25,7 @@ from .tile import (
     member_pointers,
     query_code,
     sees,
+    span,
 )
 
 
@@ -37,52 +41,42 @@ def forward(
     n, heads, head_dim = q.shape
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(heads, n, dtype=torch.float32, device=q.device)
-    large = len(blocks.spans)
-    launches = (
-        (_forward_large, False, large, blocks.large_inner),
-        (_forward_block, False, len(blocks.rows) - large, blocks.inner),
-        (_forward_large, True, len(blocks.large_inner), blocks.large_inner),
-        (_forward_block, True, len(blocks.inner), blocks.inner),
-    )
-    for kernel, second_pass, tiles, inner in launches:
+    tensors = (q, k, v, o, lse, blocks.members, blocks.lists)
+    strides = (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2])
+    numbers = (n, heads, blocks.capacity, scale)
+    width, options = launch_options(head_dim, q.element_size(), 96)
+    closed, large, inner, large_inner = blocks.counts
+    for kernel, second_pass, tiles in (
+        (_forward_large, False, large),
+        (_forward_block, False, closed),
+        (_forward_large, True, large_inner),
+        (_forward_block, True, inner),
+    ):
         if tiles:
-            kernel[(tiles * heads,)](
-                *(q, k, v, o, lse, blocks.rows, blocks.role, blocks.spans, inner),
-                *(large, n, heads, scale),
-                *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *o.stride()[:2]),
-                *edges,
-                second_pass,
-                head_dim,
-                padded_width(head_dim),
-                SIZE,
-                **launch_options(q, registers=96),
-            )
+            constants = (*edges, second_pass, head_dim, width, SIZE)
+            launch(kernel, tiles * heads, tensors, strides, numbers, constants, **options)
     return o, lse
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _forward_large(
     q,
     k,
     v,
     o,
     lse,
-    rows,
-    role,
-    spans,
-    inner,
-    n_large,
-    n,
-    heads,
-    scale,
+    members,
+    lists,
     q_row,
     q_head,
     k_row,
     k_head,
     v_row,
     v_head,
-    o_row,
-    o_head,
+    n,
+    heads,
+    capacity,
+    scale,
     PARENT: tl.constexpr,
     SIBLINGS: tl.constexpr,
     CHILDREN: tl.constexpr,
@@ -94,16 +88,16 @@ def _forward_large(
     """A tile of a large family: all of the family's in turn, rescaling as the maximum rises."""
     head = tl.program_id(0) % heads
     tile = tl.program_id(0) // heads
-    if INNER:
-        tile = tl.load(inner + tile)
-    row, kind = load_members(rows, role, tile, SIZE)
+    tile = large_tile(lists, tile, capacity, INNER)
+    row, kind = load_members(members, tile, SIZE)
     code = query_code(kind, CHILDREN)
     queries = load_rows(q, row, head, q_row, q_head, HEAD_DIM, WIDTH)
     top = tl.full([SIZE], float("-inf"), tl.float32)
     total = tl.zeros([SIZE], tl.float32)
     out = tl.zeros([SIZE, WIDTH], tl.float32)
-    for other in range(tl.load(spans + 2 * tile), tl.load(spans + 2 * tile + 1)):
-        key_row, key_kind = load_members(rows, role, other, SIZE)
+    first, stop = span(lists, tile, capacity)
+    for other in range(first, stop):
+        key_row, key_kind = load_members(members, other, SIZE)
         keys = load_rows(k, key_row, head, k_row, k_head, HEAD_DIM, WIDTH)
         values = load_rows(v, key_row, head, v_row, v_head, HEAD_DIM, WIDTH)
         key = key_code(key_kind, PARENT)
@@ -116,32 +110,28 @@ def _forward_large(
         out = dot(weights.to(values.dtype), values, out * fade[:, None])
         top = new_top
     keep = finished(row, kind, INNER)
-    _put(o, lse, out, top, total, row, keep, head, n, o_row, o_head, INNER, HEAD_DIM, WIDTH)
+    _put(o, lse, out, top, total, row, keep, head, n, heads, INNER, HEAD_DIM, WIDTH)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _forward_block(
     q,
     k,
     v,
     o,
     lse,
-    rows,
-    role,
-    spans,
-    inner,
-    n_large,
-    n,
-    heads,
-    scale,
+    members,
+    lists,
     q_row,
     q_head,
     k_row,
     k_head,
     v_row,
     v_head,
-    o_row,
-    o_head,
+    n,
+    heads,
+    capacity,
+    scale,
     PARENT: tl.constexpr,
     SIBLINGS: tl.constexpr,
     CHILDREN: tl.constexpr,
@@ -153,8 +143,8 @@ def _forward_block(
     """A block, which sees nothing but itself."""
     head = tl.program_id(0) % heads
     tile = tl.program_id(0) // heads
-    tile = tl.load(inner + tile) if INNER else n_large + tile
-    row, kind = load_members(rows, role, tile, SIZE)
+    tile = block(lists, tile, INNER)
+    row, kind = load_members(members, tile, SIZE)
     queries = load_rows(q, row, head, q_row, q_head, HEAD_DIM, WIDTH)
     keys = load_rows(k, row, head, k_row, k_head, HEAD_DIM, WIDTH)
     values = load_rows(v, row, head, v_row, v_head, HEAD_DIM, WIDTH)
@@ -165,7 +155,7 @@ def _forward_block(
     weights, total = _softmax(scores, top)
     out = dot(weights.to(values.dtype), values)
     keep = finished(row, kind, INNER)
-    _put(o, lse, out, top, total, row, keep, head, n, o_row, o_head, INNER, HEAD_DIM, WIDTH)
+    _put(o, lse, out, top, total, row, keep, head, n, heads, INNER, HEAD_DIM, WIDTH)
 
 
 @triton.jit
@@ -186,8 +176,7 @@ def _put(
     keep,
     head,
     n,
-    o_row,
-    o_head,
+    heads,
     INNER: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -197,7 +186,7 @@ def _put(
     out *= (1 / total)[:, None]
     log_total = top + tl.log2(total)
     keep_channels = member_mask(keep, HEAD_DIM, WIDTH)
-    out_place = member_pointers(o, row, head, o_row, o_head, WIDTH)
+    out_place = member_pointers(o, row, head, heads * HEAD_DIM, HEAD_DIM, WIDTH)
     lse_place = lse + head * n + row
     if INNER:
         below = tl.load(lse_place, mask=keep, other=0.0)

@@ -1,16 +1,21 @@
 """How the attention kernels are compiled for a head's width."""
 
-from torch import Tensor
+from functools import cache
 
 from foveate.ops.kernels import padded_width
 
+SIZES = ["n", "heads", "capacity"]
+"""Arguments that change from batch to batch, for which nothing is compiled anew."""
 
-def launch_options(q: Tensor, registers: int) -> dict[str, int]:
-    """Warps per program and, for rows of up to 128 bytes, a cap on the registers of a thread.
+
+@cache
+def launch_options(head_dim: int, itemsize: int, registers: int) -> tuple[int, dict[str, int]]:
+    """Width of the tiles, warps per program and, for narrow rows, a cap on a thread's registers.
 
     These programs wait for memory, not for arithmetic: what counts is how many of them fit on a
-    multiprocessor at once. Wider rows would not fit in the registers under the cap.
+    multiprocessor at once. Rows of over 128 bytes would not fit in the registers under the cap.
     """
-    if padded_width(q.shape[-1]) * q.element_size() <= 128:
-        return {"num_warps": 4, "num_stages": 1, "maxnreg": registers}
-    return {"num_warps": 8 if q.element_size() == 4 else 4, "num_stages": 1}
+    width = padded_width(head_dim)
+    if width * itemsize <= 128:
+        return width, {"num_warps": 4, "num_stages": 1, "maxnreg": registers}
+    return width, {"num_warps": 8 if itemsize == 4 else 4, "num_stages": 1}

@@ -1,10 +1,10 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
-# ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
 """A padded batch's forest, in level order and cut into tiles, waiting for the device once.
 
-Everything the host must know, sizes and faults, is gathered in one small row of integers while the
-kernels go on, so that it is waited for once.
+Level order is a counting sort: a node's row is how many nodes are on levels above, on its level in
+chunks of the batch before its own, and on its level before it in its chunk. Everything the host
+must know, sizes and faults, is gathered in one small row of integers, the last to be computed.
 """
 
 from typing import NamedTuple
@@ -14,19 +14,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .blocks import LARGEST, REPORT, TOKENS, UNSETTLED, WRONG, Blocks, count, write
+from foveate.ops.launches import launch
 
-_STEPS = 64
-"""Levels climbed before giving up; deeper forests are for pointer doubling."""
+from .blocks import LARGEST, REPORT, TOKENS, UNSETTLED, WRONG, Blocks, begin_to_cut
 
-_PADDING = tl.constexpr(127)
-"""Level of padding, behind all others."""
+_CHUNK = tl.constexpr(1024)
+"""Places of the batch that one program takes."""
+
+_LEVELS = tl.constexpr(64)
+"""Levels a forest may have; deeper ones are for pointer doubling."""
 
 # What the report holds more: whether rows have moved; the nodes of each level; for each row of the
 # batch, its length less its first real place.
 _MOVED = tl.constexpr(REPORT)
-_LEVELS = tl.constexpr(REPORT + 1)
-_FIRST = tl.constexpr(REPORT + 1 + 128)
+_SIZES = tl.constexpr(REPORT + 1)
+_FIRST = tl.constexpr(REPORT + 1 + _LEVELS.value)
 
 
 class Survey(NamedTuple):
@@ -65,123 +67,117 @@ def survey(parents: Tensor, mask: Tensor | None) -> Survey | None:
     places, device = batch * length, parents.device
     parents = parents.contiguous()
     mask = None if mask is None else mask.contiguous()
-    report = torch.zeros(_FIRST.value + batch, dtype=torch.int32, device=device)
-    depth = torch.empty(places, dtype=torch.int8, device=device)
-    grid = (triton.cdiv(places, 256),)
-    _climb[grid](parents, mask, depth, report, places, length, _STEPS, 256)
-    level, rows = depth.sort(stable=True)
-    rank = torch.empty_like(rows).scatter_(0, rows, torch.arange(places, device=device))
-    parent, deep = torch.empty_like(rows), torch.empty_like(rows)
-    first_child, behind = torch.zeros(2, places, dtype=torch.long, device=device)
+    chunks = -(-places // _CHUNK.value)
+    width = chunks * _CHUNK.value
+    sizes = [_LEVELS.value * chunks, width, width, width, _FIRST.value + batch]
+    zeros = torch.zeros(sum(sizes), dtype=torch.int32, device=device)
+    counts, codes, families, nearest, report = zeros.split(sizes)
+    numbers = places, length
+    found_below = codes, families, nearest, report
+    launch(_climb, chunks, (parents, mask, counts, *found_below), (), numbers, ())
+    ends = counts.cumsum(0, dtype=torch.int32)
+    tree = torch.empty(5, width, dtype=torch.long, device=device)
     first = torch.empty(batch, dtype=torch.long, device=device)
-    _settle[grid](
-        *(parents, level, rows, rank, parent, deep, first_child, behind, first, report),
-        *(places, length, batch, 256),
-    )
-    tree = (parent, first_child, behind - first_child)
-    ends = count(*tree, report)
+    launch(_settle, chunks, (parents, ends, *found_below, tree, first), (), numbers, ())
+    tables = begin_to_cut(tree[0, :places], tree[2], tree[3], report)
     found = report.tolist()
     if found[WRONG.value] or found[UNSETTLED.value] or not all(found[_FIRST.value :]):
         return None
     tokens = found[TOKENS.value]
+    parent, level, first_child, num_children, rows = tree[:, :tokens]
     return Survey(
-        parent[:tokens],
-        deep[:tokens],
-        first_child[:tokens],
-        tree[2][:tokens],
-        rows[:tokens],
+        parent,
+        level,
+        first_child,
+        num_children,
+        rows,
         first,
-        bool(found[_MOVED.value]),
-        [size for size in found[_LEVELS.value : _FIRST.value] if size],
-        found[LARGEST.value],
-        write(*tree, report, ends, found),
+        moved=bool(found[_MOVED.value]),
+        level_sizes=[size for size in found[_SIZES.value : _FIRST.value] if size],
+        largest_family=found[LARGEST.value],
+        blocks=Blocks(*tables, found[:4]),
     )
 
 
-@triton.jit
-def _climb(parents, mask, depth, report, places, length, STEPS: tl.constexpr, SIZE: tl.constexpr):
-    """Climb from every place to its root."""
-    place = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
-    inside = place < places
+@triton.jit(do_not_specialize=["places", "length"])
+def _climb(parents, mask, counts, codes, families, nearest, report, places, length):
+    """Climb from every place to its root, number it on its level, and count it to its parent.
+
+    A place's code is its number among those of its chunk and level, times the levels, plus its
+    level; -1 at padding. A family's first member is kept as its distance from the batch's end.
+    """
+    chunk = tl.program_id(0)
+    place = chunk * _CHUNK + tl.arange(0, _CHUNK)
     row = place // length
     start = row * length
-    real = inside
+    real = place < places
+    first = real & (place == start)
     if mask is not None:
-        real = inside & (tl.load(mask + place, mask=inside, other=0) != 0)
+        real = real & (tl.load(mask + place, mask=real, other=0) != 0)
+        first = real & (tl.load(mask + place - 1, mask=real & (place > start), other=0) == 0)
     up = tl.load(parents + place, mask=real, other=-1)
     wrong = (up < -1) | (up >= length)
-    level = tl.zeros([SIZE], tl.int32)
-    steps = 0
-    while (steps < STEPS) & (tl.max((up >= 0).to(tl.int32), 0) > 0):
-        wrong = wrong | (up >= length)
-        up = tl.where(up < length, up, -1)
+    up = tl.where(up < length, up, -1)
+    tl.atomic_add(families + start + up, 1, mask=up >= 0)
+    tl.atomic_max(nearest + start + up, places - place, mask=up >= 0)
+    level = tl.zeros([_CHUNK], tl.int32)
+    steps = 1
+    while (steps < _LEVELS) & (tl.max((up >= 0).to(tl.int32), 0) > 0):
         climbing = up >= 0
         level += climbing.to(tl.int32)
         if mask is not None:
             padding = climbing & (tl.load(mask + start + up, mask=climbing, other=1) == 0)
             wrong = wrong | padding
         up = tl.load(parents + start + up, mask=climbing, other=-1)
+        wrong = wrong | (up >= length)
+        up = tl.where(up < length, up, -1)
         steps += 1
     wrong = wrong | (up >= 0)
-    level = tl.where(real, level, _PADDING)
-    tl.store(depth + place, level.to(tl.int8), mask=inside)
     tl.atomic_max(report + WRONG, tl.max(wrong.to(tl.int32), 0))
-    nodes = tl.histogram(tl.where(inside, level, _PADDING), 128)
-    slot = tl.arange(0, 128)
-    tl.atomic_add(report + _LEVELS + slot, nodes, mask=(nodes > 0) & (slot < _PADDING))
+
+    code = tl.full([_CHUNK], -1, tl.int32)
+    for depth in range(tl.max(level, 0) + 1):
+        here = (real & (level == depth)).to(tl.int32)
+        code = tl.where(here > 0, (tl.cumsum(here, 0) - 1) * _LEVELS + depth, code)
+        nodes = tl.sum(here, 0)
+        tl.store(counts + depth * tl.num_programs(0) + chunk, nodes)
+        tl.atomic_add(report + _SIZES + depth, nodes)
+    tl.store(codes + place, code)
     tl.atomic_add(report + TOKENS, tl.sum(real.to(tl.int32), 0))
-    before = (length - (place - start)).to(tl.int32)
-    tl.atomic_max(report + _FIRST + row, before, mask=real)
+    tl.atomic_max(report + _FIRST + row, length - (place - start), mask=first)
 
 
-@triton.jit
-def _settle(
-    parents,
-    level,
-    rows,
-    rank,
-    parent,
-    deep,
-    first_child,
-    behind,
-    first,
-    report,
-    places,
-    length,
-    batch,
-    SIZE: tl.constexpr,
-):
-    """Number parents by level-order rows, and find where families begin and end."""
+@triton.jit(do_not_specialize=["places", "length"])
+def _settle(parents, ends, codes, families, nearest, report, tree, first, places, length):
+    """Put every place and what is known of it into its level-order row."""
     if tl.load(report + WRONG) != 0:
         return
-    row = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
-    above = _parent(parents, level, rows, rank, row, row < places, length)
-    before = _parent(parents, level, rows, rank, row - 1, (row > 0) & (row <= places), length)
-    after = _parent(parents, level, rows, rank, row + 1, row + 1 < places, length)
-    inside = row < places
-    depth = tl.load(level + row, mask=inside, other=_PADDING)
-    real = inside & (depth != _PADDING)
-    tl.store(parent + row, above, mask=real)
-    tl.store(deep + row, depth.to(tl.int64), mask=real)
-    child = real & (above >= 0)
-    tl.store(first_child + above, row.to(tl.int64), mask=child & (above != before))
-    tl.store(behind + above, row.to(tl.int64) + 1, mask=child & (above != after))
-    unsettled = real & (above < before)
-    tl.atomic_max(report + UNSETTLED, tl.max(unsettled.to(tl.int32), 0))
-    moved = real & (tl.load(rows + row, mask=inside, other=0) != row)
-    tl.atomic_max(report + _MOVED, tl.max(moved.to(tl.int32), 0))
-    here = row < batch
-    place = (row + 1) * length - tl.load(report + _FIRST + row, mask=here, other=1)
-    here = here & (place < places)
-    tl.store(first + row, tl.load(rank + place, mask=here, other=0), mask=here)
+    place = tl.program_id(0) * _CHUNK + tl.arange(0, _CHUNK)
+    code = tl.load(codes + place, mask=place < places, other=-1)
+    real = code >= 0
+    row = _row(ends, codes, place, real)
+    start = place - place % length
+    up = tl.load(parents + place, mask=real, other=-1)
+    above = _row(ends, codes, start + up, up >= 0)
+    size = tl.load(families + place, mask=real, other=0)
+    child = places - tl.load(nearest + place, mask=real, other=0)
+    child_row = _row(ends, codes, child, size > 0)
+    width = tl.num_programs(0) * _CHUNK
+    tree += row
+    tl.store(tree, tl.where(up >= 0, above, -1).to(tl.int64), mask=real)
+    tl.store(tree + width, (code % _LEVELS).to(tl.int64), mask=real)
+    tl.store(tree + 2 * width, child_row.to(tl.int64), mask=real)
+    tl.store(tree + 3 * width, size.to(tl.int64), mask=real)
+    tl.store(tree + 4 * width, place.to(tl.int64), mask=real)
+    tl.atomic_max(report + _MOVED, tl.max((real & (row != place)).to(tl.int32), 0))
+    batch_row = place // length
+    left = tl.load(report + _FIRST + batch_row, mask=real, other=0)
+    tl.store(first + batch_row, row.to(tl.int64), mask=real & (place - start == length - left))
 
 
 @triton.jit
-def _parent(parents, level, rows, rank, row, inside, length):
-    """Level-order rows of the parents of level-order rows; -1 at roots and padding, -2 outside."""
-    real = inside & (tl.load(level + row, mask=inside, other=_PADDING) != _PADDING)
-    place = tl.load(rows + row, mask=real, other=0)
-    up = tl.load(parents + place, mask=real, other=-1)
-    up_place = place - place % length + up
-    up_rank = tl.load(rank + up_place, mask=real & (up >= 0), other=-1)
-    return tl.where(inside, up_rank, -2)
+def _row(ends, codes, place, real):
+    """Level-order rows of places, 0 where these are not real."""
+    code = tl.load(codes + place, mask=real, other=0)
+    before = (code % _LEVELS) * tl.num_programs(0) + place // _CHUNK
+    return tl.load(ends + before - 1, mask=real & (before > 0), other=0) + code // _LEVELS

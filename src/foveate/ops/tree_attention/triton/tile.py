@@ -12,10 +12,30 @@ _NOBODY = tl.constexpr(-1000)
 
 
 @triton.jit
-def load_members(rows, role, tile, SIZE: tl.constexpr):
+def block(lists, turn, INNER: tl.constexpr):
+    """Which tile comes in turn among the blocks, or among those with inner children."""
+    return tl.load(lists + turn) if INNER else turn
+
+
+@triton.jit
+def large_tile(lists, turn, capacity, INNER: tl.constexpr):
+    """Which tile comes in turn among those of large families, which stand at the end."""
+    return tl.load(lists + capacity + turn) if INNER else capacity - 1 - turn
+
+
+@triton.jit
+def span(lists, tile, capacity):
+    """First tile of a large tile's family, and the first one behind it."""
+    place = lists + 2 * capacity + tile
+    return tl.load(place), tl.load(place + capacity)
+
+
+@triton.jit
+def load_members(members, tile, SIZE: tl.constexpr):
     """Rows and roles of the members of a tile, `(SIZE,)` each; see `blocks.py`."""
-    slot = tile * SIZE + tl.arange(0, SIZE)
-    return tl.load(rows + slot), tl.load(role + slot).to(tl.int32)
+    slot = members + tile * (2 * SIZE) + tl.arange(0, SIZE)
+    role = tl.load(slot + SIZE).to(tl.int16)  # which takes fewer registers to keep
+    return tl.load(slot), role.to(tl.int32)
 
 
 @triton.jit

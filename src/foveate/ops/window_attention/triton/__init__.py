@@ -1,7 +1,8 @@
 """Window attention on the GPU: tiles of queries and keys, forward and backward, as torch ops.
 
-Side rows are seen by all queries of their sequence, so they are attended by the kernels of relative
-attention; those of windows go on from there, as if the side rows had been their first tiles.
+Side rows are seen by all queries of their sequence: they are the first tiles that a program meets.
+Where there are biases, the kernels of relative attention attend the side rows, and those of windows
+go on from there.
 
 `foveate::window_attention` and `foveate::window_attention_backward` are opaque to the compiler and
 know their output's shapes without running, so that torch.compile, graph capture, checkpointing and
@@ -20,7 +21,7 @@ from foveate.ops.kernels import adjacent
 from ..side import Side
 from .backward import backward
 from .forward import forward
-from .launch import Windows
+from .launch import SideRows, Windows
 
 __all__ = ["window_attention"]
 
@@ -90,14 +91,16 @@ def _(
     max_distance: int,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    begun = None
-    if len(side_k):
+    side, begun = None, None
+    if bias is None and side_bias is None:
+        side = _side_rows(side_k, side_v, side_lengths)
+    elif len(side_k):
         begun = torch.ops.foveate.relative_attention(
             *(q, side_k, side_v, side_bias, None, positions, None),
             *(lengths, side_lengths, False, max_distance, scale),
         )
     windows = Windows.by_table(bias, hidden, left, right, max_distance, scale)
-    return forward(adjacent(q), adjacent(k), adjacent(v), windows, lengths, begun)
+    return forward(adjacent(q), adjacent(k), adjacent(v), windows, lengths, side, begun)
 
 
 @torch.library.register_fake("foveate::window_attention")
@@ -127,16 +130,21 @@ def _(
     max_distance: int,
     scale: float,
 ) -> tuple[Tensor, ...]:
-    begun, of_side = None, [torch.zeros_like(side_k), torch.zeros_like(side_v)]
+    side, begun, of_side = None, None, [torch.empty_like(side_k), torch.empty_like(side_v)]
     d_side_bias = q.new_empty(0) if side_bias is None else torch.zeros_like(side_bias)
-    if len(side_k):
+    if bias is None and side_bias is None:
+        side = _side_rows(side_k, side_v, side_lengths)
+    elif len(side_k):
         begun, *of_side, d_side_bias, _ = torch.ops.foveate.relative_attention_backward(
             *(grad, o, lse, q, side_k, side_v, side_bias, None, positions, None),
             *(lengths, side_lengths, False, max_distance, scale),
         )
     windows = Windows.by_table(bias, hidden, left, right, max_distance, scale)
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
-    dq, dk, dv, d_bias = backward(grad, q, k, v, o, lse, windows, lengths, begun)
+    dq, dk, dv, d_side, d_bias = backward(grad, q, k, v, o, lse, windows, lengths, side, begun)
+    if d_side is not None:
+        for gradient, total in zip(of_side, d_side, strict=True):
+            gradient.copy_(total)
     d_bias = q.new_empty(0) if bias is None or d_bias is None else d_bias.to(bias.dtype)
     return dq, dk, dv, *of_side, d_bias, d_side_bias
 
@@ -175,10 +183,14 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
-        *gradients, d_bias, d_side_bias = torch.ops.foveate.window_attention_backward(
-            grad, *saved, *ctx.options
+        dq, dk, dv, d_side_k, d_side_v, d_bias, d_side_bias = (
+            torch.ops.foveate.window_attention_backward(grad, *saved, *ctx.options)
         )
         bias, side_bias = saved[7:9]
-        gradients.append(None if bias is None else d_bias)
-        gradients.append(None if side_bias is None else d_side_bias)
-        return *gradients, *[None] * 8
+        of_bias = None if bias is None else d_bias
+        of_side_bias = None if side_bias is None else d_side_bias
+        return dq, dk, dv, d_side_k, d_side_v, of_bias, of_side_bias, *[None] * 8
+
+
+def _side_rows(k: Tensor, v: Tensor, lengths: list[int]) -> SideRows | None:
+    return SideRows(adjacent(k), adjacent(v), lengths) if len(k) else None

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops.kernels import LOG2E, dot, padded_width
-from foveate.ops.relative_attention.triton.launch import forward_options
+from foveate.ops.launches import launch
 from foveate.ops.relative_attention.triton.tables import tiles
 from foveate.ops.relative_attention.triton.tile import (
     absorb,
@@ -21,8 +21,8 @@ from foveate.ops.relative_attention.triton.tile import (
     store_rows,
 )
 
-from .launch import COUNTS, Windows
-from .tile import edge_scores, edge_tile, existing, load_hidden, meeting
+from .launch import COUNTS, SideRows, Windows, forward_options, rows_of, strides_of
+from .tile import edge_scores, edge_tile, existing, load_hidden, meeting, side_scores
 
 
 def forward(
@@ -31,6 +31,7 @@ def forward(
     v: Tensor,
     windows: Windows,
     lengths: Sequence[int],
+    side: SideRows | None,
     begun: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
     """Outputs `(n, heads, head_dim)` and base-2 log-sum-exps `(heads, n)`, float32.
@@ -43,6 +44,7 @@ def forward(
         v: values.
         windows: how pairs score.
         lengths: rows of each sequence.
+        side: side rows that are still to be attended.
         begun: outputs and log-sum-exps of other keys, which are completed in place.
     """
     n, heads, head_dim = q.shape
@@ -51,16 +53,16 @@ def forward(
         lse = torch.empty(heads, n, dtype=torch.float32, device=q.device)
     else:
         o, lse = begun
-    options = forward_options(q, max(lengths))
-    table = tiles(lengths, lengths, options["QUERIES"], options["KEYS"], q.device)
-    _forward[(len(table) * heads,)](
-        *(q, k, v, o, lse),
-        *windows.arguments,
-        *(table, len(table), n),
-        *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *o.stride()[:2]),
-        begun is not None,
-        head_dim,
-        padded_width(head_dim),
+    sizes, options = forward_options(q)
+    others, size = (lengths, 0) if side is None else (side.lengths, side.size)
+    table = tiles(lengths, others, *sizes, q.device)
+    launch(
+        _forward,
+        len(table) * heads,
+        (q, k, v, o, lse, *rows_of(side), *windows.tensors, table),
+        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *strides_of(side)),
+        (*windows.numbers, len(table), n, heads),
+        (begun is not None, head_dim, padded_width(head_dim), size, *sizes),
         **options,
     )
     return o, lse
@@ -73,36 +75,43 @@ def _forward(
     v,
     o,
     lse,
+    side_k,
+    side_v,
     bias,
     hidden,
-    left,
-    right,
-    reach,
-    middle,
-    scale,
     tiles,
-    n_tiles,
-    n,
     q_row,
     q_head,
     k_row,
     k_head,
     v_row,
     v_head,
-    o_row,
-    o_head,
+    side_k_row,
+    side_k_head,
+    side_v_row,
+    side_v_head,
+    left,
+    right,
+    reach,
+    middle,
+    scale,
+    n_tiles,
+    n,
+    heads,
     BEGUN: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
+    SIDE: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
     head = (tl.program_id(0) // n_tiles).to(tl.int64)
-    start, first, length, _, _, _ = load_tile(tiles, tl.program_id(0) % n_tiles)
+    start, first, length, side_start, side_rows, _ = load_tile(tiles, tl.program_id(0) % n_tiles)
     q += start * q_row + head * q_head
     k += start * k_row + head * k_head
     v += start * v_row + head * v_head
-    o += start * o_row + head * o_head
+    o_row = heads * HEAD_DIM
+    o += start * o_row + head * HEAD_DIM
     lse += head * n + start
     if bias is not None:
         bias += head * (2 * middle + 1) + middle
@@ -120,6 +129,15 @@ def _forward(
         seen = log_total < float("inf")
         top, total = tl.where(seen, log_total, top), seen.to(tl.float32)
         out = load_rows(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
+
+    if side_k is not None:
+        side_k += side_start * side_k_row + head * side_k_head
+        side_v += side_start * side_v_row + head * side_v_head
+        for t in tl.range(0, tl.cdiv(side_rows, SIDE), num_stages=1):
+            keys = load_rows(side_k, t * SIDE, side_rows, side_k_row, SIDE, HEAD_DIM, WIDTH)
+            values = load_rows(side_v, t * SIDE, side_rows, side_v_row, SIDE, HEAD_DIM, WIDTH)
+            scores = side_scores(dot(queries, keys.T), t * SIDE, side_rows, scale, SIDE)
+            top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
 
     begin, stop, whole, edge = meeting(first, length, left, right, bias is not None, QUERIES, KEYS)
     for t in range(whole, edge):

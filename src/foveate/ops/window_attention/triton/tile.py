@@ -67,3 +67,10 @@ def edge_scores(products, query, key, distance, of_keys, bias, left, right, scal
 def existing(row, rows):
     """Rows, but those that do not exist far out of every window."""
     return tl.where(row < rows, row, 1 << 30)
+
+
+@triton.jit
+def side_scores(products, first, rows, scale, SIZE: tl.constexpr):
+    """Scores in base 2 of a tile of side rows without a bias, keys across."""
+    there = first + tl.arange(0, SIZE) < rows
+    return tl.where(there[None, :], products * scale, float("-inf"))

@@ -1,0 +1,52 @@
+"""The activation of gated feed-forward layers (GEGLU): GELU of one half times the other."""
+
+from torch import Tensor
+
+from foveate.ops.backends import BACKENDS, choose
+
+from . import reference as _reference
+from . import torch as _torch
+
+__all__ = ["BACKENDS", "gated_gelu"]
+
+
+def gated_gelu(a: Tensor, b: Tensor, *, backend: str | None = None) -> Tensor:
+    """Multiply GELU(a), in the tanh approximation, by b: T5's "gated-gelu".
+
+        GELU(a) = a/2 · (1 + tanh(√(2/π) · (a + 0.044715·a³)))
+
+    Nothing is kept for gradients but a and b.
+
+    Args:
+        a: any shape, any floating dtype.
+        b: like a.
+        backend: "triton" (a kernel for GPUs), "torch" (any device), "reference" (the definition),
+            or "auto": triton where it can run, torch elsewhere. If None, what the environment
+            variable FOVEATE_BACKEND says, "auto" if nothing.
+
+    Returns:
+        Shape and dtype of a.
+
+    Raises:
+        ValueError: shapes, dtypes or devices that differ, an unknown backend, or one that cannot
+            run on these tensors.
+
+    Example:
+        >>> import torch
+        >>> gated_gelu(torch.tensor([-1.0, 0.0, 1.0]), torch.tensor([2.0, 2.0, 2.0]))
+        tensor([-0.3176,  0.0000,  1.6824])
+    """
+    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device:
+        raise ValueError(
+            "a and b must share shape, dtype and device, "
+            f"got {tuple(a.shape)} {a.dtype} on {a.device} and "
+            f"{tuple(b.shape)} {b.dtype} on {b.device}"
+        )
+    backend = choose(backend, a.unsqueeze(-1))  # rows of any width
+    if backend == "reference":
+        return _reference.gated_gelu(a, b)
+    if backend == "triton":
+        from .triton import gated_gelu as in_one_kernel
+
+        return in_one_kernel(a, b)
+    return _torch.gated_gelu(a, b)

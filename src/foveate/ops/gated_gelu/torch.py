@@ -1,0 +1,30 @@
+"""The gated GELU by operations of torch: any device."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def gated_gelu(a: Tensor, b: Tensor) -> Tensor:
+    """GELU(a) · b; see `foveate.ops.gated_gelu`."""
+    result: Tensor = _GatedGELU.apply(a, b)
+    return result
+
+
+class _GatedGELU(torch.autograd.Function):
+    """Keeps a and b; GELU(a) is computed again for the gradient of b."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        return F.gelu(a, approximate="tanh").mul_(b)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = ctx.saved_tensors
+        d_a = torch.ops.aten.gelu_backward(grad * b, a, approximate="tanh")
+        return d_a, F.gelu(a, approximate="tanh").mul_(grad)

@@ -1,0 +1,58 @@
+"""Launching kernels with little work on the host.
+
+At every launch Triton looks at all arguments to find the compiled kernel that fits, which takes the
+host longer than small kernels take the device. Nearly always nothing has changed but addresses.
+"""
+
+from collections.abc import Hashable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_compiled: dict[Hashable, Any] = {}
+
+
+def launch(
+    kernel: Any,
+    programs: int,
+    tensors: Sequence[Tensor | None],
+    strides: Sequence[int],
+    numbers: Sequence[float],
+    constants: tuple[Hashable, ...],
+    **options: int,
+) -> None:
+    """Launch a kernel on the device of the first tensor.
+
+    A kernel that was compiled before is called directly where addresses and strides are multiples
+    of 16 and integers fit in 32 bits, for then Triton would choose the same one; else it chooses.
+
+    Args:
+        kernel: takes the tensors, the strides, the numbers and the constants, in this order.
+        programs: how many run.
+        tensors: all on one device; None for what a kernel does without.
+        strides: integers that Triton may specialize on, lengths among them.
+        numbers: floats, and integers that the kernel's `do_not_specialize` names.
+        constants: values of the kernel's compile-time constants.
+        options: Triton's, such as `num_warps`.
+    """
+    device = tensors[0].device if tensors[0] is not None else None
+    if device is not None and device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return launch(kernel, programs, tensors, strides, numbers, constants, **options)
+    grid = (programs, 1, 1)
+    places = [0 if x is None else x.data_ptr() for x in tensors]
+    bits = reduce(or_, strides, 0)
+    if (reduce(or_, places) | bits) & 15 or bits >> 31 or max(numbers, default=0) >= 1 << 31:
+        kernel[grid](*tensors, *strides, *numbers, *constants, **options)
+        return None
+    dtypes = [None if x is None else x.dtype for x in tensors]
+    key = (id(kernel), device, constants, *dtypes, *options.items())
+    compiled = _compiled.get(key)
+    if compiled is None:  # the interpreter compiles nothing and gives None
+        _compiled[key] = kernel[grid](*tensors, *strides, *numbers, *constants, **options)
+    else:
+        compiled[grid](*places, *strides, *numbers, *constants)
+    return None

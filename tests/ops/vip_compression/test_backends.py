@@ -1,0 +1,26 @@
+"""The kernels, in Triton's interpreter."""
+
+import pytest
+import torch
+
+from foveate.ops.vip_compression import Layout, build, compress, vip_scores
+from tests.interpreter import run_interpreted
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
+def test_kernels_in_the_interpreter():
+    run_interpreted(__file__)
+
+
+def test_unknown_backends_are_refused():
+    layout = Layout.of(None, [9], [(4, 1)])
+    vips, tokens = layout.split(torch.randn(9, 4))
+    tree = build(tokens, layout.counts)
+
+    def score(candidates):
+        q, k = vips.view(1, 1, 4), candidates.rows.view(-1, 1, 4)
+        return vip_scores(q, k, layout, candidates, backend="nonsense")
+
+    for backend in ("nonsense", None):
+        with pytest.raises(ValueError, match="unknown backend 'nonsense'"):
+            compress(vips, tree, layout, score, backend=backend)

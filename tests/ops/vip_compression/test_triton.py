@@ -1,0 +1,186 @@
+"""The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
+
+import os
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveate.ops.relative_attention import bias_by_distance
+from foveate.ops.vip_compression import (
+    Layout,
+    build,
+    compress,
+    materialize,
+    update,
+    vip_scores,
+)
+from tests.numerics import TOLERANCE, relative_error
+
+ON_GPU = torch.cuda.is_available()
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = pytest.mark.skipif(
+    not (ON_GPU or INTERPRETED), reason="needs a GPU or TRITON_INTERPRET=1"
+)
+
+DEVICE = "cuda" if ON_GPU else "cpu"
+HEADS, WIDTH = 2, 24
+BUDGETS = [[(4, 0)], [(4, 2)], [(3, 100)], [(8, 2), (4, 1)], [(12, 3), (4, 4), (2, 3)]]
+
+sequences = st.lists(
+    st.tuples(st.integers(1, 20), st.sampled_from([0, 1, 8, 30, 150])), min_size=1, max_size=3
+)
+
+
+def batch(sizes, seed, dtype=torch.float32):
+    g = torch.Generator().manual_seed(seed)
+    marks = [torch.randperm(count + others, generator=g) < count for count, others in sizes]
+    lengths = [len(mark) for mark in marks]
+    rows = torch.randn(sum(lengths), WIDTH, generator=g)
+    return rows.to(DEVICE, dtype), torch.cat(marks).to(DEVICE), lengths
+
+
+def weights(seed, dtype):
+    g = torch.Generator().manual_seed(seed)
+    q, k, v = (torch.randn(3, WIDTH, WIDTH, generator=g) / WIDTH**0.5).to(DEVICE, dtype)
+    table = torch.randn(32, HEADS, generator=g).to(DEVICE, dtype)
+    return [x.requires_grad_() for x in (q, k, v, table)]
+
+
+def heads(x):
+    return x.unflatten(-1, (HEADS, -1))
+
+
+def scores(backend, vips, layout, q, k, table, candidates, biased=True):
+    bias = bias_by_distance(table, 16, bidirectional=True) if biased else None
+    keys = heads(candidates.rows.to(vips.dtype) @ k)
+    return vip_scores(
+        *(heads(vips @ q), keys, layout, candidates), bias=bias, scale=0.7, backend=backend
+    )
+
+
+@given(sequences, st.sampled_from([(4, 2), (2, 3)]), st.booleans(), st.integers(0, 99))
+@settings(max_examples=5, deadline=None)
+def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
+    rows, vip, lengths = batch(sizes, seed)
+    layout = Layout.of(vip, lengths, [pair])
+    vips, tokens = layout.split(rows)
+    tree = build(tokens, layout.counts)
+    results = []
+    for backend in ("torch", "triton"):
+        q, k, _, table = inputs = weights(seed, torch.float32)
+        seen = []
+
+        def score(candidates, backend=backend, q=q, k=k, table=table, seen=seen):
+            found = scores(backend, vips, layout, q, k, table, candidates, biased)
+            seen.append(found)
+            return found
+
+        compress(vips, tree, layout, score, backend="torch")
+        weight = torch.randn(len(seen[0]), generator=torch.Generator().manual_seed(1)).to(DEVICE)
+        wanted = [inputs[i] for i in ((0, 1, 3) if biased else (0, 1))]
+        results.append((seen[0], *torch.autograd.grad((seen[0] * weight).sum(), wanted)))
+    for expected, actual in zip(*results, strict=True):
+        if expected.norm() > 1e-4:  # a lone candidate has the score 1, whatever it is
+            assert relative_error(actual, expected) < TOLERANCE[torch.float32]
+        else:
+            assert actual.norm() < 1e-3
+
+
+def run(backend, sizes, budgets, seed, dtype):
+    """Two layers that see what is chosen at random, their results and all gradients."""
+    rows, vip, lengths = batch(sizes, seed, dtype)
+    rows.requires_grad_()
+    layout = Layout.of(vip, lengths, budgets)
+    vips, tokens = layout.split(rows)
+    tree, seen = build(tokens, layout.counts, backend=backend), []
+    g = torch.Generator().manual_seed(seed)
+    q, *_ = weights(seed, dtype)
+    given_scores = []
+    for _ in range(2):
+
+        def score(candidates):
+            random = torch.rand(len(candidates.rows), generator=g).to(DEVICE)
+            given_scores.append(random.requires_grad_())
+            return random + 0 * candidates.rows.sum(1)
+
+        here = compress(vips, tree, layout, score, backend=backend)
+        seen.append(here)
+        vips, tree = update(here, torch.tanh(here.rows @ q))
+    out = layout.join(vips, materialize(tree, vips.dtype, backend=backend))
+    weight = torch.randn(out.shape, generator=g).to(DEVICE)
+    wanted = [rows, q, *given_scores]
+    gradients = torch.autograd.grad((out * weight).sum(), wanted, allow_unused=True)
+    return out, seen, gradients
+
+
+@given(sequences, st.sampled_from(BUDGETS), st.integers(0, 99))
+@settings(max_examples=8, deadline=None)
+def test_layers_equal_those_of_torch(sizes, budgets, seed):
+    out, seen, gradients = run("triton", sizes, budgets, seed, torch.float32)
+    expected, wanted, of_torch = run("torch", sizes, budgets, seed, torch.float32)
+    assert relative_error(out, expected) < TOLERANCE[torch.float32]
+    for ours, theirs in zip(seen, wanted, strict=True):
+        assert relative_error(ours.rows, theirs.rows) < TOLERANCE[torch.float32]
+        assert torch.equal(ours.positions, theirs.positions)
+        assert torch.equal(ours.multiplicity, theirs.multiplicity)
+        for a, b in zip(ours.splits, theirs.splits, strict=True):
+            assert torch.equal(a.chosen, b.chosen)
+            assert torch.equal(a.segments, b.segments)
+    for ours, theirs in zip(gradients, of_torch, strict=True):
+        if theirs is None or not theirs.norm():
+            assert ours is None or not ours.norm()
+        else:
+            assert relative_error(ours, theirs) < 1e-4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_layers_in_half_precision(dtype):
+    sizes = [(3, 70), (1, 20)]
+    out, _, gradients = run("triton", sizes, [(8, 2), (4, 1)], 0, dtype)
+    expected, _, of_torch = run("torch", sizes, [(8, 2), (4, 1)], 0, dtype)
+    for ours, theirs in zip((out, *gradients), (expected, *of_torch), strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None and theirs.norm():
+            assert relative_error(ours, theirs) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_scores_in_half_precision(dtype):
+    rows, vip, lengths = batch([(5, 300), (70, 20)], 0, dtype)
+    layout = Layout.of(vip, lengths, [(2, 3)])
+    vips, tokens = layout.split(rows)
+    tree, found = build(tokens, layout.counts), []
+    for backend in ("torch", "triton"):
+        inputs = weights(0, dtype)
+
+        def score(candidates, backend=backend, inputs=inputs):
+            q, k, _, table = inputs
+            found.append(scores(backend, vips, layout, q, k, table, candidates))
+            return found[-1]
+
+        compress(vips, tree, layout, score, backend="torch")
+    assert relative_error(found[1], found[0]) < TOLERANCE[torch.float32]
+
+
+def test_a_layer_that_scores_what_it_sees():
+    """All steps together, as models take them, in slots too."""
+    rows, vip, lengths = batch([(3, 90)], 0)
+    for slots in (None, 12):
+        layout, results = Layout.of(vip, lengths, [(8, 3)], slots), []
+        for backend in ("torch", "triton"):
+            x = rows.clone().requires_grad_()
+            q, k, _, table = weights(0, torch.float32)
+            vips, tokens = layout.split(x)
+            tree = build(tokens, layout.counts, backend=backend)
+            score = partial(scores, backend, vips, layout, q, k, table)
+            seen = compress(vips, tree, layout, score, backend=backend)
+            vips, tree = update(seen, torch.tanh(seen.rows @ q))
+            out = layout.join(vips, materialize(tree, backend=backend))
+            weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+            wanted = (x, q, k, table)
+            results.append((out, *torch.autograd.grad((out * weight).sum(), wanted)))
+        for expected, actual in zip(*results, strict=True):
+            assert relative_error(actual, expected) < 1e-4
