@@ -118,7 +118,7 @@ def training(steps: int, rate: float, workers: int, seed: int) -> Record:
 
 def together(work: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
     """Call in processes side by side, since small models do not fill a GPU."""
-    context = multiprocessing.get_context("forkserver")  # imports once, without CUDA
+    context = multiprocessing.get_context("spawn")  # CUDA, once it is asked for, outlives no fork
     processes = [context.Process(target=work, args=call) for call in calls]
     for process in processes:
         process.start()
