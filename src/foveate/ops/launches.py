@@ -17,7 +17,7 @@ _compiled: dict[Hashable, Any] = {}
 
 def launch(
     kernel: Any,
-    programs: int,
+    programs: int | tuple[int, int],
     tensors: Sequence[Tensor | None],
     strides: Sequence[int],
     numbers: Sequence[float],
@@ -31,7 +31,7 @@ def launch(
 
     Args:
         kernel: takes the tensors, the strides, the numbers and the constants, in this order.
-        programs: how many run.
+        programs: how many run, along one axis or two.
         tensors: all on one device; None for what a kernel does without.
         strides: integers that Triton may specialize on, lengths among them.
         numbers: floats, and integers that the kernel's `do_not_specialize` names.
@@ -42,7 +42,7 @@ def launch(
     if device is not None and device.type == "cuda" and device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
             return launch(kernel, programs, tensors, strides, numbers, constants, **options)
-    grid = (programs, 1, 1)
+    grid = (programs, 1, 1) if isinstance(programs, int) else (*programs, 1)
     places = [0 if x is None else x.data_ptr() for x in tensors]
     bits = reduce(or_, strides, 0)
     if (reduce(or_, places) | bits) & 15 or bits >> 31 or max(numbers, default=0) >= 1 << 31:

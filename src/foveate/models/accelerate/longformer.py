@@ -122,7 +122,7 @@ class _Windowed(nn.Module):
 
     def _heads(self, rows: Tensor, *projections: nn.Module) -> list[Tensor]:
         """Projections of rows `(n, channels)`, each `(n, heads, head_dim)`."""
-        return [project(rows).unflatten(-1, (self.num_heads, -1)) for project in projections]
+        return [project(rows).view(len(rows), self.num_heads, -1) for project in projections]
 
 
 class WindowedLongformerAttention(_Windowed, LongformerSelfAttention):

@@ -53,10 +53,9 @@ def relative_attention(
     if scale < 0:  # the highest product shall have the highest score
         q, scale = -q, -scale
     lengths = list(q_lengths), list(k_lengths)
-    places = q_positions, k_positions
-    return _Attention.apply(
-        q, k, v, bias, key_bias, *places, *lengths, causal, max_distance, scale
-    )[0]
+    arguments = q, k, v, bias, key_bias, q_positions, k_positions, *lengths, causal, max_distance
+    run = _Attention.apply if torch.is_grad_enabled() else torch.ops.foveate.relative_attention
+    return run(*arguments, scale)[0]
 
 
 _ARGUMENTS = (

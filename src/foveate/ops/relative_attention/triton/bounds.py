@@ -8,18 +8,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from foveate.ops.launches import launch
+
 from .tile import load_places, load_tile
 
 
 def position_bounds(positions: Tensor | None, tiles: Tensor, size: int) -> Tensor:
     """Bounds `(tiles, 2)`, int64, of positions in tiles of `size` rows; see `tables.tiles`."""
     bounds = torch.empty(len(tiles), 2, dtype=torch.int64, device=tiles.device)
-    _bounds[(len(tiles),)](positions, tiles, bounds, size)
+    launch(_bounds, len(tiles), (tiles, positions, bounds), (), (), (size,))
     return bounds
 
 
 @triton.jit
-def _bounds(positions, tiles, bounds, SIZE: tl.constexpr):
+def _bounds(tiles, positions, bounds, SIZE: tl.constexpr):
     tile = tl.program_id(0)
     start, first, rows, _, _, _ = load_tile(tiles, tile)
     if positions is not None:

@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops.kernels import LOG2E, dot, padded_width
+from foveate.ops.launches import launch
 
 from .bounds import position_bounds
 from .launch import COUNTS, Scoring, forward_options, parts_of_keys
@@ -53,7 +54,7 @@ def forward(
     if not n:
         return o, lse
     options = forward_options(q, max(q_lengths))
-    queries, keys = options["QUERIES"], options["KEYS"]
+    queries, keys = options.pop("QUERIES"), options.pop("KEYS")
     table = tiles(q_lengths, k_lengths, queries, keys, q.device)
     bounds = None
     if scoring.placed:
@@ -65,14 +66,16 @@ def forward(
     if parts > 1:
         out = torch.empty(parts, *q.shape, dtype=torch.float32, device=q.device)
         log_total = torch.empty(parts, *lse.shape, dtype=torch.float32, device=q.device)
-    _forward[(programs, parts)](
-        *(q, k, v, out, log_total),
-        *(scoring.table, scoring.near, scoring.key_bias),
-        *(scoring.q_positions, scoring.k_positions, bounds),
-        *(table, len(table), n, heads, scoring.reach, scoring.scale),
-        *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2]),
-        *(scoring.causal, scoring.placed, parts > 1, scoring.at_hand),
-        *(head_dim, padded_width(head_dim)),
+    tensors = q, k, v, out, log_total, scoring.table, scoring.near, scoring.key_bias
+    launch(
+        *(_forward, (programs, parts)),
+        (*tensors, scoring.q_positions, scoring.k_positions, bounds, table),
+        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2]),
+        (len(table), n, heads, scoring.reach, scoring.scale),
+        (
+            *(scoring.causal, scoring.placed, parts > 1, scoring.at_hand),
+            *(head_dim, padded_width(head_dim), queries, keys),
+        ),
         **options,
     )
     if parts > 1:
@@ -83,7 +86,7 @@ def forward(
     return o, lse
 
 
-@triton.jit(do_not_specialize=COUNTS)
+@triton.jit(do_not_specialize=(*COUNTS, "heads"))
 def _forward(
     q,
     k,
@@ -97,17 +100,17 @@ def _forward(
     k_positions,
     bounds,
     tiles,
-    n_tiles,
-    n,
-    heads,
-    reach,
-    scale,
     q_row,
     q_head,
     k_row,
     k_head,
     v_row,
     v_head,
+    n_tiles,
+    n,
+    heads,
+    reach,
+    scale,
     CAUSAL: tl.constexpr,
     PLACED: tl.constexpr,
     SPLIT: tl.constexpr,

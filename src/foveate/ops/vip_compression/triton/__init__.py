@@ -44,7 +44,9 @@ def vip_scores(
         longest: the most candidates.
         scale: factor on the products.
     """
-    return _Scores.apply(q, k, bias, *places, longest_vips, longest, scale)[0]
+    run = _Scores.apply if torch.is_grad_enabled() else torch.ops.foveate.vip_scores
+    scores: Tensor = run(q, k, bias, *places, longest_vips, longest, scale)[0]
+    return scores
 
 
 def build(tokens: Tensor, counts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:

@@ -54,7 +54,8 @@ def window_attention(
     """
     if scale < 0:  # the highest product shall have the highest score
         q, scale = -q, -scale
-    return _Attention.apply(
+    run = _Attention.apply if torch.is_grad_enabled() else torch.ops.foveate.window_attention
+    return run(
         *(q, k, v, side.k, side.v, bias, side.bias, side.positions, hidden),
         *(list(lengths), list(side.lengths), *window, max_distance, scale),
     )[0]
