@@ -17,7 +17,7 @@ that this card reaches on a large matrix product, over the time measured.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 
 import torch
@@ -106,18 +106,20 @@ def main() -> None:
     names = [name for name in ENCODERS if name.startswith(tuple(options.encoders))]
     rate = matrix_rate()
     print(f"matrix rate {rate / 1e12:.0f} TFLOP/s")
-    rows = encoders(names, QUICK if options.quick else options.lengths, rate)
-    print(report.table(list(rows[0]), [list(row.values()) for row in rows]))
-    if not options.quick:
-        results = {"matrix TFLOP/s": rate / 1e12, "rows": rows}
-        report.save(RESULTS, results, "triton", "transformers")
+    rows: list[dict] = []
+    for of_length in encoders(names, QUICK if options.quick else options.lengths, rate):
+        rows += of_length
+        print(report.table(list(rows[0]), [list(row.values()) for row in of_length]), flush=True)
+        if not options.quick:
+            results = {"matrix TFLOP/s": rate / 1e12, "rows": rows}
+            report.save(RESULTS, results, "triton", "transformers")
 
 
-def encoders(names: list[str], lengths: tuple[int, ...], rate: float) -> list[dict]:
-    """A row for each encoder and length."""
-    rows = []
+def encoders(names: list[str], lengths: tuple[int, ...], rate: float) -> Iterator[list[dict]]:
+    """A row for each encoder, length after length."""
     left_out: set[tuple[str, str]] = set()
     for length in lengths:
+        rows = []
         fastest: dict[str, float] = {}  # which is Fovea, the first
         for name in names:
             row: dict = {"encoder": name, "tokens": length}
@@ -139,8 +141,7 @@ def encoders(names: list[str], lengths: tuple[int, ...], rate: float) -> list[di
                     row[f"{part} share of rate"] = floor / timed[0]
             row = {key: row.get(key) for key in _COLUMNS}
             rows.append(row)
-            print(report.table(list(row), [list(row.values())]), flush=True)
-    return rows
+        yield rows
 
 
 _COLUMNS = [

@@ -1,12 +1,15 @@
 """Global tokens as queries: few rows that see all rows of their sequence."""
 
 from collections.abc import Sequence
+from itertools import compress
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.ops.backends import autocast
+from foveate.ops.relative_attention import relative_attention
 from foveate.ops.relative_attention.validation import check_rows
 
 from .validation import check_hidden
@@ -61,19 +64,27 @@ def global_attention(
     check_hidden(hidden, k)
     if not len(q):
         return q.clone()
-    q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
-    seen = None if hidden is None else ~hidden[None, None, None]
-    if len(q_lengths) == 1:
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    if len({*q_lengths}) == len({*k_lengths}) == 1:
+        q, k, v = (x.unflatten(0, (len(q_lengths), -1)).transpose(1, 2) for x in (q, k, v))
+        seen = None if hidden is None else ~hidden.view(len(q_lengths), 1, 1, -1)
         out = F.scaled_dot_product_attention(q, k, v, seen, scale=scale)
-    else:
-        keys, values = k.split(k_lengths, 2), v.split(k_lengths, 2)
-        masks = [None] * len(k_lengths) if seen is None else seen.split(k_lengths, 3)
-        out = torch.cat(
-            [
-                F.scaled_dot_product_attention(*rows, scale=scale)
-                for rows in zip(q.split(q_lengths, 2), keys, values, masks, strict=True)
-                if rows[0].shape[2]
-            ],
-            dim=2,
-        )
-    return out[0].transpose(0, 1)
+        return out.transpose(1, 2).flatten(0, 1)
+    key_bias = None
+    if hidden is not None:
+        key_bias = torch.zeros(len(k), device=k.device).masked_fill(hidden, -torch.inf)
+    asked = [n > 0 for n in q_lengths]
+    if not all(asked):
+        k, v, key_bias = (_of(asked, x, k_lengths) for x in (k, v, key_bias))
+    return relative_attention(
+        *(q, k, v),
+        q_lengths=[*compress(q_lengths, asked)],
+        k_lengths=[*compress(k_lengths, asked)],
+        key_bias=key_bias,
+        scale=scale,
+    )
+
+
+def _of(asked: Sequence[bool], x: Tensor | None, lengths: Sequence[int]) -> Any:
+    """Rows of those sequences that are asked."""
+    return None if x is None else torch.cat([*compress(x.split([*lengths]), asked)])
