@@ -221,7 +221,9 @@ def answered(model: nn.Module, data: Expressions, part: Tensor, batch: int) -> T
 
 def gather(options: argparse.Namespace) -> None:
     """Put what all models have reached into the results, and print it."""
-    found = runs.logs(options.state, MODELS)
+    found = {
+        name: own for name, own in runs.logs(options.state, MODELS).items() if "accuracy" in own
+    }
     recipe = {"layers": options.layers, "batch": options.batch, "examples": options.examples}
     recipe["seed"] = options.seed
     report.save(options.results, {"recipe": recipe, "models": found}, "transformers")

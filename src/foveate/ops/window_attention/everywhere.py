@@ -5,7 +5,6 @@ from itertools import compress
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.ops.backends import autocast
@@ -64,12 +63,6 @@ def global_attention(
     check_hidden(hidden, k)
     if not len(q):
         return q.clone()
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    if len({*q_lengths}) == len({*k_lengths}) == 1:
-        q, k, v = (x.unflatten(0, (len(q_lengths), -1)).transpose(1, 2) for x in (q, k, v))
-        seen = None if hidden is None else ~hidden.view(len(q_lengths), 1, 1, -1)
-        out = F.scaled_dot_product_attention(q, k, v, seen, scale=scale)
-        return out.transpose(1, 2).flatten(0, 1)
     key_bias = None
     if hidden is not None:
         key_bias = torch.zeros(len(k), device=k.device).masked_fill(hidden, -torch.inf)
@@ -81,7 +74,7 @@ def global_attention(
         q_lengths=[*compress(q_lengths, asked)],
         k_lengths=[*compress(k_lengths, asked)],
         key_bias=key_bias,
-        scale=scale,
+        scale=q.shape[-1] ** -0.5 if scale is None else scale,
     )
 
 
