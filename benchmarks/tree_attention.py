@@ -131,7 +131,7 @@ def flex(parents: Tensor, device: str) -> dict[str, Any]:
         return (i == j) | (j == up) | (i == over) | ((up == over) & (up >= 0))
 
     def build() -> Any:
-        return create_block_mask(edge, None, None, n, n, device=device)
+        return torch.compile(create_block_mask)(edge, None, None, n, n, device=device)
 
     torch.compiler.reset()
     mask = build()

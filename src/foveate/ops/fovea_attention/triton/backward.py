@@ -14,13 +14,12 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops.kernels import LOG2E, dot, padded_width
+from foveate.ops.relative_attention.triton.sums import add_by_diagonal, add_to
 
 from .launch import keys_options, queries_options
 from .pyramid import spread
 from .tables import Tables
 from .tile import (
-    add_by_distance,
-    add_to,
     far_biases,
     load_rows,
     load_six,
@@ -150,7 +149,7 @@ def _of_queries(
         slopes = weights * (dot(grads, values.T) - d[:, None])
         dqs = dot(slopes.to(keys.dtype), keys, dqs)
         if bias is not None:
-            add_by_distance(sums, slopes, distance, reach, QUERIES, KEYS)
+            add_by_diagonal(sums, slopes, distance, reach, QUERIES, KEYS)
 
     store_rows(dq + head * o_head, dqs * scale, first, 1, count, o_row, HEAD_DIM, WIDTH, QUERIES)
     if bias is not None:

@@ -94,33 +94,3 @@ def absorb(scores, scale, constant, values, top, total, out):
     fade = tl.exp2(top - new_top)
     out = dot(weights.to(values.dtype), values, out * fade[:, None])
     return new_top, total * fade + tl.sum(weights, 1), out
-
-
-@triton.jit
-def add_to(sums, value):
-    """Add to one of a program's sums in memory."""
-    tl.store(sums, tl.load(sums) + value)
-    tl.debug_barrier()  # the next to add may be another thread
-
-
-@triton.jit
-def add_by_distance(sums, slopes, distance, reach, QUERIES: tl.constexpr, KEYS: tl.constexpr):
-    """Add a pair of tiles to the program's sums of distances, whose first rows are at `distance`.
-
-    Row i is turned left by i, so that a column holds pairs of one distance, but for those that went
-    around once or more: they are as many tiles' widths nearer to the left.
-    """
-    column = tl.arange(0, KEYS)
-    source = tl.arange(0, QUERIES)[:, None] + column[None, :]
-    turned = tl.gather(slopes, source % KEYS, 1)
-    before, after = 0.0, 0.0
-    for times in tl.static_range((QUERIES + KEYS - 2) // KEYS + 1):
-        total = tl.sum(tl.where(source // KEYS == times, turned, 0.0), 0)
-        place = distance + column - times * KEYS
-        inside = (place > -reach) & (place < reach)
-        tl.store(sums + place, tl.load(sums + place, mask=inside) + total, mask=inside)
-        before += tl.sum(tl.where(place <= -reach, total, 0.0))
-        after += tl.sum(tl.where(place >= reach, total, 0.0))
-    tl.debug_barrier()
-    add_to(sums - reach, before)
-    add_to(sums + reach, after)
