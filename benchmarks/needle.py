@@ -447,7 +447,7 @@ def plot(results: Path) -> None:
     lengths = found["setting"]["lengths"]
     axes.axhline(100 / found["setting"]["facts"], color="gray", linestyle=":")
     axes.set(xlabel="tokens", ylabel="right answers, %", xscale="log", ylim=(0, 102))
-    axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.legend()
