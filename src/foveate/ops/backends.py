@@ -12,8 +12,13 @@ has_triton = find_spec("triton") is not None
 BACKENDS = ("auto", "triton", "torch", "reference")
 
 
-def choose(backend: str | None, q: Tensor) -> str:
-    """Name the backend for these queries: the one asked for, FOVEATE_BACKEND's, or the fastest.
+def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
+    """Name the backend for these rows: the one asked for, FOVEATE_BACKEND's, or the fastest.
+
+    Args:
+        backend: what is asked for.
+        x: rows, of attention those of heads.
+        widest: channels of a row that the kernels take at most, None for any number.
 
     Raises:
         ValueError: an unknown backend, or one that cannot run on these tensors.
@@ -22,22 +27,22 @@ def choose(backend: str | None, q: Tensor) -> str:
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}: choose among {list(BACKENDS)}")
     if backend == "auto":
-        return "triton" if q.is_cuda and _why_no_triton(q) is None else "torch"
-    if backend == "triton" and (reason := _why_no_triton(q)):
+        return "triton" if x.is_cuda and _why_no_triton(x, widest) is None else "torch"
+    if backend == "triton" and (reason := _why_no_triton(x, widest)):
         raise ValueError(f'backend "triton" cannot run: {reason}')
     return backend
 
 
-def _why_no_triton(q: Tensor) -> str | None:
+def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
     """What keeps the kernels from taking these tensors; None if nothing does."""
     if not has_triton:
         return "the package triton is not installed"
-    if not q.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
-        return f"it needs tensors on a GPU, got {q.device} (or TRITON_INTERPRET=1, for tests)"
-    if q.dtype not in (torch.float16, torch.bfloat16, torch.float32):
-        return f"it computes in float16, bfloat16 and float32, got {q.dtype}"
-    if q.shape[-1] > 128:
-        return f"its heads have up to 128 channels, got {q.shape[-1]}"
+    if not x.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
+        return f"it needs tensors on a GPU, got {x.device} (or TRITON_INTERPRET=1, for tests)"
+    if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        return f"it computes in float16, bfloat16 and float32, got {x.dtype}"
+    if widest is not None and x.shape[-1] > widest:
+        return f"its heads have up to {widest} channels, got {x.shape[-1]}"
     return None
 
 

@@ -42,7 +42,7 @@ def gated_gelu(a: Tensor, b: Tensor, *, backend: str | None = None) -> Tensor:
             f"got {tuple(a.shape)} {a.dtype} on {a.device} and "
             f"{tuple(b.shape)} {b.dtype} on {b.device}"
         )
-    backend = choose(backend, a.unsqueeze(-1))  # rows of any width
+    backend = choose(backend, a, widest=None)
     if backend == "reference":
         return _reference.gated_gelu(a, b)
     if backend == "triton":

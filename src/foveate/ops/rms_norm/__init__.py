@@ -46,7 +46,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = Non
             f"weight must be {tuple(x.shape[-1:])} {x.dtype} on {x.device}, as x is, "
             f"got {tuple(weight.shape)} {weight.dtype} on {weight.device}"
         )
-    backend = choose(backend, x.unsqueeze(-1))  # rows of any width
+    backend = choose(backend, x, widest=None)
     if backend == "reference":
         return _reference.rms_norm(x, weight, eps)
     if backend == "triton" and len(weight) <= WIDEST:

@@ -11,7 +11,7 @@ from . import torch as _torch
 
 def steps(rows: Tensor, backend: str | None) -> Any:
     """Give the module whose `select`, `split` and `merge` run on these rows."""
-    if choose(backend, rows[:, :1]) == "triton":  # the width of heads is limited, not that of rows
+    if choose(backend, rows, widest=None) == "triton":
         from . import triton
 
         return triton
