@@ -35,11 +35,6 @@ class FoveaConfig(T5Config):
     k_neighbours: int = 1
     coverage: str = "full"
 
-    def __post_init__(self, **kwargs: Any) -> None:
-        super().__post_init__(**kwargs)
-        if self.dense_act_fn == "gelu_new":
-            self.dense_act_fn = "gelu_pytorch_tanh"  # the same function in one kernel
-
     def validate_fovea(self) -> None:
         """Part of the validation of a configuration: sizes and coverage."""
         if self.block_size < 1 or self.k_neighbours < 1:
