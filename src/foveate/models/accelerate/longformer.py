@@ -102,13 +102,13 @@ class _Windowed(nn.Module):
         rows = packed.pack(hidden_states)
         q, k, v = self._heads(rows, self.query, self.key, self.value)
         side = None
-        if len(places):
+        if places.shape[0]:
             side = Side(k.index_select(0, places), v.index_select(0, places), layout.counts)
         reach = self.one_sided_attn_window_size
         out = window_attention(
             *(q, k, v), (reach, reach), side=side, hidden=layout.hidden, lengths=packed.lengths
         )
-        if len(places):
+        if places.shape[0]:
             (queries,) = self._heads(rows.index_select(0, places), self.query_global)
             keys, values = self._heads(rows, self.key_global, self.value_global)
             everywhere = global_attention(
@@ -122,7 +122,8 @@ class _Windowed(nn.Module):
 
     def _heads(self, rows: Tensor, *projections: nn.Module) -> list[Tensor]:
         """Projections of rows `(n, channels)`, each `(n, heads, head_dim)`."""
-        return [project(rows).view(len(rows), self.num_heads, -1) for project in projections]
+        shape = rows.shape[0], self.num_heads, -1
+        return [project(rows).view(shape) for project in projections]
 
 
 class WindowedLongformerAttention(_Windowed, LongformerSelfAttention):

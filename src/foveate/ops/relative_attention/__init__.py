@@ -84,7 +84,7 @@ def relative_attention(
     q, k, v = autocast(q), autocast(k), autocast(v)
     check_rows(q, k, v)
     check_bias(bias, q)
-    if k_lengths is None and len(q) == len(k):
+    if k_lengths is None and q.shape[0] == k.shape[0]:
         k_lengths = q_lengths
     q_lengths = whole_lengths("q_lengths", q_lengths, q)
     k_lengths = whole_lengths("k_lengths", k_lengths, k)

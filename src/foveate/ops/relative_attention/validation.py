@@ -56,10 +56,11 @@ def whole_lengths(name: str, lengths: Sequence[int] | None, rows: Tensor) -> tup
     Raises:
         ValueError: a length below 1, or lengths that do not add up to the rows.
     """
-    lengths = (len(rows),) * (len(rows) > 0) if lengths is None else tuple(lengths)
-    if min(lengths, default=1) < 1 or sum(lengths) != len(rows):
+    n = rows.shape[0]
+    lengths = (n,) * (n > 0) if lengths is None else tuple(lengths)
+    if min(lengths, default=1) < 1 or sum(lengths) != n:
         raise ValueError(
-            f"{name} must be positive and add up to {len(rows)} rows, "
+            f"{name} must be positive and add up to {n} rows, "
             f"got {len(lengths)} lengths from {min(lengths, default=0)} on, {sum(lengths)} in all"
         )
     return lengths

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from foveate.ops.backends import autocast
 from foveate.ops.relative_attention import relative_attention
-from foveate.ops.relative_attention.validation import check_rows
 
 from .validation import check_hidden
 
@@ -47,13 +46,10 @@ def global_attention(
         >>> global_attention(q, k, k, q_lengths=[1, 2], k_lengths=[5, 4]).shape
         torch.Size([3, 2, 8])
     """
-    q, k, v = autocast(q), autocast(k), autocast(v)
-    check_rows(q, k, v)
-    lengths = {"q_lengths": (q_lengths, len(q)), "k_lengths": (k_lengths, len(k))}
-    for name, (of_sequences, rows) in lengths.items():
-        if min(of_sequences, default=0) < 0 or sum(of_sequences) != rows:
+    for name, of_sequences, x in (("q_lengths", q_lengths, q), ("k_lengths", k_lengths, k)):
+        if min(of_sequences, default=0) < 0 or sum(of_sequences) != x.shape[0]:
             raise ValueError(
-                f"{name} must not be below 0 and add up to {rows} rows, "
+                f"{name} must not be below 0 and add up to {x.shape[0]} rows, "
                 f"got {sum(of_sequences)} in all"
             )
     if len(q_lengths) != len(k_lengths):
@@ -61,11 +57,11 @@ def global_attention(
             f"q_lengths has {len(q_lengths)} sequences but k_lengths has {len(k_lengths)}"
         )
     check_hidden(hidden, k)
-    if not len(q):
-        return q.clone()
+    if not q.shape[0]:
+        return autocast(q).clone()
     key_bias = None
     if hidden is not None:
-        key_bias = torch.zeros(len(k), device=k.device).masked_fill(hidden, -torch.inf)
+        key_bias = torch.zeros(k.shape[0], device=k.device).masked_fill(hidden, -torch.inf)
     asked = [n > 0 for n in q_lengths]
     if not all(asked):
         k, v, key_bias = (_of(asked, x, k_lengths) for x in (k, v, key_bias))

@@ -34,7 +34,8 @@ def fovea_attention(
 ) -> Tensor:
     """Attention of `(n, heads, head_dim)` rows; `bias` is the table `(num_buckets, heads)`."""
     plan = list(lengths), block_size, k_neighbours, coverage, max_distance
-    return _Attention.apply(q, k, v, bias, *plan, scale)[0]
+    out: Tensor = _Attention.apply(q, k, v, bias, *plan, scale)
+    return out
 
 
 _OPTIONS = (
@@ -103,17 +104,15 @@ class _Attention(torch.autograd.Function):
     """Keeps q, the windows, among which are k and v, the output, one float32 per row and head."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-        out, lse, windows = torch.ops.foveate.fovea_attention(q, k, v, *rest)
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Tensor:
+        out, lse, windows = torch.ops.foveate.fovea_attention.default(q, k, v, *rest)
         bias, *ctx.options = rest
         ctx.save_for_backward(q, windows, bias, out, lse)
-        ctx.mark_non_differentiable(lse, windows)
-        ctx.set_materialize_grads(False)
-        return out, lse, windows
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-        *gradients, d_bias = torch.ops.foveate.fovea_attention_backward(
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        *gradients, d_bias = torch.ops.foveate.fovea_attention_backward.default(
             grad, *ctx.saved_tensors, *ctx.options
         )
         has_bias = ctx.saved_tensors[2] is not None

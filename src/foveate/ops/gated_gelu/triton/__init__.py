@@ -17,7 +17,7 @@ __all__ = ["gated_gelu"]
 
 def gated_gelu(a: Tensor, b: Tensor) -> Tensor:
     """GELU(a) · b, as `foveate.ops.gated_gelu` defines it, in float16, bfloat16 or float32."""
-    run = _GatedGELU.apply if torch.is_grad_enabled() else torch.ops.foveate.gated_gelu
+    run = _GatedGELU.apply if torch.is_grad_enabled() else torch.ops.foveate.gated_gelu.default
     result: Tensor = run(a, b)
     return result
 
@@ -54,10 +54,10 @@ class _GatedGELU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
         ctx.save_for_backward(a, b)
-        result: Tensor = torch.ops.foveate.gated_gelu(a, b)
+        result: Tensor = torch.ops.foveate.gated_gelu.default(a, b)
         return result
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        d_a, d_b = torch.ops.foveate.gated_gelu_backward(grad, *ctx.saved_tensors)
+        d_a, d_b = torch.ops.foveate.gated_gelu_backward.default(grad, *ctx.saved_tensors)
         return d_a, d_b

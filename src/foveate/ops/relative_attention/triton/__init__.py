@@ -54,8 +54,10 @@ def relative_attention(
         q, scale = -q, -scale
     lengths = list(q_lengths), list(k_lengths)
     arguments = q, k, v, bias, key_bias, q_positions, k_positions, *lengths, causal, max_distance
-    run = _Attention.apply if torch.is_grad_enabled() else torch.ops.foveate.relative_attention
-    return run(*arguments, scale)[0]
+    if torch.is_grad_enabled():
+        out: Tensor = _Attention.apply(*arguments, scale)
+        return out
+    return torch.ops.foveate.relative_attention.default(*arguments, scale)[0]
 
 
 _ARGUMENTS = (
@@ -158,18 +160,16 @@ class _Attention(torch.autograd.Function):
     """Keeps q, k, v, the biases, the output and one float32 per row and head."""
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        out, lse = torch.ops.foveate.relative_attention(*arguments)
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        out, lse = torch.ops.foveate.relative_attention.default(*arguments)
         ctx.save_for_backward(out, lse, *arguments[:7])
         ctx.options = arguments[7:]
-        ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)
-        return out, lse
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         asked = ctx.needs_input_grad[3:5]
-        *of_rows, d_bias, d_key_bias = torch.ops.foveate.relative_attention_backward(
+        *of_rows, d_bias, d_key_bias = torch.ops.foveate.relative_attention_backward.default(
             grad, *ctx.saved_tensors, *ctx.options, *asked
         )
         of_biases = (d_bias if asked[0] else None, d_key_bias if asked[1] else None)

@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops.kernels import LOG2E, dot, padded_width
+from foveate.ops.launches import launch
 
 from .bounds import position_bounds
 from .launch import COUNTS, Scoring, keys_options
@@ -54,7 +55,7 @@ def backward_keys(
     """Write `dk` and `dv`, and return the gradient of the key biases if `of_key_bias`."""
     n, heads, head_dim = k.shape
     options = keys_options(q)
-    queries, keys = options["QUERIES"], options["KEYS"]
+    queries, keys = options.pop("QUERIES"), options.pop("KEYS")
     table = tiles(k_lengths, q_lengths, keys, queries, q.device)
     d_key_bias = bounds = None
     if scoring.key_bias is not None and of_key_bias:
@@ -62,19 +63,25 @@ def backward_keys(
     if scoring.placed:
         query_table = tiles(q_lengths, k_lengths, queries, keys, q.device)
         bounds = position_bounds(scoring.q_positions, query_table, queries)
-    _keys[(len(table) * heads,)](
-        *(q, k, v, grad, lse, delta, dk, dv, d_key_bias),
-        *(scoring.table, scoring.near, scoring.key_bias),
-        *(scoring.q_positions, scoring.k_positions, bounds),
-        *(table, len(table), len(q), n, heads, scoring.reach, scoring.scale),
-        *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2]),
-        *(scoring.causal, scoring.placed, scoring.at_hand, head_dim, padded_width(head_dim)),
+    biases = scoring.table, scoring.near, scoring.key_bias
+    launch(
+        *(_keys, len(table) * heads),
+        (
+            *(q, k, v, grad, lse, delta, dk, dv, d_key_bias, *biases),
+            *(scoring.q_positions, scoring.k_positions, bounds, table),
+        ),
+        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2]),
+        (len(table), q.shape[0], n, heads, scoring.reach, scoring.scale),
+        (
+            *(scoring.causal, scoring.placed, scoring.at_hand),
+            *(head_dim, padded_width(head_dim), queries, keys),
+        ),
         **options,
     )
     return None if d_key_bias is None else d_key_bias.sum(0)
 
 
-@triton.jit(do_not_specialize=COUNTS)
+@triton.jit(do_not_specialize=(*COUNTS, "heads"))
 def _keys(
     q,
     k,
@@ -92,12 +99,6 @@ def _keys(
     k_positions,
     bounds,
     tiles,
-    n_tiles,
-    n,
-    n_keys,
-    heads,
-    reach,
-    scale,
     q_row,
     q_head,
     k_row,
@@ -106,6 +107,12 @@ def _keys(
     v_head,
     grad_row,
     grad_head,
+    n_tiles,
+    n,
+    n_keys,
+    heads,
+    reach,
+    scale,
     CAUSAL: tl.constexpr,
     PLACED: tl.constexpr,
     AT_HAND: tl.constexpr,

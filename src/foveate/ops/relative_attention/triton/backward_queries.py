@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops.kernels import LOG2E, dot, padded_width
+from foveate.ops.launches import launch
 
 from .bounds import position_bounds
 from .launch import COUNTS, Scoring, power_of_two, queries_options
@@ -55,7 +56,7 @@ def backward_queries(
     """Write `dq` and `delta`, and return the gradient of the table of buckets if `of_table`."""
     n, heads, head_dim = q.shape
     options = queries_options(q, scoring.placed)
-    queries, keys = options["QUERIES"], options["KEYS"]
+    queries, keys = options.pop("QUERIES"), options.pop("KEYS")
     table = tiles(q_lengths, k_lengths, queries, keys, q.device)
     found, sums, bounds = scoring.distances, None, None
     edges = ranks = order = None
@@ -68,21 +69,25 @@ def backward_queries(
     if scoring.placed:
         key_table = tiles(k_lengths, q_lengths, keys, queries, q.device)
         bounds = position_bounds(scoring.k_positions, key_table, keys)
-    _queries[(len(table) * heads,)](
-        *(q, k, v, o, grad, lse, delta, dq, sums),
-        *(scoring.table, scoring.near, scoring.key_bias),
-        *(scoring.q_positions, scoring.k_positions, bounds),
-        *(edges, ranks, order, edge_count),
-        *(table, len(table), n, heads, scoring.reach, scoring.scale),
-        *(*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2]),
-        *(scoring.causal, scoring.placed, scoring.at_hand, edge_places, buckets),
-        *(head_dim, padded_width(head_dim)),
+    biases = scoring.table, scoring.near, scoring.key_bias
+    launch(
+        *(_queries, len(table) * heads),
+        (
+            *(q, k, v, o, grad, lse, delta, dq, sums, *biases),
+            *(scoring.q_positions, scoring.k_positions, bounds, edges, ranks, order, table),
+        ),
+        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2]),
+        (edge_count, len(table), n, heads, scoring.reach, scoring.scale),
+        (
+            *(scoring.causal, scoring.placed, scoring.at_hand, edge_places, buckets),
+            *(head_dim, padded_width(head_dim), queries, keys),
+        ),
         **options,
     )
     return None if sums is None else sums.sum((0, 1), dtype=torch.float64)
 
 
-@triton.jit(do_not_specialize=COUNTS)
+@triton.jit(do_not_specialize=(*COUNTS, "heads"))
 def _queries(
     q,
     k,
@@ -102,13 +107,7 @@ def _queries(
     edges,
     ranks,
     order,
-    edge_count,
     tiles,
-    n_tiles,
-    n,
-    heads,
-    reach,
-    scale,
     q_row,
     q_head,
     k_row,
@@ -117,6 +116,12 @@ def _queries(
     v_head,
     grad_row,
     grad_head,
+    edge_count,
+    n_tiles,
+    n,
+    heads,
+    reach,
+    scale,
     CAUSAL: tl.constexpr,
     PLACED: tl.constexpr,
     AT_HAND: tl.constexpr,

@@ -80,8 +80,9 @@ def forward(
     )
     if parts > 1:
         width, rows = padded_width(head_dim), 16
-        _merge[(triton.cdiv(n, rows), heads)](
-            out, log_total, o, lse, n, parts, heads, head_dim, width, rows
+        launch(
+            *(_merge, (triton.cdiv(n, rows), heads), (out, log_total, o, lse), ()),
+            *((n, parts, heads), (head_dim, width, rows)),
         )
     return o, lse
 
@@ -226,7 +227,7 @@ def _put(
     tl.store(lse + row, tl.where(seen, top + tl.log2(total), of_nothing), mask=row < rows)
 
 
-@triton.jit(do_not_specialize=(*COUNTS, "parts"))
+@triton.jit(do_not_specialize=(*COUNTS, "parts", "heads"))
 def _merge(
     parts_o,
     parts_lse,

@@ -53,5 +53,7 @@ class _RMSNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        d_x, d_weight = torch.ops.foveate.rms_norm_backward(grad, *ctx.saved_tensors, ctx.eps)
+        d_x, d_weight = torch.ops.foveate.rms_norm_backward.default(
+            grad, *ctx.saved_tensors, ctx.eps
+        )
         return d_x, d_weight, None

@@ -33,7 +33,8 @@ def tree_attention(
         scale: factor on the scores.
     """
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        return _Attention.apply(q, k, v, *blocks, *edges, scale)[0]
+        out: Tensor = _Attention.apply(q, k, v, *blocks, *edges, scale)
+        return out
     return torch.ops.foveate.tree_attention.default(q, k, v, *blocks, *edges, scale)[0]
 
 
@@ -82,16 +83,14 @@ class _Attention(torch.autograd.Function):
     """Keeps q, k, v, the output and one float32 per row and head."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Tensor:
         out, lse = torch.ops.foveate.tree_attention.default(q, k, v, *rest)
         ctx.save_for_backward(q, k, v, out, lse, *rest[:2])
         ctx.options = rest[2:]
-        ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)
-        return out, lse
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         dq, dk, dv = torch.ops.foveate.tree_attention_backward.default(
             grad, *ctx.saved_tensors, *ctx.options
         )

@@ -44,9 +44,11 @@ def vip_scores(
         longest: the most candidates.
         scale: factor on the products.
     """
-    run = _Scores.apply if torch.is_grad_enabled() else torch.ops.foveate.vip_scores
-    scores: Tensor = run(q, k, bias, *places, longest_vips, longest, scale)[0]
-    return scores
+    arguments = q, k, bias, *places, longest_vips, longest, scale
+    if torch.is_grad_enabled():
+        scores: Tensor = _Scores.apply(*arguments)
+        return scores
+    return torch.ops.foveate.vip_scores.default(*arguments)[0]
 
 
 def build(tokens: Tensor, counts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
@@ -105,7 +107,7 @@ def select(
     ratio: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Say what is seen; see `..torch.select`."""
-    found: tuple[Tensor, Tensor, Tensor, Tensor] = torch.ops.foveate.vip_select(
+    found: tuple[Tensor, Tensor, Tensor, Tensor] = torch.ops.foveate.vip_select.default(
         best, numbers, positions, key_bias, part_positions, part_bias, candidates, ratio
     )
     return found
@@ -237,23 +239,20 @@ class _Scores(torch.autograd.Function):
     """Keeps q, k, the bias and some numbers per VIP token and head."""
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        scores, lse = torch.ops.foveate.vip_scores(*arguments)
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        scores, lse = torch.ops.foveate.vip_scores.default(*arguments)
         ctx.save_for_backward(lse, *arguments[:-3])
         ctx.options = arguments[-3:]
-        ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)
-        return scores, lse
+        return scores
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-        nothing = [None] * 11
-        if grad is None:
-            return None, None, None, *nothing
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         lse, *inputs = ctx.saved_tensors
-        dq, dk, d_bias = torch.ops.foveate.vip_scores_backward(grad, lse, *inputs, *ctx.options)
-        return dq, dk, None if inputs[2] is None else d_bias, *nothing
+        dq, dk, d_bias = torch.ops.foveate.vip_scores_backward.default(
+            grad, lse, *inputs, *ctx.options
+        )
+        return dq, dk, None if inputs[2] is None else d_bias, *[None] * 11
 
 
 class _Split(torch.autograd.Function):
@@ -266,7 +265,7 @@ class _Split(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(chosen, segments)
         ctx.above, ctx.means, ctx.shape = len(above), len(means), delta.shape
-        rows, parts = torch.ops.foveate.vip_split(*arguments)
+        rows, parts = torch.ops.foveate.vip_split.default(*arguments)
         ctx.rows = torch.empty_like(rows, device="meta")
         return rows, parts, delta
 
@@ -283,7 +282,7 @@ class _Split(torch.autograd.Function):
         if of_delta is None:
             of_delta = of_rows.new_zeros(ctx.shape, dtype=torch.float32)
         of_delta = of_delta.contiguous()
-        of_means = torch.ops.foveate.vip_split_backward(
+        of_means = torch.ops.foveate.vip_split_backward.default(
             of_rows.contiguous(), of_parts, of_delta, chosen, segments, ctx.means
         )
         return of_rows[: ctx.above], of_means, of_delta, None, None, None
@@ -300,7 +299,7 @@ class _Merge(torch.autograd.Function):
         ctx.save_for_backward(chosen, segments, counts, moved)
         ctx.dtypes, ctx.means, ctx.shape = (own.dtype, parts.dtype), own.shape, delta.shape
         ctx.scores = None if scores is None else scores.shape
-        return torch.ops.foveate.vip_merge(*arguments[:6]), delta
+        return torch.ops.foveate.vip_merge.default(*arguments[:6]), delta
 
     @staticmethod
     @once_differentiable
@@ -315,7 +314,7 @@ class _Merge(torch.autograd.Function):
             of_delta = torch.zeros(ctx.shape, **wide)
         of_delta = of_delta.contiguous()
         of_own, of_parts = ctx.dtypes
-        of_parts, of_chosen = torch.ops.foveate.vip_merge_backward(
+        of_parts, of_chosen = torch.ops.foveate.vip_merge_backward.default(
             of_means, of_delta, chosen, segments, counts, moved, of_parts
         )
         of_own = of_means.to(of_own, copy=True).index_fill_(0, chosen, 0)

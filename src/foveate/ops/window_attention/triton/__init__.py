@@ -54,11 +54,12 @@ def window_attention(
     """
     if scale < 0:  # the highest product shall have the highest score
         q, scale = -q, -scale
-    run = _Attention.apply if torch.is_grad_enabled() else torch.ops.foveate.window_attention
-    return run(
-        *(q, k, v, side.k, side.v, bias, side.bias, side.positions, hidden),
-        *(list(lengths), list(side.lengths), *window, max_distance, scale),
-    )[0]
+    tensors = q, k, v, side.k, side.v, bias, side.bias, side.positions, hidden
+    options = list(lengths), list(side.lengths), *window, max_distance, scale
+    if torch.is_grad_enabled():
+        out: Tensor = _Attention.apply(*tensors, *options)
+        return out
+    return torch.ops.foveate.window_attention.default(*tensors, *options)[0]
 
 
 _ARGUMENTS = (
@@ -95,8 +96,8 @@ def _(
     side, begun = None, None
     if bias is None and side_bias is None:
         side = _side_rows(side_k, side_v, side_lengths)
-    elif len(side_k):
-        begun = torch.ops.foveate.relative_attention(
+    elif side_k.shape[0]:
+        begun = torch.ops.foveate.relative_attention.default(
             *(q, side_k, side_v, side_bias, None, positions, None),
             *(lengths, side_lengths, False, max_distance, scale),
         )
@@ -135,8 +136,8 @@ def _(
     d_side_bias = q.new_empty(0) if side_bias is None else torch.zeros_like(side_bias)
     if bias is None and side_bias is None:
         side = _side_rows(side_k, side_v, side_lengths)
-    elif len(side_k):
-        begun, *of_side, d_side_bias, _ = torch.ops.foveate.relative_attention_backward(
+    elif side_k.shape[0]:
+        begun, *of_side, d_side_bias, _ = torch.ops.foveate.relative_attention_backward.default(
             *(grad, o, lse, q, side_k, side_v, side_bias, None, positions, None),
             *(lengths, side_lengths, False, max_distance, scale),
         )
@@ -173,19 +174,17 @@ class _Attention(torch.autograd.Function):
     """Keeps the inputs, the output and one float32 per row and head."""
 
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        out, lse = torch.ops.foveate.window_attention(*arguments)
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        out, lse = torch.ops.foveate.window_attention.default(*arguments)
         ctx.save_for_backward(out, lse, *arguments[:9])
         ctx.options = arguments[9:]
-        ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)
-        return out, lse
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
         dq, dk, dv, d_side_k, d_side_v, d_bias, d_side_bias = (
-            torch.ops.foveate.window_attention_backward(grad, *saved, *ctx.options)
+            torch.ops.foveate.window_attention_backward.default(grad, *saved, *ctx.options)
         )
         bias, side_bias = saved[7:9]
         of_bias = None if bias is None else d_bias
@@ -194,4 +193,4 @@ class _Attention(torch.autograd.Function):
 
 
 def _side_rows(k: Tensor, v: Tensor, lengths: list[int]) -> SideRows | None:
-    return SideRows(adjacent(k), adjacent(v), lengths) if len(k) else None
+    return SideRows(adjacent(k), adjacent(v), lengths) if k.shape[0] else None

@@ -58,10 +58,10 @@ def forward(
     table = tiles(lengths, others, *sizes, q.device)
     launch(
         _forward,
-        len(table) * heads,
+        table.shape[0] * heads,
         (q, k, v, o, lse, *rows_of(side), *windows.tensors, table),
         (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *strides_of(side)),
-        (*windows.numbers, len(table), n, heads),
+        (*windows.numbers, table.shape[0], n, heads),
         (begun is not None, head_dim, padded_width(head_dim), size, *sizes),
         **options,
     )
