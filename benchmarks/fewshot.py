@@ -19,7 +19,9 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch.utils.data import DataLoader, Dataset
 from transformers import (
+    BatchEncoding,
     LEDConfig,
     LEDForConditionalGeneration,
     PreTrainedTokenizerFast,
@@ -28,8 +30,9 @@ from transformers import (
 from transformers.utils import logging
 
 import report
+import stages
 from foveate import KeywordProcessor, accelerate
-from foveate.evaluation import read
+from foveate.evaluation import Example, read
 from foveate.evaluation.fewshot import Method, Protocol, few_shot, table
 from foveate.evaluation.finetune import Tuning
 from foveate.processing.guided import cut, guided
@@ -38,8 +41,9 @@ from foveate.processing.plain import plain_text
 HERE = Path(__file__).parent
 SEED = 0
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-TAKEN_OUT = 0.15
-SENTENCES = 200  # of a text with sentences taken out
+TAKEN_OUT = 0.3
+SENTENCES = 24  # of a text with sentences taken out
+WHOLE = 0.25  # of the steps learn from whole texts, of which fewer fit in a batch
 WARMUP = 0.05
 HELD_OUT = 20  # meetings of the train part for validation
 
@@ -142,33 +146,55 @@ def make_model(options: argparse.Namespace, vocabulary: int) -> LEDForConditiona
     )
 
 
+class Batches(Dataset):
+    """What each step learns from: some pieces with gaps, or a few whole texts."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        tokenizer: PreTrainedTokenizerFast,
+        pairs: list[Pair],
+        sources: list[list[str]],
+    ):
+        self.options, self.tokenizer = options, tokenizer
+        self.pairs, self.sources = pairs, sources
+        self.processor = KeywordProcessor(tokenizer, k=0)
+
+    def __len__(self) -> int:
+        return self.options.steps
+
+    def __getitem__(self, step: int) -> BatchEncoding:
+        generator = random.Random(f"{SEED} {step}")
+        if generator.random() < WHOLE:
+            picked = generator.choices(self.pairs, k=self.options.batch)
+        else:
+            sources = generator.choices(self.sources, k=8 * self.options.batch)
+            picked = [gap(source, generator) for source in sources]
+        return self.processor.pad([self.row(pair) for pair in picked])
+
+    def row(self, pair: Pair) -> dict[str, list[int]]:
+        """Ids and labels, cut to their lengths."""
+        text, target = pair
+        labels = self.tokenizer(text_target=target, verbose=False)["input_ids"]
+        labels = cut({"labels": labels}, self.options.target_length)
+        return cut(guided(self.tokenizer, text, []), self.options.length) | labels
+
+
 def pretrain(options: argparse.Namespace, device: str) -> dict[str, Any]:
-    """Train tokenizer and model into the work folder, for the steps or the minutes given."""
-    generator = random.Random(SEED)
+    """Train tokenizer and model into the work folder."""
     pairs = [*answers(options.data), *abstracts(options.data)]
     sources = texts(options.data)
     corpus = [line for pair in pairs for line in pair] + [" ".join(text) for text in sources]
     tokenizer = make_tokenizer(corpus, options.vocabulary, options.length)
     model = accelerate(make_model(options, len(tokenizer)).to(device).train())
-    processor = KeywordProcessor(tokenizer, k=0)
-
-    def row(pair: Pair) -> dict[str, list[int]]:
-        text, target = pair
-        labels = tokenizer(text_target=target, verbose=False)["input_ids"]
-        labels = cut({"labels": labels}, options.target_length)
-        return cut(guided(tokenizer, text, []), options.length) | labels
-
+    batches = Batches(options, tokenizer, pairs, sources)
     optimizer = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=0.01)
     schedule = get_cosine_schedule_with_warmup(
         optimizer, round(WARMUP * options.steps), options.steps
     )
     begun, losses = time.perf_counter(), []
-    for step in range(options.steps):
-        picked = [
-            generator.choice(pairs) if generator.random() < 0.5 else gap(source, generator)
-            for source in generator.choices(sources, k=options.batch)
-        ]
-        batch = processor.pad([row(pair) for pair in picked]).to(device)
+    for step, rows in enumerate(DataLoader(batches, None, num_workers=options.workers)):
+        batch = {name: column.to(device) for name, column in rows.items()}
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             loss = model(**batch).loss
         loss.backward()
@@ -193,6 +219,43 @@ def pretrain(options: argparse.Namespace, device: str) -> dict[str, Any]:
     }
 
 
+def meetings(options: argparse.Namespace) -> tuple[list[Example], list[Example], list[Example]]:
+    """Meetings to draw from for training and for validation, and those to summarize."""
+    parts = []
+    for part in ("train", "val"):
+        examples = read("qmsum", options.data / "qmsum" / f"{part}.jsonl.gz")
+        parts.append([one for one in examples if one.labels == ("general", options.domain)])
+    train, test = parts
+    held_out = random.Random(SEED).sample(range(len(train)), HELD_OUT)
+    rest = [example for i, example in enumerate(train) if i not in held_out]
+    return rest, [train[i] for i in held_out], test
+
+
+def results_of(method: Method, options: argparse.Namespace) -> Path:
+    name = f"{options.domain}-{method.detector}-{method.keywords}.json"
+    return Path(options.work / name)
+
+
+def tune(method: Method, options: argparse.Namespace) -> None:
+    """Fine-tune with one method, as often as the protocol says."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    tuning = Tuning(
+        learning_rate=options.tuning_rate,
+        max_target_length=options.target_length,
+        beams=options.beams,
+        bf16=torch.cuda.is_available(),
+    )
+    few_shot(
+        options.work / "led",
+        *meetings(options),
+        results_of(method, options),
+        methods=[method],
+        protocol=Protocol(tuple(options.examples), options.runs, options.length, tuning),
+        prepare=accelerate,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
@@ -207,7 +270,8 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=8192)
     parser.add_argument("--target-length", type=int, default=192)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=8, help="whole texts; of pieces 8 times more")
+    parser.add_argument("--workers", type=int, default=8, help="that read in pretraining")
     parser.add_argument("--rate", type=float, default=6e-4)
     parser.add_argument("--tuning-rate", type=float, default=2e-4)
     parser.add_argument("--examples", type=int, nargs="+", default=[0, 10, 100])
@@ -226,32 +290,15 @@ def main() -> None:
     if not notes.exists():
         notes.write_text(json.dumps(pretrain(options, device)))
 
-    def meetings(part: str) -> list[Any]:
-        kind = ("general", options.domain)
-        path = options.data / "qmsum" / f"{part}.jsonl.gz"
-        return [example for example in read("qmsum", path) if example.labels == kind]
-
-    train, test = meetings("train"), meetings("val")
-    held_out = random.Random(SEED).sample(range(len(train)), HELD_OUT)
     methods = [Method("tfidf", k) for k in options.keywords]
     if options.controls:
         methods += [Method(name, options.controls) for name in ("random", "gibberish")]
-    tuning = Tuning(
-        learning_rate=options.tuning_rate,
-        max_target_length=options.target_length,
-        beams=options.beams,
-        bf16=device == "cuda",
-    )
-    runs = few_shot(
-        options.work / "led",
-        [example for i, example in enumerate(train) if i not in held_out],
-        [train[i] for i in held_out],
-        test,
-        options.work / f"{options.domain}.json",
-        methods=methods,
-        protocol=Protocol(tuple(options.examples), options.runs, options.length, tuning),
-        prepare=accelerate,
-    )
+    stages.together(tune, [(method, options) for method in methods])
+    runs = [
+        run
+        for method in methods
+        for run in json.loads(results_of(method, options).read_text())["runs"]
+    ]
     summed = table(runs)
     header = ["examples", "keywords", "runs", "ROUGE-1", "ROUGE-2", "ROUGE-L"]
     cells = [
@@ -263,14 +310,15 @@ def main() -> None:
         for row in summed
     ]
     print(report.table(header, cells))
+    train, held_out, test = meetings(options)
     words = [len(plain_text(example.document).split()) for example in test]
     setting = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(options).items()
         if name not in ("data", "work", "output")
     } | {
-        "train": len(train) - HELD_OUT,
-        "validation": HELD_OUT,
+        "train": len(train),
+        "validation": len(held_out),
         "test": len(test),
         "words": round(sum(words) / len(words)),
         "seed": SEED,

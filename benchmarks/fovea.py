@@ -10,7 +10,7 @@ PEGASUS-X has a plain one of 3,072), bfloat16, random weights. The forward pass 
 and mask, as users pass them. A training step is a forward and a backward pass, without dropout and
 without an optimizer, which would cost all encoders the same. Times are medians of
 triton.testing.do_bench, memory is the peak above the weights. Encoders that run out of memory, or
-take over ten times Fovea's time, are left out at greater lengths.
+take over eight times Fovea's time, are left out at greater lengths.
 
 The share of the rate is the time that the products of the weights alone would take, at the rate
 that this card reaches on a large matrix product, over the time measured.
@@ -133,7 +133,7 @@ def encoders(names: list[str], lengths: tuple[int, ...], rate: float) -> Iterato
                     left_out.add((name, part))
                     continue
                 row[f"{part} ms"], row[f"{part} GiB"] = timed
-                if timed[0] > 10 * fastest.setdefault(part, timed[0]):
+                if timed[0] > 8 * fastest.setdefault(part, timed[0]):
                     left_out.add((name, part))
                 if "foveate" in name:
                     passes = 1 if part == "forward" else 3

@@ -2,6 +2,7 @@
 
 import json
 import multiprocessing
+import os
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -117,12 +118,24 @@ def training(steps: int, rate: float, workers: int, seed: int) -> Record:
 
 
 def together(work: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
-    """Call in processes side by side, since small models do not fill a GPU."""
+    """Call in processes side by side, on the GPUs in turns, since small models do not fill one."""
     context = multiprocessing.get_context("spawn")  # CUDA, once it is asked for, outlives no fork
-    processes = [context.Process(target=work, args=call) for call in calls]
+    numbered = enumerate(calls)
+    processes = [context.Process(target=_alone, args=(n, work, call)) for n, call in numbered]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
     if any(process.exitcode for process in processes):
         sys.exit("a run failed")
+
+
+def _alone(number: int, work: Callable[..., None], call: tuple[Any, ...]) -> None:
+    """Call, seeing one GPU."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = visible.split(",") if visible else [str(n) for n in range(torch.cuda.device_count())]
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
+    # Workers that read do without CUDA, and spawned would each import all anew.
+    multiprocessing.set_start_method("fork", force=True)
+    work(*call)

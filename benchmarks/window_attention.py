@@ -146,13 +146,13 @@ def main() -> None:
     a, b = torch.randn(2, size, size, device=options.device).to(dtype)
     rate = 2 * size**3 / milliseconds(lambda: a @ b, options.device) * 1e3
     print(f"matrix products: {rate / 1e12:.2f} TFLOP/s")
+    target = options.output or report.RESULTS / f"window_attention-{options.device}.json"
     runs = []
     for kind in options.kinds:
         for n in options.lengths:
             runs.append(measure(kind, n, rate, options.device))
             show(runs[-1])
-    default = report.RESULTS / f"window_attention-{options.device}.json"
-    report.save(options.output or default, {"matmul_rate": rate, "runs": runs}, "triton")
+            report.save(target, {"matmul_rate": rate, "runs": runs}, "triton")
 
 
 if __name__ == "__main__":
