@@ -14,6 +14,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,11 +147,12 @@ def main() -> None:
     def ours(document: Document) -> str:
         return summarize(document, words=WORDS, encoder=encoder).text
 
+    def best(rank: Ranking, document: Document) -> str:
+        texts = [sentence.text for sentence in document.sentences()]
+        return cut(texts, rank(texts))
+
     systems: dict[str, Callable[[Document], str]] = {
-        name: lambda document, rank=rank: cut(  # type: ignore[misc]
-            texts := [sentence.text for sentence in document.sentences()], rank(texts)
-        )
-        for name, rank in rankings.items()
+        name: partial(best, rank) for name, rank in rankings.items()
     }
     systems["foveate"] = ours
 

@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Iterator
-from json.decoder import scanstring  # type: ignore[attr-defined]
-from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+from json.decoder import scanstring  # type: ignore[attr-defined] # not in the library's types
+from json.scanner import py_make_scanner  # type: ignore[attr-defined] # nor this
 from typing import Any
 
 from foveate.documents.blocks import Block, Heading, MappedText, Prose, Reading

@@ -149,7 +149,7 @@ class UnchunkedLongformerLayer(LongformerLayer):
 class _Unexpanded(Tensor):
     """A mask of keys that is not copied for each query, of which only the first is read."""
 
-    def expand(self, *shape: Any) -> Tensor:  # type: ignore[override]
+    def expand(self, *shape: Any) -> Tensor:  # type: ignore[override] # of two signatures, one
         """Leave it as it is."""
         return self.as_subclass(Tensor)
 

@@ -20,7 +20,7 @@ class FoveaAttention(T5Attention):
         self.k_neighbours = config.k_neighbours
         self.coverage = config.coverage
 
-    def forward(  # type: ignore[override]
+    def forward(  # type: ignore[override] # rows are packed here, and masks lengths
         self, rows: Tensor, bias: Tensor | None, lengths: list[int]
     ) -> tuple[Tensor, Tensor]:
         """Let every row attend its own sequence, fine to coarse.

@@ -61,11 +61,11 @@ class _Layer(nn.Module):
         return projection(rows).unflatten(-1, (-1, self.attention.self.attention_head_size))
 
 
-class VccBertLayer(_Layer, BertLayer):  # type: ignore[misc]
+class VccBertLayer(_Layer, BertLayer):  # type: ignore[misc] # forward takes packed rows
     """A layer of BERT on packed rows."""
 
 
-class VccRobertaLayer(_Layer, RobertaLayer):  # type: ignore[misc]
+class VccRobertaLayer(_Layer, RobertaLayer):  # type: ignore[misc] # as above
     """A layer of RoBERTa on packed rows."""
 
 
@@ -193,7 +193,7 @@ class VccRobertaModel(_Encoder, RobertaModel):
     config_class = VccRobertaConfig
 
     @property
-    def first_position(self) -> int:  # type: ignore[override]
+    def first_position(self) -> int:  # type: ignore[override] # a constant elsewhere
         """The row of the table after that of padding."""
         return int(self.config.pad_token_id) + 1
 

@@ -10,7 +10,7 @@ from foveate.ops.vip_compression import check_budgets
 
 
 @dataclass(kw_only=True)
-class VipFields:
+class VipFields:  # a mixin: what mypy is told to ignore, the configuration beside it declares
     """How sequences are compressed; the fields that all VCC configurations have.
 
     Attributes:

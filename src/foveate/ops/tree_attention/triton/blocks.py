@@ -113,76 +113,127 @@ def _cut(
     Where rows turn out not to be sorted by their parents, what is written is of no use, but stays
     within bounds.
     """
-    if tl.load(report + WRONG) != 0:
-        return
-    n = tl.load(report + TOKENS)
+    n = tl.where(tl.load(report + WRONG) == 0, tl.load(report + TOKENS), 0)
     row = tl.cast(tl.program_id(0), tl.int64) * CHUNK
     stop = tl.minimum(row + CHUNK, n)
     if row >= stop:
         return
+    first_up = tl.load(parent + row)
     if not _in_order(parent, num_children, report, row + tl.arange(0, CHUNK), n):
         return
-    first_up = tl.load(parent + row)
     if first_up >= 0:
         first = tl.load(first_child + first_up)
         if first < row:  # a family that the chunk before takes
             row = first + tl.load(num_children + first_up)
 
     slot = tl.arange(0, SIZE)
+    up, before, after, families = _look(parent, num_children, row + slot, slot, n)
     while row < stop:
-        child = row + slot
-        real = child < n
-        up = tl.load(parent + child, mask=real, other=-1)
-        before = tl.load(parent + child - 1, mask=real & (slot > 0), other=-2)
-        after = tl.load(parent + child + 1, mask=child + 1 < n, other=-2)
+        real = row + slot < n
         opens = real & ((up != before) | (up < 0))  # roots are families of one
         closes = real & ((up != after) | (up < 0))
         parents = tl.cumsum((opens & (up >= 0)).to(tl.int32), 0)
         children = tl.max(tl.where(closes & (slot + 1 + parents <= SIZE), slot + 1, 0), 0)
+        begin, begin_up, begin_families = row, up, families
+        size = tl.cast(children, tl.int64)
+        if children == 0:
+            size = tl.load(num_children + tl.load(parent + row))
+        row += size
+        # What comes next is on its way while this is written.
+        up, before, after, families = _look(parent, num_children, row + slot, slot, n)
         if children > 0:
             tile = tl.atomic_add(report, 1)
-            fits = slot < (capacity - tile) * SIZE
             real = slot < children
-            has_children = real & (tl.load(num_children + child, mask=real, other=0) > 0)
-            family = tl.cumsum(opens.to(tl.int32), 0) - 1
-            place = members + tile * (2 * SIZE) + slot
-            tl.store(place, tl.where(real, child, -1).to(tl.int32), mask=fits)
-            kind = tl.where(real, 4 * family + 2 * has_children.to(tl.int32), -4)
-            tl.store(place + SIZE, kind, mask=fits)
-            # The families' parents follow the children, over what was empty.
-            tl.debug_barrier()
-            place += children + parents - 1 - slot
-            opens = opens & real & (up >= 0) & fits
-            tl.store(place, up.to(tl.int32), mask=opens)
-            tl.store(place + SIZE, 4 * family + 3, mask=opens)
-            if (tile < capacity) & (tl.max(has_children.to(tl.int32), 0) > 0):
+            inner = real & (begin_families > 0)
+            _put_block(
+                *(members, tile, capacity, slot, begin + slot, begin_up, real, inner, opens),
+                *(parents, children, SIZE),
+            )
+            if (tile < capacity) & (tl.max(inner.to(tl.int32), 0) > 0):
                 tl.store(lists + tl.atomic_add(report + _INNER, 1), tile)
-            row += children
         else:
-            family_parent = tl.load(parent + row)
-            size = tl.load(num_children + family_parent)
-            tiles = ((size + SIZE) // SIZE).to(tl.int32)  # a parent and its children
-            first_tile = capacity - tl.atomic_add(report + _LARGE, tiles) - tiles
-            for turn in range(tiles):
-                tile = first_tile + turn
-                fits = slot < (tile + 1) * SIZE
-                place = tl.cast(turn, tl.int64) * SIZE + slot
-                child = row + place
-                real = (place < size) & (child < n)
-                has_children = tl.load(num_children + child, mask=real, other=0) > 0
-                member = tl.where(place == size, family_parent, tl.where(real, child, -1))
-                kind = tl.where(real, 2 * has_children.to(tl.int32), -4)
-                kind = tl.where(place == size, 3, kind)
-                place = members + tile * (2 * SIZE) + slot
-                tl.store(place, member.to(tl.int32), mask=fits)
-                tl.store(place + SIZE, kind, mask=fits)
-                if tile >= 0:
-                    tl.store(lists + 2 * capacity + tile, first_tile)
-                    tl.store(lists + 3 * capacity + tile, first_tile + tiles)
-                    if tl.max(has_children.to(tl.int32), 0) > 0:
-                        nth = tl.atomic_add(report + _LARGE_INNER, 1)
-                        tl.store(lists + capacity + nth, tile)
-            row += size
+            family_parent = tl.load(parent + begin)
+            _put_family(
+                *(num_children, members, lists, report, begin, size, family_parent),
+                *(n, capacity, SIZE),
+            )
+
+
+@triton.jit
+def _look(parent, num_children, child, slot, n):
+    """Parents of SIZE rows, of those before and behind them, and how many children they have."""
+    real = child < n
+    up = tl.load(parent + child, mask=real, other=-1)
+    before = tl.load(parent + child - 1, mask=real & (slot > 0), other=-2)
+    after = tl.load(parent + child + 1, mask=child + 1 < n, other=-2)
+    return up, before, after, tl.load(num_children + child, mask=real, other=0)
+
+
+@triton.jit
+def _put_block(
+    members,
+    tile,
+    capacity,
+    slot,
+    child,
+    up,
+    real,
+    inner,
+    opens,
+    parents,
+    children,
+    SIZE: tl.constexpr,
+):
+    """Write a block: its children, and over what was empty behind them their parents."""
+    fits = slot < (capacity - tile) * SIZE
+    family = tl.cumsum(opens.to(tl.int32), 0) - 1
+    place = members + tile * (2 * SIZE) + slot
+    tl.store(place, tl.where(real, child, -1).to(tl.int32), mask=fits)
+    kind = tl.where(real, 4 * family + 2 * inner.to(tl.int32), -4)
+    tl.store(place + SIZE, kind, mask=fits)
+    tl.debug_barrier()
+    place += children + parents - 1 - slot
+    opens = opens & real & (up >= 0) & fits
+    tl.store(place, up.to(tl.int32), mask=opens)
+    tl.store(place + SIZE, 4 * family + 3, mask=opens)
+
+
+@triton.jit
+def _put_family(
+    num_children,
+    members,
+    lists,
+    report,
+    begin,
+    size,
+    family_parent,
+    n,
+    capacity,
+    SIZE: tl.constexpr,
+):
+    """Write the tiles of a large family: its children, then their parent."""
+    slot = tl.arange(0, SIZE)
+    tiles = ((size + SIZE) // SIZE).to(tl.int32)
+    first_tile = capacity - tl.atomic_add(report + _LARGE, tiles) - tiles
+    for turn in range(tiles):
+        tile = first_tile + turn
+        fits = slot < (tile + 1) * SIZE
+        place = tl.cast(turn, tl.int64) * SIZE + slot
+        child = begin + place
+        real = (place < size) & (child < n)
+        inner = tl.load(num_children + child, mask=real, other=0) > 0
+        member = tl.where(place == size, family_parent, tl.where(real, child, -1))
+        kind = tl.where(real, 2 * inner.to(tl.int32), -4)
+        kind = tl.where(place == size, 3, kind)
+        place = members + tile * (2 * SIZE) + slot
+        tl.store(place, member.to(tl.int32), mask=fits)
+        tl.store(place + SIZE, kind, mask=fits)
+        if tile >= 0:
+            tl.store(lists + 2 * capacity + tile, first_tile)
+            tl.store(lists + 3 * capacity + tile, first_tile + tiles)
+            if tl.max(inner.to(tl.int32), 0) > 0:
+                nth = tl.atomic_add(report + _LARGE_INNER, 1)
+                tl.store(lists + capacity + nth, tile)
 
 
 @triton.jit

@@ -18,7 +18,7 @@ from foveate.ops.launches import launch
 
 from .blocks import LARGEST, REPORT, TOKENS, UNSETTLED, WRONG, Blocks, begin_to_cut
 
-_CHUNK = tl.constexpr(1024)
+_CHUNK = tl.constexpr(256)
 """Places of the batch that one program takes."""
 
 _LEVELS = tl.constexpr(64)
