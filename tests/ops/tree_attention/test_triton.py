@@ -242,6 +242,17 @@ def test_a_batch_of_many_chunks_is_surveyed():
     assert found.first.tolist() == first.tolist()
 
 
+@pytest.mark.parametrize("depth", [6, 7, 30, 63])
+def test_deep_trees_are_surveyed(depth):
+    from foveate.ops.tree_attention.triton.survey import survey
+
+    chain = list(range(-1, depth - 1))
+    parents = torch.tensor([chain + [depth - 1] * 300 + [depth - 2] * 2])
+    found = survey(parents.to(DEVICE), None)
+    assert found is not None
+    check_same_tree(found, Tree.from_padded(parents)[0])
+
+
 def test_rows_that_sorting_by_level_does_not_settle_are_told():
     from foveate.ops.tree_attention.triton.survey import survey
 

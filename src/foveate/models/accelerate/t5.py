@@ -8,6 +8,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, EncoderDeco
 from transformers.models.t5 import modeling_t5
 from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 
+from foveate.models.decoding import attend_many, attend_one
 from foveate.models.padding import Padding, padding
 from foveate.ops.backends import autocast
 from foveate.ops.relative_attention import relative_attention
@@ -57,7 +58,7 @@ class RelativeT5Attention(T5Attention):
         if q.shape[2] == 1:
             if position_bias is None:
                 position_bias = self._row(k.shape[2], past, mask)
-            out = _attend_dense(q, k, v, position_bias)
+            out = attend_one(q, k, v, bias=position_bias)
         else:
             position_bias = self._table() if position_bias is None else position_bias
             out = self._decode(q, k, v, mask, position_bias, past)
@@ -95,23 +96,15 @@ class RelativeT5Attention(T5Attention):
         past: int | Tensor | None,
     ) -> Tensor:
         """Attend several queries per sequence; `past` is how many came before, None across."""
-        batch, _, m, _ = q.shape
         # As in T5, one encoded sequence may serve several decoded ones.
-        k, v = (x.expand(batch, -1, -1, -1) for x in (k, v))
-        places = None
-        if isinstance(past, Tensor) or past:
-            places = (past + torch.arange(m, device=q.device)).repeat(batch)
-        out = relative_attention(
-            *(x.transpose(1, 2).flatten(0, 1) for x in (q, k, v)),
-            bias=table,
-            q_positions=places,
-            q_lengths=[m] * batch,
-            k_lengths=[k.shape[2]] * batch,
-            key_bias=None if mask.key_bias is None else mask.key_bias.expand(batch, -1).flatten(),
-            causal=past is not None,
+        batch = len(q)
+        return attend_many(
+            *(q, *(x.expand(batch, -1, -1, -1) for x in (k, v))),
+            table=table,
+            key_bias=None if mask.key_bias is None else mask.key_bias.expand(batch, -1),
+            past=past,
             max_distance=self.relative_attention_max_distance,
         )
-        return out.unflatten(0, (batch, m))
 
     def _row(self, n: int, past: int | Tensor | None, mask: Padding) -> Tensor:
         """What is added to one query's scores, `(1 or batch, 1 or heads, 1, n)`."""
@@ -124,8 +117,7 @@ class RelativeT5Attention(T5Attention):
                 bias = self.compute_bias(1, n, device=device, past_seen_tokens=past)
         if mask.real is not None:
             hidden = hidden | ~mask.real[:, None, None]
-        # Not -inf, of which a query that sees no key would make NaN.
-        return bias.masked_fill(hidden, torch.finfo(bias.dtype).min)
+        return bias.masked_fill(hidden, -torch.inf)
 
     def _table(self) -> Tensor | None:
         """Biases `(num_buckets, heads)`, in block 0; in float32 at least, as scores are."""
@@ -155,13 +147,6 @@ class RelativeT5Attention(T5Attention):
             if crosses and isinstance(past, EncoderDecoderCache):
                 past.is_updated[self.layer_idx] = True
         return k, v
-
-
-def _attend_dense(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """Attention of one query with a cache: `(batch, 1, heads, head_dim)`."""
-    scores = q @ k.mT
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) + bias
-    return (scores.softmax(-1).to(v.dtype) @ v).transpose(1, 2)
 
 
 def _additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -3,11 +3,11 @@
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from foveate.models.decoding import attend_many, attend_one
 from foveate.ops.relative_attention.buckets import buckets
 
 from .configuration import HDTConfig
@@ -21,10 +21,18 @@ class RelativeBias(nn.Embedding):
         super().__init__(config.relative_attention_num_buckets, config.num_heads)
         self.max_distance = config.relative_attention_max_distance
 
-    def forward(self, distance: Tensor) -> Tensor:
-        """Bias `(heads, queries, keys)` of causal attention by distance `(queries, keys)`."""
+    def of(self, queries: int, past: int) -> Tensor:
+        """The table `(num_buckets, heads)`; for a single query, the row of biases of all keys.
+
+        That is `(heads, 1, past + 1)`. In float32 at least, as scores are.
+        """
+        table: Tensor = self(torch.arange(self.num_embeddings, device=self.weight.device))
+        table = table.to(torch.promote_types(table.dtype, torch.float32))
+        if queries > 1:
+            return table
+        distance = torch.arange(-past, 1, device=table.device)
         bucket = buckets(distance, self.num_embeddings, self.max_distance, bidirectional=False)
-        return super().forward(bucket).permute(2, 0, 1)
+        return table[bucket].T[:, None]
 
 
 class HDTDecoderAttention(nn.Module):
@@ -32,7 +40,8 @@ class HDTDecoderAttention(nn.Module):
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
-        self.heads = config.num_heads
+        self.heads, self.scale = config.num_heads, config.d_kv**-0.5
+        self.max_distance = config.relative_attention_max_distance
         inner = config.num_heads * config.d_kv
         self.q = nn.Linear(config.d_model, inner, bias=False)
         self.k = nn.Linear(config.d_model, inner, bias=False)
@@ -43,12 +52,29 @@ class HDTDecoderAttention(nn.Module):
         """Keys and values `(batch, heads, length, d_kv)` of rows."""
         return self._heads(self.k(rows)), self._heads(self.v(rows))
 
-    def forward(self, rows: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        """Attend; the mask is boolean, or what is added to the scores."""
-        attended = F.scaled_dot_product_attention(
-            self._heads(self.q(rows)), keys, values, attn_mask=mask
-        )
-        return self.o(attended.transpose(1, 2).flatten(2))
+    def forward(
+        self,
+        rows: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        key_bias: Tensor | None,
+        bias: Tensor | None = None,
+        past: int | None = None,
+    ) -> Tensor:
+        """Attend all keys, or with `past` those before; `bias` is what `RelativeBias.of` gives."""
+        q = self._heads(self.q(rows))
+        if q.shape[2] == 1:
+            out = attend_one(q, keys, values, bias=bias, key_bias=key_bias, scale=self.scale)
+        else:
+            out = attend_many(
+                *(q, keys, values),
+                table=bias,
+                key_bias=key_bias,
+                past=past,
+                max_distance=self.max_distance,
+                scale=self.scale,
+            )
+        return self.o(out.flatten(2))
 
     def _heads(self, rows: Tensor) -> Tensor:
         return rows.unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -66,13 +92,28 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
         self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
-    def forward(self, rows: Tensor, mask: Tensor, cache: EncoderDecoderCache | None) -> Tensor:
-        """Add what attention gathers; keys and values join those of earlier rows in the cache."""
+    def forward(
+        self,
+        rows: Tensor,
+        bias: Tensor | None,
+        key_bias: Tensor | None,
+        cache: EncoderDecoderCache | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Add what attention gathers; keys and values join those of earlier rows in the cache.
+
+        The first layer makes the bias and gives it on. It does so itself, since parameters that
+        are sharded by block exist only in their block.
+        """
         normed = self.layer_norm(rows)
         keys, values = self.SelfAttention.keys_and_values(normed)
         if cache is not None:
             keys, values = cache.self_attention_cache.update(keys, values, self.number)
-        return rows + self.dropout(self.SelfAttention(normed, keys, values, mask.to(keys.dtype)))
+        past = keys.shape[2] - rows.shape[1]
+        if bias is None:
+            own = cast(RelativeBias, self.SelfAttention.relative_attention_bias)
+            bias = own.of(rows.shape[1], past)
+        attended = self.SelfAttention(normed, keys, values, key_bias, bias, past)
+        return rows + self.dropout(attended), bias
 
 
 class HDTCrossAttentionLayer(nn.Module):
@@ -86,7 +127,11 @@ class HDTCrossAttentionLayer(nn.Module):
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(
-        self, rows: Tensor, memory: Tensor, mask: Tensor, cache: EncoderDecoderCache | None
+        self,
+        rows: Tensor,
+        memory: Tensor,
+        memory_bias: Tensor,
+        cache: EncoderDecoderCache | None,
     ) -> Tensor:
         """Add what attention gathers; the memory's keys and values are made once per cache."""
         if cache is None:
@@ -99,7 +144,7 @@ class HDTCrossAttentionLayer(nn.Module):
                 *self.EncDecAttention.keys_and_values(memory), self.number
             )
             cache.is_updated[self.number] = True
-        attended = self.EncDecAttention(self.layer_norm(rows), keys, values, mask)
+        attended = self.EncDecAttention(self.layer_norm(rows), keys, values, memory_bias)
         return rows + self.dropout(attended)
 
 
@@ -119,22 +164,16 @@ class HDTDecoderBlock(GradientCheckpointingLayer):
     def forward(
         self,
         rows: Tensor,
-        mask: Tensor,
+        bias: Tensor | None,
+        key_bias: Tensor | None,
         memory: Tensor,
-        memory_mask: Tensor,
-        distance: Tensor | None = None,
+        memory_bias: Tensor,
         past_key_values: EncoderDecoderCache | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Apply the layers, and give the mask on: the first block, given distances, adds the bias.
-
-        It does so itself, since parameters that are sharded by block exist only in their block.
-        """
-        if distance is not None:
-            attention = cast(HDTDecoderSelfAttentionLayer, self.layer[0]).SelfAttention
-            mask = mask + cast(RelativeBias, attention.relative_attention_bias)(distance)
-        rows = self.layer[0](rows, mask, past_key_values)
-        rows = self.layer[1](rows, memory, memory_mask, past_key_values)
-        return self.layer[2](rows), mask
+        """Apply the layers; the first block, given None, makes the biases for all."""
+        rows, bias = self.layer[0](rows, bias, key_bias, past_key_values)
+        rows = self.layer[1](rows, memory, memory_bias, past_key_values)
+        return self.layer[2](rows), bias
 
 
 class HDTDecoder(nn.Module):
@@ -182,19 +221,14 @@ class HDTDecoder(nn.Module):
                 f"decoder_attention_mask must be {shape}, a number for each token that is or was "
                 f"written, got {tuple(attention_mask.shape)}"
             )
-        keys = torch.arange(past + embeddings.shape[1], device=embeddings.device)
-        distance = keys - keys[past:, None]
-        hidden = distance > 0
-        if attention_mask is not None:
-            # A row of padding sees itself, so that its softmax is over something.
-            padding = ~attention_mask[:, None, None, :].bool() & (distance != 0)
-            hidden = hidden | padding
-        mask = embeddings.new_zeros(hidden.shape).masked_fill(hidden, float("-inf"))
+        key_bias = None if attention_mask is None else _hiding(attention_mask)
+        memory_bias, bias = _hiding(memory_mask), None
         rows = self.dropout(self.emb_norm(embeddings))
-        bias_by: Tensor | None = distance
         for block in self.block:
-            rows, mask = block(
-                rows, mask, memory, memory_mask[:, None, None], bias_by, past_key_values=cache
-            )
-            bias_by = None
+            rows, bias = block(rows, bias, key_bias, memory, memory_bias, past_key_values=cache)
         return self.dropout(self.final_layer_norm(rows))
+
+
+def _hiding(mask: Tensor) -> Tensor:
+    """-inf where a mask is 0, and 0 elsewhere."""
+    return torch.zeros(mask.shape, device=mask.device).masked_fill(mask == 0, -torch.inf)

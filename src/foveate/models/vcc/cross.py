@@ -16,6 +16,7 @@ from transformers import EncoderDecoderCache
 from transformers.models.t5.modeling_t5 import T5Block, T5Stack
 
 from foveate.models.accelerate.t5 import NO_WEIGHTS, RelativeT5Attention
+from foveate.models.decoding import attend_many, attend_one
 from foveate.models.padding import Padding
 
 
@@ -101,9 +102,9 @@ class VipCrossAttention(RelativeT5Attention):
         keys = torch.cat([k, self._heads(self.k(tokens))], 2)
         values = torch.cat([v, self._heads(self.v(tokens))], 2)
         multiplicity = torch.cat([blocks.counts.scatter(1, best, 0), real], 1)
-        bias = multiplicity.log()[:, None, None].to(q.dtype)
-        out = F.scaled_dot_product_attention(q, keys, values, bias, scale=1.0)
-        return self.o(out.transpose(1, 2).flatten(2)), position_bias, *NO_WEIGHTS
+        attend = attend_one if q.shape[2] == 1 else attend_many
+        out = attend(q, keys, values, key_bias=multiplicity.log())
+        return self.o(out.flatten(2)), position_bias, *NO_WEIGHTS
 
     def _shares(self, queries: Tensor, mask: Any, past: Any) -> Tensor:
         """What each query's attention counts for `(batch, length)`: nothing where it is padding."""

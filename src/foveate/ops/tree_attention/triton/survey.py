@@ -21,6 +21,12 @@ from .blocks import LARGEST, REPORT, TOKENS, UNSETTLED, WRONG, Blocks, begin_to_
 _CHUNK = tl.constexpr(256)
 """Places of the batch that one program takes."""
 
+_AT_ONCE, _BITS = tl.constexpr(6), tl.constexpr(10)
+"""Levels that are counted in one integer of 64 bits, and the bits of each."""
+
+_MOST = tl.constexpr((1 << _BITS.value) - 1)
+"""What these bits can count to."""
+
 _LEVELS = tl.constexpr(64)
 """Levels a forest may have; deeper ones are for pointer doubling."""
 
@@ -136,12 +142,18 @@ def _climb(parents, mask, counts, codes, families, nearest, report, places, leng
     tl.atomic_max(report + WRONG, tl.max(wrong.to(tl.int32), 0))
 
     code = tl.full([_CHUNK], -1, tl.int32)
-    for depth in range(tl.max(level, 0) + 1):
-        here = (real & (level == depth)).to(tl.int32)
-        code = tl.where(here > 0, (tl.cumsum(here, 0) - 1) * _LEVELS + depth, code)
-        nodes = tl.sum(here, 0)
-        tl.store(counts + depth * tl.num_programs(0) + chunk, nodes)
-        tl.atomic_add(report + _SIZES + depth, nodes)
+    nth = tl.arange(0, 8)
+    for lowest in range(0, tl.max(level, 0) + 1, _AT_ONCE):
+        here = real & (level >= lowest) & (level < lowest + _AT_ONCE)
+        shift = tl.where(here, level - lowest, 0) * _BITS
+        one = tl.where(here, tl.full([_CHUNK], 1, tl.int64) << shift, 0)
+        number = ((tl.cumsum(one, 0) >> shift) & _MOST).to(tl.int32) - 1
+        code = tl.where(here, number * _LEVELS + level, code)
+        nodes = ((tl.sum(one, 0) >> (tl.minimum(nth, _AT_ONCE) * _BITS)) & _MOST).to(tl.int32)
+        depth = lowest + nth
+        counted = (nth < _AT_ONCE) & (depth < _LEVELS)
+        tl.store(counts + depth * tl.num_programs(0) + chunk, nodes, mask=counted)
+        tl.atomic_add(report + _SIZES + depth, nodes, mask=counted & (nodes > 0))
     tl.store(codes + place, code)
     tl.atomic_add(report + TOKENS, tl.sum(real.to(tl.int32), 0))
     tl.atomic_max(report + _FIRST + row, length - (place - start), mask=first)
