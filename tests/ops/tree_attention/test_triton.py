@@ -1,6 +1,7 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
 
 import os
+import random
 from itertools import chain, combinations
 
 import pytest
@@ -89,6 +90,34 @@ def test_shapes_of_heads(heads, head_dim, dtype):
     check(DOCUMENT, dtype, heads=heads, head_dim=head_dim)
     if ON_GPU:
         check(STAR, dtype, heads=heads, head_dim=head_dim)
+
+
+def tree_of_many_chunks(seed, reach=60):
+    """A deep tree, the families of which begin and end anywhere in the chunks that are cut."""
+    rng = random.Random(seed)
+    return [-1] + [rng.randrange(max(0, i - reach), i) for i in range(1, 900)]
+
+
+@pytest.mark.parametrize("reach", [1, 3, 60, 900])
+def test_every_node_is_a_child_in_one_tile(reach):
+    tree = Tree.from_parents(torch.tensor(tree_of_many_chunks(0, reach), device=DEVICE))
+    blocks = tree.in_level_order.blocks
+    closed, large, inner, _ = blocks.counts
+    tiles = torch.cat([blocks.members[:closed], blocks.members[blocks.capacity - large :]])
+    members, kinds = tiles.unbind(1)
+    real = members >= 0
+    children = members[real & (kinds % 2 == 0)]
+    assert children.sort().values.tolist() == list(range(900))
+    parents = members[real & (kinds % 2 == 1)]
+    has_children = tree.num_children.nonzero()[:, 0]
+    assert parents.unique().tolist() == has_children.tolist()
+    assert large or len(parents) == len(has_children)
+    assert blocks.lists[0, :inner].unique().numel() == inner
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_forests_of_many_chunks(dtype):
+    check(tree_of_many_chunks(1), dtype, heads=1)
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.5, 3.0])

@@ -123,15 +123,12 @@ def _of_queries(
     sum_after = tl.zeros([QUERIES], tl.float32)
 
     before, after = far_biases(bias, reach)
-    # As in the forward kernel: far entries, then near ones, each fetched during the one before.
-    entry = tl.minimum(tl.where(plain < end, plain, begin), end - 1)
-    place, step, met, distance, _, _ = load_six(entries, entry)
+    place, step, _, distance, _, _ = load_six(entries, tl.minimum(plain, end - 1))
     for t in range(plain, end):
         keys = load_rows(k, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
         values = load_rows(v, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
         side = distance
-        following = tl.where(t + 1 < end, t + 1, begin)
-        place, step, met, distance, _, _ = load_six(entries, following)
+        place, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
         shift = log_total - tl.where(side < 0, before, after)
         weights = tl.exp2(dot(queries, keys.T) * (scale * LOG2E) - shift[:, None])
         slopes = weights * (dot(grads, values.T) - d[:, None])
@@ -142,17 +139,17 @@ def _of_queries(
             sum_after += tl.where(side > 0, of_rows, 0.0)
 
     for t in tl.range(begin, plain, num_stages=1):
+        place, step, met, distance, _, _ = load_six(entries, t)
         keys = load_rows(k, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
         values = load_rows(v, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
-        here, seen = distance, (key < met)[None, :]
-        place, step, met, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
-        between = here + key[None, :] - query[:, None]
-        scores = near_scores(dot(queries, keys.T), between, seen, bias, scale * LOG2E)
+        between = distance + key[None, :] - query[:, None]
+        products = dot(queries, keys.T)
+        scores = near_scores(products, between, (key < met)[None, :], bias, scale * LOG2E)
         weights = tl.exp2(scores - log_total[:, None])
         slopes = weights * (dot(grads, values.T) - d[:, None])
         dqs = dot(slopes.to(keys.dtype), keys, dqs)
         if bias is not None:
-            add_by_diagonal(sums, slopes, here, reach, QUERIES, KEYS)
+            add_by_diagonal(sums, slopes, distance, reach, QUERIES, KEYS)
 
     store_rows(dq + head * o_head, dqs * scale, first, 1, count, o_row, HEAD_DIM, WIDTH, QUERIES)
     if bias is not None:
@@ -214,8 +211,7 @@ def _of_keys(
     dvs = tl.zeros([KEYS, WIDTH], tl.float32)
 
     before, after = far_biases(bias, reach)
-    entry = tl.minimum(tl.where(plain < end, plain, begin), end - 1)
-    place, _, there, distance, met_from, met_to = load_six(entries, entry)
+    place, _, there, distance, met_from, met_to = load_six(entries, tl.minimum(plain, end - 1))
     for t in range(plain * parts, end * parts):
         part = t % parts * ROWS
         here = part + query
@@ -225,8 +221,7 @@ def _of_keys(
         d = tl.load(delta + place + here, mask=here < there, other=0.0)
         shift = log_total - tl.where(distance < 0, before, after)
         met = (key >= met_from) & (key < met_to)
-        following = (t + 1) // parts
-        following = tl.where(following < end, following, begin)
+        following = tl.minimum((t + 1) // parts, end - 1)
         place, _, there, distance, met_from, met_to = load_six(entries, following)
         weights = tl.exp2(dot(keys, queries.T) * (scale * LOG2E) - shift[None, :])
         weights = tl.where(met[:, None], weights, 0.0)
@@ -235,6 +230,7 @@ def _of_keys(
         dks = dot(slopes.to(queries.dtype), queries, dks)
 
     for t in tl.range(begin * parts, plain * parts, num_stages=1):
+        place, _, there, distance, met_from, met_to = load_six(entries, t // parts)
         part = t % parts * ROWS
         here = part + query
         queries = load_rows(q, place + part, 1, there - part, q_row, HEAD_DIM, WIDTH, ROWS)
@@ -243,8 +239,6 @@ def _of_keys(
         d = tl.load(delta + place + here, mask=here < there, other=0.0)
         met = (key >= met_from) & (key < met_to)
         between = distance + key[:, None] - here[None, :]
-        following = tl.minimum((t + 1) // parts, end - 1)
-        place, _, there, distance, met_from, met_to = load_six(entries, following)
         scores = near_scores(dot(keys, queries.T), between, met[:, None], bias, scale * LOG2E)
         weights = tl.exp2(scores - log_total[None, :])
         dvs = dot(weights.to(grads.dtype), grads, dvs)

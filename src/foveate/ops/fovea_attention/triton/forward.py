@@ -85,24 +85,21 @@ def _forward(
     out = tl.zeros([QUERIES, WIDTH], tl.float32)
 
     before, after = far_biases(bias, reach)
-    # Entries are fetched while the one before is computed: those beyond reach, then the near ones.
-    entry = tl.minimum(tl.where(plain < end, plain, begin), end - 1)
-    place, step, met, distance, _, _ = load_six(entries, entry)
+    place, step, _, distance, _, _ = load_six(entries, tl.minimum(plain, end - 1))
     for t in range(plain, end):
         keys = load_rows(k, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
         values = load_rows(v, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
         constant = tl.where(distance < 0, before, after)
-        following = tl.where(t + 1 < end, t + 1, begin)
-        place, step, met, distance, _, _ = load_six(entries, following)
+        place, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
         top, total, out = absorb(dot(queries, keys.T), scale, constant, values, top, total, out)
 
     # In stages, the biases of the next tiles would be fetched too, and take the room of programs.
     for t in tl.range(begin, plain, num_stages=1):
+        place, step, met, distance, _, _ = load_six(entries, t)
         keys = load_rows(k, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
         values = load_rows(v, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
-        between, seen = distance + key[None, :] - query[:, None], (key < met)[None, :]
-        place, step, met, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
-        scores = near_scores(dot(queries, keys.T), between, seen, bias, scale)
+        between = distance + key[None, :] - query[:, None]
+        scores = near_scores(dot(queries, keys.T), between, (key < met)[None, :], bias, scale)
         top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
 
     out /= total[:, None]

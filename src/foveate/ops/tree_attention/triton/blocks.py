@@ -92,7 +92,7 @@ def begin_to_cut(
     members = torch.empty(capacity, 2, SIZE, dtype=torch.int32, device=parent.device)
     lists = torch.empty(4, capacity, dtype=torch.int32, device=parent.device)
     tensors = (parent, first_child, num_children, members, lists, report)
-    launch(_cut, chunks, tensors, (), (capacity,), (_CHUNK, SIZE), num_warps=1)
+    launch(_cut, chunks, tensors, (), (capacity,), (_CHUNK, SIZE), num_warps=2)
     return members, lists
 
 
@@ -133,7 +133,10 @@ def _cut(
         opens = real & ((up != before) | (up < 0))  # roots are families of one
         closes = real & ((up != after) | (up < 0))
         parents = tl.cumsum((opens & (up >= 0)).to(tl.int32), 0)
-        children = tl.max(tl.where(closes & (slot + 1 + parents <= SIZE), slot + 1, 0), 0)
+        # What begins in the next chunk is that one's.
+        own = tl.min(tl.where(opens & (row + slot >= stop), slot, SIZE), 0)
+        fits = (slot < own) & (slot + 1 + parents <= SIZE)
+        children = tl.max(tl.where(closes & fits, slot + 1, 0), 0)
         begin, begin_up, begin_families = row, up, families
         size = tl.cast(children, tl.int64)
         if children == 0:
