@@ -95,9 +95,10 @@ class _Views:
         keys = [
             torch.arange(some.start, some.stop, some.step) for view in views for some in view.keys
         ]
-        row = torch.arange(n).expand(len(views), n)
-        tensors = (queries, torch.cat(keys).view(len(views), n), positions, row)
-        return Group(*(x.to(self.device) for x in tensors))
+        row = torch.arange(n).flip(0).expand(len(views), n)
+        tensors = (queries, torch.cat(keys).view(len(views), n).flip(1), positions, row)
+        queries, rows, positions, row = (x.to(self.device) for x in tensors)
+        return Group(queries, rows, positions, row, diagonal=True)
 
 
 _views = lru_cache(maxsize=16)(_Views)  # the layers of a model ask for the same ones

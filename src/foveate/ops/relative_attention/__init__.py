@@ -108,8 +108,6 @@ def relative_attention(
             *(q_lengths, k_lengths, causal, max_distance, scale),
         )
 
-    q_positions = _torch.from_zero(q_lengths, q.device) if q_positions is None else q_positions
-    k_positions = _torch.from_zero(k_lengths, k.device) if k_positions is None else k_positions
     if backend == "reference":
         return _reference.relative_attention(
             *(q, k, v, bias, q_positions, k_positions, q_lengths, k_lengths),
@@ -117,5 +115,5 @@ def relative_attention(
         )
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=not causal)
-    groups = _torch.Sequences(q_lengths, k_lengths, q_positions, k_positions)
+    groups = _torch.Sequences(q_lengths, k_lengths, q_positions, k_positions, q.device)
     return _torch.grouped_attention(q, k, v, bias, key_bias, groups, causal, scale)

@@ -13,8 +13,8 @@ def relative_attention(
     k: Tensor,
     v: Tensor,
     bias: Tensor | None,
-    q_positions: Tensor,
-    k_positions: Tensor,
+    q_positions: Tensor | None,
+    k_positions: Tensor | None,
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
     key_bias: Tensor | None,
@@ -23,6 +23,8 @@ def relative_attention(
     scale: float,
 ) -> Tensor:
     """Softmax attention of `(n, heads, head_dim)` rows; zero where a query sees no key."""
+    q_positions = _from_zero(q_lengths, q.device) if q_positions is None else q_positions
+    k_positions = _from_zero(k_lengths, k.device) if k_positions is None else k_positions
     distance = k_positions[None, :] - q_positions[:, None]
     scores = torch.einsum("ihd,jhd->hij", q, k) * scale
     if bias is not None:
@@ -38,6 +40,11 @@ def relative_attention(
     blind = (scores == -torch.inf).all(-1, keepdim=True)
     weights = scores.masked_fill(blind, 0).softmax(-1).masked_fill(blind, 0)
     return torch.einsum("hij,jhd->ihd", weights, v)
+
+
+def _from_zero(lengths: Sequence[int], device: torch.device) -> Tensor:
+    """Positions 0, 1, … in each of the packed sequences."""
+    return torch.cat([torch.arange(0), *map(torch.arange, lengths)]).to(device)
 
 
 def _sequence(lengths: Sequence[int], device: torch.device) -> Tensor:

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -19,17 +20,17 @@ TILE = 1 << 18
 
 
 class Group(NamedTuple):
-    """Who attends whom: `queries` `(g, m)` and `keys` `(g, n)` are rows, with their positions."""
+    """Who attends whom: `queries` `(g, m)` and `keys` `(g, n)` are rows, with their positions.
+
+    Where these count up by one from query to query and down by one from key to key, `diagonal` may
+    say so: each distance then has a diagonal of the scores, which saves most of the work on biases.
+    """
 
     queries: Tensor
     keys: Tensor
     q_positions: Tensor
     k_positions: Tensor
-
-
-def from_zero(lengths: Sequence[int], device: torch.device) -> Tensor:
-    """Positions 0, 1, … in each of the packed sequences."""
-    return torch.cat([torch.arange(0), *map(torch.arange, lengths)]).to(device)
+    diagonal: bool
 
 
 class Sequences:
@@ -39,9 +40,11 @@ class Sequences:
         self,
         q_lengths: Sequence[int],
         k_lengths: Sequence[int],
-        q_positions: Tensor,
-        k_positions: Tensor,
+        q_positions: Tensor | None,
+        k_positions: Tensor | None,
+        device: torch.device,
     ):
+        self.device = device
         self.q_positions, self.k_positions = q_positions, k_positions
         self.starts: dict[tuple[int, int], list[list[int]]] = {}
         q_starts, k_starts = accumulate(q_lengths, initial=0), accumulate(k_lengths, initial=0)
@@ -50,12 +53,22 @@ class Sequences:
 
     def __iter__(self) -> Iterator[Group]:
         """Yield the groups; every query is in exactly one, every key too."""
-        device = self.q_positions.device
         for (m, n), starts in self.starts.items():
-            for some in torch.tensor(starts, device=device).split(max(1, TILE // (m * n))):
-                queries = some[:, :1] + torch.arange(m, device=device)
-                keys = some[:, 1:] + torch.arange(n, device=device)
-                yield Group(queries, keys, self.q_positions[queries], self.k_positions[keys])
+            query = torch.arange(m, device=self.device)
+            key = torch.arange(n, device=self.device).flip(0)
+            for some in torch.tensor(starts, device=self.device).split(max(1, TILE // (m * n))):
+                queries, keys = some[:, :1] + query, some[:, 1:] + key
+                yield Group(
+                    *(queries, keys),
+                    _positions(self.q_positions, queries, query),
+                    _positions(self.k_positions, keys, key),
+                    diagonal=self.q_positions is None and self.k_positions is None,
+                )
+
+
+def _positions(positions: Tensor | None, rows: Tensor, places: Tensor) -> Tensor:
+    """Positions of rows, which are their places in their sequences if not given."""
+    return places.expand(rows.shape) if positions is None else positions[rows]
 
 
 def grouped_attention(
@@ -132,8 +145,8 @@ class _GroupedAttention(torch.autograd.Function):
                 ds = ds.sub_((p * ds).sum(-1, keepdim=True)).mul_(p)
                 d_queries[tile.rows] = ds @ keys[tile.heads]
                 d_keys[tile.heads] += ds.mT @ queries[tile.rows]
-                if d_bias is not None:
-                    d_bias[tile.heads] += tile.sum_by_distance(ds, d_bias.shape[1])
+                if d_bias is not None and tile.biases is not None:
+                    tile.biases.add_gradient(d_bias[tile.heads], ds)
                 if d_key_bias is not None:
                     of_keys = ds.sum((0, 2)).flatten().to(d_key_bias.dtype)
                     d_key_bias.index_add_(0, group.keys.flatten(), of_keys)
@@ -155,10 +168,7 @@ class _Tile(NamedTuple):
     heads: slice
     rows: tuple[slice, slice, slice]
     """The tile's part of `(heads, g, m, ...)`."""
-    bias: Tensor | None
-    """The heads' bias by distance `(heads, 2·reach + 1)`."""
-    place: Tensor | None
-    """Where in that bias each pair looks, `(g, m, n)`."""
+    biases: "_Pairs | _Diagonals | None"
     key_bias: Tensor | None
     """`(g, 1, n)`."""
     hidden: Tensor | None
@@ -166,9 +176,8 @@ class _Tile(NamedTuple):
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Turn products of queries and keys into attention weights, in place."""
-        if self.bias is not None and self.place is not None:
-            bias = self.bias.index_select(1, self.place.flatten())
-            scores += bias.view(-1, *self.place.shape)
+        if self.biases is not None:
+            scores += self.biases.of_pairs()
         if self.key_bias is not None:
             scores += self.key_bias
         if self.hidden is not None:
@@ -179,11 +188,53 @@ class _Tile(NamedTuple):
         weights = scores.sub_(highest).exp_()
         return weights.div_(weights.sum(-1, keepdim=True).clamp_(min=1))
 
-    def sum_by_distance(self, scores: Tensor, distances: int) -> Tensor:
-        """Sum of the scores at each distance, `(heads, distances)`."""
-        assert self.place is not None
-        place = self.place.flatten().expand(len(scores), -1)
-        return scores.new_zeros(len(scores), distances).scatter_add_(1, place, scores.flatten(1))
+
+class _Pairs(NamedTuple):
+    """Biases of a tile whose positions are any.
+
+    Attributes:
+        bias: the heads' bias by distance `(heads, 2·reach + 1)`.
+        place: where in it each pair looks, `(g, m, n)`.
+    """
+
+    bias: Tensor
+    place: Tensor
+
+    def of_pairs(self) -> Tensor:
+        """Biases `(heads, g, m, n)`."""
+        return self.bias.index_select(1, self.place.flatten()).view(-1, *self.place.shape)
+
+    def add_gradient(self, d_bias: Tensor, slopes: Tensor) -> None:
+        """Add to the bias's gradient `(heads, 2·reach + 1)` the scores', `(heads, g, m, n)`."""
+        _add_by_place(d_bias, self.place, slopes)
+
+
+class _Diagonals(NamedTuple):
+    """Biases of a tile in which each distance has a diagonal, from upper right to lower left.
+
+    Attributes:
+        bias: the heads' bias by distance `(heads, 2·reach + 1)`.
+        place: where in it each diagonal looks, `(g, m + n - 1)`.
+        queries: m.
+    """
+
+    bias: Tensor
+    place: Tensor
+    queries: int
+
+    def of_pairs(self) -> Tensor:
+        """Biases `(heads, g, m, n)`, a view that takes each of m + n - 1 up to m times."""
+        (g, diagonals), m = self.place.shape, self.queries
+        bias = self.bias.index_select(1, self.place.flatten()).unflatten(1, (g, diagonals))
+        return bias.unfold(2, diagonals - m + 1, 1)
+
+    def add_gradient(self, d_bias: Tensor, slopes: Tensor) -> None:
+        """Add to the bias's gradient `(heads, 2·reach + 1)` the scores', `(heads, g, m, n)`."""
+        (_, diagonals), m = self.place.shape, self.queries
+        # With m columns more, what stood on a diagonal stands in a column of rows one shorter.
+        columns = F.pad(slopes, (0, m)).flatten(2)[..., : m * diagonals]
+        sums = columns.unflatten(2, (m, diagonals)).sum(2)
+        _add_by_place(d_bias, self.place, sums)
 
 
 def _tiles(
@@ -191,17 +242,32 @@ def _tiles(
 ) -> Iterator[_Tile]:
     (g, m), n = group.queries.shape, group.keys.shape[1]
     of_keys = None if key_bias is None else key_bias[group.keys][:, None]
-    place = hidden = None
     for rows in _slices(m, TILE // (g * n)):
-        if bias is not None or causal:
-            distance = group.k_positions[:, None] - group.q_positions[:, rows, None]
-            hidden = distance > 0 if causal else None
-            if bias is not None:
-                reach = bias.shape[1] // 2
-                place = distance.clamp_(-reach, reach).add_(reach)
-        for some in _slices(heads, TILE // (g * (rows.stop - rows.start) * n)):
-            of_heads = None if bias is None else bias[some]
-            yield _Tile(some, (some, slice(None), rows), of_heads, place, of_keys, hidden)
+        count, q_positions = rows.stop - rows.start, group.q_positions[:, rows]
+        hidden = group.k_positions[:, None] > q_positions[..., None] if causal else None
+        biases: _Pairs | _Diagonals | None = None
+        if bias is not None and group.diagonal:
+            first = group.k_positions[:, :1] - q_positions[:, :1]
+            down = torch.arange(count + n - 1, device=first.device)
+            biases = _Diagonals(bias, _places(first - down, bias), count)
+        elif bias is not None:
+            distance = group.k_positions[:, None] - q_positions[..., None]
+            biases = _Pairs(bias, _places(distance, bias))
+        for some in _slices(heads, TILE // (g * count * n)):
+            of_heads = None if biases is None else biases._replace(bias=biases.bias[some])
+            yield _Tile(some, (some, slice(None), rows), of_heads, of_keys, hidden)
+
+
+def _places(distance: Tensor, bias: Tensor) -> Tensor:
+    """Where distances stand in a bias by distance."""
+    reach = bias.shape[1] // 2
+    return distance.clamp(-reach, reach).add_(reach)
+
+
+def _add_by_place(d_bias: Tensor, place: Tensor, slopes: Tensor) -> None:
+    """Add slopes `(heads, g, …)` where places `(g, …)` say."""
+    place = place.flatten().expand(len(slopes), -1)
+    d_bias.scatter_add_(1, place, slopes.flatten(1).to(d_bias.dtype))
 
 
 def _slices(length: int, at_once: int) -> Iterator[slice]:
