@@ -5,9 +5,10 @@
 
 Four documents, 12 heads of 64 channels, bfloat16, rows in level order. The floor moves the bytes
 that have to move: forward reads Q, K, V and writes O, which is what copying two such tensors does;
-backward reads Q, K, V, O, dO and writes dQ, dK, dV: twice that. Each time is the median of
-replays of a CUDA graph with a cold L2 cache, so launches from Python do not count; "eager" is the
-same call made from Python. Without a GPU, the torch backend runs on short documents.
+backward reads Q, K, V, O, dO and writes dQ, dK, dV: twice that. What the kernels give is compared
+with plain torch first. Each time is the median of replays of a CUDA graph with a cold L2 cache, so
+launches from Python do not count; "eager" is the same call made from Python. Without a GPU, the
+torch backend runs on short documents.
 """
 
 import argparse
@@ -141,6 +142,17 @@ def flex(parents: Tensor, device: str) -> dict[str, Any]:
     return result | {"mask": milliseconds(build, device)}
 
 
+def difference(tree: Tree, q: Tensor, k: Tensor, v: Tensor) -> float:
+    """How far the output is from that of plain torch in float32, relative to its norm."""
+    with torch.no_grad():
+        out = tree_attention(q, k, v, tree).float()
+        truth = tree_attention(q.float(), k.float(), v.float(), tree, backend="torch")
+    found = float((out - truth).norm() / truth.norm())
+    if not found < 5e-3:  # bfloat16 rounds by 2e-3
+        raise RuntimeError(f"the kernels' output is off by {found:.1e}: nothing is timed")
+    return found
+
+
 def floor(n: int, dtype: torch.dtype, device: str) -> float:
     """Time of moving what attention's forward has to move, called or captured."""
     source = torch.randn(2, n, HEADS, HEAD_DIM, device=device).to(dtype)
@@ -164,6 +176,7 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "tokens": tokens,
         "rows": n,
+        "difference": difference(tree, q, k, v),
         "floor": floor(n, dtype, device),
         "floor_bytes": 4 * q.nbytes,
         "flop": 4 * pairs * HEADS * HEAD_DIM,

@@ -25,22 +25,34 @@ def tree_attention(
 ) -> Tensor:
     """Attention of level-ordered rows `(n, heads, head_dim)` over the families of `tree`."""
     groups, place, below, inner = plan(tree, edges)
-    outs, rows, lses = [], [], []
-    for queries, keys, in_two_parts in groups:
-        outs.append(_attend(q[queries], k[keys], v[keys], scale))
-        if below and in_two_parts:
-            rows.append(queries.flatten())
-            lses.append(_log_sum_exp(q[queries], k[keys], scale))
-    out = torch.cat(outs)[place]
+    every = [*groups, *below]
+    queries = _take(q, [group.queries for group in every])
+    keys, values = (_take(x, [group.keys for group in every]) for x in (k, v))
+    outs = [_attend(*rows, scale) for rows in zip(queries, keys, values, strict=True)]
+    out = torch.cat(outs[: len(groups)]).index_select(0, place)
     if not below:
         return out
 
-    lse = lses[0].new_zeros(q.shape[:2]).index_copy(0, torch.cat(rows), torch.cat(lses))[inner]
-    out_below = torch.cat([_attend(q[up], k[down], v[down], scale) for up, down, _ in below])
-    lse_below = torch.cat([_log_sum_exp(q[up], k[down], scale) for up, down, _ in below])
+    lses = {
+        number: _log_sum_exp(queries[number], keys[number], scale)
+        for number, group in enumerate(every)
+        if group.in_two_parts
+    }
+    rows = [group.queries.flatten() for group in groups if group.in_two_parts]
+    of_groups = torch.cat([lses[number] for number in lses if number < len(groups)])
+    lse = of_groups.new_zeros(q.shape[:2]).index_copy(0, torch.cat(rows), of_groups)[inner]
+    out_below = torch.cat(outs[len(groups) :])
+    lse_below = torch.cat([lses[number] for number in range(len(groups), len(every))])
     share_below = torch.sigmoid(lse_below - lse)[..., None]  # of the whole softmax's mass
     merged = torch.lerp(out[inner].to(lse), out_below.to(lse), share_below)
     return out.index_copy(0, inner, merged.to(out))
+
+
+def _take(x: Tensor, rows: list[Tensor]) -> list[Tensor]:
+    """Rows of x for each group, `(b, m, h, d)`: taken all at once, and so their gradients added."""
+    taken = x.index_select(0, torch.cat([some.flatten() for some in rows]))
+    parts = taken.split([some.numel() for some in rows])
+    return [part.unflatten(0, some.shape) for part, some in zip(parts, rows, strict=True)]
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
