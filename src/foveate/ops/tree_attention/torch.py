@@ -5,7 +5,7 @@ result depends on which other families there are. Nodes whose attention comes in
 these merged by their log-sum-exp.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import torch
 import torch.nn.functional as F
@@ -33,16 +33,15 @@ def tree_attention(
     if not below:
         return out
 
-    lses = {
-        number: _log_sum_exp(queries[number], keys[number], scale)
-        for number, group in enumerate(every)
-        if group.in_two_parts
-    }
-    rows = [group.queries.flatten() for group in groups if group.in_two_parts]
-    of_groups = torch.cat([lses[number] for number in lses if number < len(groups)])
-    lse = of_groups.new_zeros(q.shape[:2]).index_copy(0, torch.cat(rows), of_groups)[inner]
+    def log_sum_exps(numbers: Iterable[int]) -> Tensor:
+        return torch.cat([_log_sum_exp(queries[i], keys[i], scale) for i in numbers])
+
+    above = [i for i, group in enumerate(groups) if group.in_two_parts]
+    rows = torch.cat([groups[i].queries.flatten() for i in above])
+    of_rows = log_sum_exps(above)
+    lse = of_rows.new_zeros(q.shape[:2]).index_copy(0, rows, of_rows)[inner]
     out_below = torch.cat(outs[len(groups) :])
-    lse_below = torch.cat([lses[number] for number in range(len(groups), len(every))])
+    lse_below = log_sum_exps(range(len(groups), len(every)))
     share_below = torch.sigmoid(lse_below - lse)[..., None]  # of the whole softmax's mass
     merged = torch.lerp(out[inner].to(lse), out_below.to(lse), share_below)
     return out.index_copy(0, inner, merged.to(out))
