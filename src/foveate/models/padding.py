@@ -134,17 +134,18 @@ class Padding:
     @cached_property
     def key_bias(self) -> Tensor | None:
         """`(batch, length)`, -inf at padding and 0 elsewhere, None where all keys are real."""
-        if self.real is None:
-            return None
-        return torch.zeros(self.real.shape, device=self.real.device).masked_fill(
-            ~self.real, -torch.inf
-        )
+        return None if self.real is None else hiding(self.real)
 
     @cached_property
     def dense(self) -> Tensor | None:
         """The mask of all pairs that transformers' own eager attention takes."""
         mask: Tensor | None = eager_mask(**self._arguments)
         return mask
+
+
+def hiding(mask: Tensor) -> Tensor:
+    """-inf where a mask is 0, and 0 elsewhere: what is added to the scores of keys."""
+    return torch.zeros(mask.shape, device=mask.device).masked_fill(mask == 0, -torch.inf)
 
 
 def padding(**arguments: Any) -> Padding:

@@ -8,6 +8,7 @@ from transformers import EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from foveate.models.decoding import attend_many, attend_one
+from foveate.models.padding import hiding
 from foveate.ops.relative_attention.buckets import buckets
 
 from .configuration import HDTConfig
@@ -221,14 +222,9 @@ class HDTDecoder(nn.Module):
                 f"decoder_attention_mask must be {shape}, a number for each token that is or was "
                 f"written, got {tuple(attention_mask.shape)}"
             )
-        key_bias = None if attention_mask is None else _hiding(attention_mask)
-        memory_bias, bias = _hiding(memory_mask), None
+        key_bias = None if attention_mask is None else hiding(attention_mask)
+        memory_bias, bias = hiding(memory_mask), None
         rows = self.dropout(self.emb_norm(embeddings))
         for block in self.block:
             rows, bias = block(rows, bias, key_bias, memory, memory_bias, past_key_values=cache)
         return self.dropout(self.final_layer_norm(rows))
-
-
-def _hiding(mask: Tensor) -> Tensor:
-    """-inf where a mask is 0, and 0 elsewhere."""
-    return torch.zeros(mask.shape, device=mask.device).masked_fill(mask == 0, -torch.inf)
