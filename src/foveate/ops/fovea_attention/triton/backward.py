@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops.kernels import LOG2E, dot, padded_width
-from foveate.ops.relative_attention.triton.sums import add_by_diagonal, add_to
+from foveate.ops.relative_attention.triton.sums import add_by_diagonal
 
 from .launch import keys_options, queries_options
 from .pyramid import spread
@@ -138,7 +138,9 @@ def _of_queries(
             sum_before += tl.where(side < 0, of_rows, 0.0)
             sum_after += tl.where(side > 0, of_rows, 0.0)
 
-    for t in tl.range(begin, plain, num_stages=1):
+    near_before = tl.zeros([KEYS], tl.float32)
+    near_after = tl.zeros([KEYS], tl.float32)
+    for t in range(begin, plain):
         place, step, met, distance, _, _ = load_six(entries, t)
         keys = load_rows(k, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
         values = load_rows(v, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
@@ -149,13 +151,14 @@ def _of_queries(
         slopes = weights * (dot(grads, values.T) - d[:, None])
         dqs = dot(slopes.to(keys.dtype), keys, dqs)
         if bias is not None:
-            add_by_diagonal(sums, slopes, distance, reach, QUERIES, KEYS)
+            near_before, near_after = add_by_diagonal(
+                sums, near_before, near_after, slopes, distance, reach, QUERIES, KEYS
+            )
 
     store_rows(dq + head * o_head, dqs * scale, first, 1, count, o_row, HEAD_DIM, WIDTH, QUERIES)
     if bias is not None:
-        tl.debug_barrier()
-        add_to(sums - reach, tl.sum(sum_before))
-        add_to(sums + reach, tl.sum(sum_after))
+        tl.store(sums - reach, tl.sum(sum_before) + tl.sum(near_before))
+        tl.store(sums + reach, tl.sum(sum_after) + tl.sum(near_after))
 
 
 @triton.jit
@@ -229,7 +232,7 @@ def _of_keys(
         slopes = weights * (dot(values, grads.T) - d[None, :])
         dks = dot(slopes.to(queries.dtype), queries, dks)
 
-    for t in tl.range(begin * parts, plain * parts, num_stages=1):
+    for t in tl.range(begin * parts, plain * parts, num_stages=1):  # more take room of programs
         place, _, there, distance, met_from, met_to = load_six(entries, t // parts)
         part = t % parts * ROWS
         here = part + query

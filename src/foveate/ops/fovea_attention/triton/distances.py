@@ -1,6 +1,5 @@
 """T5's bias by distance, and sums by distance brought back to its buckets."""
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -8,6 +7,7 @@ from torch import Tensor
 
 from foveate.ops.kernels import LOG2E
 from foveate.ops.relative_attention.buckets import bucket_starts, buckets
+from foveate.ops.remembering import remembered
 
 MARGIN = 192
 """Distances beyond reach that have an entry of their own, so that a near pair of tiles finds all of
@@ -34,7 +34,7 @@ class Distances(NamedTuple):
         return (self.in_bucket[:, None] * sums.sum(1)).sum(-1)
 
 
-@lru_cache(maxsize=16)
+@remembered(16)
 def distances(num_buckets: int, max_distance: int, device: torch.device) -> Distances:
     """Look buckets up by distance."""
     reach = bucket_starts(num_buckets, max_distance, True)[-1]

@@ -93,8 +93,7 @@ def _forward(
         place, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
         top, total, out = absorb(dot(queries, keys.T), scale, constant, values, top, total, out)
 
-    # In stages, the biases of the next tiles would be fetched too, and take the room of programs.
-    for t in tl.range(begin, plain, num_stages=1):
+    for t in range(begin, plain):
         place, step, met, distance, _, _ = load_six(entries, t)
         keys = load_rows(k, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
         values = load_rows(v, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)

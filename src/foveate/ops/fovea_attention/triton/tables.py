@@ -14,12 +14,13 @@ second level. Higher levels, and blocks of less than two tiles, are cut once.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from foveate.ops.remembering import remembered
 
 from .distances import MARGIN, Distances, distances
 from .launch import row_bytes
@@ -173,7 +174,7 @@ def rows_of(lengths: Sequence[int], block_size: int, k_neighbours: int) -> int:
     return rows
 
 
-@lru_cache(maxsize=16)  # the layers of a model ask for the same ones
+@remembered(16)  # the layers of a model ask for the same ones
 def tables(plan: Plan, device: torch.device) -> Tables:
     """Plan the attention of packed sequences."""
     lengths, block_size, k_neighbours, coverage, max_distance, num_buckets, row = plan

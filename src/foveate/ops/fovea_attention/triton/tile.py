@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from foveate.ops.kernels import dot
+from foveate.ops.kernels import dot, look_up
 
 
 @triton.jit
@@ -82,7 +82,7 @@ def near_scores(products, distance, met, bias, scale):
     """
     scores = products * scale
     if bias is not None:
-        scores += tl.load(bias + distance)
+        scores += look_up(bias, distance)
     return tl.where(met, scores, float("-inf"))
 
 

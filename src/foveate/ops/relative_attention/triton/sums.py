@@ -12,33 +12,29 @@ import triton.language as tl
 
 
 @triton.jit
-def add_to(sums, value):
-    """Add to one of the sums."""
-    tl.store(sums, tl.load(sums) + value)
-    tl.debug_barrier()  # the next to add may be another thread
-
-
-@triton.jit
-def add_by_diagonal(sums, slopes, distance, reach, QUERIES: tl.constexpr, KEYS: tl.constexpr):
+def add_by_diagonal(
+    sums, before, after, slopes, distance, reach, QUERIES: tl.constexpr, KEYS: tl.constexpr
+):
     """Add a tile of consecutive positions, whose first pair is at `distance`.
 
     Row i is turned left by i, so that a column holds pairs of one distance, but for those that went
     around once or more: they are as many tiles' widths nearer to the left.
+
+    Returns:
+        `before` and `after` `(KEYS,)` with what lies beyond reach on either side added to them.
     """
     column = tl.arange(0, KEYS)
     source = tl.arange(0, QUERIES)[:, None] + column[None, :]
     turned = tl.gather(slopes, source % KEYS, 1)
-    before, after = 0.0, 0.0
     for times in tl.static_range((QUERIES + KEYS - 2) // KEYS + 1):
         total = tl.sum(tl.where(source // KEYS == times, turned, 0.0), 0)
         place = distance + column - times * KEYS
         inside = (place > -reach) & (place < reach)
         tl.store(sums + place, tl.load(sums + place, mask=inside) + total, mask=inside)
-        before += tl.sum(tl.where(place <= -reach, total, 0.0))
-        after += tl.sum(tl.where(place >= reach, total, 0.0))
-    tl.debug_barrier()
-    add_to(sums - reach, before)
-    add_to(sums + reach, after)
+        before += tl.where(place <= -reach, total, 0.0)
+        after += tl.where(place >= reach, total, 0.0)
+    tl.debug_barrier()  # the next to add may be another thread
+    return before, after
 
 
 @triton.jit

@@ -5,11 +5,12 @@ before it has arrived.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from foveate.ops.remembering import remembered
 
 from ..buckets import bucket_starts, buckets
 
@@ -33,7 +34,7 @@ def tiles(
     return _tiles(tuple(own), tuple(other), size, other_size, device, _stream(device))
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _tiles(
     own: tuple[int, ...],
     other: tuple[int, ...],
@@ -87,7 +88,7 @@ def distances(
     return _distances(num_buckets, max_distance, bidirectional, device, _stream(device))
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _distances(
     num_buckets: int, max_distance: int, bidirectional: bool, device: torch.device, stream: int
 ) -> Distances:

@@ -26,7 +26,8 @@ _CHUNK = 256
 """Rows whose families one program cuts, one block after the other."""
 
 # The report that kernels fill and the host reads, a row of integers: how many blocks, large tiles,
-# and tiles with inner children among either; then these.
+# and tiles with inner children among either; then these. Only later kernels read it, so that no
+# addition has to wait for what was written before it.
 _LARGE, _INNER, _LARGE_INNER, LARGEST, WRONG, UNSETTLED, TOKENS = map(tl.constexpr, range(1, 8))
 REPORT = 8
 
@@ -132,11 +133,10 @@ def _cut(
         real = row + slot < n
         opens = real & ((up != before) | (up < 0))  # roots are families of one
         closes = real & ((up != after) | (up < 0))
-        parents = tl.cumsum((opens & (up >= 0)).to(tl.int32), 0)
-        # What begins in the next chunk is that one's.
-        own = tl.min(tl.where(opens & (row + slot >= stop), slot, SIZE), 0)
-        fits = (slot < own) & (slot + 1 + parents <= SIZE)
-        children = tl.max(tl.where(closes & fits, slot + 1, 0), 0)
+        # A family that begins in the next chunk, which is that one's, counts as if it did not fit.
+        next_chunk = tl.where(opens & (row + slot >= stop), SIZE, 0)
+        parents = tl.cumsum((opens & (up >= 0)).to(tl.int32) + next_chunk, 0)
+        children = tl.max(tl.where(closes & (slot + 1 + parents <= SIZE), slot + 1, 0), 0)
         begin, begin_up, begin_families = row, up, families
         size = tl.cast(children, tl.int64)
         if children == 0:
@@ -145,7 +145,7 @@ def _cut(
         # What comes next is on its way while this is written.
         up, before, after, families = _look(parent, num_children, row + slot, slot, n)
         if children > 0:
-            tile = tl.atomic_add(report, 1)
+            tile = tl.atomic_add(report, 1, sem="relaxed")
             real = slot < children
             inner = real & (begin_families > 0)
             _put_block(
@@ -153,7 +153,7 @@ def _cut(
                 *(parents, children, SIZE),
             )
             if (tile < capacity) & (tl.max(inner.to(tl.int32), 0) > 0):
-                tl.store(lists + tl.atomic_add(report + _INNER, 1), tile)
+                tl.store(lists + tl.atomic_add(report + _INNER, 1, sem="relaxed"), tile)
         else:
             family_parent = tl.load(parent + begin)
             _put_family(
@@ -217,7 +217,7 @@ def _put_family(
     """Write the tiles of a large family: its children, then their parent."""
     slot = tl.arange(0, SIZE)
     tiles = ((size + SIZE) // SIZE).to(tl.int32)
-    first_tile = capacity - tl.atomic_add(report + _LARGE, tiles) - tiles
+    first_tile = capacity - tl.atomic_add(report + _LARGE, tiles, sem="relaxed") - tiles
     for turn in range(tiles):
         tile = first_tile + turn
         fits = slot < (tile + 1) * SIZE
@@ -235,7 +235,7 @@ def _put_family(
             tl.store(lists + 2 * capacity + tile, first_tile)
             tl.store(lists + 3 * capacity + tile, first_tile + tiles)
             if tl.max(inner.to(tl.int32), 0) > 0:
-                nth = tl.atomic_add(report + _LARGE_INNER, 1)
+                nth = tl.atomic_add(report + _LARGE_INNER, 1, sem="relaxed")
                 tl.store(lists + capacity + nth, tile)
 
 
@@ -243,11 +243,11 @@ def _put_family(
 def _in_order(parent, num_children, report, row, n):
     """Whether rows are sorted by their parents; the report gets to know, and the largest family."""
     sizes = tl.load(num_children + row, mask=row < n, other=0)
-    tl.atomic_max(report + LARGEST, tl.max(sizes, 0).to(tl.int32))
+    tl.atomic_max(report + LARGEST, tl.max(sizes, 0).to(tl.int32), sem="relaxed")
     up = tl.load(parent + row, mask=row < n, other=-1)
     before = tl.load(parent + row - 1, mask=(row > 0) & (row < n), other=-1)
     unsettled = tl.max(((row < n) & (up < before)).to(tl.int32), 0)
-    tl.atomic_max(report + UNSETTLED, unsettled)
+    tl.atomic_max(report + UNSETTLED, unsettled, sem="relaxed")
     return unsettled == 0
 
 

@@ -124,8 +124,8 @@ def _climb(parents, mask, counts, codes, families, nearest, report, places, leng
     up = tl.load(parents + place, mask=real, other=-1)
     wrong = (up < -1) | (up >= length)
     up = tl.where(up < length, up, -1)
-    tl.atomic_add(families + start + up, 1, mask=up >= 0)
-    tl.atomic_max(nearest + start + up, places - place, mask=up >= 0)
+    tl.atomic_add(families + start + up, 1, mask=up >= 0, sem="relaxed")
+    tl.atomic_max(nearest + start + up, places - place, mask=up >= 0, sem="relaxed")
     level = tl.zeros([_CHUNK], tl.int32)
     steps = 1
     while (steps < _LEVELS) & (tl.max((up >= 0).to(tl.int32), 0) > 0):
@@ -139,7 +139,7 @@ def _climb(parents, mask, counts, codes, families, nearest, report, places, leng
         up = tl.where(up < length, up, -1)
         steps += 1
     wrong = wrong | (up >= 0)
-    tl.atomic_max(report + WRONG, tl.max(wrong.to(tl.int32), 0))
+    tl.atomic_max(report + WRONG, tl.max(wrong.to(tl.int32), 0), sem="relaxed")
 
     code = tl.full([_CHUNK], -1, tl.int32)
     nth = tl.arange(0, 8)
@@ -153,10 +153,10 @@ def _climb(parents, mask, counts, codes, families, nearest, report, places, leng
         depth = lowest + nth
         counted = (nth < _AT_ONCE) & (depth < _LEVELS)
         tl.store(counts + depth * tl.num_programs(0) + chunk, nodes, mask=counted)
-        tl.atomic_add(report + _SIZES + depth, nodes, mask=counted & (nodes > 0))
+        tl.atomic_add(report + _SIZES + depth, nodes, mask=counted & (nodes > 0), sem="relaxed")
     tl.store(codes + place, code)
-    tl.atomic_add(report + TOKENS, tl.sum(real.to(tl.int32), 0))
-    tl.atomic_max(report + _FIRST + row, length - (place - start), mask=first)
+    tl.atomic_add(report + TOKENS, tl.sum(real.to(tl.int32), 0), sem="relaxed")
+    tl.atomic_max(report + _FIRST + row, length - (place - start), mask=first, sem="relaxed")
 
 
 @triton.jit(do_not_specialize=["places", "length"])
@@ -181,7 +181,7 @@ def _settle(parents, ends, codes, families, nearest, report, tree, first, places
     tl.store(tree + 2 * width, child_row.to(tl.int64), mask=real)
     tl.store(tree + 3 * width, size.to(tl.int64), mask=real)
     tl.store(tree + 4 * width, place.to(tl.int64), mask=real)
-    tl.atomic_max(report + _MOVED, tl.max((real & (row != place)).to(tl.int32), 0))
+    tl.atomic_max(report + _MOVED, tl.max((real & (row != place)).to(tl.int32), 0), sem="relaxed")
     batch_row = place // length
     left = tl.load(report + _FIRST + batch_row, mask=real, other=0)
     tl.store(first + batch_row, row.to(tl.int64), mask=real & (place - start == length - left))

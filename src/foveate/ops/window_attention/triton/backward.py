@@ -199,8 +199,9 @@ def _queries(
         weights = tl.exp2(scores - log_total[:, None])
         slopes = weights * (dot(grads, values.T) - mean[:, None])
         dq_rows = dot(slopes.to(keys.dtype), keys, dq_rows)
-    STAGES: tl.constexpr = None if bias is None else 1  # or biases would be fetched ahead, too
-    for t in tl.range(begin, stop - (edge - whole), num_stages=STAGES):
+    before = tl.zeros([KEYS], tl.float32)
+    after = tl.zeros([KEYS], tl.float32)
+    for t in range(begin, stop - (edge - whole)):
         other = edge_tile(t, whole, edge) * KEYS
         key = other + tl.arange(0, KEYS)
         keys = load_rows(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
@@ -224,7 +225,12 @@ def _queries(
         slopes = weights * (dot(grads, values.T) - mean[:, None])
         dq_rows = dot(slopes.to(keys.dtype), keys, dq_rows)
         if bias is not None:
-            add_by_diagonal(sums, slopes, nearby - first, reach, QUERIES, KEYS)
+            before, after = add_by_diagonal(
+                sums, before, after, slopes, nearby - first, reach, QUERIES, KEYS
+            )
+    if bias is not None:
+        tl.store(sums - reach, tl.sum(before))
+        tl.store(sums + reach, tl.sum(after))
 
     dq_rows *= scale
     if BEGUN:
@@ -325,7 +331,7 @@ def _keys(
         dv_rows = dot(weights.to(grads.dtype), grads, dv_rows)
         slopes = weights * (dot(values, grads.T) - tl.load(delta + query)[None, :])
         dk_rows = dot(slopes.to(queries.dtype), queries, dk_rows)
-    STAGES: tl.constexpr = None if bias is None else 1  # or biases would be fetched ahead, too
+    STAGES: tl.constexpr = None if bias is None else 1  # more would take room of programs
     for t in tl.range(begin, stop - (edge - whole), num_stages=STAGES):
         other = edge_tile(t, whole, edge) * QUERIES
         query = other + tl.arange(0, QUERIES)

@@ -1,5 +1,5 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
-# ruff: noqa: N803, N806
+# ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
 """The forward kernel: a program computes one head of a tile of queries."""
 
@@ -149,8 +149,7 @@ def _forward(
         else:
             scores = products * scale + load_hidden(hidden, t * KEYS, length, KEYS)[None, :]
             top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
-    STAGES: tl.constexpr = None if bias is None else 1  # or biases would be fetched ahead, too
-    for t in tl.range(begin, stop - (edge - whole), num_stages=STAGES):
+    for t in range(begin, stop - (edge - whole)):
         other = edge_tile(t, whole, edge) * KEYS
         key = other + tl.arange(0, KEYS)
         keys = load_rows(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)

@@ -1,11 +1,12 @@
 """Which tiles of keys the backward pass finishes: those of windows, and those of side rows."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate
 
 import torch
 from torch import Tensor
+
+from foveate.ops.remembering import remembered
 
 CHUNK = 1024
 """Queries that one program adds up for a tile of side rows, as many as a wide window shows."""
@@ -33,7 +34,7 @@ def key_tiles(
     return _key_tiles(tuple(lengths), side, size, device, stream)
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _key_tiles(
     lengths: tuple[int, ...],
     side_lengths: tuple[int, ...] | None,

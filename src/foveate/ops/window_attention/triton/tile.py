@@ -6,6 +6,8 @@
 import triton
 import triton.language as tl
 
+from foveate.ops.kernels import look_up
+
 
 @triton.jit
 def meeting(
@@ -56,7 +58,7 @@ def edge_scores(products, query, key, distance, of_keys, bias, left, right, scal
     """
     scores = products * scale
     if bias is not None:
-        scores += tl.load(bias + distance)
+        scores += look_up(bias, distance)
     if of_keys is not None:
         scores += of_keys
     inside = (key - query + left).to(tl.uint32, bitcast=True) <= (left + right).to(tl.uint32)
