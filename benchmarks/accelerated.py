@@ -1,13 +1,15 @@
 """Models of transformers before and after `foveate.accelerate`: time and memory by length.
 
+On a GPU also after `foveate.capture`, where that changes the forward pass: "captured".
+
     python benchmarks/accelerated.py                                   # all, saves results/
     python benchmarks/accelerated.py --models "LED encoder" --lengths 4096 16384 --batches 1
     python benchmarks/accelerated.py --device cpu --lengths 512 1024 4096 --batches 1
 
 Encoders of base size with random weights, bfloat16 on a GPU and float32 on a CPU, no padding, the
-first token global in Longformer and LED. Both forms of a model are measured in the same run. The
+first token global in Longformer and LED. All forms of a model are measured in the same run. The
 forward pass starts at token ids; a training step is a forward and a backward pass without dropout.
-Times are medians, on a GPU of triton.testing.do_bench, on a CPU of runs of both forms by turns;
+Times are medians, on a GPU of triton.testing.do_bench, on a CPU of runs of the forms by turns;
 memory is the peak above the weights, on a CPU that of a process of its own. "difference" is that of
 the outputs, relative to their norm.
 """
@@ -26,6 +28,7 @@ from torch import Tensor, nn
 
 import report
 from foveate.models.accelerate import accelerate
+from foveate.models.graphs import capture
 
 LENGTHS, BATCHES, VOCABULARY = (4096, 16_384, 65_536), (1, 4), 32_768
 FORMS, PARTS = ("transformers", "foveate"), ("forward", "training step")
@@ -106,6 +109,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
     "T5 encoder": t5,
 }
 HAVE_GLOBAL_TOKENS = ("LED encoder", "Longformer")
+CAN_BE_CAPTURED = ("Longformer",)
 
 
 def build(
@@ -115,8 +119,10 @@ def build(
     torch.manual_seed(0)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     model = MODELS[name](length).to(device, dtype)
-    if form == "foveate":
+    if form != "transformers":
         accelerate(model)
+    if form == "captured":
+        capture(model)
     ids = torch.randint(5, VOCABULARY, (batch, length), device=device)
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if name in HAVE_GLOBAL_TOKENS:
@@ -124,12 +130,14 @@ def build(
         inputs["global_attention_mask"][:, 0] = 1
 
     def forward() -> Tensor:
-        model.eval()
+        if model.training:
+            model.eval()
         with torch.inference_mode():
             return model(**inputs).last_hidden_state
 
     def training_step() -> None:
-        model.train()
+        if not model.training:
+            model.train()
         model.zero_grad(set_to_none=True)
         model(**inputs).last_hidden_state.float().square().mean().backward()
 
@@ -148,7 +156,7 @@ def on_gpu(name: str, form: str, part: str, batch: int, length: int) -> Any:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        output = run()
+        output = run()  # what comes a second time is captured
         torch.cuda.synchronize()
         peak = torch.cuda.max_memory_allocated() - before
         output = None if output is None else output.cpu()
@@ -197,25 +205,30 @@ def alone(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def compare(name: str, batch: int, length: int, device: str, turns: int) -> list[dict[str, Any]]:
-    """Rows of the table: both forms of a model."""
-    rows, outputs = [], []
+    """Rows of the table: all forms of a model."""
+    rows: list[dict[str, Any]] = []
+    outputs = []
     times = {} if device == "cuda" else alone(by_turns, name, batch, length, turns)
-    for form in FORMS:
+    forms = (*FORMS, "captured") if device == "cuda" and name in CAN_BE_CAPTURED else FORMS
+    for form in forms:
         row: dict[str, Any] = {"model": name, "form": form, "batch": batch, "tokens": length}
         for part in PARTS:
+            if form == "captured" and part != "forward":
+                row[f"{part} ms"] = row[f"{part} GiB"] = None
+                continue
             arguments = name, form, part, batch, length
             if device == "cuda":
                 found = on_gpu(*arguments) or ("out of memory", None, None)
             else:
                 found = times[form, part], *alone(memory_on_cpu, *arguments)
             row[f"{part} ms"], row[f"{part} GiB"], output = found
-            outputs.append(output)
+            if part == "forward":
+                outputs.append(output)
+        row["difference"] = None
+        if len(outputs) > 1 and outputs[0] is not None and outputs[-1] is not None:
+            slow, fast = outputs[0].float(), outputs[-1].float()
+            row["difference"] = float((fast - slow).norm() / slow.norm())
         rows.append(row)
-    slow, fast = outputs[0], outputs[2]
-    rows[0]["difference"] = rows[1]["difference"] = None
-    if slow is not None and fast is not None:
-        slow, fast = slow.float(), fast.float()
-        rows[1]["difference"] = float((fast - slow).norm() / slow.norm())
     return rows
 
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from foveate.models.accelerate import accelerate, restore
     from foveate.models.encoder import DocumentVectors, Encoder
     from foveate.models.fovea import FoveaConfig, FoveaEncoderModel, FoveaForConditionalGeneration
+    from foveate.models.graphs import capture
     from foveate.models.hdt import (
         HDTConfig,
         HDTForAnchorClassification,
@@ -89,6 +90,7 @@ _HOME_OF = {
     "VipProcessor": "processing.vip",
     "accelerate": "models.accelerate",
     "ask": "tasks.ask",
+    "capture": "models.graphs",
     "embed": "tasks.embed",
     "inspect": "tasks.inspect",
     "keywords": "tasks.keywords",
@@ -138,6 +140,7 @@ __all__ = [
     "VipProcessor",
     "accelerate",
     "ask",
+    "capture",
     "embed",
     "inspect",
     "keywords",

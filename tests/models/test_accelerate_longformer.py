@@ -12,6 +12,7 @@ from transformers import (
 
 from foveate.models.accelerate import accelerate, restore
 from foveate.models.accelerate.longformer import (
+    PackedLongformerEncoder,
     UnchunkedLongformerLayer,
     WindowedLEDAttention,
     WindowedLongformerAttention,
@@ -142,7 +143,8 @@ def test_names_and_classes_come_back():
     assert accelerate(model) is model
     assert list(model.state_dict()) == names
     changed = [type(m) for m, t in zip(model.modules(), before, strict=True) if type(m) is not t]
-    assert changed == [UnchunkedLongformerLayer, WindowedLongformerAttention] * 2
+    layer = [UnchunkedLongformerLayer, WindowedLongformerAttention]
+    assert changed == [PackedLongformerEncoder, *layer, *layer]
     assert restore(model) is model
     assert [type(module) for module in model.modules()] == before
     encoder = accelerate(led()).encoder

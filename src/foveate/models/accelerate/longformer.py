@@ -1,6 +1,6 @@
 """Longformer and LED's encoder: windows and global tokens without sliding chunks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,11 +10,14 @@ from transformers import AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 from transformers.models.led.modeling_led import LEDEncoder, LEDEncoderSelfAttention
 from transformers.models.longformer.modeling_longformer import (
+    LongformerBaseModelOutput,
+    LongformerEncoder,
     LongformerLayer,
     LongformerModel,
     LongformerSelfAttention,
 )
 
+from foveate.models.graphs import CAPTURED, can_replay, replay
 from foveate.models.padding import Packed
 from foveate.ops.window_attention import Side, global_attention, window_attention
 
@@ -41,7 +44,7 @@ class _Layout:
 
     @classmethod
     def of(cls, padding: Tensor, is_global: Tensor) -> "_Layout":
-        """Lay a batch out by its masks, both `(batch, length)` bool."""
+        """Lay a batch out by its masks, both `(batch, length)` bool. Waits for the device once."""
         batch, length = padding.shape
         counts, padded = torch.stack([is_global.sum(1), padding.sum(1)]).tolist()
         packed, unseen = spans(~padding if any(padded) else None, (batch, length))
@@ -54,6 +57,11 @@ class _Layout:
                 places = rows.nonzero_static(size=len(places))[:, 0]
         counts = [count for count, n in zip(counts, padded, strict=True) if n < length]
         return cls(packed, unseen, hidden, places, counts)
+
+    def of_rows(self) -> "_Layout":
+        """The same sequences, packed already: `(1, tokens)`."""
+        shape = 1, sum(self.packed.lengths)
+        return replace(self, packed=replace(self.packed, rows=None, shape=shape))
 
 
 ONE_QUERY = "foveate_one_query"
@@ -146,6 +154,63 @@ class UnchunkedLongformerLayer(LongformerLayer):
         return self.ff_chunk(attended), *weights
 
 
+class PackedLongformerEncoder(LongformerEncoder):
+    """Longformer's layers, on rows that are packed once for all of them."""
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Any = None,
+        padding_len: int = 0,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+    ) -> Any:
+        """Do as `LongformerEncoder.forward` does."""
+        if output_attentions or output_hidden_states:
+            return super().forward(
+                hidden_states,
+                attention_mask,
+                padding_len,
+                output_attentions,
+                output_hidden_states,
+                return_dict,
+            )
+        layout = _Layout.of(attention_mask < 0, attention_mask > 0)
+        last = layout.packed.unpack(self._encode(layout.packed.pack(hidden_states), layout))
+        last = last[:, : last.shape[1] - padding_len]
+        return LongformerBaseModelOutput(last_hidden_state=last) if return_dict else (last,)
+
+    def _encode(self, rows: Tensor, layout: _Layout) -> Tensor:
+        """Apply all layers to packed rows, which to them are one long sequence."""
+        mask = rows.new_empty(0)
+        _layouts[mask] = layout.of_rows()
+        rows = rows[None]
+        for layer in self.layer:
+            (rows,) = layer(rows, is_index_masked=mask)
+        return rows[0]
+
+
+class CapturedLongformerEncoder(PackedLongformerEncoder):
+    """The same, launched as one graph in inference."""
+
+    def _encode(self, rows: Tensor, layout: _Layout) -> Tensor:
+        if not can_replay(self, rows):
+            return super()._encode(rows, layout)
+        tensors = {"unseen": layout.unseen, "hidden": layout.hidden, "places": layout.places}
+        given = {name: x for name, x in tensors.items() if x is not None}
+
+        def encode(rows: Tensor, *others: Tensor) -> Tensor:
+            own: dict[str, Any] = dict(zip(given, others, strict=True))
+            return PackedLongformerEncoder._encode(self, rows, replace(layout, **own))
+
+        options = tuple(layout.packed.lengths), tuple(layout.counts), tuple(given)
+        return replay(self, encode, (rows, *given.values()), options)
+
+
+CAPTURED[PackedLongformerEncoder] = CapturedLongformerEncoder
+
+
 class _Unexpanded(Tensor):
     """A mask of keys that is not copied for each query, of which only the first is read."""
 
@@ -172,6 +237,7 @@ FASTER: dict[type[nn.Module], type[nn.Module]] = {
     LongformerSelfAttention: WindowedLongformerAttention,
     LEDEncoderSelfAttention: WindowedLEDAttention,
     LEDEncoder: LinearLEDEncoder,
+    LongformerEncoder: PackedLongformerEncoder,
     LongformerLayer: UnchunkedLongformerLayer,
 }
 MASKS: dict[type[nn.Module], str] = {LongformerModel: ONE_QUERY}

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.t5.modeling_t5 import T5Stack
 
 from foveate.models.accelerate import accelerate
+from foveate.models.graphs import CAPTURED, can_replay, replay
 from foveate.models.padding import Packed
 from foveate.models.t5_layers import DerivedT5Model, FusedRMSNorm
 
@@ -97,18 +99,24 @@ class FoveaEncoder(FoveaPreTrainedModel):
         packed = Packed.of(attention_mask, (tokens.shape[0], tokens.shape[1]))
         rows = packed.pack(tokens)
         rows = self.dropout(self.embed_tokens(rows) if inputs_embeds is None else rows)
-        states, bias = [], None
-        for block in self.block:
-            if output_hidden_states:
-                states.append(packed.unpack(rows))
-            rows, bias = block(rows, bias, packed.lengths)
+        states: list[Tensor] = []
+        rows = self._encode(rows, packed.lengths, states if output_hidden_states else None)
         last = packed.unpack(self.dropout(self.final_layer_norm(rows)))
         output = BaseModelOutput(
             last_hidden_state=last,
-            hidden_states=(*states, last) if output_hidden_states else None,
+            hidden_states=(*map(packed.unpack, states), last) if output_hidden_states else None,
         )
         as_dict = self.config.return_dict if return_dict is None else return_dict
         return output if as_dict else output.to_tuple()
+
+    def _encode(self, rows: Tensor, lengths: list[int], states: list[Tensor] | None) -> Tensor:
+        """Apply all blocks to packed rows; `states` gets what each of them is given."""
+        bias = None
+        for block in self.block:
+            if states is not None:
+                states.append(rows)
+            rows, bias = block(rows, bias, lengths)
+        return rows
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the token embeddings."""
@@ -118,6 +126,19 @@ class FoveaEncoder(FoveaPreTrainedModel):
         """Replace the token embeddings."""
         assert isinstance(value, nn.Embedding)
         self.embed_tokens = value
+
+
+class CapturedFoveaEncoder(FoveaEncoder):
+    """The same, launched as one graph in inference."""
+
+    def _encode(self, rows: Tensor, lengths: list[int], states: list[Tensor] | None) -> Tensor:
+        if states is not None or not can_replay(self, rows):
+            return super()._encode(rows, lengths, states)
+        encode = partial(FoveaEncoder._encode, self, lengths=lengths, states=None)
+        return replay(self, encode, (rows,), tuple(lengths))
+
+
+CAPTURED[FoveaEncoder] = CapturedFoveaEncoder
 
 
 class FoveaEncoderModel(FoveaPreTrainedModel, T5EncoderModel):
