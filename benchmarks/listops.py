@@ -256,7 +256,7 @@ def plot(results: Path) -> None:
     by_length.minorticks_off()
     for axes in (curves, by_length):
         axes.grid(alpha=0.3)
-    by_length.legend()
+    curves.legend(loc="lower right")
     IMAGE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGE, dpi=110)
 
