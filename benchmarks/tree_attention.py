@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
+from foveate.models.packing import Packing
 from foveate.ops.tree_attention import Tree, tree_attention
 from tree_documents import document
 
@@ -73,6 +74,19 @@ def graph_milliseconds(run: Callable[[], Any], device: str) -> float:
     with torch.cuda.graph(graph):
         run()
     return milliseconds(graph.replay, device)
+
+
+def device_milliseconds(run: Callable[[], Any], device: str, times: int = 30) -> float | None:
+    """What the device works for a call, all its kernels and copies together."""
+    if device != "cuda":
+        return None
+    run()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
+        for _ in range(times):
+            run()
+        torch.cuda.synchronize()
+    return sum(event.self_device_time_total for event in trace.key_averages()) / times / 1e3
 
 
 def extra_bytes(run: Callable[[], Any], device: str) -> int | None:
@@ -173,6 +187,12 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
 
     family = tree.num_children.double()
     pairs = float((family * (family + 2)).sum()) + int((tree.parent < 0).sum())
+    padded = torch.tensor(document(tokens, random.Random(0))[:tokens], device=device)[None]
+    mask = torch.ones_like(padded)
+
+    def pack() -> Packing:
+        return Packing.of(padded, mask)
+
     result: dict[str, Any] = {
         "tokens": tokens,
         "rows": n,
@@ -184,6 +204,8 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
         "tree_from_rows_in_level_order": milliseconds(
             lambda: Tree.from_parents(tree.parent), device
         ),
+        "tree_of_padded_document": milliseconds(pack, device),
+        "tree_of_padded_document_on_device": device_milliseconds(pack, device),
         "foveate": contender(lambda q, k, v: tree_attention(q, k, v, tree), q, k, v, grad, device),
     }
     del q, k, v, grad
@@ -226,7 +248,9 @@ def show(result: dict[str, Any]) -> None:
         print(line + (f"   mask {r['mask']:.2f}" if "mask" in r else ""), flush=True)
     print(
         f"  tree from rows depth first {result['tree_from_rows_depth_first']:.3f}, in level order "
-        f"{result['tree_from_rows_in_level_order']:.3f}, its tiles {result.get('tiles', 0):.3f} ms"
+        f"{result['tree_from_rows_in_level_order']:.3f}, its tiles {result.get('tiles', 0):.3f}, "
+        f"of a padded document {result['tree_of_padded_document']:.3f} ms, on the device "
+        f"{result['tree_of_padded_document_on_device'] or 0:.3f}"
     )
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from foveate.models.accelerate import accelerate, restore
     from foveate.models.encoder import DocumentVectors, Encoder
     from foveate.models.fovea import FoveaConfig, FoveaEncoderModel, FoveaForConditionalGeneration
-    from foveate.models.graphs import capture
+    from foveate.models.graphs import capture, release
     from foveate.models.hdt import (
         HDTConfig,
         HDTForAnchorClassification,
@@ -95,6 +95,7 @@ _HOME_OF = {
     "inspect": "tasks.inspect",
     "keywords": "tasks.keywords",
     "plot_pattern": "tasks.plots.tree",
+    "release": "models.graphs",
     "restore": "models.accelerate",
     "search": "tasks.search",
     "summarize": "tasks.summarize",
@@ -145,6 +146,7 @@ __all__ = [
     "inspect",
     "keywords",
     "plot_pattern",
+    "release",
     "restore",
     "search",
     "summarize",

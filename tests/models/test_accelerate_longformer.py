@@ -7,12 +7,14 @@ from transformers import (
     LEDModel,
     LongformerConfig,
     LongformerForMaskedLM,
+    LongformerForQuestionAnswering,
+    LongformerForSequenceClassification,
+    LongformerForTokenClassification,
     LongformerModel,
 )
 
 from foveate.models.accelerate import accelerate, restore
 from foveate.models.accelerate.longformer import (
-    PackedLongformerEncoder,
     UnchunkedLongformerLayer,
     WindowedLEDAttention,
     WindowedLongformerAttention,
@@ -70,6 +72,15 @@ def global_mask(tokens, batch, length):
 
 
 TOKENS = ["none", "first", "many", "ragged"]
+HEADS = {
+    LongformerForMaskedLM: {"labels": torch.full((3, 21), 7)},
+    LongformerForTokenClassification: {"labels": torch.ones(3, 21, dtype=torch.long)},
+    LongformerForSequenceClassification: {"labels": torch.ones(3, dtype=torch.long)},
+    LongformerForQuestionAnswering: {
+        "start_positions": torch.full((3,), 5),
+        "end_positions": torch.full((3,), 9),
+    },
+}
 
 
 def encode(length, padding, tokens, batch=3):
@@ -91,8 +102,29 @@ def test_longformer_is_the_same(length, padding, tokens):
     check(longformer([8, 4]), *encode(length, padding, tokens))
 
 
-def test_longformer_with_chunks_is_the_same():
-    check(longformer([8, 4], chunk_size_feed_forward=4), *encode(16, "right", "first"))
+@pytest.mark.parametrize("length", [15, 16])
+def test_longformer_with_chunks_is_the_same(length):
+    check(longformer([8, 4], chunk_size_feed_forward=8), *encode(length, "right", "first", batch=2))
+
+
+@pytest.mark.parametrize("padding", ["right", "left", "empty"])
+@pytest.mark.parametrize("head", HEADS)
+def test_heads_that_read_padding_are_the_same(head, padding):
+    # Without a mask of their own, these heads' outputs and losses count rows of padding in.
+    encoder = longformer([8, 4])
+    model = head(encoder.config).double().eval()
+    inputs = {
+        "input_ids": torch.randint(5, 50, (3, 21)),
+        "attention_mask": mask(padding, 3, 21),
+        "global_attention_mask": global_mask("first", 3, 21),
+        **HEADS[head],
+    }
+
+    def outputs(model):
+        found = model(**inputs)
+        return torch.cat([x.flatten() for x in found.values() if x.is_floating_point()])
+
+    check(model, outputs)
 
 
 @pytest.mark.parametrize("length", [511, 512, 513])
@@ -143,8 +175,7 @@ def test_names_and_classes_come_back():
     assert accelerate(model) is model
     assert list(model.state_dict()) == names
     changed = [type(m) for m, t in zip(model.modules(), before, strict=True) if type(m) is not t]
-    layer = [UnchunkedLongformerLayer, WindowedLongformerAttention]
-    assert changed == [PackedLongformerEncoder, *layer, *layer]
+    assert changed == [UnchunkedLongformerLayer, WindowedLongformerAttention] * 2
     assert restore(model) is model
     assert [type(module) for module in model.modules()] == before
     encoder = accelerate(led()).encoder

@@ -1,14 +1,16 @@
 """Encoders captured as CUDA graphs: the same outputs, whatever the inputs, shapes and weights."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from copy import deepcopy
 
 import pytest
 import torch
+from torch import nn
 from transformers import BertConfig, BertModel, LongformerConfig, LongformerModel
 
-from foveate import FoveaConfig, FoveaEncoderModel, accelerate, capture
+from foveate import FoveaConfig, FoveaEncoderModel, accelerate, capture, release, restore
 from foveate.models import graphs
-from foveate.models.accelerate import restore
 from tests.numerics import relative_error
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -67,8 +69,84 @@ def test_on_a_cpu_nothing_changes(name):
         assert torch.equal(outputs(deepcopy(model), inputs), before)
     assert type(capture(model).encoder) in graphs.CAPTURED.values()
     names = list(model.state_dict())
-    assert type(restore(model).encoder) not in graphs.CAPTURED.values()
+    assert release(model) is model
+    assert type(model.encoder) in graphs.CAPTURED
     assert list(model.state_dict()) == names
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Instead of graphs, what says for which inputs they were captured."""
+    captured = []
+
+    def graph(encode, tensors):
+        captured.append(tuple(tensors[0].shape))
+        return lambda tensors: encode(*tensors)
+
+    monkeypatch.setattr(graphs, "Graph", graph)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    return captured
+
+
+def test_shapes_that_come_again_are_captured(stand_in):
+    module = nn.Linear(3, 2).eval()
+    for alone in range(100, 100 + 4 * graphs.GRAPHS):  # which never come again
+        for length in (7, alone):
+            x = torch.randn(length, 3)
+            assert torch.equal(graphs.replay(module, module.forward, (x,), ()), module(x))
+    assert stand_in == [(7, 3)]
+    for option in (1, 2):
+        for _ in range(3):
+            graphs.replay(module, module.forward, (x,), option)
+    assert stand_in == [(7, 3), x.shape, x.shape]
+
+
+def test_the_latest_graphs_are_kept(stand_in):
+    module = nn.Linear(3, 2).eval()
+    lengths = range(1, 2 + graphs.GRAPHS)  # one more than are kept
+    for _ in range(2):
+        for length in lengths:
+            graphs.replay(module, module.forward, (torch.randn(length, 3),), ())
+    assert stand_in == [(length, 3) for length in lengths]
+    for length in (2, 1, 2):  # the first was forgotten, and the third is for its sake
+        graphs.replay(module, module.forward, (torch.randn(length, 3),), ())
+    assert stand_in[len(lengths) :] == [(1, 3)]
+    assert len(graphs._known[module].graphs) == graphs.GRAPHS
+
+
+def test_graphs_belong_to_the_weights(stand_in):
+    module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval()
+    x = torch.randn(5, 3)
+
+    def again():
+        before = len(stand_in)
+        for _ in range(3):
+            graphs.replay(module, module.forward, (x,), ())
+        return len(stand_in) - before
+
+    assert again() == 1
+    with torch.no_grad():
+        module[0].weight.mul_(2)
+    assert again() == 0  # a graph reads what is there
+    module[0].weight = nn.Parameter(torch.randn(3, 3))
+    assert again() == 1
+    module[1].running_mean = torch.zeros(3)
+    assert again() == 1
+    module.double()
+    x = x.double()
+    assert again() == 1
+
+
+def test_what_hooks_fetch_and_what_trains_is_not_captured(stand_in):
+    x = torch.randn(5, 3)
+    training = nn.Sequential(nn.Linear(3, 3), nn.Dropout()).eval()
+    training[1].train()
+    elsewhere = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3, device="meta")).eval()
+    for module in (training, elsewhere):
+        for _ in range(3):
+            out = graphs.replay(module, module[0].forward, (x,), ())
+            assert torch.equal(out, module[0](x))
+    assert not stand_in
 
 
 def test_what_cannot_be_captured():
@@ -79,6 +157,16 @@ def test_what_cannot_be_captured():
         capture(BertModel(config))
     with pytest.raises(ValueError, match="accelerate comes first"):
         capture(restore(longformer()))
+
+
+def test_a_captured_longformer_may_be_restored():
+    model = longformer()
+    inputs = batch(model, "cpu", length=60, padding=7)
+    with torch.no_grad():
+        before = outputs(model, inputs)
+        restored = restore(capture(model))
+        assert relative_error(outputs(restored, inputs), before) < 1e-5
+    assert not restored.encoder.can_capture(restored.encoder)
 
 
 @gpu
@@ -94,7 +182,7 @@ def test_graphs_give_what_layers_give(name, context):
         for _ in range(2):
             for inputs in kinds:
                 assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
-    assert len(graphs._graphs[captured.encoder]) == 2
+    assert len(graphs._known[captured.encoder].graphs) == 2
 
 
 @gpu
@@ -120,19 +208,69 @@ def test_graphs_follow_the_weights(name):
 
 @gpu
 @pytest.mark.parametrize("name", MODELS)
+def test_graphs_under_autocast_follow_the_weights(name):
+    model = MODELS[name]().cuda()
+    captured = capture(deepcopy(model))
+    inputs = batch(model, "cuda", padding=9)
+    for factor in (1.0, 1.1, 0.7):
+        with torch.no_grad():
+            for weights in (model, captured):
+                for x in weights.parameters():
+                    x.mul_(factor)
+            for _ in range(3):
+                with torch.autocast("cuda", torch.bfloat16):
+                    expected, actual = outputs(model, inputs), outputs(captured, inputs)
+                assert torch.equal(actual, expected)
+                torch.full((1 << 26,), torch.nan, device="cuda")  # where something was freed
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
 def test_outputs_are_kept_and_graphs_are_forgotten(name):
     model = MODELS[name]().cuda()
     captured = capture(deepcopy(model))
     with torch.no_grad():
-        for length in range(40, 40 + 2 * graphs.LIMIT):
+        for length in range(40, 40 + 2 * graphs.GRAPHS):
             inputs = batch(model, "cuda", length=length)
             kept = [outputs(captured, inputs) for _ in range(3)]
             outputs(captured, batch(model, "cuda", length=length, seed=1))
             for some in kept:
                 assert torch.equal(some, outputs(model, inputs))
-    assert len(graphs._graphs[captured.encoder]) == graphs.LIMIT
-    restore(captured)
-    assert captured.encoder not in graphs._graphs
+    assert len(graphs._known[captured.encoder].graphs) == graphs.GRAPHS
+    release(captured)
+    assert captured.encoder not in graphs._known
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_threads_get_their_own_outputs(name):
+    model = MODELS[name]().cuda()
+    captured = capture(deepcopy(model))
+    kinds = [batch(model, "cuda", seed=seed) for seed in range(4)]
+    with torch.no_grad():
+        expected = [outputs(model, inputs) for inputs in kinds]
+
+    def run(number):
+        with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
+            found = [outputs(captured, kinds[number]) for _ in range(20)]
+            torch.cuda.current_stream().synchronize()
+        return all(torch.equal(some, expected[number]) for some in found)
+
+    torch.cuda.synchronize()
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(4)))
+
+
+@gpu
+def test_other_backends_are_not_captured(monkeypatch):
+    monkeypatch.setenv("FOVEATE_BACKEND", "torch")
+    captured = capture(fovea().cuda())
+    inputs = batch(captured, "cuda")
+    with torch.no_grad():
+        first, *others = (outputs(captured, inputs) for _ in range(3))
+    for some in others:
+        assert torch.equal(some, first)
+    assert captured.encoder not in graphs._known
 
 
 @gpu

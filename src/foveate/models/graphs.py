@@ -6,40 +6,53 @@ later calls copy their inputs to where the graph reads them, and replay it.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from threading import Lock
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-CAPTURED: dict[type[nn.Module], type[nn.Module]] = {}
+from foveate.ops.backends import choose
+from foveate.ops.remembering import keeping
+
+GRAPHS, SHAPES = 8, 512
+"""How many graphs a module keeps, and how many shapes it knows again: the latest of either."""
+
+
+class Captured:
+    """Mixed into an encoder that replays graphs."""
+
+    @staticmethod
+    def can_capture(encoder: Any) -> bool:
+        """Whether a graph can hold what this encoder does."""
+        return True
+
+
+CAPTURED: dict[type[nn.Module], type[Captured]] = {}
 """Encoders, and the subclass of each that replays graphs; where those are defined, they say so."""
 
 Model = TypeVar("Model", bound=nn.Module)
-Function = Callable[..., Tensor]
-"""Of tensors; it waits for the device nowhere."""
-
-LIMIT = 8
-"""Graphs that a module keeps, the latest used."""
-
-_graphs = WeakIdKeyDictionary()
-"""Of each module, by what they depend on; beside the modules, so that these can be copied."""
+Encode = Callable[..., Tensor]
+"""A function of tensors that waits for the device nowhere."""
 
 
 def capture(model: Model) -> Model:
     """Have a model's encoder launched as one CUDA graph, where the host is what takes the time.
 
-    From the second call with the same shapes on, the encoder's kernels are replayed instead of
-    called, in inference on a GPU; elsewhere nothing changes. Outputs are the same. A sequence's
-    length, its number of global tokens and the batch are part of the shape; the latest eight graphs
-    are kept, each with the memory that the encoder needs to run.
+    In inference on a GPU, an encoder's kernels are captured when shapes come for the second time,
+    and replayed from then on; elsewhere nothing changes. Outputs are the same. The length of each
+    sequence without its padding and its number of global tokens count as shape. The latest eight
+    graphs are kept, each with the memory that the encoder needs to run.
 
-    What the host does between kernels happens once: hooks on layers are not called, and a layer
-    that changes what it does, but not its parameters, goes unnoticed.
+    Parameters may change, be replaced, moved or cast. All else that the host does between kernels
+    happens once: hooks on layers are not called, adapters that are switched on or off and settings
+    of torch, such as the precision of products, stay as they were when the graph was captured.
+    Models in training, in parts or offloaded run as before.
 
     Args:
         model: an accelerated Longformer or a Fovea model, alone or in a larger one; changed in
-            place. `restore` undoes it.
+            place.
 
     Returns:
         The model.
@@ -57,92 +70,153 @@ def capture(model: Model) -> Model:
         >>> type(capture(accelerate(LongformerModel(config))).encoder).__name__
         'CapturedLongformerEncoder'
     """
-    modules = [module for module in model.modules() if type(module) in CAPTURED]
-    if not modules and not any(type(module) in CAPTURED.values() for module in model.modules()):
+    modules: list[Any] = list(model.modules())
+    encoders = [x for x in modules if type(x) in CAPTURED and CAPTURED[type(x)].can_capture(x)]
+    if not encoders and not any(isinstance(module, Captured) for module in modules):
         raise ValueError(
             f"there is no encoder to capture in a {type(model).__name__}: capture an accelerated "
             "Longformer (foveate.accelerate comes first) or a Fovea model"
         )
-    for module in modules:
-        module.__class__ = CAPTURED[type(module)]
+    for encoder in encoders:
+        encoder.__class__ = CAPTURED[type(encoder)]
     return model
 
 
-def release(model: nn.Module) -> None:
-    """Undo `capture`, in place, and forget the graphs."""
-    before = {captured: encoder for encoder, captured in CAPTURED.items()}
-    for module in model.modules():
+def release(model: Model) -> Model:
+    """Undo `capture`, in place, and forget the graphs; other models stay as they are."""
+    before: dict[type, type[nn.Module]] = {own: encoder for encoder, own in CAPTURED.items()}
+    modules: list[Any] = list(model.modules())
+    for module in modules:
         if type(module) in before:
             module.__class__ = before[type(module)]
-            _graphs.pop(module, None)
+            _known.pop(module, None)
+    return model
 
 
-def can_replay(module: nn.Module, rows: Tensor) -> bool:
-    """Whether a module's next call may come from a graph: in inference, on a GPU."""
-    return rows.is_cuda and not (
-        module.training or torch.is_grad_enabled() or torch.compiler.is_compiling()
-    )
+def can_replay(rows: Tensor, head_dim: int) -> bool:
+    """Whether an encoder of these rows may come from a graph: in inference, by our kernels."""
+    busy = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing()
+    if busy or not rows.is_cuda or torch.cuda.is_current_stream_capturing():
+        return False
+    return choose(None, rows[..., :head_dim]) == "triton"
 
 
 def replay(
-    module: nn.Module, function: Function, tensors: Sequence[Tensor], options: Hashable
+    module: nn.Module, encode: Encode, tensors: Sequence[Tensor], options: Hashable
 ) -> Tensor:
-    """Compute `function(*tensors)` of a module: at first as it is, later from a graph.
+    """Compute `encode(*tensors)` of a module: at first as it is, later from a graph.
 
-    Graphs differ by the shapes, dtypes and devices of the tensors, by where the module's parameters
-    are, by autocast, and by `options`: all else that `function` depends on.
+    Graphs differ by the shapes, dtypes and devices of the tensors, by where the module's own are,
+    by autocast, and by `options`.
 
     Args:
         module: whose function it is.
-        function: reads no other tensors that change than those of the module.
+        encode: reads no other tensors that change than those of the module.
         tensors: on one GPU.
-        options: see above.
+        options: what else the output depends on.
 
     Returns:
         The output, which the next call does not touch.
     """
     device = tensors[0].device
+    own = _own_tensors(module, device)
+    if own is None:
+        return encode(*tensors)
     key = (
         *(options, device, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")),
         *((x.shape, x.dtype) for x in tensors),
-        *(parameter.data_ptr() for parameter in module.parameters()),
+        own,
     )
-    graphs: OrderedDict[Hashable, Graph | None] = _graphs.setdefault(module, OrderedDict())
     with torch.cuda.device(device):
-        if key not in graphs:  # it may not come again
-            graphs[key] = None
-            while len(graphs) > LIMIT:
-                graphs.popitem(last=False)
-            return function(*tensors)
-        graphs.move_to_end(key)
-        graph = graphs[key] or Graph(function, tensors)
-        graphs[key] = graph
-        return graph(tensors)
+        with _lock:
+            graph = _known.setdefault(module, _Known()).graph(key, encode, tensors)
+        return encode(*tensors) if graph is None else graph(tensors)
+
+
+def _own_tensors(module: nn.Module, device: torch.device) -> tuple[Hashable, ...] | None:
+    """Where a module's parameters and buffers are, and of what dtypes.
+
+    None where graphs would not do: a part is in training, or a tensor is elsewhere, or nowhere, as
+    those are that hooks fetch.
+    """
+    found: list[Hashable] = []
+    modules = [module]
+    while modules:
+        part = modules.pop()
+        if part.training:
+            return None
+        for x in (*part._parameters.values(), *part._buffers.values()):
+            if x is None or not x.numel():
+                continue
+            if x.device != device or not x.data_ptr():
+                return None
+            found += x.data_ptr(), x.dtype
+        modules += [x for x in part._modules.values() if x is not None]
+    return tuple(found)
 
 
 class Graph:
-    """A function of tensors of certain shapes, recorded.
+    """What a function does to tensors of certain shapes, captured.
 
     Args:
-        function: what to record.
+        encode: the function.
         tensors: inputs like those to come.
     """
 
-    def __init__(self, function: Function, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, encode: Encode, tensors: Sequence[Tensor]) -> None:
+        self._lock, self._done = Lock(), torch.cuda.Event()
         self._graph = torch.cuda.CUDAGraph()
+        stream: Any = torch.cuda.Stream()  # torch declares two kinds, of which graph() takes one
+        autocast = torch.autocast(
+            "cuda",
+            torch.get_autocast_dtype("cuda"),
+            torch.is_autocast_enabled("cuda"),
+            cache_enabled=False,  # what it caches is freed when the caller's autocast ends
+        )
         # What is made in inference mode could not be written to outside of it.
-        with torch.inference_mode(False), torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad(), autocast, keeping() as self._tables:
             self._inputs = [x.clone() for x in tensors]
-            stream: Any = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):  # tables that are made at first belong to the stream
-                function(*self._inputs)
-            with torch.cuda.graph(self._graph, stream=stream):
-                self._output = function(*self._inputs)
+            with torch.cuda.stream(stream):  # tables are made for a stream, when first asked for
+                encode(*self._inputs)
+            mode = "thread_local"  # other threads may go on
+            with torch.cuda.graph(self._graph, stream=stream, capture_error_mode=mode):
+                self._output = encode(*self._inputs)
 
     def __call__(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Replay the graph with other inputs."""
-        for place, x in zip(self._inputs, tensors, strict=True):
-            place.copy_(x)
-        self._graph.replay()
-        return self._output.clone()
+        """Replay the graph with other inputs, after whoever did so before on another stream."""
+        with self._lock:
+            torch.cuda.current_stream().wait_event(self._done)
+            for place, x in zip(self._inputs, tensors, strict=True):
+                place.copy_(x)
+            self._graph.replay()
+            output = self._output.clone()
+            self._done.record()
+        return output
+
+
+class _Known:
+    """A module's graphs, and what it was called with."""
+
+    def __init__(self) -> None:
+        self.graphs: OrderedDict[Hashable, Graph] = OrderedDict()
+        self.keys: OrderedDict[Hashable, None] = OrderedDict()
+
+    def graph(self, key: Hashable, encode: Encode, tensors: Sequence[Tensor]) -> Graph | None:
+        """The graph of a key, captured when that comes for the second time; None at first."""
+        if key not in self.graphs:
+            if key not in self.keys:  # it may never come again
+                self.keys[key] = None
+                if len(self.keys) > SHAPES:
+                    self.keys.popitem(last=False)
+                return None
+            self.graphs[key] = Graph(encode, tensors)
+            if len(self.graphs) > GRAPHS:
+                self.graphs.popitem(last=False)
+        self.graphs.move_to_end(key)
+        return self.graphs[key]
+
+
+_lock = Lock()
+_known = WeakIdKeyDictionary()
+"""What is known of each module, beside the modules, so that these can be copied."""

@@ -37,6 +37,7 @@ def look_up(table, places):
     A `tl.load` has neighbouring threads load neighbours, whatever layout the places are in, and
     what it loads goes through shared memory; in a loop it would be fetched ahead, too.
     """
+    tl.static_assert(table.dtype.element_ty == tl.float32)
     if _PTX:
         found = tl.inline_asm_elementwise(
             "{ .reg .b64 place; mad.wide.s32 place, $2, 4, $1; ld.global.nc.f32 $0, [place]; }",

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 from torch import nn
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention
 
-from foveate.models.graphs import release
-
 from . import layers, longformer, longt5, t5
 
 __all__ = ["BESIDE", "FASTER", "MASKS", "accelerate", "restore"]
@@ -86,8 +84,7 @@ def accelerate(model: Model) -> Model:
 
 
 def restore(model: Model) -> Model:
-    """Undo `accelerate` and `capture`, in place; a model that is neither stays as it is."""
-    release(model)
+    """Undo `accelerate`, in place; a model that is not accelerated stays as it is."""
     modules: list[Any] = list(model.modules())
     for module in modules:
         module.__class__ = _SLOWER.get(type(module), type(module))

@@ -17,7 +17,7 @@ from transformers.models.longformer.modeling_longformer import (
     LongformerSelfAttention,
 )
 
-from foveate.models.graphs import CAPTURED, can_replay, replay
+from foveate.models.graphs import CAPTURED, Captured, can_replay, replay
 from foveate.models.padding import Packed
 from foveate.ops.window_attention import Side, global_attention, window_attention
 
@@ -44,7 +44,7 @@ class _Layout:
 
     @classmethod
     def of(cls, padding: Tensor, is_global: Tensor) -> "_Layout":
-        """Lay a batch out by its masks, both `(batch, length)` bool. Waits for the device once."""
+        """Lay a batch out by its masks, both `(batch, length)` bool."""
         batch, length = padding.shape
         counts, padded = torch.stack([is_global.sum(1), padding.sum(1)]).tolist()
         packed, unseen = spans(~padding if any(padded) else None, (batch, length))
@@ -58,16 +58,11 @@ class _Layout:
         counts = [count for count, n in zip(counts, padded, strict=True) if n < length]
         return cls(packed, unseen, hidden, places, counts)
 
-    def of_rows(self) -> "_Layout":
-        """The same sequences, packed already: `(1, tokens)`."""
-        shape = 1, sum(self.packed.lengths)
-        return replace(self, packed=replace(self.packed, rows=None, shape=shape))
-
 
 ONE_QUERY = "foveate_one_query"
 
 _layouts = WeakIdKeyDictionary()
-"""Layouts by the mask that the model makes in each forward pass and hands to all layers."""
+"""Layouts by the mask of padding that the model makes in each forward pass, for all its layers."""
 
 
 class _Windowed(nn.Module):
@@ -130,8 +125,7 @@ class _Windowed(nn.Module):
 
     def _heads(self, rows: Tensor, *projections: nn.Module) -> list[Tensor]:
         """Projections of rows `(n, channels)`, each `(n, heads, head_dim)`."""
-        shape = rows.shape[0], self.num_heads, -1
-        return [project(rows).view(shape) for project in projections]
+        return [project(rows).unflatten(-1, (self.num_heads, -1)) for project in projections]
 
 
 class WindowedLongformerAttention(_Windowed, LongformerSelfAttention):
@@ -154,8 +148,13 @@ class UnchunkedLongformerLayer(LongformerLayer):
         return self.ff_chunk(attended), *weights
 
 
-class PackedLongformerEncoder(LongformerEncoder):
-    """Longformer's layers, on rows that are packed once for all of them."""
+class CapturedLongformerEncoder(Captured, LongformerEncoder):
+    """Longformer's layers, launched as one graph in inference."""
+
+    @staticmethod
+    def can_capture(encoder: Any) -> bool:
+        """Whether all layers are accelerated: others wait for the device."""
+        return all(type(x.attention.self) is WindowedLongformerAttention for x in encoder.layer)
 
     def forward(
         self,
@@ -167,7 +166,12 @@ class PackedLongformerEncoder(LongformerEncoder):
         return_dict: bool = True,
     ) -> Any:
         """Do as `LongformerEncoder.forward` does."""
-        if output_attentions or output_hidden_states:
+        head_dim = self.config.hidden_size // self.config.num_attention_heads
+        if (
+            (output_attentions or output_hidden_states)
+            or not can_replay(hidden_states, head_dim)
+            or not self.can_capture(self)
+        ):
             return super().forward(
                 hidden_states,
                 attention_mask,
@@ -176,39 +180,31 @@ class PackedLongformerEncoder(LongformerEncoder):
                 output_hidden_states,
                 return_dict,
             )
-        layout = _Layout.of(attention_mask < 0, attention_mask > 0)
-        last = layout.packed.unpack(self._encode(layout.packed.pack(hidden_states), layout))
+        last = self._replay(hidden_states, _Layout.of(attention_mask < 0, attention_mask > 0))
         last = last[:, : last.shape[1] - padding_len]
         return LongformerBaseModelOutput(last_hidden_state=last) if return_dict else (last,)
 
-    def _encode(self, rows: Tensor, layout: _Layout) -> Tensor:
-        """Apply all layers to packed rows, which to them are one long sequence."""
-        mask = rows.new_empty(0)
-        _layouts[mask] = layout.of_rows()
-        rows = rows[None]
-        for layer in self.layer:
-            (rows,) = layer(rows, is_index_masked=mask)
-        return rows[0]
+    def _replay(self, hidden_states: Tensor, layout: _Layout) -> Tensor:
+        given: dict[str, Any] = {
+            "rows": layout.packed.rows,
+            **{name: getattr(layout, name) for name in ("unseen", "hidden", "places")},
+        }
+        given = {name: x for name, x in given.items() if x is not None}
 
-
-class CapturedLongformerEncoder(PackedLongformerEncoder):
-    """The same, launched as one graph in inference."""
-
-    def _encode(self, rows: Tensor, layout: _Layout) -> Tensor:
-        if not can_replay(self, rows):
-            return super()._encode(rows, layout)
-        tensors = {"unseen": layout.unseen, "hidden": layout.hidden, "places": layout.places}
-        given = {name: x for name, x in tensors.items() if x is not None}
-
-        def encode(rows: Tensor, *others: Tensor) -> Tensor:
+        def encode(hidden_states: Tensor, *others: Tensor) -> Tensor:
             own: dict[str, Any] = dict(zip(given, others, strict=True))
-            return PackedLongformerEncoder._encode(self, rows, replace(layout, **own))
+            packed = replace(layout.packed, rows=own.pop("rows", None))
+            mask = hidden_states.new_empty(0)  # only says which layout it is
+            _layouts[mask] = replace(layout, packed=packed, **own)
+            for layer in self.layer:
+                (hidden_states,) = layer(hidden_states, is_index_masked=mask)
+            return hidden_states
 
         options = tuple(layout.packed.lengths), tuple(layout.counts), tuple(given)
-        return replay(self, encode, (rows, *given.values()), options)
+        return replay(self, encode, (hidden_states, *given.values()), options)
 
 
-CAPTURED[PackedLongformerEncoder] = CapturedLongformerEncoder
+CAPTURED[LongformerEncoder] = CapturedLongformerEncoder
 
 
 class _Unexpanded(Tensor):
@@ -237,7 +233,6 @@ FASTER: dict[type[nn.Module], type[nn.Module]] = {
     LongformerSelfAttention: WindowedLongformerAttention,
     LEDEncoderSelfAttention: WindowedLEDAttention,
     LEDEncoder: LinearLEDEncoder,
-    LongformerEncoder: PackedLongformerEncoder,
     LongformerLayer: UnchunkedLongformerLayer,
 }
 MASKS: dict[type[nn.Module], str] = {LongformerModel: ONE_QUERY}

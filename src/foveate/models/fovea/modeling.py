@@ -11,7 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.t5.modeling_t5 import T5Stack
 
 from foveate.models.accelerate import accelerate
-from foveate.models.graphs import CAPTURED, can_replay, replay
+from foveate.models.graphs import CAPTURED, Captured, can_replay, replay
 from foveate.models.padding import Packed
 from foveate.models.t5_layers import DerivedT5Model, FusedRMSNorm
 
@@ -97,10 +97,13 @@ class FoveaEncoder(FoveaPreTrainedModel):
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
         packed = Packed.of(attention_mask, (tokens.shape[0], tokens.shape[1]))
-        rows = packed.pack(tokens)
-        rows = self.dropout(self.embed_tokens(rows) if inputs_embeds is None else rows)
+        tokens = packed.pack(tokens)
         states: list[Tensor] = []
-        rows = self._encode(rows, packed.lengths, states if output_hidden_states else None)
+        rows = self._encode(  # what goes in is kept nowhere else, or it would stay to the end
+            self.dropout(self.embed_tokens(tokens) if inputs_embeds is None else tokens),
+            packed.lengths,
+            states if output_hidden_states else None,
+        )
         last = packed.unpack(self.dropout(self.final_layer_norm(rows)))
         output = BaseModelOutput(
             last_hidden_state=last,
@@ -128,11 +131,11 @@ class FoveaEncoder(FoveaPreTrainedModel):
         self.embed_tokens = value
 
 
-class CapturedFoveaEncoder(FoveaEncoder):
+class CapturedFoveaEncoder(Captured, FoveaEncoder):
     """The same, launched as one graph in inference."""
 
     def _encode(self, rows: Tensor, lengths: list[int], states: list[Tensor] | None) -> Tensor:
-        if states is not None or not can_replay(self, rows):
+        if states is not None or not can_replay(rows, self.config.d_kv):
             return super()._encode(rows, lengths, states)
         encode = partial(FoveaEncoder._encode, self, lengths=lengths, states=None)
         return replay(self, encode, (rows,), tuple(lengths))
