@@ -1,12 +1,14 @@
+from contextlib import nullcontext
+
 import pytest
 import torch
 
 from foveate.ops import remembering
-from foveate.ops.remembering import remembered
+from foveate.ops.remembering import keeping, remembered
 
 
 def test_the_latest_answers_are_remembered():
-    asked, captured = [], len(remembering._captured)
+    asked, kept = [], len(remembering._kept)
 
     @remembered(2)
     def double(x):
@@ -17,20 +19,38 @@ def test_the_latest_answers_are_remembered():
     assert [double(x) for x in (1, 1, 2, 1, 3, 2)] == [2, 2, 4, 2, 6, 4]
     assert asked == [1, 2, 3, 2]
     assert double.__doc__ == "Twice x."
-    assert len(remembering._captured) == captured
+    assert len(remembering._kept) == kept
+
+
+def test_what_is_captured_is_kept_once(monkeypatch):
+    @remembered(1)
+    def table(x):
+        return [x]
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    monkeypatch.setattr(remembering, "_kept", {})
+    with keeping() as kept:
+        table(1), table(1), table(2)
+    assert list(kept.values()) == [[1], [2]]
+    assert not remembering._kept
+    table(2)
+    assert list(remembering._kept.values()) == [[2]]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_what_a_graph_reads_stays():
+@pytest.mark.parametrize("keeper", [keeping, nullcontext])
+def test_what_a_graph_reads_stays(keeper):
     @remembered(1)
     def table(value):
         return torch.full((1 << 20,), value, device="cuda")
 
     graph = torch.cuda.CUDAGraph()
     table(1.0)
-    with torch.cuda.graph(graph):
+    with keeper() as kept, torch.cuda.graph(graph):
         out = table(1.0) + 1
     for value in range(2, 6):
         table(float(value))
     graph.replay()
     assert torch.equal(out, torch.full_like(out, 2.0))
+    del kept
