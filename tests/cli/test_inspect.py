@@ -17,6 +17,16 @@ def test_inspect_and_its_picture(foveate, fish, tmp_path):
     assert found["longest_sentence"]["section"] == "Cod"
 
 
+def test_long_titles_leave_room_for_the_numbers(foveate, tmp_path):
+    path = tmp_path / "long.md"
+    path.write_text(f"# Fish\n\n## {'long ' * 40}\n\nCod swim.\n")
+    code, output, _ = foveate("inspect", path)
+    assert code == 0
+    [row] = [line for line in output.splitlines() if "long long" in line and "…" in line]
+    assert row.split()[-2] == "1"
+    assert "sentences" in output
+
+
 @pytest.mark.parametrize(
     "options",
     [["--pattern", "fovea"], ["--pattern", "windows"], ["--query", "who eats small fish?"]],

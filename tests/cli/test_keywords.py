@@ -27,6 +27,13 @@ def test_keywords_for_machines(foveate, fish, method):
             assert first in FISH.splitlines()[line - 1].lower()
 
 
+def test_small_scores_keep_their_digits(foveate, tmp_path):
+    path = tmp_path / "fish.txt"
+    path.write_text("Cod and eels swim around the old boats. " * 200)
+    _, output, _ = foveate("keywords", path, "--method", "yake", "--json")
+    assert all(keyword["score"] for keyword in json.loads(output))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

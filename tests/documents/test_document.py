@@ -125,6 +125,19 @@ class TestSerialization:
         with pytest.raises(DocumentError, match="3 is not str"):
             Document.from_dict({"title": 3, "text": "", "sections": []})
 
+    def test_empty_parts_are_refused(self):
+        def packed(sections):
+            return {"title": "", "text": "Hello.", "sections": sections}
+
+        empty = {"text": " ", "start": 0, "end": 1}
+        for paragraphs, message in (
+            ([], r"empty section \('A'\)"),
+            ([{"sentences": []}], "paragraph without sentences"),
+            ([{"sentences": [empty]}], "empty sentence at 0"),
+        ):
+            with pytest.raises(DocumentError, match=message):
+                Document.from_dict(packed([{"title": "A", "paragraphs": paragraphs}]))
+
     def test_spans_outside_the_text_are_refused(self):
         data = Document.from_text("Hello.").to_dict()
         with pytest.raises(DocumentError, match="outside its text of 2 characters"):

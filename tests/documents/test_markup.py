@@ -237,3 +237,28 @@ class TestHtml:
     def test_deep_nesting(self, outline, end):
         document = Document.from_text("<div>" * 5000 + "Text." + end, format="html")
         assert outline(document) == [("", ["Text."])]
+
+
+def test_titles_of_topics_are_no_headings(outline):
+    text = """Fish
+====
+
+.. contents:: In short
+
+Cod swim.
+
+Part
+----
+
+One sentence.
+
+.. admonition:: Beware
+
+   Eels bite.
+
+After it.
+"""
+    document = Document.from_text(text, format="rst")
+    assert document.title == "Fish"
+    parts = [("", ["Cod swim."]), ("Part", ["One sentence.", "Eels bite.", "After it."])]
+    assert outline(document) == parts

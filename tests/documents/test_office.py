@@ -3,6 +3,7 @@
 import sys
 import zipfile
 from io import BytesIO
+from random import Random
 
 import pytest
 
@@ -83,6 +84,22 @@ def test_damaged_files_are_refused(tmp_path, name, content):
     pytest.importorskip("markitdown")
     with pytest.raises(DocumentError, match=r"x\.(pdf|docx) (cannot be read as|is not a whole)"):
         read(tmp_path, name, content)
+
+
+def test_any_damage_to_a_docx_is_said(tmp_path):
+    pytest.importorskip("markitdown")
+    whole = docx(paragraph("Hello there. " * 50))
+    random, messages = Random(0), []
+    for _ in range(200):
+        damaged = bytearray(whole)
+        for _ in range(8):
+            damaged[random.randrange(len(damaged))] = random.randrange(256)
+        try:
+            read(tmp_path, "x.docx", bytes(damaged))
+        except DocumentError as error:
+            messages.append(str(error))
+    assert messages
+    assert all(str(tmp_path / "x.docx") in message for message in messages)
 
 
 def test_a_zip_bomb_is_refused(tmp_path):

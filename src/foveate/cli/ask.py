@@ -72,10 +72,9 @@ def command(
 def _reader_or_encoder(model: str | None, device: str | None, dtype: str | None) -> dict[str, Any]:
     """Load what is named: a model that answers, or an encoder."""
     if model is not None:
-        from transformers import AutoConfig
-
+        from foveate.models.loading import load_config
         from foveate.tasks.ask import Reader
 
-        if AutoConfig.from_pretrained(model).is_encoder_decoder:
+        if load_config(model).is_encoder_decoder:
             return {"model": Reader.from_pretrained(model, device=device, dtype=dtype)}
     return {"encoder": common.encoder(model, device, dtype)}

@@ -68,12 +68,11 @@ def command(
     """
     _check(plot, pattern, query)
     common.quiet()
-    from transformers import AutoTokenizer
-
+    from foveate.models.loading import load_tokenizer
     from foveate.tasks.inspect import inspect
 
     document = common.read([file], format)[0]
-    tokenizer = None if model is None else AutoTokenizer.from_pretrained(model)
+    tokenizer = None if model is None else load_tokenizer(model)
     found = inspect(document, tokenizer=tokenizer)
     if plot is not None and query is not None:
         _draw_segments(document, query, model, plot)
@@ -98,7 +97,8 @@ def command(
         )
         return
     outline = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
-    outline.add_column("section", no_wrap=True, overflow="ellipsis")
+    room = max(20, common.console.width - 24)  # beside the numbers
+    outline.add_column("section", no_wrap=True, overflow="ellipsis", max_width=room)
     outline.add_column("sentences", justify="right", min_width=9)
     outline.add_column("tokens", justify="right", min_width=9)
     for section in found.sections:

@@ -46,7 +46,7 @@ def command(
             [
                 {
                     "text": keyword.text,
-                    "score": round(keyword.score, 4),
+                    "score": float(f"{keyword.score:.4g}"),  # YAKE's are tiny
                     "lines": [lines[place.sentence] for place in keyword.places],
                 }
                 for keyword in found
@@ -54,7 +54,8 @@ def command(
         )
         return
     table = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
-    table.add_column("keyword", no_wrap=True, overflow="ellipsis")
+    room = max(20, common.console.width - 36)  # beside the numbers
+    table.add_column("keyword", no_wrap=True, overflow="ellipsis", max_width=room)
     for heading in ("score", "places", "first line"):
         table.add_column(heading, justify="right")
     for keyword in found:

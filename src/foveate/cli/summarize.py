@@ -107,11 +107,10 @@ def _reader_or_writer(
 ) -> dict[str, Any]:
     """Load what is named: a model that writes, or an encoder."""
     if model is not None:
-        from transformers import AutoConfig
-
+        from foveate.models.loading import load_config
         from foveate.tasks.generate import Generator
 
-        if AutoConfig.from_pretrained(model).is_encoder_decoder:
+        if load_config(model).is_encoder_decoder:
             writer = Generator.from_pretrained(model, device=device, dtype=dtype, **steering)
             return {"model": writer}
     if steering:

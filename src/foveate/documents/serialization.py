@@ -70,14 +70,18 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
 def _unpack_sections(items: Any, length: int, depth: int) -> tuple[Section, ...]:
     if items and depth > DEEPEST:
         raise DocumentError(f"nests sections more than {DEEPEST} deep: flatten some.")
-    return tuple(
-        Section(
-            _of(str, item["title"]),
-            tuple(_unpack_paragraph(paragraph, length) for paragraph in item["paragraphs"]),
-            _unpack_sections(item.get("sections", ()), length, depth + 1),
-        )
-        for item in items
+    return tuple(_unpack_section(item, length, depth) for item in items)
+
+
+def _unpack_section(item: Any, length: int, depth: int) -> Section:
+    section = Section(
+        _of(str, item["title"]),
+        tuple(_unpack_paragraph(paragraph, length) for paragraph in item["paragraphs"]),
+        _unpack_sections(item.get("sections", ()), length, depth + 1),
     )
+    if not section.paragraphs and not section.sections:
+        raise DocumentError(f"has an empty section ({section.title!r:.60}): leave it out.")
+    return section
 
 
 def _unpack_paragraph(item: Any, length: int) -> Paragraph:
@@ -85,7 +89,11 @@ def _unpack_paragraph(item: Any, length: int) -> Paragraph:
         Sentence(_of(str, one["text"]), _of(int, one["start"]), _of(int, one["end"]))
         for one in item["sentences"]
     )
+    if not sentences:
+        raise DocumentError("has a paragraph without sentences: leave it out.")
     for sentence in sentences:
+        if not sentence.text.strip():
+            raise DocumentError(f"has an empty sentence at {sentence.start}: leave it out.")
         if not 0 <= sentence.start < sentence.end <= length:
             raise DocumentError(
                 f"places a sentence at {sentence.start}-{sentence.end}, outside its text of "

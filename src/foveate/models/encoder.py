@@ -9,7 +9,7 @@ from typing import Literal, Self, overload
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from foveate.documents import Document
 from foveate.models.attention import TREE_ATTENTION, register
@@ -112,11 +112,16 @@ class Encoder:
             OSError: there is no such checkpoint, or it has no safetensors weights.
             ValueError: a checkpoint that Encoder cannot run.
         """
-        from foveate.models import hdt  # noqa: F401  (makes "hdt" known to the Auto classes)
+        from foveate.models.loading import load_config, load_model, load_tokenizer
 
         register()
         path = str(name_or_path or default_model_path())
-        model = AutoModel.from_pretrained(path, dtype=torch.float32, use_safetensors=True)
+        if (kind := load_config(path).model_type).startswith("vcc"):
+            raise ValueError(
+                f"{path} is a {kind} model, which reads with a question and gives no vectors: "
+                "name an encoder"
+            )
+        model = load_model(AutoModel, path, dtype=torch.float32)
         if _is_hdt(model):
             pooling = Pooling(first_row=True)
         else:
@@ -133,7 +138,7 @@ class Encoder:
             use_onednn(model)
         return cls(
             model.eval().to(device),
-            AutoTokenizer.from_pretrained(path),
+            load_tokenizer(path),
             context or ("tree" if _is_hdt(model) else "sentence"),
             pooling,
             product_dtype,

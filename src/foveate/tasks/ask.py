@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document, Paragraph
 from foveate.models.device import device_named, dtype_named
 from foveate.models.encoder import Encoder
+from foveate.models.loading import load_config, load_model, load_tokenizer
 from foveate.models.vcc import VccT5ForConditionalGeneration
 from foveate.processing.plain import located_text
 from foveate.processing.vip import prompted
@@ -138,16 +139,14 @@ class Reader:
         """
         path = str(name_or_path)
         named = "auto" if dtype is None else dtype_named(dtype)
-        kind = AutoConfig.from_pretrained(path).model_type
+        kind = load_config(path).model_type
         if kind not in ("t5", "vcc_t5"):
             raise ValueError(
                 f"{path} is a {kind} model: name a T5 checkpoint to answer in its own words, "
                 "whose encoder can read a whole document"
             )
-        model = VccT5ForConditionalGeneration.from_pretrained(
-            path, use_safetensors=True, dtype=named
-        )
-        return cls(model.eval().to(device_named(device)), AutoTokenizer.from_pretrained(path))
+        model = load_model(VccT5ForConditionalGeneration, path, dtype=named)
+        return cls(model.eval().to(device_named(device)), load_tokenizer(path))
 
     @torch.inference_mode()
     def read(self, question: str, document: Document) -> tuple[str, list[float]]:

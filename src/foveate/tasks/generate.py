@@ -6,21 +6,17 @@ from typing import Any, Self
 
 import torch
 from transformers import (
-    AutoConfig,
     AutoModelForSeq2SeqLM,
     AutoProcessor,
-    AutoTokenizer,
     BatchEncoding,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
-import foveate.models.fovea
-import foveate.models.hdt
-import foveate.models.vcc  # noqa: F401  (as those before, makes its models known to Auto classes)
 from foveate.documents import Document
 from foveate.models.device import device_named, dtype_named
+from foveate.models.loading import load_config, load_model, load_tokenizer
 from foveate.processing import Processor
 from foveate.processing.guided import cut, guided, has_global_tokens
 from foveate.processing.keywords import Detector
@@ -88,17 +84,17 @@ class Generator:
                 dtype.
         """
         path = str(name_or_path)
-        config = AutoConfig.from_pretrained(path)
+        config = load_config(path)
         if not config.is_encoder_decoder:
             raise ValueError(
                 f"{path} is a {config.model_type} model, which does not write from what it reads: "
                 "name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
             )
         own = "auto" if dtype is None else dtype_named(dtype)
-        model = AutoModelForSeq2SeqLM.from_pretrained(path, dtype=own, use_safetensors=True)
+        model = load_model(AutoModelForSeq2SeqLM, path, dtype=own)
         model = model.eval().to(device_named(device))
         reads_trees = config.model_type == "hdt"
-        reader = (AutoProcessor if reads_trees else AutoTokenizer).from_pretrained(path)
+        reader = AutoProcessor.from_pretrained(path) if reads_trees else load_tokenizer(path)
         return cls(model, reader, detector, k)
 
     @torch.inference_mode()
@@ -127,7 +123,11 @@ class Generator:
         habits = self.model.generation_config
         if words is None and not (habits.max_length or habits.max_new_tokens):
             words = _DEFAULT_WORDS
-        length = {} if words is None else {"max_new_tokens": _TOKENS_PER_WORD * words}
+        length = {}
+        if words is not None:
+            limit = self._longest_output
+            tokens = _TOKENS_PER_WORD * words
+            length["max_new_tokens"] = tokens if limit is None else min(tokens, limit)
         [output] = self.model.generate(**inputs, **length)
         text = str(self.tokenizer.decode(output, skip_special_tokens=True)).strip()
         return text if words is None else _first_sentences(text, words)
@@ -136,6 +136,8 @@ class Generator:
     def longest_input(self) -> int | None:
         """Tokens that the model takes; None where nothing limits them."""
         config = self.model.config
+        if config.model_type in ("fovea", "vcc_t5"):  # whatever the tokenizer of its T5 says
+            return None
         limits = [
             self.tokenizer.model_max_length,
             getattr(config, "max_encoder_position_embeddings", None),
@@ -143,6 +145,14 @@ class Generator:
         ]
         limit = min(limit for limit in limits if limit is not None)
         return None if limit >= VERY_LARGE_INTEGER else limit
+
+    @property
+    def _longest_output(self) -> int | None:
+        """Tokens that the decoder has positions for, but for the one that it begins with."""
+        config = self.model.config
+        names = ("max_decoder_position_embeddings", "max_position_embeddings")
+        limit = next((own for name in names if (own := getattr(config, name, None))), None)
+        return None if limit is None else limit - 1
 
     def _read(self, text: str) -> BatchEncoding:
         # Some tokenizers would count the texts too, which few models take. verbose=False: the

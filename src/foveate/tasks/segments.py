@@ -5,12 +5,12 @@ from os import PathLike
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoTokenizer
 
 import foveate.models.vcc as vcc
 from foveate.documents import Document
 from foveate.models.default import default_model_path
 from foveate.models.device import device_named
+from foveate.models.loading import load_config, load_model, load_tokenizer
 from foveate.processing.plain import plain_text
 from foveate.processing.vip import prompted
 
@@ -71,12 +71,12 @@ def segments(
     if not query.strip():
         raise ValueError("the query is empty: say what to look for")
     path = str(default_model_path() if model is None else model)
-    kind = AutoConfig.from_pretrained(path).model_type
+    kind = load_config(path).model_type
     encoder = _ENCODERS.get(kind.removeprefix("vcc_"))
     if encoder is None:
         raise ValueError(f"{path} is a {kind} model: name a BERT, RoBERTa, T5 or VCC checkpoint")
-    loaded = encoder.from_pretrained(path, use_safetensors=True).eval().to(device_named(device))
-    row, places = prompted(AutoTokenizer.from_pretrained(path), query, plain_text(document))
+    loaded = load_model(encoder, path).eval().to(device_named(device))
+    row, places = prompted(load_tokenizer(path), query, plain_text(document))
     inputs = {name: torch.tensor([ids], device=loaded.device) for name, ids in row.items()}
     out = loaded(**inputs, output_vip_scores=True)
     read = torch.tensor(places) >= 0

@@ -5,13 +5,13 @@ from inspect import signature
 
 from transformers import (
     AutoConfig,
-    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from foveate.models import fovea, hdt, vcc  # noqa: F401  (makes them known to the Auto classes)
+from foveate.models.loading import load_tokenizer
 
 from .entries import check
 from .objectives.base import Example
@@ -37,7 +37,7 @@ def vocabulary(
         few = range(0, len(examples), max(1, len(examples) // _LEARNED_FROM))
         return learn_tokenizer((examples[i].document for i in few), recipe.tokenizer)
     name = checkpoint or recipe.tokenizer or recipe.model["checkpoint"]
-    return AutoTokenizer.from_pretrained(name)
+    return load_tokenizer(str(name))
 
 
 def reader_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> Reader:

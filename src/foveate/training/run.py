@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 import yaml
-from transformers import AutoTokenizer, PreTrainedModel, Trainer, TrainingArguments
+from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
 from foveate.models.device import device_named
+from foveate.models.loading import load_config, load_model, load_tokenizer
 
 from .corpus import Corpus
 from .entries import different, loaded
@@ -68,9 +69,9 @@ def load(
         OSError: there is no such folder, or no model in it.
         ValueError: a model that does not read as the recipe says.
     """
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    own = recipe.objective.configuration()
-    trained = recipe.objective.auto.from_pretrained(model, use_safetensors=True, **own)
+    load_config(model)
+    tokenizer = load_tokenizer(model)
+    trained = load_model(recipe.objective.auto, model, **recipe.objective.configuration())
     check_reading(trained, recipe.data.read)
     return trained.to(device_named(device)), reader_of(recipe, tokenizer)
 

@@ -59,8 +59,9 @@ def _check_archive(data: bytes) -> None:
                         f"decompresses to far more than a DOCX holds ({member.filename!r:.60}): "
                         "it is refused as a ZIP bomb; split or resave it."
                     )
-    # Members may be cut, packed in a way that is not known, or locked, which is a RuntimeError.
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+    except DocumentError:
+        raise
+    except Exception as error:  # whatever zipfile and zlib raise on a damaged file
         raise DocumentError(f"is not a whole DOCX file ({error}): save it anew.") from error
 
 

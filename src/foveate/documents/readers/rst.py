@@ -125,7 +125,8 @@ class _Walk:
             if isinstance(node, nodes.system_message):
                 yield from self.directive(node, first_line)
             elif isinstance(node, nodes.title):
-                yield Heading(level, self.heading(node))
+                if isinstance(node.parent, (nodes.document, nodes.section)):  # else of a topic
+                    yield Heading(level, self.heading(node))
             elif isinstance(node, (nodes.paragraph, nodes.line, nodes.term)):
                 raw = node.rawsource or node.astext()
                 places = self.find(raw, first_line + (node.line or 0) - 1)
