@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import warnings
 import zipfile
 
 import pytest
@@ -166,3 +167,20 @@ def test_the_installed_command_starts_without_loading_torch():
         "import sys, foveate.cli; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_version(foveate):
+    code, output, _ = foveate("--version")
+    assert (code, output) == (0, "0.1.0\n")
+
+
+def test_warnings_are_one_sentence(foveate, fish, monkeypatch):
+    def search(*arguments, **options):
+        warnings.warn("the sea is rough", stacklevel=2)
+        return []
+
+    monkeypatch.setattr("foveate.tasks.search.search", search)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        code, _, error = foveate("search", "cod", fish)
+    assert (code, error) == (0, "foveate: the sea is rough\n")

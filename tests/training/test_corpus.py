@@ -92,12 +92,14 @@ def test_a_line_that_is_no_document_is_named(line, tmp_path):
     file = tmp_path / "c.jsonl"
     file.write_text(json.dumps(LINES[2]) + "\n" + line)
     corpus = Corpus(file)
-    named = r"document 1 of the corpus, at byte 24 of .*c\.jsonl.*another document is read"
+    named = r"line 2 of .*c\.jsonl is no document: .*another document is read"
     with pytest.warns(match=named):
         assert first_sentence(corpus[1]) == "Rays glide."
     file.write_text(line)
-    with pytest.raises(DocumentError, match="document 0"), pytest.warns(match="another"):
+    with pytest.raises(DocumentError, match="line 1 of"), pytest.warns(match="another"):
         Corpus(file)[0]
+    with pytest.raises(DocumentError, match="line 1 of"):
+        list(Corpus(file).whole())
 
 
 def test_a_worker_started_anew_can_read(corpus_file):

@@ -142,6 +142,11 @@ def test_the_commands_train_and_evaluate(tmp_path, corpus_file):
     found = json.loads(evaluated.output)
     assert found["examples"] == 3
     assert set(found) == {"examples", "rouge1", "rouge2", "rougeL"}
+    with papers.open("a") as file:
+        file.write("{\n")
+    again = [*("evaluate", name, "-m", str(tmp_path / "model")), *arguments]
+    broken = runner.invoke(app, again)
+    assert f"line {len(lines) + 1} of {papers} is no document" in str(broken.exception)
     wrong = runner.invoke(app, ["evaluate", "hdt-e", str(corpus_file), "-m", "x"])
     assert "keeps the answers to itself" in str(wrong.exception)
 

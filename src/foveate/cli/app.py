@@ -1,8 +1,12 @@
 """The commands together, and what they do when something is wrong."""
 
 import sys
+import warnings
+from typing import Annotated
 
 import typer
+
+from foveate import __version__
 
 from . import ask, embed, evaluate, inspect, keywords, search, summarize, train
 
@@ -29,16 +33,38 @@ app.command("evaluate")(evaluate.command)
 app.command("keywords")(keywords.command)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None: ...
+
+
 def main() -> None:
     """Run the command; expected errors are one line on standard error and exit code 2."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *where: _warn(message)
+            app()
     except _EXPECTED as error:
         print(f"foveate: {_sentence(error)}", file=sys.stderr)
         sys.exit(2)
 
 
-def _sentence(error: BaseException) -> str:
+def _warn(message: Warning | str) -> None:
+    """Print a warning without the place in the code that it comes from."""
+    print(f"foveate: {_sentence(message)}", file=sys.stderr)
+
+
+def _sentence(error: BaseException | str) -> str:
     """The error's own words; for those of the system, without the number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

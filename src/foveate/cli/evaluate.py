@@ -54,6 +54,7 @@ def command(
     """
     common.quiet()
     from foveate.evaluation import read
+    from foveate.training.corpus import Corpus
     from foveate.training.predict import predict
     from foveate.training.recipe import Recipe
     from foveate.training.run import examples, load
@@ -63,6 +64,8 @@ def command(
     if not paths:
         raise ValueError(f"{recipe} holds out no files: name some to evaluate on")
     found, _ = examples(loaded, paths, read)
+    if isinstance(found, Corpus):
+        found = list(found.whole())
     asked = _answered(loaded.objective, found)[:limit]
     if not asked:
         raise ValueError(f"{', '.join(paths)} keeps the answers to itself: name a file with them")

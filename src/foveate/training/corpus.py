@@ -99,6 +99,14 @@ class Corpus(Sequence[Sample]):
                 warnings.warn(f"{error}: another document is read in its place", stacklevel=2)
         raise reason
 
+    def whole(self) -> Iterator[Sample]:
+        """Read all documents, where each of them counts.
+
+        Raises:
+            DocumentError: one cannot be read.
+        """
+        return map(self._read, range(len(self)))
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is open: another process opens it itself."""
         return {**vars(self), "_open": {}}
@@ -112,9 +120,8 @@ class Corpus(Sequence[Sample]):
         try:
             return _sample(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DocumentError(
-                f"document {index} of the corpus, at byte {start:,} of {path}, is none: {error}"
-            ) from error
+            before = bytes(self._data(number)[:start]).count(b"\n")
+            raise DocumentError(f"line {before + 1} of {path} is no document: {error}") from error
 
     def _data(self, number: int) -> bytes | mmap.mmap:
         """The content of a file of lines."""
