@@ -6,7 +6,14 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertForMaskedLM,
+    ByT5Tokenizer,
+    PreTrainedTokenizerFast,
+    T5Config,
+)
 
 from foveate import FoveaConfig, HDTConfig, VccBertConfig
 from foveate.models.loading import load_config, load_model, load_tokenizer
@@ -87,6 +94,14 @@ def test_no_tokenizer_or_a_damaged_one(folder):
         path.unlink()
     with pytest.raises(ValueError, match="bert has no tokenizer"):
         load_tokenizer(folder)
+
+
+def test_tokenizers_of_other_kinds(tmp_path):
+    T5Config().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r".* has no tokenizer"):
+        load_tokenizer(tmp_path)
+    ByT5Tokenizer().save_pretrained(tmp_path)
+    assert load_tokenizer(tmp_path)("cod").input_ids
 
 
 def test_no_checkpoint_at_all(folder):

@@ -73,7 +73,14 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
             f"the tokenizer of {name_or_path} is damaged ({type(error).__name__}: {error}): "
             "copy or download it anew"
         ) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of nothing
+    # Without its files transformers makes an empty one; tokenizers of bytes have none.
+    files = {*tokenizer.vocab_files_names.values(), "tokenizer.json"}
+    folder = Path(name_or_path)
+    if (
+        folder.is_dir()
+        and tokenizer.vocab_files_names
+        and not any((folder / file).exists() for file in files)
+    ):
         raise ValueError(
             f"{name_or_path} has no tokenizer: save the one that the model was trained with there"
         )
