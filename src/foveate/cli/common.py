@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from foveate.documents import Document, DocumentError, Sentence
 from foveate.documents.files import MARKUP, decode
@@ -124,6 +125,18 @@ def quiet() -> None:
 def name_of(document: Document) -> str:
     """What a document is called: by its title or, where it has none, its source."""
     return document.title or document.source or "Untitled"
+
+
+def add_titles(table: Table, heading: str, beside: int) -> None:
+    """Add a column of titles, cut where they would push out what stands beside them.
+
+    Args:
+        table: without columns yet.
+        heading: of the column.
+        beside: letters that the columns to come take.
+    """
+    room = max(20, console.width - beside)
+    table.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=room)
 
 
 def print_json(value: Any) -> None:

@@ -97,8 +97,7 @@ def command(
         )
         return
     outline = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
-    room = max(20, common.console.width - 24)  # beside the numbers
-    outline.add_column("section", no_wrap=True, overflow="ellipsis", max_width=room)
+    common.add_titles(outline, "section", beside=24)
     outline.add_column("sentences", justify="right", min_width=9)
     outline.add_column("tokens", justify="right", min_width=9)
     for section in found.sections:

@@ -54,8 +54,7 @@ def command(
         )
         return
     table = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
-    room = max(20, common.console.width - 36)  # beside the numbers
-    table.add_column("keyword", no_wrap=True, overflow="ellipsis", max_width=room)
+    common.add_titles(table, "keyword", beside=36)
     for heading in ("score", "places", "first line"):
         table.add_column(heading, justify="right")
     for keyword in found:

@@ -15,16 +15,19 @@ def load_config(name_or_path: str | PathLike[str]) -> Any:
         OSError: there is no such folder, or no such name on the hub.
         ValueError: it is no checkpoint.
     """
-    import foveate.models.fovea
-    import foveate.models.hdt
-    import foveate.models.vcc  # noqa: F401  (these make their models known to Auto classes)
-
     path = Path(name_or_path)
     if not path.exists() and (path.is_absolute() or str(name_or_path).count(sep) > 1):
         raise OSError(f"there is no folder {name_or_path}")
     if path.is_dir() and not (path / "config.json").exists():
         raise OSError(f"{path} is no checkpoint: it has no config.json")
-    return AutoConfig.from_pretrained(name_or_path)
+    try:
+        return AutoConfig.from_pretrained(name_or_path)
+    except ValueError:  # a type that transformers does not know: ours take time to import
+        import foveate.models.fovea
+        import foveate.models.hdt
+        import foveate.models.vcc  # noqa: F401  (these make their models known to Auto classes)
+
+        return AutoConfig.from_pretrained(name_or_path)
 
 
 def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> Any:
