@@ -1,5 +1,6 @@
 """The command as a user meets it: exit codes, output, and one clear sentence per mistake."""
 
+import gzip
 import io
 import json
 import subprocess
@@ -67,6 +68,19 @@ def test_standard_input(foveate):
     code, output, _ = foveate("inspect", "-", "--format", "markdown", "--json", stdin=FISH.encode())
     assert code == 0
     assert json.loads(output)["title"] == "Fish"
+
+
+def test_compressed_standard_input(foveate):
+    data = gzip.compress(b"Cod swim. Eels, too.")
+    code, output, _ = foveate("inspect", "-", "--json", stdin=data)
+    assert code == 0
+    assert json.loads(output)["sentences"] == 2
+
+
+def test_damaged_standard_input(foveate):
+    code, _, error = foveate("summarize", "-", stdin=b"ab\xff")
+    assert code == 2
+    assert error == "foveate: standard input is not valid UTF-8 (byte 2): convert it to UTF-8.\n"
 
 
 @pytest.mark.parametrize("command", ["summarize", "search", "embed", "inspect"])

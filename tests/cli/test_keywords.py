@@ -34,9 +34,19 @@ def test_small_scores_keep_their_digits(foveate, tmp_path):
     assert all(keyword["score"] for keyword in json.loads(output))
 
 
+def test_keywords_of_another_language(foveate, tmp_path):
+    path = tmp_path / "fische.txt"
+    path.write_text("Schwimmt Kabeljau?")
+    _, output, _ = foveate("keywords", path)
+    assert "none: 'en' knows no word of it; --language names another" in output
+    _, output, _ = foveate("keywords", path, "--language", "de", "--json")
+    assert [keyword["text"] for keyword in json.loads(output)] == ["schwimmt"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--language", "tlh"], "there are no word frequencies for the language 'tlh'"),
         (["-k", 0], "k must be at least 1"),
         (["--method", "rake"], "there is no method 'rake'"),
     ],

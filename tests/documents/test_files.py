@@ -38,6 +38,17 @@ def test_compressed_text(write):
     assert document.title == ""
 
 
+def test_bytes_are_read_as_files_are(write):
+    markdown = b"# One\n\nHello."
+    whole = Document.from_file(write("x.md", markdown))
+    for data in (markdown, gzip.compress(markdown)):
+        document = Document.from_bytes(data, format="markdown")
+        assert (document.title, document.sections) == (whole.title, whole.sections)
+    assert Document.from_bytes(markdown).title == ""
+    with pytest.raises(DocumentError, match="The data is not valid UTF-8"):
+        Document.from_bytes(b"ab\xff")
+
+
 def test_the_format_overrides_the_suffix(write):
     document = Document.from_file(write("x.zzz", "# One\n\nHello."), format="markdown")
     assert document.title == "One"

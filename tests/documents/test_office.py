@@ -78,6 +78,23 @@ def test_pdf(tmp_path, outline):
     assert outline(document) == [("", ["Hello there.", "Bye."])]
 
 
+def test_the_content_tells_what_no_name_tells(tmp_path, outline):
+    pytest.importorskip("pdfminer")
+    content = pdf("Hello there. Bye.")
+    document = Document.from_bytes(content, source="an upload")
+    assert outline(document) == outline(read(tmp_path, "letter.txt", content))
+    assert outline(document) == outline(read(tmp_path, "letter.pdf", content))
+    assert document.source == "an upload"
+    pytest.importorskip("mammoth")
+    assert outline(Document.from_bytes(docx(paragraph("Hello.")))) == [("", ["Hello."])]
+
+
+def test_a_scan_has_no_text(tmp_path):
+    pytest.importorskip("pdfminer")
+    with pytest.raises(DocumentError, match=r"scan\.pdf has no text: if its pages are pictures"):
+        read(tmp_path, "scan.pdf", pdf(""))
+
+
 @pytest.mark.parametrize("name", ["x.pdf", "x.docx"])
 @pytest.mark.parametrize("content", [b"", b"junk", b"%PDF-1.4 junk", b"PK\x03\x04junk"])
 def test_damaged_files_are_refused(tmp_path, name, content):

@@ -46,6 +46,12 @@ def masked_lm(corpus_file, changes=None, **training):
     )
 
 
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="of machines without a GPU")
+def test_recipes_for_gpus_run_without_one(corpus_file, tmp_path):
+    recipe = masked_lm(corpus_file, {"training": {"bf16": True}})
+    assert prepare(recipe, tmp_path).args.device.type == "cpu"
+
+
 def losses(trainer):
     return [log["loss"] for log in trainer.state.log_history if "loss" in log]
 

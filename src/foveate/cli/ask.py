@@ -16,6 +16,7 @@ def command(
     question: Annotated[str, typer.Argument(help="What to answer, in your own words.")],
     top: Annotated[int, typer.Option("--top", "-k", help="Number of passages.")] = 3,
     format: common.Format = None,
+    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -37,7 +38,7 @@ def command(
     foveate ask book.txt "what does the captain hunt, and why?" --top 5 --json
     foveate ask report.pdf "what did it cost?" --model google/flan-t5-base
     """
-    [document] = common.read([file], format)
+    [document] = common.read([file], format, language)
     common.quiet()
     from foveate.tasks.ask import ask
 

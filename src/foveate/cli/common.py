@@ -9,9 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from foveate.documents import Document, DocumentError, Sentence
-from foveate.documents.files import MARKUP, decode
-from foveate.documents.formats import sniff
+from foveate.documents import Document, Sentence
 
 if TYPE_CHECKING:
     from foveate.models.encoder import Encoder
@@ -38,6 +36,12 @@ Format = Annotated[
         help="text, markdown, rst, html, jats, tei, transcript, json, pdf or docx; "
         "by default told by the file's suffix.",
         show_default=False,
+    ),
+]
+Language = Annotated[
+    str,
+    typer.Option(
+        metavar="CODE", help="Of the text: en, de, fr …, whose rules say where a sentence ends."
     ),
 ]
 Model = Annotated[
@@ -87,23 +91,18 @@ class Located:
         return f"{self.section}, line {self.line}" if self.section else f"line {self.line}"
 
 
-def read(files: list[str], format: str | None) -> list[Document]:
+def read(files: list[str], format: str | None, language: str) -> list[Document]:
     """Read documents, `-` from standard input."""
     if files.count("-") > 1:
         raise ValueError("- stands for standard input, which can be read only once")
-    return [_read(file, format) for file in files]
-
-
-def _read(file: str, format: str | None) -> Document:
-    if file != "-":
-        return Document.from_file(file, format=format)
-    source = "standard input"
-    try:
-        text = decode(sys.stdin.buffer.read(), markup=format in MARKUP)
-        format = format or sniff("text", text)
-    except DocumentError as error:
-        raise DocumentError(f"{source} {error}") from error
-    return Document.from_text(text, format=format, source=source)
+    return [
+        Document.from_bytes(
+            sys.stdin.buffer.read(), format=format, source="standard input", language=language
+        )
+        if file == "-"
+        else Document.from_file(file, format=format, language=language)
+        for file in files
+    ]
 
 
 def encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":

@@ -16,6 +16,7 @@ def command(
         ),
     ],
     format: common.Format = None,
+    language: common.Language = "en",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
@@ -30,7 +31,7 @@ def command(
     from foveate.tasks.embed import check_output, embed
 
     check_output(output)  # before the work, not after it
-    documents = common.read(files, format)
+    documents = common.read(files, format, language)
     embeddings = embed(documents, encoder=common.encoder(model, device, dtype))
     embeddings.save(output)
     counts = {

@@ -47,6 +47,7 @@ def command(
         ),
     ] = None,
     format: common.Format = None,
+    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -71,7 +72,7 @@ def command(
     from foveate.models.loading import load_tokenizer
     from foveate.tasks.inspect import inspect
 
-    document = common.read([file], format)[0]
+    document = common.read([file], format, language)[0]
     tokenizer = None if model is None else load_tokenizer(model)
     found = inspect(document, tokenizer=tokenizer)
     if plot is not None and query is not None:

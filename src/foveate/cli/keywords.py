@@ -23,6 +23,7 @@ def command(
         ),
     ] = "tfidf",
     format: common.Format = None,
+    language: common.Language = "en",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
@@ -33,13 +34,14 @@ def command(
     \b
     foveate keywords minutes.txt
     foveate keywords paper.pdf -k 50 --method yake --json
+    foveate keywords protokoll.txt --language de
     """
-    document = common.read([file], format)[0]
+    document = common.read([file], format, language)[0]
     common.quiet()
     from foveate.tasks.keywords import keywords
 
     encoder = common.encoder(model, device, dtype) if method == "embedding" else None
-    found = keywords(document, k, method=method, encoder=encoder)
+    found = keywords(document, k, method=method, encoder=encoder, language=language)
     lines = _lines_of_sentences(document)
     if json:
         common.print_json(
@@ -62,6 +64,8 @@ def command(
         score, places = f"{keyword.score:,.3g}", f"{len(keyword.places):,}"
         table.add_row(escape(keyword.text), score, places, first)
     common.console.print(table)
+    if not found:
+        common.console.print(f"none: {language!r} knows no word of it; --language names another")
 
 
 def _lines_of_sentences(document: Document) -> list[int]:

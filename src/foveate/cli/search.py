@@ -14,6 +14,7 @@ def command(
     files: common.Files,
     top: Annotated[int, typer.Option("--top", "-k", help="Number of sentences.")] = 5,
     format: common.Format = None,
+    language: common.Language = "en",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
@@ -25,7 +26,7 @@ def command(
     foveate search "who pays for delays?" contract.docx
     foveate search "white whale" books/*.txt --top 10 --json
     """
-    documents = common.read(files, format)
+    documents = common.read(files, format, language)
     common.quiet()
     from foveate.tasks.search import search
 

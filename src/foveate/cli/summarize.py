@@ -1,6 +1,7 @@
 """`foveate summarize`."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,6 +48,7 @@ def command(
         ),
     ] = None,
     format: common.Format = None,
+    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -70,11 +72,11 @@ def command(
     foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget --keyword hiring
     cat notes.md | foveate summarize - --format markdown --json
     """
-    documents = common.read(files, format)
+    documents = common.read(files, format, language)
     common.quiet()
     from foveate.tasks.summarize import summarize
 
-    using = _reader_or_writer(model, device, dtype, _steering(keywords, keyword))
+    using = _reader_or_writer(model, device, dtype, _steering(keywords, keyword, language))
     summaries = [
         summarize(document, sentences=sentences, words=words, query=query, **using)
         for document in documents
@@ -87,7 +89,7 @@ def command(
         _show(document, summary)
 
 
-def _steering(number: int | None, own: list[str] | None) -> dict[str, Any]:
+def _steering(number: int | None, own: list[str] | None, language: str) -> dict[str, Any]:
     """What a model that writes is steered by."""
     from foveate.processing.keywords import given, tfidf
 
@@ -99,7 +101,7 @@ def _steering(number: int | None, own: list[str] | None) -> dict[str, Any]:
         return {}
     if number < 1:
         raise ValueError(f"--keywords must be at least 1, got {number}")
-    return {"detector": tfidf, "k": number}
+    return {"detector": partial(tfidf, language=language), "k": number}
 
 
 def _reader_or_writer(

@@ -9,7 +9,7 @@ from foveate.documents import serialization
 from foveate.documents.blocks import build
 from foveate.documents.compose import compose
 from foveate.documents.errors import DocumentError
-from foveate.documents.files import check_text, load
+from foveate.documents.files import check_text, load, load_bytes
 from foveate.documents.formats import reader, text_format
 from foveate.documents.structure import Paragraph, Section, Sentence
 
@@ -64,6 +64,31 @@ class Document:
         """
         file = load(path, format)
         return cls._read(file.text, file.format, None, file.name, language)
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: bytes,
+        *,
+        format: str | None = None,
+        source: str | None = None,
+        language: str = "en",
+    ) -> Self:
+        """Read what a file would hold, such as an upload or standard input.
+
+        Args:
+            data: The content; text may be compressed by gzip.
+            format: Any of :meth:`from_file`; without it, PDF, DOCX and transcripts are told by
+                the content, and all else is plain text.
+            source: Where it came from; kept, and named in messages.
+            language: ISO 639 code of the language whose rules end a sentence.
+
+        Raises:
+            DocumentError: It cannot be read as that format, or holds no text.
+            ImportError: PDF or DOCX without the ``office`` extra.
+        """
+        file = load_bytes(data, source or "The data", format)
+        return cls._read(file.text, file.format, None, source, language)
 
     @classmethod
     def from_text(
@@ -143,20 +168,28 @@ class Document:
         return serialization.pack(self.title, self.sections, self.text, self.source)
 
     @staticmethod
+    def single(document: "Document") -> "Document":
+        """Take one document, as all that reads one does.
+
+        Raises:
+            TypeError: Something that is not a document, such as a path.
+        """
+        if not isinstance(document, Document):
+            raise TypeError(
+                f"expected a Document, got {type(document).__name__}: "
+                "make one with Document.from_file or Document.from_text"
+            )
+        return document
+
+    @staticmethod
     def several(documents: "Document | Iterable[Document]") -> "list[Document]":
         """Take one document or any number of them, as all that reads documents does.
 
         Raises:
             TypeError: Something that is not a document, such as a path.
         """
-        found = [documents] if isinstance(documents, Document) else list(documents)
-        for document in found:
-            if not isinstance(document, Document):
-                raise TypeError(
-                    f"expected a Document, got {type(document).__name__}: "
-                    "make one with Document.from_file or Document.from_text"
-                )
-        return found
+        found = [documents] if isinstance(documents, Document) else documents
+        return [Document.single(document) for document in found]
 
     def walk(self) -> Iterator[tuple[tuple[str, ...], Section]]:
         """Visit every section in document order, with its path: the titles from outermost to own.

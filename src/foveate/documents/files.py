@@ -1,4 +1,4 @@
-"""From a path to text and its format."""
+"""From a path, or bytes, to text and its format."""
 
 import codecs
 import gzip
@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from foveate.documents.errors import DocumentError
-from foveate.documents.formats import OFFICE, checked, format_of, sniff
+from foveate.documents.formats import OFFICE, checked, format_of, sniff, sniff_bytes
 
 MARKUP = ("html", "xml", "jats", "tei")  # formats that may declare their encoding
 LARGEST = 256 * 2**20  # bytes after decompression
@@ -24,6 +24,7 @@ _BYTE_ORDER_MARKS = (
 )
 _DECLARED_ENCODING = re.compile(rb"(?:encoding|charset)\s*=\s*[\"']?\s*([A-Za-z][\w.:-]*)")
 _WIDE = ("utf-16", "utf-32")
+_GZIP = b"\x1f\x8b"
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -43,16 +44,27 @@ def load(path: str | PathLike[str], format: str | None) -> File:
         raise IsADirectoryError(f"{name} is a directory: give one of the files in it.")
     if not file.exists():
         raise FileNotFoundError(f"{name} does not exist: check the path.")
-    compressed = file.suffix.lower() == ".gz"
     named = checked(format) if format else format_of(file.name)
+    return _read(name, file.read_bytes(), named, not format, file.suffix.lower() == ".gz")
+
+
+def load_bytes(data: bytes, name: str, format: str | None) -> File:
+    """The same for bytes without a path; `name` says in messages what they are."""
+    return _read(name, data, checked(format) if format else "text", not format)
+
+
+def _read(name: str, data: bytes, format: str, guessed: bool, compressed: bool = False) -> File:
     try:
-        data = _decompress(file.read_bytes()) if compressed else file.read_bytes()
-        if named in OFFICE:
+        if compressed or data.startswith(_GZIP):
+            data = _decompress(data)
+        if guessed:
+            format = sniff_bytes(format, data)
+        if format in OFFICE:
             from foveate.documents.readers.office import to_markdown
 
-            return File(name, to_markdown(data, named), "markdown")
-        text = decode(data, markup=named in MARKUP)
-        return File(name, text, named if format else sniff(named, text))
+            return File(name, to_markdown(data, format), "markdown")
+        text = decode(data, markup=format in MARKUP)
+        return File(name, text, sniff(format, text) if guessed else format)
     except DocumentError as error:
         raise DocumentError(f"{name} {error}") from error
 

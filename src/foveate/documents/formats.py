@@ -20,6 +20,7 @@ SUFFIXES = {
     "docx": (".docx",),
 }
 OFFICE = ("pdf", "docx")
+_BEGINNINGS = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
 
 _READERS = {
     "text": "plain",
@@ -69,6 +70,13 @@ def format_of(name: str) -> str:
         f"{name} ends in {suffix}, which is none of {known}, .xml: "
         f"name its format, one of {', '.join(SUFFIXES)}."
     )
+
+
+def sniff_bytes(format: str, data: bytes) -> str:
+    """The format, decided by the first bytes where no name told more than that it is text."""
+    if format == "text":
+        return next((own for mark, own in _BEGINNINGS.items() if data.startswith(mark)), format)
+    return format
 
 
 def sniff(format: str, text: str) -> str:

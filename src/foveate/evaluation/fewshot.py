@@ -14,9 +14,10 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import transformers
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from foveate.models.device import device_named
+from foveate.models.loading import load_model, load_tokenizer
 from foveate.processing.guided import KeywordProcessor
 from foveate.processing.keywords import Detector
 from foveate.progress import progress
@@ -109,7 +110,8 @@ def few_shot(
 
     Raises:
         ValueError: no examples, or none to score by; `output` holds results of another setting, or
-            of another detector of the same name; or there is no such detector.
+            of another detector of the same name; there is no such detector; or the checkpoint
+            lacks weights or a tokenizer.
         OSError: `output` cannot be written, or there is no such checkpoint.
     """
     protocol = protocol or Protocol()
@@ -129,7 +131,7 @@ def few_shot(
     check_writable(output)
     runs = _begun(Path(output), setting)
     done = {_key(run): run.get("inputs") for run in runs}
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    tokenizer = load_tokenizer(checkpoint)
 
     @cache
     def processor(method: Method, seed: int) -> KeywordProcessor:
@@ -156,7 +158,7 @@ def few_shot(
         for count, seed, method in todo:
             begun = time.perf_counter()
             transformers.set_seed(seed)
-            model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, use_safetensors=True)
+            model = load_model(AutoModelForSeq2SeqLM, checkpoint)
             model.to(device_named(device))
             if prepare is not None:
                 model = prepare(model)

@@ -90,6 +90,7 @@ def ask(
         raise ValueError("the question is empty: say what to look for")
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
+    document = Document.single(document)
     if model is not None:
         reader = model if isinstance(model, Reader) else Reader.from_pretrained(model)
         text, scores = reader.read(question, document)

@@ -115,7 +115,7 @@ def inspect(document: Document, *, tokenizer: PreTrainedTokenizerBase | None = N
         31% of the pairs are attended
     """
     tokenizer = tokenizer or AutoTokenizer.from_pretrained(default_model_path())
-    anchors = outline(document)
+    anchors = outline(Document.single(document))
     # verbose=False: a long sentence is no reason to warn, nothing is run on it here.
     token_ids = tokenizer(
         [anchor.text for anchor in anchors], add_special_tokens=False, verbose=False

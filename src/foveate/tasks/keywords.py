@@ -23,6 +23,7 @@ def keywords(
     *,
     method: str | Detector = "tfidf",
     encoder: Encoder | None = None,
+    language: str = "en",
 ) -> list[Keyword]:
     """Find the words, or phrases, that stand for a document.
 
@@ -31,12 +32,13 @@ def keywords(
         k: number of keywords.
         method: one of `METHODS`, see `detector`; or a detector.
         encoder: for the method "embedding"; by default `Encoder.from_pretrained()`.
+        language: ISO 639 code of the document's language, for methods by name.
 
     Returns:
         The best first; fewer if there are not that many.
 
     Raises:
-        ValueError: `k` below 1, or a method there is not.
+        ValueError: `k` below 1, a method that there is not, or a language that it does not know.
         ImportError: the method needs an extra that is not installed.
 
     Example:
@@ -47,11 +49,15 @@ def keywords(
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
-    detect = detector(method, encoder=encoder) if isinstance(method, str) else method
-    return detect(document, k)
+    detect = (
+        detector(method, encoder=encoder, language=language) if isinstance(method, str) else method
+    )
+    return detect(Document.single(document), k)
 
 
-def detector(method: str, *, seed: int = 0, encoder: Encoder | None = None) -> Detector:
+def detector(
+    method: str, *, seed: int = 0, encoder: Encoder | None = None, language: str = "en"
+) -> Detector:
     """Give a detector by name.
 
     Args:
@@ -60,15 +66,17 @@ def detector(method: str, *, seed: int = 0, encoder: Encoder | None = None) -> D
             and "gibberish".
         seed: of the controls.
         encoder: of "embedding"; by default `Encoder.from_pretrained()`.
+        language: ISO 639 code of what "tfidf", "yake" and "embedding" compare with, and of their
+            stop words.
 
     Raises:
         ValueError: there is no such method.
     """
     if method == "embedding":
-        return partial(embedding, encoder=encoder or Encoder.from_pretrained())
+        return partial(embedding, encoder=encoder or Encoder.from_pretrained(), language=language)
     detectors: dict[str, Detector] = {
-        "tfidf": tfidf,
-        "yake": yake,
+        "tfidf": partial(tfidf, language=language),
+        "yake": partial(yake, language=language),
         "random": partial(random_words, seed=seed),
         "gibberish": partial(gibberish, seed=seed),
     }

@@ -70,13 +70,14 @@ def segments(
     """
     if not query.strip():
         raise ValueError("the query is empty: say what to look for")
+    text = plain_text(Document.single(document))
     path = str(default_model_path() if model is None else model)
     kind = load_config(path).model_type
     encoder = _ENCODERS.get(kind.removeprefix("vcc_"))
     if encoder is None:
         raise ValueError(f"{path} is a {kind} model: name a BERT, RoBERTa, T5 or VCC checkpoint")
     loaded = load_model(encoder, path).eval().to(device_named(device))
-    row, places = prompted(load_tokenizer(path), query, plain_text(document))
+    row, places = prompted(load_tokenizer(path), query, text)
     inputs = {name: torch.tensor([ids], device=loaded.device) for name, ids in row.items()}
     out = loaded(**inputs, output_vip_scores=True)
     read = torch.tensor(places) >= 0

@@ -107,6 +107,7 @@ def summarize(
             raise ValueError(f"{name} must be at least 1, got {budget}")
     if query is not None and not query.strip():
         raise ValueError("the query is empty: say what the summary is to be about, or leave it out")
+    document = Document.single(document)
     if model is not None:
         if sentences is not None:
             raise ValueError("a model writes sentences of its own: give a number of words instead")

@@ -86,6 +86,7 @@ def prepare(recipe: Recipe, output: str | PathLike[str], read: Read | None = Non
         **{
             "report_to": "none",
             "prediction_loss_only": True,
+            "use_cpu": not torch.accelerator.is_available(),  # else it refuses bf16
             **given,
             "output_dir": str(output),
             "per_device_train_batch_size": 1,  # pack, whose size is the recipe's

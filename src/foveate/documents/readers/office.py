@@ -19,7 +19,7 @@ def to_markdown(data: bytes, format: str) -> str:
     """Convert the content of a PDF or DOCX file.
 
     Raises:
-        DocumentError: It is damaged, or would decompress to an unreasonable size.
+        DocumentError: It is damaged, would decompress to an unreasonable size, or has no text.
         ImportError: The ``office`` extra is not installed.
     """
     try:
@@ -35,12 +35,18 @@ def to_markdown(data: bytes, format: str) -> str:
         with _quiet():
             # MarkItDown itself would try one converter after the other, and read junk as text.
             converter = DocxConverter() if format == "docx" else PdfConverter()
-            return converter.convert(BytesIO(data), StreamInfo(extension=f".{format}")).markdown
+            text = converter.convert(BytesIO(data), StreamInfo(extension=f".{format}")).markdown
     except Exception as error:  # whatever the libraries below raise on a damaged file
         raise DocumentError(
             f"cannot be read as {format.upper()} ({type(error).__name__}): "
             "open and save it anew, or check that it is one."
         ) from error
+    if not text.strip():
+        raise DocumentError(
+            "has no text: if its pages are pictures, as in a scan, run character recognition "
+            "(OCR) on it first."
+        )
+    return text
 
 
 def _check_archive(data: bytes) -> None:

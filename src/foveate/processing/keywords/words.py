@@ -39,10 +39,10 @@ def general_frequencies(language: str) -> dict[str, float]:
     """
     import wordfreq
 
-    try:
-        return wordfreq.get_frequency_dict(language, wordlist="small")
-    except LookupError as error:
-        known = ", ".join(sorted(wordfreq.available_languages("small")))
+    known = wordfreq.available_languages("small")
+    if language not in known:  # of others it would take what is nearest, and that may be English
         raise ValueError(
-            f"there are no word frequencies for the language {language!r}: name one of {known}"
-        ) from error
+            f"there are no word frequencies for the language {language!r}: "
+            f"name one of {', '.join(sorted(known))}"
+        )
+    return wordfreq.get_frequency_dict(language, wordlist="small")
