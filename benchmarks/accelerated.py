@@ -109,7 +109,7 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
     "T5 encoder": t5,
 }
 HAVE_GLOBAL_TOKENS = ("LED encoder", "Longformer")
-CAN_BE_CAPTURED = ("Longformer",)
+CAN_BE_CAPTURED = ("LED encoder", "Longformer", "LongT5 transient-global", "LongT5 local")
 
 
 def build(

@@ -7,13 +7,52 @@ from copy import deepcopy
 import pytest
 import torch
 from torch import nn
-from transformers import BertConfig, BertModel, LongformerConfig, LongformerModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    LEDConfig,
+    LEDForConditionalGeneration,
+    LEDModel,
+    LongformerConfig,
+    LongformerModel,
+    LongT5Config,
+    LongT5EncoderModel,
+    LongT5ForConditionalGeneration,
+)
+from transformers.models.led.modeling_led import LEDEncoder
+from transformers.models.longformer.modeling_longformer import LongformerEncoder
 
 from foveate import FoveaConfig, FoveaEncoderModel, accelerate, capture, release, restore
 from foveate.models import graphs
+from foveate.models.accelerate import longformer as longformers
+from foveate.models.accelerate import longt5 as longt5s
+from foveate.models.fovea import modeling as foveas
 from tests.numerics import relative_error
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+LED = {
+    "vocab_size": 50,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 48,
+    "attention_window": 32,
+    "max_encoder_position_embeddings": 600,
+}
+LONGT5 = {
+    "vocab_size": 50,
+    "d_model": 32,
+    "d_kv": 16,
+    "d_ff": 48,
+    "num_layers": 2,
+    "num_heads": 2,
+    "local_radius": 15,
+    "feed_forward_proj": "gated-gelu",
+}
 
 
 def longformer():
@@ -37,7 +76,28 @@ def fovea():
     return FoveaEncoderModel(config).eval()
 
 
-MODELS = {"Longformer": longformer, "Fovea": fovea}
+def led():
+    torch.manual_seed(0)
+    return accelerate(LEDModel(LEDConfig(**LED)).encoder).eval()
+
+
+def longt5(kind):
+    torch.manual_seed(0)
+    config = LongT5Config(**LONGT5, encoder_attention_type=kind)
+    return accelerate(LongT5EncoderModel(config)).eval()
+
+
+MODELS = {
+    "Longformer": longformer,
+    "LED": led,
+    "LongT5 local": lambda: longt5("local"),
+    "LongT5 transient-global": lambda: longt5("transient-global"),
+    "Fovea": fovea,
+}
+
+
+def encoder_of(model):
+    return getattr(model, "encoder", model)
 
 
 def batch(model, device, batch=2, length=300, padding=0, seed=0):
@@ -47,7 +107,7 @@ def batch(model, device, batch=2, length=300, padding=0, seed=0):
     if padding:
         mask[-1, -padding:] = 0
     inputs = {"input_ids": ids, "attention_mask": mask}
-    if isinstance(model, LongformerModel):
+    if isinstance(model, LongformerModel | LEDEncoder):
         inputs["global_attention_mask"] = torch.zeros_like(ids)
         inputs["global_attention_mask"][:, seed : seed + 2] = 1
     return inputs
@@ -67,10 +127,10 @@ def test_on_a_cpu_nothing_changes(name):
         assert capture(model) is model
         assert torch.equal(outputs(model, inputs), before)
         assert torch.equal(outputs(deepcopy(model), inputs), before)
-    assert type(capture(model).encoder) in graphs.CAPTURED.values()
+    assert type(encoder_of(capture(model))) in graphs.CAPTURED.values()
     names = list(model.state_dict())
     assert release(model) is model
-    assert type(model.encoder) in graphs.CAPTURED
+    assert type(encoder_of(model)) in graphs.CAPTURED
     assert list(model.state_dict()) == names
 
 
@@ -88,16 +148,67 @@ def stand_in(monkeypatch):
     return captured
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
+    for module in (longformers, longt5s, foveas):
+        monkeypatch.setattr(module, "can_replay", lambda *arguments: True)
+    model = MODELS[name]()
+    captured = capture(deepcopy(model))
+    kinds = [batch(model, "cpu", length=70, padding=padding, seed=padding) for padding in (0, 9)]
+    kinds.append(batch(model, "cpu", length=64))
+    left = batch(model, "cpu", length=70)
+    left["attention_mask"][0, :5] = 0
+    left["attention_mask"][1, 30:33] = 0
+    embedded = batch(model, "cpu", length=70)
+    embedded["inputs_embeds"] = model.get_input_embeddings()(embedded.pop("input_ids"))
+    with torch.no_grad():
+        for _ in range(3):
+            for inputs in (*kinds, left, embedded):
+                assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
+            inputs = {name: x for name, x in kinds[0].items() if name != "attention_mask"}
+            unmasked = [one(**inputs).last_hidden_state for one in (captured, model)]
+            assert torch.equal(*unmasked)
+        assert len(stand_in) == len(graphs._known[encoder_of(captured)].graphs) >= 4
+        states = [one(**kinds[0], output_hidden_states=True) for one in (captured, model)]
+        for a, b in zip(*(one.hidden_states for one in states), strict=True):
+            assert torch.equal(a, b)
+        assert torch.equal(captured(**kinds[0], return_dict=False)[0], model(**kinds[0])[0])
+
+
+@pytest.mark.parametrize(
+    ("auto", "config"),
+    [
+        (LEDForConditionalGeneration, LEDConfig(**LED)),
+        (LongT5ForConditionalGeneration, LongT5Config(**LONGT5, decoder_start_token_id=0)),
+    ],
+)
+def test_what_writes_is_captured_too(auto, config, stand_in, monkeypatch):
+    for module in (longformers, longt5s):
+        monkeypatch.setattr(module, "can_replay", lambda *arguments: True)
+    torch.manual_seed(0)
+    model = accelerate(auto(config)).eval()
+    inputs = {"input_ids": torch.randint(3, 50, (2, 70)), "max_new_tokens": 8, "num_beams": 2}
+    expected = model.generate(**inputs)
+    capture(model)
+    for _ in range(3):
+        assert torch.equal(model.generate(**inputs), expected)
+    assert len(stand_in) == 1
+
+
+def forward(module):
+    return lambda x, layout: module(x)
+
+
 def test_shapes_that_come_again_are_captured(stand_in):
     module = nn.Linear(3, 2).eval()
     for alone in range(100, 100 + 4 * graphs.GRAPHS):  # which never come again
         for length in (7, alone):
             x = torch.randn(length, 3)
-            assert torch.equal(graphs.replay(module, module.forward, (x,), ()), module(x))
+            assert torch.equal(graphs.replay(module, forward(module), x, ()), module(x))
     assert stand_in == [(7, 3)]
     for option in (1, 2):
         for _ in range(3):
-            graphs.replay(module, module.forward, (x,), option)
+            graphs.replay(module, forward(module), x, option)
     assert stand_in == [(7, 3), x.shape, x.shape]
 
 
@@ -106,10 +217,10 @@ def test_the_latest_graphs_are_kept(stand_in):
     lengths = range(1, 2 + graphs.GRAPHS)  # one more than are kept
     for _ in range(2):
         for length in lengths:
-            graphs.replay(module, module.forward, (torch.randn(length, 3),), ())
+            graphs.replay(module, forward(module), torch.randn(length, 3), ())
     assert stand_in == [(length, 3) for length in lengths]
     for length in (2, 1, 2):  # the first was forgotten, and the third is for its sake
-        graphs.replay(module, module.forward, (torch.randn(length, 3),), ())
+        graphs.replay(module, forward(module), torch.randn(length, 3), ())
     assert stand_in[len(lengths) :] == [(1, 3)]
     assert len(graphs._known[module].graphs) == graphs.GRAPHS
 
@@ -121,7 +232,7 @@ def test_graphs_belong_to_the_weights(stand_in):
     def again():
         before = len(stand_in)
         for _ in range(3):
-            graphs.replay(module, module.forward, (x,), ())
+            graphs.replay(module, forward(module), x, ())
         return len(stand_in) - before
 
     assert again() == 1
@@ -144,7 +255,7 @@ def test_what_hooks_fetch_and_what_trains_is_not_captured(stand_in):
     elsewhere = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3, device="meta")).eval()
     for module in (training, elsewhere):
         for _ in range(3):
-            out = graphs.replay(module, module[0].forward, (x,), ())
+            out = graphs.replay(module, forward(module[0]), x, ())
             assert torch.equal(out, module[0](x))
     assert not stand_in
 
@@ -166,7 +277,7 @@ def test_a_captured_longformer_may_be_restored():
         before = outputs(model, inputs)
         restored = restore(capture(model))
         assert relative_error(outputs(restored, inputs), before) < 1e-5
-    assert not restored.encoder.can_capture(restored.encoder)
+    assert type(restored.encoder) is LongformerEncoder
 
 
 @gpu
@@ -182,7 +293,7 @@ def test_graphs_give_what_layers_give(name, context):
         for _ in range(2):
             for inputs in kinds:
                 assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
-    assert len(graphs._known[captured.encoder].graphs) == 2
+    assert len(graphs._known[encoder_of(captured)].graphs) == 2
 
 
 @gpu
@@ -236,9 +347,9 @@ def test_outputs_are_kept_and_graphs_are_forgotten(name):
             outputs(captured, batch(model, "cuda", length=length, seed=1))
             for some in kept:
                 assert torch.equal(some, outputs(model, inputs))
-    assert len(graphs._known[captured.encoder].graphs) == graphs.GRAPHS
+    assert len(graphs._known[encoder_of(captured)].graphs) == graphs.GRAPHS
     release(captured)
-    assert captured.encoder not in graphs._known
+    assert encoder_of(captured) not in graphs._known
 
 
 @gpu
@@ -270,12 +381,13 @@ def test_other_backends_are_not_captured(monkeypatch):
         first, *others = (outputs(captured, inputs) for _ in range(3))
     for some in others:
         assert torch.equal(some, first)
-    assert captured.encoder not in graphs._known
+    assert encoder_of(captured) not in graphs._known
 
 
 @gpu
-def test_training_and_hidden_states_are_as_before():
-    model = longformer().cuda()
+@pytest.mark.parametrize("name", MODELS)
+def test_training_and_hidden_states_are_as_before(name):
+    model = MODELS[name]().cuda()
     captured = capture(deepcopy(model))
     inputs = batch(model, "cuda")
     for one in (model, captured):
@@ -284,6 +396,9 @@ def test_training_and_hidden_states_are_as_before():
         assert (a.grad is None) == (b.grad is None)
         assert a.grad is None or torch.equal(a.grad, b.grad)
     with torch.no_grad():
-        all_states = [one(**inputs, output_hidden_states=True)[2] for one in (model, captured)]
+        all_states = [
+            one(**inputs, output_hidden_states=True).hidden_states for one in (model, captured)
+        ]
+    assert len(all_states[1]) == 3
     for a, b in zip(*all_states, strict=True):
         assert torch.equal(a, b)

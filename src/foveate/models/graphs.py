@@ -5,7 +5,9 @@ later calls copy their inputs to where the graph reads them, and replay it.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -51,8 +53,8 @@ def capture(model: Model) -> Model:
     Models in training, in parts or offloaded run as before.
 
     Args:
-        model: an accelerated Longformer or a Fovea model, alone or in a larger one; changed in
-            place.
+        model: an accelerated Longformer, LED or LongT5, or a Fovea model, alone or in a larger
+            one; changed in place. Of a model that writes, the encoder is captured.
 
     Returns:
         The model.
@@ -75,7 +77,7 @@ def capture(model: Model) -> Model:
     if not encoders and not any(isinstance(module, Captured) for module in modules):
         raise ValueError(
             f"there is no encoder to capture in a {type(model).__name__}: capture an accelerated "
-            "Longformer (foveate.accelerate comes first) or a Fovea model"
+            "Longformer, LED or LongT5 (foveate.accelerate comes first) or a Fovea model"
         )
     for encoder in encoders:
         encoder.__class__ = CAPTURED[type(encoder)]
@@ -93,44 +95,92 @@ def release(model: Model) -> Model:
     return model
 
 
-def can_replay(rows: Tensor, head_dim: int) -> bool:
+def can_replay(encoder: nn.Module, rows: Tensor, head_dim: int) -> bool:
     """Whether an encoder of these rows may come from a graph: in inference, by our kernels."""
-    busy = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if busy or not rows.is_cuda or torch.cuda.is_current_stream_capturing():
+    trains = encoder.training or torch.is_grad_enabled()
+    if trains or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    if not rows.is_cuda or torch.cuda.is_current_stream_capturing():
         return False
     return choose(None, rows[..., :head_dim]) == "triton"
 
 
+def last_state_alone(config: Any, **asked: bool | None) -> bool:
+    """Whether a model of transformers is asked for its last hidden state, and in a dataclass.
+
+    Args:
+        config: its configuration, which says what is not said.
+        asked: `output_attentions`, `output_hidden_states` and `return_dict`, or None.
+    """
+    asked = {name: getattr(config, name) if x is None else x for name, x in asked.items()}
+    return asked == {"output_attentions": False, "output_hidden_states": False, "return_dict": True}
+
+
 def replay(
-    module: nn.Module, encode: Encode, tensors: Sequence[Tensor], options: Hashable
+    module: nn.Module, encode: Callable[[Tensor, Any], Tensor], states: Tensor, layout: Any
 ) -> Tensor:
-    """Compute `encode(*tensors)` of a module: at first as it is, later from a graph.
+    """Compute `encode(states, layout)` of a module: at first as it is, later from a graph.
 
     Graphs differ by the shapes, dtypes and devices of the tensors, by where the module's own are,
-    by autocast, and by `options`.
+    by autocast, and by what of the layout is no tensor.
 
     Args:
         module: whose function it is.
         encode: reads no other tensors that change than those of the module.
-        tensors: on one GPU.
-        options: what else the output depends on.
+        states: on a GPU.
+        layout: of the batch: numbers, tensors on that GPU, and lists, tuples and dataclasses of
+            them.
 
     Returns:
         The output, which the next call does not touch.
     """
-    device = tensors[0].device
+    device = states.device
     own = _own_tensors(module, device)
     if own is None:
-        return encode(*tensors)
+        return encode(states, layout)
+    tensors = [states]
+    known = _known_to_host(layout, tensors)
     key = (
-        *(options, device, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")),
+        *(known, device, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")),
         *((x.shape, x.dtype) for x in tensors),
         own,
     )
     with torch.cuda.device(device):
         with _lock:
-            graph = _known.setdefault(module, _Known()).graph(key, encode, tensors)
-        return encode(*tensors) if graph is None else graph(tensors)
+            encode_all = partial(_encode_all, encode, layout)
+            graph = _known.setdefault(module, _Known()).graph(key, encode_all, tensors)
+        return encode(states, layout) if graph is None else graph(tensors)
+
+
+def _known_to_host(layout: Any, tensors: list[Tensor]) -> Hashable:
+    """What a layout is but for its tensors, which are appended to `tensors`."""
+    if isinstance(layout, Tensor):
+        tensors.append(layout)
+        return Tensor
+    if is_dataclass(layout):
+        return tuple(_known_to_host(getattr(layout, x.name), tensors) for x in fields(layout))
+    if isinstance(layout, list | tuple):
+        return tuple(_known_to_host(x, tensors) for x in layout)
+    known: Hashable = layout
+    return known
+
+
+def _with_tensors(layout: Any, tensors: Iterator[Tensor]) -> Any:
+    """The same layout with other tensors."""
+    if isinstance(layout, Tensor):
+        return next(tensors)
+    if is_dataclass(layout) and not isinstance(layout, type):
+        own = {x.name: _with_tensors(getattr(layout, x.name), tensors) for x in fields(layout)}
+        return replace(layout, **own)
+    if isinstance(layout, list | tuple):
+        return type(layout)(_with_tensors(x, tensors) for x in layout)
+    return layout
+
+
+def _encode_all(
+    encode: Callable[[Tensor, Any], Tensor], layout: Any, states: Tensor, *tensors: Tensor
+) -> Tensor:
+    return encode(states, _with_tensors(layout, iter(tensors)))
 
 
 def _own_tensors(module: nn.Module, device: torch.device) -> tuple[Hashable, ...] | None:

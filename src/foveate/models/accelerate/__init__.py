@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from torch import nn
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention
 
+from foveate.models.graphs import release
+
 from . import layers, longformer, longt5, t5
 
 __all__ = ["BESIDE", "FASTER", "MASKS", "accelerate", "restore"]
@@ -84,8 +86,8 @@ def accelerate(model: Model) -> Model:
 
 
 def restore(model: Model) -> Model:
-    """Undo `accelerate`, in place; a model that is not accelerated stays as it is."""
-    modules: list[Any] = list(model.modules())
+    """Undo `accelerate`, in place, and `capture`; other models stay as they are."""
+    modules: list[Any] = list(release(model).modules())
     for module in modules:
         module.__class__ = _SLOWER.get(type(module), type(module))
         if hasattr(module, _BEFORE):

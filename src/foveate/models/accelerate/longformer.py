@@ -1,6 +1,6 @@
 """Longformer and LED's encoder: windows and global tokens without sliding chunks."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,7 +8,11 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 from transformers import AttentionMaskInterface
 from transformers.masking_utils import eager_mask
-from transformers.models.led.modeling_led import LEDEncoder, LEDEncoderSelfAttention
+from transformers.models.led.modeling_led import (
+    LEDEncoder,
+    LEDEncoderBaseModelOutput,
+    LEDEncoderSelfAttention,
+)
 from transformers.models.longformer.modeling_longformer import (
     LongformerBaseModelOutput,
     LongformerEncoder,
@@ -17,7 +21,7 @@ from transformers.models.longformer.modeling_longformer import (
     LongformerSelfAttention,
 )
 
-from foveate.models.graphs import CAPTURED, Captured, can_replay, replay
+from foveate.models.graphs import CAPTURED, Captured, can_replay, last_state_alone, replay
 from foveate.models.padding import Packed
 from foveate.ops.window_attention import Side, global_attention, window_attention
 
@@ -169,7 +173,7 @@ class CapturedLongformerEncoder(Captured, LongformerEncoder):
         head_dim = self.config.hidden_size // self.config.num_attention_heads
         if (
             (output_attentions or output_hidden_states)
-            or not can_replay(hidden_states, head_dim)
+            or not can_replay(self, hidden_states, head_dim)
             or not self.can_capture(self)
         ):
             return super().forward(
@@ -180,31 +184,22 @@ class CapturedLongformerEncoder(Captured, LongformerEncoder):
                 output_hidden_states,
                 return_dict,
             )
-        last = self._replay(hidden_states, _Layout.of(attention_mask < 0, attention_mask > 0))
+        layout = _Layout.of(attention_mask < 0, attention_mask > 0)
+        last = replay(self, self._encode, hidden_states, layout)
         last = last[:, : last.shape[1] - padding_len]
         return LongformerBaseModelOutput(last_hidden_state=last) if return_dict else (last,)
 
-    def _replay(self, hidden_states: Tensor, layout: _Layout) -> Tensor:
-        given: dict[str, Any] = {
-            "rows": layout.packed.rows,
-            **{name: getattr(layout, name) for name in ("unseen", "hidden", "places")},
-        }
-        given = {name: x for name, x in given.items() if x is not None}
-
-        def encode(hidden_states: Tensor, *others: Tensor) -> Tensor:
-            own: dict[str, Any] = dict(zip(given, others, strict=True))
-            packed = replace(layout.packed, rows=own.pop("rows", None))
-            mask = hidden_states.new_empty(0)  # only says which layout it is
-            _layouts[mask] = replace(layout, packed=packed, **own)
-            for layer in self.layer:
-                (hidden_states,) = layer(hidden_states, is_index_masked=mask)
-            return hidden_states
-
-        options = tuple(layout.packed.lengths), tuple(layout.counts), tuple(given)
-        return replay(self, encode, (hidden_states, *given.values()), options)
+    def _encode(self, hidden_states: Tensor, layout: _Layout) -> Tensor:
+        return _apply(self.layer, hidden_states, layout)
 
 
-CAPTURED[LongformerEncoder] = CapturedLongformerEncoder
+def _apply(layers: nn.ModuleList, hidden_states: Tensor, layout: _Layout) -> Tensor:
+    """Apply layers without having them look at masks."""
+    mask = hidden_states.new_empty(0)  # only says which layout it is
+    _layouts[mask] = layout
+    for layer in layers:
+        (hidden_states,) = layer(hidden_states, attention_mask=None, is_index_masked=mask)
+    return hidden_states
 
 
 class _Unexpanded(Tensor):
@@ -221,6 +216,71 @@ class LinearLEDEncoder(LEDEncoder):
     def _pad_to_window_size(self, *arguments: Any, **options: Any) -> tuple[Any, ...]:
         padding_len, ids, mask, embeds = super()._pad_to_window_size(*arguments, **options)
         return padding_len, ids, mask.as_subclass(_Unexpanded), embeds
+
+
+class CapturedLEDEncoder(Captured, LinearLEDEncoder):
+    """LED's encoder, launched as one graph in inference."""
+
+    @staticmethod
+    def can_capture(encoder: Any) -> bool:
+        """Whether all layers are accelerated: others wait for the device."""
+        own = (x.self_attn.longformer_self_attn for x in encoder.layers)
+        return all(type(x) is WindowedLEDAttention for x in own)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        global_attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Do as `LEDEncoder.forward` does."""
+        config, weight = self.config, self.layernorm_embedding.weight
+        alone = last_state_alone(
+            config,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=return_dict,
+        )
+        if (
+            not alone
+            or (input_ids is None) == (inputs_embeds is None)
+            or weight.dtype == torch.float16  # which is inspected for infinities
+            or not can_replay(self, weight, config.d_model // config.encoder_attention_heads)
+            or not self.can_capture(self)
+        ):
+            return super().forward(
+                input_ids,
+                attention_mask,
+                global_attention_mask,
+                inputs_embeds,
+                output_attentions,
+                output_hidden_states,
+                return_dict,
+                **kwargs,
+            )
+        rows = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        mask = rows.new_ones(rows.shape[:2]) if attention_mask is None else attention_mask
+        if global_attention_mask is not None:
+            mask = self._merge_to_attention_mask(mask, global_attention_mask)
+        padding_len, _, mask, rows = self._pad_to_window_size(None, mask, rows, self.padding_idx)
+        mask = mask.as_subclass(Tensor)
+        last = replay(self, self._encode, rows, _Layout.of(mask < 1, mask > 1))
+        last = last[:, : last.shape[1] - padding_len]
+        return LEDEncoderBaseModelOutput(last_hidden_state=last)
+
+    def _encode(self, rows: Tensor, layout: _Layout) -> Tensor:
+        rows = self.layernorm_embedding(rows + self.embed_positions(rows.shape[:2]))
+        return _apply(self.layers, rows, layout)
+
+
+CAPTURED.update(
+    {LongformerEncoder: CapturedLongformerEncoder, LinearLEDEncoder: CapturedLEDEncoder}
+)
 
 
 def mask_of_one(**arguments: Any) -> Tensor:

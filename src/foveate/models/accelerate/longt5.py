@@ -10,11 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.models.longt5.modeling_longt5 import (
     LongT5LocalAttention,
+    LongT5Stack,
     LongT5TransientGlobalAttention,
 )
 
+from foveate.models.graphs import CAPTURED, Captured, can_replay, last_state_alone, replay
+from foveate.models.padding import Packed
 from foveate.ops.backends import autocast
 from foveate.ops.window_attention import Side, window_attention
 
@@ -49,7 +53,7 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
         else:
             packed, hidden = _layouts[mask]
         if position_bias is None:
-            position_bias = _tables(self.relative_attention_bias)[0]
+            position_bias = self.tables()
         hidden_states = autocast(hidden_states)  # once for all products
         q, k, v = _heads(self, packed.pack(hidden_states), self.q, self.k, self.v)
         out = window_attention(
@@ -62,6 +66,14 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
             scale=1.0,
         )
         return packed.unpack(self.o(out.flatten(1))), position_bias
+
+    def tables(self) -> Tensor:
+        """The biases, in block 0."""
+        return _tables(self.relative_attention_bias)[0]
+
+    def layout(self, real: Tensor) -> tuple[Packed, Tensor | None]:
+        """What the layers need to know of a batch, by its mask `(batch, length)` bool."""
+        return spans(real, (real.shape[0], real.shape[1]))
 
 
 class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
@@ -81,8 +93,7 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
         summaries = self._summaries(hidden_states, mask, position_bias is None)
         packed = summaries.packed
         if position_bias is None:
-            tables = self.relative_attention_bias, self.global_relative_attention_bias
-            position_bias = _tables(*tables)
+            position_bias = self.tables()
         q, k, v = _heads(self, packed.pack(autocast(hidden_states)), self.q, self.k, self.v)
         summed = self.global_input_layer_norm(summaries.sum(hidden_states))
         side_k, side_v = _heads(self, summed, self.k, self.v)
@@ -99,6 +110,14 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
         )
         return packed.unpack(self.o(out.flatten(1))), position_bias
 
+    def tables(self) -> Tensor:
+        """The biases, in block 0."""
+        return _tables(self.relative_attention_bias, self.global_relative_attention_bias)
+
+    def layout(self, real: Tensor) -> Summaries:
+        """What the layers need to know of a batch, by its mask `(batch, length)` bool."""
+        return Summaries.of(real, self.global_block_size)
+
     def _summaries(self, hidden_states: Tensor, mask: Tensor | None, first: bool) -> Summaries:
         """The batch's summaries, found by the first layer."""
         known = None if mask is None or first else _layouts.get(mask)
@@ -106,10 +125,84 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
             return known
         shape, device = hidden_states.shape[:2], hidden_states.device
         real = torch.ones(shape, dtype=torch.bool, device=device) if mask is None else mask != 0
-        summaries = Summaries.of(real, self.global_block_size)
+        summaries = self.layout(real)
         if mask is not None:
             _layouts[mask] = summaries
         return summaries
+
+
+class CapturedLongT5Stack(Captured, LongT5Stack):
+    """LongT5's encoder, launched as one graph in inference."""
+
+    @staticmethod
+    def can_capture(encoder: Any) -> bool:
+        """Whether it is an encoder all of whose layers are accelerated: others build masks."""
+        own = (_attention(block) for block in encoder.block)
+        return not encoder.is_decoder and all(type(x) in FASTER.values() for x in own)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        past_key_values: Any = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Do as `LongT5Stack.forward` does."""
+        config, weight = self.config, self.embed_tokens.weight
+        alone = last_state_alone(
+            config,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=return_dict,
+        )
+        if (
+            not alone
+            or (input_ids is None) == (inputs_embeds is None)
+            or weight.dtype == torch.float16  # which is inspected for infinities
+            or not can_replay(self, weight, config.d_kv)
+            or not self.can_capture(self)
+        ):
+            return super().forward(
+                input_ids,
+                attention_mask,
+                encoder_hidden_states,
+                encoder_attention_mask,
+                inputs_embeds,
+                past_key_values,
+                use_cache,
+                output_attentions,
+                output_hidden_states,
+                return_dict,
+                **kwargs,
+            )
+        rows = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        mask = rows.new_ones(rows.shape[:2]) if attention_mask is None else attention_mask
+        last = replay(self, self._encode, rows, _attention(self.block[0]).layout(mask != 0))
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=last)
+
+    def _encode(self, rows: Tensor, layout: Any) -> Tensor:
+        mask = rows.new_empty(0)  # only says which layout it is
+        _layouts[mask] = layout
+        bias = _attention(self.block[0]).tables()
+        for block in self.block:
+            rows, bias, *_ = block(rows, mask, bias)
+        return self.final_layer_norm(rows)
+
+
+CAPTURED[LongT5Stack] = CapturedLongT5Stack
+
+
+def _attention(block: Any) -> Any:
+    layer = block.layer[0]
+    local = "LocalSelfAttention"
+    return getattr(layer, local if hasattr(layer, local) else "TransientGlobalSelfAttention", None)
 
 
 def _tables(*tables: nn.Embedding) -> Tensor:

@@ -135,10 +135,10 @@ class CapturedFoveaEncoder(Captured, FoveaEncoder):
     """The same, launched as one graph in inference."""
 
     def _encode(self, rows: Tensor, lengths: list[int], states: list[Tensor] | None) -> Tensor:
-        if states is not None or not can_replay(rows, self.config.d_kv):
-            return super()._encode(rows, lengths, states)
-        encode = partial(FoveaEncoder._encode, self, lengths=lengths, states=None)
-        return replay(self, encode, (rows,), tuple(lengths))
+        encode = super()._encode
+        if states is not None or not can_replay(self, rows, self.config.d_kv):
+            return encode(rows, lengths, states)
+        return replay(self, partial(encode, states=None), rows, lengths)
 
 
 CAPTURED[FoveaEncoder] = CapturedFoveaEncoder
