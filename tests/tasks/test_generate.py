@@ -10,7 +10,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from foveate import FoveaForConditionalGeneration, accelerate
+from foveate import FoveaForConditionalGeneration, accelerate, restore
+from foveate.models.accelerate.t5 import RelativeT5Attention
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
 from foveate.processing import Processor
 from foveate.processing.keywords import given, tfidf
@@ -78,6 +79,15 @@ def test_what_the_model_does_not_read_is_said(sea, checkpoint):
     generator.tokenizer.model_max_length = 32
     with pytest.warns(UserWarning, match=r"the document has \d+ tokens, .* the first 32"):
         generator.summarize(sea, words=5)
+
+
+def test_what_can_be_accelerated_is(sea, checkpoint):
+    writer = Generator.from_pretrained(checkpoint)
+    attention = writer.model.encoder.block[0].layer[0].SelfAttention
+    assert type(attention) is RelativeT5Attention
+    written = writer.summarize(sea, words=12)
+    restore(writer.model)
+    assert writer.summarize(sea, words=12) == written
 
 
 def test_an_encoder_cannot_write(tmp_path):

@@ -15,7 +15,7 @@ from foveate.models.graphs import release
 
 from . import layers, longformer, longt5, t5
 
-__all__ = ["BESIDE", "FASTER", "MASKS", "accelerate", "restore"]
+__all__ = ["BESIDE", "FASTER", "MASKS", "accelerate", "can_accelerate", "restore"]
 
 FASTER: dict[type[nn.Module], type[nn.Module]] = {**longformer.FASTER, **longt5.FASTER, **t5.FASTER}
 """Attention of transformers, and the subclass of each that is faster."""
@@ -62,8 +62,7 @@ def accelerate(model: Model) -> Model:
         'T5Attention'
     """
     modules: list[Any] = list(model.modules())
-    known_types = {*FASTER, *FASTER.values()}
-    if not any(type(module) in known_types for module in modules):
+    if not can_accelerate(model):
         if any(type(module) is BigBirdBlockSparseAttention for module in modules):
             raise ValueError(
                 f"a {type(model).__name__} with block-sparse attention cannot be accelerated: each "
@@ -83,6 +82,12 @@ def accelerate(model: Model) -> Model:
             _configure(module, own)
         module.__class__ = _ALL.get(type(module), type(module))
     return model
+
+
+def can_accelerate(model: nn.Module) -> bool:
+    """Whether a model has attention that `accelerate` replaces, or has replaced."""
+    known_types = {*FASTER, *FASTER.values()}
+    return any(type(module) in known_types for module in model.modules())
 
 
 def restore(model: Model) -> Model:
