@@ -11,9 +11,10 @@ from transformers import (
 )
 
 from foveate.models import fovea, hdt, vcc  # noqa: F401  (makes them known to the Auto classes)
+from foveate.models.accelerate import accelerate
 from foveate.models.loading import load_tokenizer
 
-from .entries import check
+from .entries import check, value
 from .objectives.base import Example
 from .reading import Reader, as_text, as_tree, with_keywords
 from .recipe import Recipe
@@ -55,10 +56,11 @@ def model_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
 
     Raises:
         ValueError: an entry that the configuration has not; a vocabulary that is too large for the
-            model; or a model that does not read as the recipe says.
+            model; or a model that does not read as the recipe says, or cannot be accelerated.
     """
     own = dict(recipe.model)
     checkpoint, kind = own.pop("checkpoint", None), own.pop("type", None)
+    faster = value(own.pop("accelerate", False), bool, "model: accelerate")
     auto, asked = recipe.objective.auto, recipe.objective.configuration()
     if checkpoint is not None:
         reads = AutoConfig if kind is None else type(AutoConfig.for_model(kind))
@@ -83,7 +85,7 @@ def model_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
     else:
         model = auto.from_config(config)
     check_reading(model, recipe.data.read)
-    return model
+    return accelerate(model) if faster else model
 
 
 def check_reading(model: PreTrainedModel, read: str) -> None:

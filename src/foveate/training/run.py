@@ -12,6 +12,7 @@ import yaml
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
+from foveate.models.accelerate import accelerate, can_accelerate
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
 
@@ -58,7 +59,7 @@ def train(recipe: Recipe, output: str | PathLike[str], read: Read | None = None)
 def load(
     recipe: Recipe, model: str | PathLike[str], device: str | None = None
 ) -> tuple[PreTrainedModel, Reader]:
-    """Load what a recipe trained, and the way that it reads.
+    """Load what a recipe trained, accelerated where it can be, and the way that it reads.
 
     Args:
         recipe: what it was trained by.
@@ -73,6 +74,7 @@ def load(
     tokenizer = load_tokenizer(model)
     trained = load_model(recipe.objective.auto, model, **recipe.objective.configuration())
     check_reading(trained, recipe.data.read)
+    trained = accelerate(trained) if can_accelerate(trained) else trained
     return trained.to(device_named(device)), reader_of(recipe, tokenizer)
 
 
