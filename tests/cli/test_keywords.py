@@ -48,6 +48,7 @@ def test_keywords_of_another_language(foveate, tmp_path):
     [
         (["--language", "tlh"], "there are no word frequencies for the language 'tlh'"),
         (["-k", 0], "k must be at least 1"),
+        (["--model", "x"], "only --method embedding uses a model"),
         (["--method", "rake"], "there is no method 'rake'"),
     ],
 )
@@ -65,6 +66,13 @@ def checkpoint(tmp_path_factory):
     tokenizer.save_pretrained(folder)
     led(len(tokenizer)).save_pretrained(folder)
     return folder
+
+
+def test_keywords_that_leave_no_room(foveate, fish, checkpoint):
+    many = [option for i in range(600) for option in ("--keyword", f"w{i}")]
+    code, output, error = foveate("summarize", fish, "--model", checkpoint, *many)
+    assert (code, output) == (2, "")
+    assert "the keywords fill the 512 tokens of a row, and leave no room for the text" in error
 
 
 @pytest.mark.parametrize("steering", [["--keywords", 2], ["--keyword", "cod", "--keyword", "nets"]])

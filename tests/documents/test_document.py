@@ -63,6 +63,34 @@ def test_sections_nest_64_deep_and_no_deeper():
     assert Document.from_dict(document.to_dict()) == document
 
 
+@pytest.mark.parametrize("text", ["a \ud800 b", "a \0 b"])
+def test_what_is_no_text_is_refused(text):
+    message = r"has the character U\+(D800|0000) at 2, which is not text"
+    for title, section in ((text, ("", "x.")), ("", (text, "x.")), ("", ("", [text]))):
+        with pytest.raises(DocumentError, match=message):
+            Document.from_sections(title, [section])
+    packed = Document.from_text("abcdef").to_dict()
+    packed["sections"][0]["paragraphs"][0]["sentences"][0]["text"] = text
+    with pytest.raises(DocumentError, match=message):
+        Document.from_text(json.dumps(packed), format="json")
+
+
+def test_wrong_types_are_told():
+    with pytest.raises(DocumentError, match="The title is 5: give a text"):
+        Document.from_sections(5, [("", "x.")])
+    with pytest.raises(TypeError, match="expected bytes, got str"):
+        Document.from_bytes("x")
+    with pytest.raises(TypeError, match="expected str, got bytes"):
+        Document.from_text(b"x")
+
+
+@pytest.mark.parametrize("sentence", ["Abcdefgh. ", "Sentence number 7 is here. ", "So it is! "])
+def test_long_paragraphs_are_cut_where_short_ones_are(sentence):
+    document = Document.from_text(sentence * 3000)
+    assert {one.text for one in document.sentences()} == {sentence.strip()}
+    assert sum(1 for _ in document.sentences()) == 3000
+
+
 class TestFromSections:
     def test_tuples_of_heading_and_sentences(self, outline, in_source):
         document = Document.from_sections(
@@ -94,6 +122,10 @@ class TestFromSections:
     def test_given_sentences_are_not_split_again(self):
         document = Document.from_sections("", [("", ["One. Two.", "Three"])])
         assert [sentence.text for sentence in document.sentences()] == ["One. Two.", "Three"]
+
+    def test_headings_by_either_name(self):
+        document = Document.from_sections("", [{"heading": "A", "text": "a."}])
+        assert [section.title for section in document.sections] == ["A"]
 
     @pytest.mark.parametrize("part", ["text", 3, ("one",), (1, 2), {"title": 1, "text": "x"}])
     def test_other_shapes_are_refused(self, part):

@@ -295,6 +295,13 @@ def test_a_row_of_another_form_is_named(tmp_path):
         list(read("wcep", file))
 
 
+def test_damaged_gzip(tmp_path):
+    file = tmp_path / "dev.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"id": "1", "input": "Cod.", "output": "x"}\n' * 99)[:-20])
+    with pytest.raises(ValueError, match=r"dev\.jsonl\.gz is not a whole gzip file"):
+        list(read("scrolls", file))
+
+
 def test_a_row_without_text_is_left_out_with_a_warning(tmp_path):
     rows = [{"id": "1", "input": "", "output": "x"}, {"id": "2", "input": "Cod.", "output": "x"}]
     with pytest.warns(UserWarning, match="line 1 is left out"):

@@ -110,4 +110,8 @@ def test_no_checkpoint_at_all(folder):
         load_config(folder)
     shutil.rmtree(folder)
     with pytest.raises(OSError, match=r"there is no folder .*bert"):
+        load_tokenizer(folder)
+    with pytest.raises(TypeError, match="expected the name or path of a checkpoint, got int"):
+        load_config(5)
+    with pytest.raises(OSError, match=r"there is no folder .*bert"):
         load_config(folder)

@@ -106,6 +106,24 @@ def test_padding_in_the_cache_does_not_shift_who_chooses():
     assert shares.tolist() == [[0.5, 0.5, 0.0]]
 
 
+@pytest.mark.parametrize("pads", [1, 4, 21])
+@pytest.mark.parametrize("where", ["left", "right", "between"])
+def test_compressed_cross_attention_does_not_see_padding(pads, where):
+    model = made()
+    ids, vips, decoded = ids_of(1, 77), first(77, 3)[:1], ids_of(1, 6, seed=1)
+    expected = model(input_ids=ids, vip_mask=vips, decoder_input_ids=decoded).logits
+    at = {"left": 0, "right": 77, "between": 30}[where]
+    real = torch.ones(1, 77 + pads, dtype=torch.bool)
+    real[:, at : at + pads] = False
+
+    def padded(x):
+        return torch.zeros_like(real, dtype=x.dtype).masked_scatter(real, x)
+
+    inputs = {"input_ids": padded(ids), "vip_mask": padded(vips), "attention_mask": real.long()}
+    found = model(**inputs, decoder_input_ids=decoded).logits
+    assert relative_error(found, expected) < 1e-6
+
+
 def test_a_static_cache_holds_means_too():
     model = made()
     inputs = {"input_ids": ids_of(2, 50), "vip_mask": first(50, 3, 2)}

@@ -81,6 +81,8 @@ def test_keywords_that_leave_no_room_are_refused(tokenizer):
 
 
 def test_unfit_arguments_are_refused(tokenizer):
+    with pytest.raises(TypeError, match="expected a detector, got 'tfidf': give a function"):
+        KeywordProcessor(tokenizer, "tfidf")
     with pytest.raises(ValueError, match="k must be at least 0, got -1"):
         KeywordProcessor(tokenizer, k=-1)
     with pytest.raises(ValueError, match="nothing to encode: give one document or several"):

@@ -87,7 +87,15 @@ def test_documents_are_read_one_by_one(corpus_file):
         Corpus(corpus_file)[0:1]
 
 
-@pytest.mark.parametrize("line", ["{", '{"title": "no text"}', "[1]", '{"text": ""}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("{", '{"title": "no text"}', "[1]", '{"text": ""}', '{"title": ["x"], "text": "Cod."}'),
+        '{"title": 5, "sections": [["A", "Cod."]]}',
+        '{"text": "Cod.", "question": 5}',
+        '{"sections": [{"heading": "A", "sentences": ["Cod \\ud800."]}]}',
+    ],
+)
 def test_a_line_that_is_no_document_is_named(line, tmp_path):
     file = tmp_path / "c.jsonl"
     file.write_text(json.dumps(LINES[2]) + "\n" + line)
@@ -100,6 +108,14 @@ def test_a_line_that_is_no_document_is_named(line, tmp_path):
         Corpus(file)[0]
     with pytest.raises(DocumentError, match="line 1 of"):
         list(Corpus(file).whole())
+
+
+def test_damaged_gzip(tmp_path):
+    whole = gzip.compress(json.dumps(LINES[2]).encode())
+    for damaged in (whole[:-9], whole[:15] + b"xx" + whole[17:], b"Hello."):
+        (tmp_path / "c.jsonl.gz").write_bytes(damaged)
+        with pytest.raises(DocumentError, match=r"c\.jsonl\.gz is not a whole gzip file"):
+            Corpus(tmp_path / "c.jsonl.gz")
 
 
 def test_a_worker_started_anew_can_read(corpus_file):

@@ -147,8 +147,10 @@ def test_the_commands_train_and_evaluate(tmp_path, corpus_file):
     again = [*("evaluate", name, "-m", str(tmp_path / "model")), *arguments]
     broken = runner.invoke(app, again)
     assert f"line {len(lines) + 1} of {papers} is no document" in str(broken.exception)
+    silent = [*("evaluate", name, "-m", "x"), *arguments, str(corpus_file)]
+    assert "keeps the answers to itself" in str(runner.invoke(app, silent).exception)
     wrong = runner.invoke(app, ["evaluate", "hdt-e", str(corpus_file), "-m", "x"])
-    assert "keeps the answers to itself" in str(wrong.exception)
+    assert "MaskedLM prepares a model and makes no predictions" in str(wrong.exception)
 
 
 def test_cases_of_no_class_count(tmp_path):

@@ -93,6 +93,10 @@ def test_every_recipe_that_comes_along_is_right(name):
         (changed(training={"max_steps": 2.5}), "training: max_steps must be of type int"),
         (changed(training={"bf16": 1}), "training: bf16 must be of type bool, got 1"),
         (
+            changed(training={"gradient_accumulation_steps": 0}),
+            "training: gradient_accumulation_steps must be at least 1",
+        ),
+        (
             changed(training={"num_train_epochs": 0}),
             "training: num_train_epochs must be above 0, or max_steps be given",
         ),

@@ -86,6 +86,59 @@ def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(corpus_file, tmp_pat
     assert losses(whole)[-1] < losses(whole)[0]
 
 
+@pytest.mark.parametrize("state", [None, "", '{"epoch": 1, "glob'])
+def test_a_checkpoint_that_was_not_written_to_its_end(state, corpus_file, tmp_path):
+    recipe = masked_lm(corpus_file, max_steps=4, save_steps=1)
+    expected = losses(train(recipe, tmp_path))
+    for name in ("checkpoint-3", "checkpoint-4"):
+        (tmp_path / name / "trainer_state.json").unlink()
+        if state is not None:
+            (tmp_path / name / "trainer_state.json").write_text(state)
+    (tmp_path / "checkpoint-4" / "tokenizer.json").unlink()
+    (tmp_path / "checkpoint-last").mkdir()
+    again = train(recipe, tmp_path)
+    assert again.state.global_step == 4
+    assert losses(again) == expected
+
+
+def test_damaged_weights_are_named(corpus_file, tmp_path):
+    recipe = masked_lm(corpus_file, max_steps=2, save_steps=1)
+    train(recipe, tmp_path)
+    (tmp_path / "checkpoint-2" / "model.safetensors").write_bytes(b"xx")
+    with pytest.raises(ValueError, match=r"the weights in .*checkpoint-2 are damaged .*: remove"):
+        train(recipe, tmp_path)
+
+
+def test_what_reports_must_be_installed(corpus_file, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match="wandb"):
+        prepare(masked_lm(corpus_file, report_to="wandb"), tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["hdt", "fovea", "vcc_t5", "vcc_bert"])
+def test_a_checkpoint_of_another_family_is_refused(kind, corpus_file, tmp_path, small_tokenizer):
+    checkpoint("roberta", tmp_path / "model", small_tokenizer)
+    model = {"type": kind, "checkpoint": str(tmp_path / "model")}
+    recipe = masked_lm(corpus_file, {"model": model, "tokenizer": None})
+    with pytest.raises(ValueError, match="a roberta model has other parameters than these: name"):
+        prepare(recipe, tmp_path / "out")
+
+
+def test_an_example_of_nothing_to_write_is_left_out(tmp_path, corpus_file):
+    lines = [json.loads(line) for line in corpus_file.read_text().splitlines()]
+    lines = [{**line, "references": ["Cod."]} for line in lines]
+    lines[0]["references"] = lines[1]["references"] = [" "]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    changes = {
+        "model": {"type": "hdt", **TINY, "num_decoder_layers": 1},
+        "objective": {"name": "sequence_to_sequence"},
+    }
+    recipe = masked_lm(tmp_path / "c.jsonl", changes, num_train_epochs=1)
+    with pytest.warns(UserWarning, match="has no reference to write"):
+        trainer = train(recipe, tmp_path / "out")
+    assert all(0 < loss < 50 for loss in losses(trainer))
+
+
 def test_a_run_goes_on_with_its_own_vocabulary_and_recipe(tmp_path):
     data, output = tmp_path / "c.jsonl", tmp_path / "out"
     lines = [made_up(i) for i in range(12)]

@@ -55,11 +55,12 @@ def command(
     common.quiet()
     from foveate.evaluation import read
     from foveate.training.corpus import Corpus
-    from foveate.training.predict import predict
+    from foveate.training.predict import check_predicts, predict
     from foveate.training.recipe import Recipe
     from foveate.training.run import examples, load
 
     loaded = Recipe.load(recipe, changes or [])
+    check_predicts(loaded.objective)
     paths = tuple(files or ()) or loaded.data.dev
     if not paths:
         raise ValueError(f"{recipe} holds out no files: name some to evaluate on")

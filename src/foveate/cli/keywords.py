@@ -36,6 +36,10 @@ def command(
     foveate keywords paper.pdf -k 50 --method yake --json
     foveate keywords protokoll.txt --language de
     """
+    if method != "embedding" and (model, device, dtype) != (None, None, None):
+        raise ValueError(
+            "only --method embedding uses a model: leave out --model, --device, --dtype"
+        )
     document = common.read([file], format, language)[0]
     common.quiet()
     from foveate.tasks.keywords import keywords
@@ -64,8 +68,10 @@ def command(
         score, places = f"{keyword.score:,.3g}", f"{len(keyword.places):,}"
         table.add_row(escape(keyword.text), score, places, first)
     common.console.print(table)
-    if not found:
+    if not found and method == "tfidf":
         common.console.print(f"none: {language!r} knows no word of it; --language names another")
+    elif not found:
+        common.console.print("none: no words were found in it")
 
 
 def _lines_of_sentences(document: Document) -> list[int]:

@@ -9,8 +9,8 @@ from foveate.documents.sentences import split
 from foveate.documents.structure import DEEPEST, Paragraph, Section, Sentence
 
 _SHAPE = (
-    'give (heading, text or list of sentences[, subsections]) or a mapping with "title", '
-    '"text" or "sentences", and "sections"'
+    'give (heading, text or list of sentences[, subsections]) or a mapping with "title" or '
+    '"heading", "text" or "sentences", and "sections"'
 )
 
 
@@ -65,7 +65,8 @@ class _Composer:
 def _parts(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
     """Heading, content and subsections of either form."""
     if isinstance(part, Mapping):
-        title, below = part.get("title") or "", part.get("sections") or ()
+        title = part.get("title") or part.get("heading") or ""
+        below = part.get("sections") or ()
         content = part["text"] if "text" in part else part.get("sentences", ())
     elif isinstance(part, Sequence) and not isinstance(part, str) and len(part) in (2, 3):
         title, content, below = part[0] or "", part[1], part[2] if len(part) == 3 else ()

@@ -9,7 +9,7 @@ from foveate.documents import serialization
 from foveate.documents.blocks import build
 from foveate.documents.compose import compose
 from foveate.documents.errors import DocumentError
-from foveate.documents.files import check_text, load, load_bytes
+from foveate.documents.files import check_characters, check_text, load, load_bytes
 from foveate.documents.formats import reader, text_format
 from foveate.documents.structure import Paragraph, Section, Sentence
 
@@ -29,7 +29,7 @@ class Document:
         source: The file it came from, as the caller named it.
 
     Raises:
-        DocumentError: The sections hold no sentence.
+        DocumentError: The sections hold no sentence, or what is no text.
     """
 
     title: str
@@ -38,10 +38,18 @@ class Document:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a document that says nothing."""
+        """Refuse a document that says nothing, or what is no text."""
+        if not isinstance(self.title, str):
+            raise DocumentError(f"The title is {self.title!r:.60}: give a text.")
+        name = self.source or (f'"{self.title}"' if self.title else "The text")
         if next(self.sentences(), None) is None:
-            name = self.source or (f'"{self.title}"' if self.title else "The text")
             raise DocumentError(f"{name} has no sentence to read: give it some text.")
+        titles = (section.title for _, section in self.walk())
+        for text in (self.title, *titles, *(sentence.text for sentence in self.sentences())):
+            try:
+                check_characters(text)
+            except DocumentError as error:
+                raise DocumentError(f"{name} {error}") from error
 
     @classmethod
     def from_file(
@@ -86,7 +94,10 @@ class Document:
         Raises:
             DocumentError: It cannot be read as that format, or holds no text.
             ImportError: PDF or DOCX without the ``office`` extra.
+            TypeError: A string.
         """
+        if isinstance(data, str):
+            raise TypeError("expected bytes, got str: read text with Document.from_text")
         file = load_bytes(data, source or "The data", format)
         return cls._read(file.text, file.format, None, source, language)
 
@@ -111,7 +122,12 @@ class Document:
 
         Raises:
             DocumentError: The text is not of that format, or holds no sentence.
+            TypeError: Bytes.
         """
+        if not isinstance(text, str):
+            raise TypeError(
+                f"expected str, got {type(text).__name__}: read bytes with Document.from_bytes"
+            )
         return cls._read(text, text_format(format), title, source, language)
 
     @classmethod
@@ -126,12 +142,14 @@ class Document:
         try:
             check_text(text)
             if format == "json" and (data := serialization.find(text)) is not None:
-                return cls.from_dict(data)
-            reading = reader(format)(text)
-            sections = build(reading.blocks, language)
+                parts = serialization.unpack(data)
+            else:
+                reading = reader(format)(text)
+                parts = {"title": title or reading.title or "", "text": text, "source": source}
+                parts["sections"] = build(reading.blocks, language)
         except DocumentError as error:
             raise DocumentError(f"{source or 'The text'} {error}") from error
-        return cls(title or reading.title or "", sections, text, source)
+        return cls(**parts)
 
     @classmethod
     def from_sections(cls, title: str, sections: Sequence[Any], *, language: str = "en") -> Self:
@@ -143,7 +161,8 @@ class Document:
         Args:
             title: The document's title.
             sections: Each ``(heading, content)`` or ``(heading, content, subsections)``, or a
-                mapping with the keys ``title``, ``text`` or ``sentences``, and ``sections``.
+                mapping with the keys ``title`` or ``heading``, ``text`` or ``sentences``, and
+                ``sections``.
                 Content that is a string is split into paragraphs at blank lines and further into
                 sentences; a list of strings is taken as the sentences of one paragraph.
             language: ISO 639 code of the language whose rules end a sentence.

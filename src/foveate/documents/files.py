@@ -4,6 +4,8 @@ import codecs
 import gzip
 import re
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from os import PathLike, fspath
@@ -54,9 +56,9 @@ def load_bytes(data: bytes, name: str, format: str | None) -> File:
 
 
 def _read(name: str, data: bytes, format: str, guessed: bool, compressed: bool = False) -> File:
+    if compressed or data.startswith(_GZIP):
+        data = _decompress(data, name)
     try:
-        if compressed or data.startswith(_GZIP):
-            data = _decompress(data)
         if guessed:
             format = sniff_bytes(format, data)
         if format in OFFICE:
@@ -69,17 +71,25 @@ def _read(name: str, data: bytes, format: str, guessed: bool, compressed: bool =
         raise DocumentError(f"{name} {error}") from error
 
 
-def _decompress(data: bytes) -> bytes:
-    try:
-        with gzip.open(BytesIO(data)) as stream:
-            content = stream.read(LARGEST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DocumentError(f"is not a whole gzip file ({error}): compress it anew.") from error
+def _decompress(data: bytes, name: str) -> bytes:
+    with whole_gzip(name), gzip.open(BytesIO(data)) as stream:
+        content = stream.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DocumentError(
-            f"decompresses to more than {LARGEST >> 20} MiB: split it into smaller files."
+            f"{name} decompresses to more than {LARGEST >> 20} MiB: split it into smaller files."
         )
     return content
+
+
+@contextmanager
+def whole_gzip(name: object) -> Iterator[None]:
+    """Say of which file it is that the gzip data read within is damaged."""
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DocumentError(
+            f"{name} is not a whole gzip file ({error}): compress it anew."
+        ) from error
 
 
 def decode(data: bytes, *, markup: bool = False) -> str:
@@ -104,9 +114,14 @@ def decode(data: bytes, *, markup: bool = False) -> str:
 
 
 def check_text(text: str) -> None:
-    """Refuse characters that no text has and no tokenizer takes."""
+    """Refuse what says nothing, and characters that no text has."""
     if not text.strip():
         raise DocumentError("is empty: give it some text.")
+    check_characters(text)
+
+
+def check_characters(text: str) -> None:
+    """Refuse characters that no text has and no tokenizer takes."""
     if bad := _UNREADABLE.search(text):
         raise DocumentError(
             f"has the character U+{ord(bad[0]):04X} at {bad.start()}, which is not text: remove it."

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 _QUOTATION = re.compile(r'“[^“”]*”|"[^"]*"')
 _SPACE = re.compile(r"\s")
 _WINDOW = 10_000  # characters looked at together: the time for quotations grows as its square
+_UNDECIDED = 200  # characters before the end of a window in which sentences may begin otherwise
 _WORD = re.compile(r"\w")
 
 
@@ -55,8 +56,13 @@ def _starts(text: str, language: str) -> Iterator[int]:
     # Imported here so that models, which import documents, run where torch alone is installed.
     from sentencex import get_sentence_boundaries
 
-    for offset in range(0, len(text), _WINDOW):
+    offset = 0
+    while offset < len(text):
         window = text[offset : offset + _WINDOW]
-        for boundary in get_sentence_boundaries(language, window):
-            if boundary["start_index"]:
-                yield offset + boundary["start_index"]
+        starts = [found["start_index"] for found in get_sentence_boundaries(language, window)]
+        starts = [start for start in starts if start]
+        goes_on = offset + _WINDOW < len(text)
+        if goes_on:  # what follows decides about the last words of a window
+            starts = [start for start in starts if start < _WINDOW - _UNDECIDED]
+        yield from (offset + start for start in starts)
+        offset += starts[-1] if goes_on and starts else _WINDOW - _UNDECIDED * goes_on

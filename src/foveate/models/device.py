@@ -13,7 +13,7 @@ def device_named(device: str | torch.device | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         found = torch.device(device)
-        torch.empty(0, device=found)
+        torch.ones(1, device=found).item()
     except (RuntimeError, AssertionError) as error:
         there = "cpu, cuda" if torch.cuda.is_available() else "cpu"
         raise ValueError(f"there is no device {device!s} here: use one of {there}") from error

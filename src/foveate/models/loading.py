@@ -1,5 +1,6 @@
 """Loading checkpoints: what is missing or damaged is said, and never made up for at random."""
 
+from collections.abc import Collection
 from os import PathLike, sep
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ def load_config(name_or_path: str | PathLike[str]) -> Any:
 
     Raises:
         OSError: there is no such folder, or no such name on the hub.
+        TypeError: neither a name nor a path.
         ValueError: it is no checkpoint.
     """
+    _check_folder(name_or_path)
     path = Path(name_or_path)
-    if not path.exists() and (path.is_absolute() or str(name_or_path).count(sep) > 1):
-        raise OSError(f"there is no folder {name_or_path}")
     if path.is_dir() and not (path / "config.json").exists():
         raise OSError(f"{path} is no checkpoint: it has no config.json")
     try:
@@ -69,6 +70,7 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
         OSError: there is no such checkpoint.
         ValueError: it has no tokenizer, or a damaged one.
     """
+    _check_folder(name_or_path)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name_or_path)
     except (KeyError, TypeError, AttributeError) as error:
@@ -88,3 +90,26 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
             f"{name_or_path} has no tokenizer: save the one that the model was trained with there"
         )
     return tokenizer
+
+
+def check_family(model_type: str | None, known: Collection[str]) -> None:
+    """Refuse the configuration of a model whose parameters are others.
+
+    Raises:
+        ValueError: a type that is not among the known ones.
+    """
+    if model_type is not None and model_type not in known:
+        raise ValueError(
+            f"a {model_type} model has other parameters than these: name a checkpoint of "
+            f"{' or '.join(sorted(known))}"
+        )
+
+
+def _check_folder(name_or_path: str | PathLike[str]) -> None:
+    """Refuse what can only be a path that there is not, before it is taken for a hub's name."""
+    if not isinstance(name_or_path, str | PathLike):
+        kind = type(name_or_path).__name__
+        raise TypeError(f"expected the name or path of a checkpoint, got {kind}")
+    path = Path(name_or_path)
+    if not path.exists() and (path.is_absolute() or str(name_or_path).count(sep) > 1):
+        raise OSError(f"there is no folder {name_or_path}")

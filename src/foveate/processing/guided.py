@@ -36,6 +36,7 @@ class KeywordProcessor:
 
     Raises:
         ValueError: the tokenizer is not fast or puts no such tokens; or `k` is negative.
+        TypeError: a detector that is no function, such as its name.
 
     Example:
         >>> from foveate import Document
@@ -71,6 +72,11 @@ class KeywordProcessor:
             )
         if k < 0:
             raise ValueError(f"k must be at least 0, got {k}")
+        if not callable(detector):
+            raise TypeError(
+                f"expected a detector, got {detector!r}: give a function such as tfidf of "
+                "foveate.processing.keywords, or what foveate.tasks.keywords.detector gives by name"
+            )
         self.tokenizer = tokenizer
         self.detector = detector
         self.k = k
@@ -124,11 +130,7 @@ class KeywordProcessor:
         """
         keywords = [keyword.text for keyword in self.keywords(document)]
         row = guided(self.tokenizer, plain_text(document), keywords)
-        if sum(row["global_attention_mask"]) + 1 >= self.max_length:
-            raise ValueError(
-                f"the keywords fill the {self.max_length:,} tokens of a row, and leave no room "
-                "for the text: ask for fewer keywords or a greater max_length"
-            )
+        check_room(row, self.max_length)
         return row
 
     def keywords(self, document: Document) -> list[Keyword]:
@@ -172,6 +174,15 @@ def guided(
         "attention_mask": tokens["attention_mask"],
         "global_attention_mask": [1, *of_keyword[1:]],
     }
+
+
+def check_room(row: dict[str, list[int]], longest: int) -> None:
+    """Raise a ValueError where keywords would leave no room for any of the text."""
+    if sum(row["global_attention_mask"]) + 1 >= longest:
+        raise ValueError(
+            f"the keywords fill the {longest:,} tokens of a row, and leave no room for the text: "
+            "ask for fewer keywords or a greater length"
+        )
 
 
 def has_global_tokens(model: PreTrainedModel) -> bool:

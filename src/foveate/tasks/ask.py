@@ -138,9 +138,9 @@ class Reader:
             OSError: there is no such checkpoint, or it has no safetensors weights.
             ValueError: it is no T5, or another dtype.
         """
+        kind = load_config(name_or_path).model_type
         path = str(name_or_path)
         named = "auto" if dtype is None else dtype_named(dtype)
-        kind = load_config(path).model_type
         if kind not in ("t5", "vcc_t5"):
             raise ValueError(
                 f"{path} is a {kind} model: name a T5 checkpoint to answer in its own words, "

@@ -19,7 +19,7 @@ from foveate.models.accelerate import accelerate, can_accelerate
 from foveate.models.device import device_named, dtype_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
 from foveate.processing import Processor
-from foveate.processing.guided import cut, guided, has_global_tokens
+from foveate.processing.guided import check_room, cut, guided, has_global_tokens
 from foveate.processing.keywords import Detector
 from foveate.processing.plain import plain_text
 
@@ -84,8 +84,8 @@ class Generator:
             ValueError: it is not a sequence-to-sequence model, or has no global tokens; or another
                 dtype.
         """
+        config = load_config(name_or_path)
         path = str(name_or_path)
-        config = load_config(path)
         if not config.is_encoder_decoder:
             raise ValueError(
                 f"{path} is a {config.model_type} model, which does not write from what it reads: "
@@ -171,6 +171,7 @@ class Generator:
         row = guided(self.tokenizer, text, keywords)
         count, limit = len(row["input_ids"]), self.longest_input
         if limit is not None and count > limit:
+            check_room(row, limit)
             _warn_of_the_rest(count, limit)
             row = cut(row, limit)
         return BatchEncoding({name: torch.tensor([own]) for name, own in row.items()})

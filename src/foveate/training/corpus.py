@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from foveate.documents import Document, DocumentError
+from foveate.documents.files import whole_gzip
 
 from .entries import value
 
@@ -46,7 +47,7 @@ class Corpus(Sequence[Sample]):
     is gzipped: corpora that do not fit there are to be left uncompressed. Each line is an object:
 
     - what `Document.to_dict` gives; or `sections`, and a `title` if there is one, as
-      `Document.from_sections` takes them (`heading` is read as `title`); or `text` in the `format`
+      `Document.from_sections` takes them; or `text` in the `format`
       of that name, plain text if none; or `turns` of a meeting;
     - beside that, what the task has of `question`, and of the lists of texts `choices`,
       `references` and `labels`; a text stands for a list of one;
@@ -57,6 +58,7 @@ class Corpus(Sequence[Sample]):
 
     Raises:
         FileNotFoundError: a path or pattern that nothing matches.
+        DocumentError: a gzipped file that is damaged.
     """
 
     def __init__(self, paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> None:
@@ -128,7 +130,8 @@ class Corpus(Sequence[Sample]):
         if number not in self._open:
             path = self._files[number]
             if path.suffix == ".gz":
-                self._open[number] = gzip.decompress(path.read_bytes())
+                with whole_gzip(path):
+                    self._open[number] = gzip.decompress(path.read_bytes())
             elif path.stat().st_size:
                 with path.open("rb") as file:
                     self._open[number] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -145,16 +148,15 @@ def _sample(record: Mapping[str, Any]) -> Sample:
         name: value(record.get(name, []), tuple[str, ...], name)
         for name in ("choices", "references", "labels")
     }
-    return Sample(_document(record), record.get("question", ""), **lists)
+    question = value(record.get("question", ""), str, "question")
+    return Sample(_document(record), question, **lists)
 
 
 def _document(record: Mapping[str, Any]) -> Document:
     if {"title", "sections", "text"} <= set(record):
         return Document.from_dict(record)
     if "sections" in record:
-        return Document.from_sections(
-            record.get("title", ""), [_section(section) for section in record["sections"]]
-        )
+        return Document.from_sections(record.get("title") or "", record["sections"])
     if "turns" in record:
         return Document.from_text(json.dumps(record), format="json", title=record.get("title"))
     if "text" in record:
@@ -162,12 +164,6 @@ def _document(record: Mapping[str, Any]) -> Document:
             record["text"], format=record.get("format", "text"), title=record.get("title")
         )
     raise ValueError("it has neither sections, text nor turns")
-
-
-def _section(section: Any) -> Any:
-    if isinstance(section, Mapping) and "heading" in section:
-        return {"title": section["heading"], **{k: v for k, v in section.items() if k != "heading"}}
-    return section
 
 
 def _matching(pattern: str | PathLike[str]) -> list[Path]:

@@ -43,6 +43,7 @@ def predict(
     Raises:
         ValueError: an objective that makes no predictions.
     """
+    check_predicts(objective)
     model.eval()
     found: list[Prediction] = []
     with progress("Evaluating", len(examples)) as advance:
@@ -52,14 +53,20 @@ def predict(
     return found
 
 
+def check_predicts(objective: Objective) -> None:
+    """Raise a ValueError at an objective that makes no predictions."""
+    if _predict.dispatch(type(objective)) is _predict.dispatch(object):
+        raise ValueError(
+            f"{type(objective).__name__} prepares a model and makes no predictions: "
+            "evaluate what it is fine-tuned to"
+        )
+
+
 @singledispatch
 def _predict(
     objective: Objective, model: Any, reader: Reader, example: Any, beams: int
 ) -> Prediction:
-    raise ValueError(
-        f"{type(objective).__name__} prepares a model and makes no predictions: "
-        "evaluate what it is fine-tuned to"
-    )
+    raise NotImplementedError
 
 
 @_predict.register

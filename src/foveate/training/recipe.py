@@ -201,5 +201,7 @@ def _check_training(given: Mapping[str, Any]) -> None:
         kind = known[name].type
         if {*(get_args(kind) or (kind,))} <= {bool, int, float, type(None)}:
             value(one, kind, f"training: {name}")
+    if given.get("gradient_accumulation_steps", 1) < 1:
+        raise ValueError("training: gradient_accumulation_steps must be at least 1")
     if given.get("max_steps", -1) <= 0 and given.get("num_train_epochs", 1) <= 0:
         raise ValueError("training: num_train_epochs must be above 0, or max_steps be given")

@@ -1,7 +1,9 @@
 """From a recipe to a `Trainer`, and training."""
 
+import json
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -9,8 +11,10 @@ from typing import Any
 
 import torch
 import yaml
+from safetensors import SafetensorError
 from transformers import PreTrainedModel, Trainer, TrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from foveate.models.accelerate import accelerate, can_accelerate
 from foveate.models.device import device_named
@@ -48,9 +52,17 @@ def train(recipe: Recipe, output: str | PathLike[str], read: Read | None = None)
         ValueError: entries of the recipe that do not fit together, or an output folder with a run
             by another recipe.
         OSError: files or checkpoints that are not there.
+        ImportError: what `report_to` names is not installed.
     """
     trainer = prepare(recipe, output, read)
-    trainer.train(resume_from_checkpoint=_last_checkpoint(output))
+    checkpoint = _last_checkpoint(output)
+    try:
+        trainer.train(resume_from_checkpoint=checkpoint)
+    except SafetensorError as error:
+        raise ValueError(
+            f"the weights in {checkpoint} are damaged ({error}): remove that folder, to go on from "
+            "the checkpoint before it"
+        ) from error
     trainer.save_model()
     trainer.save_state()
     return trainer
@@ -118,15 +130,20 @@ def prepare(recipe: Recipe, output: str | PathLike[str], read: Read | None = Non
     held_out = None
     if recipe.data.dev:
         held_out = packs(*examples(recipe, recipe.data.dev, read))
-    return Trainer(
-        model,
-        arguments,
-        data_collator=partial(join, partial(recipe.objective.collate, reader)),
-        train_dataset=training,
-        eval_dataset=held_out,
-        processing_class=reader.saved,
-        compute_loss_func=recipe.objective.measure,
-    )
+    try:
+        return Trainer(
+            model,
+            arguments,
+            data_collator=partial(join, partial(recipe.objective.collate, reader)),
+            train_dataset=training,
+            eval_dataset=held_out,
+            processing_class=reader.saved,
+            compute_loss_func=recipe.objective.measure,
+        )
+    except RuntimeError as error:
+        if "to be installed" not in str(error):
+            raise
+        raise ImportError(str(error)) from error  # what `report_to` names
 
 
 def examples(
@@ -169,7 +186,13 @@ def _lengths(
 
 
 def _last_checkpoint(output: str | PathLike[str]) -> str | None:
-    return get_last_checkpoint(str(output)) if Path(output).is_dir() else None
+    """The latest checkpoint that was written to its end, where `Trainer` puts its own state."""
+    found = {}
+    for state in Path(output).glob(f"{PREFIX_CHECKPOINT_DIR}-*/{TRAINER_STATE_NAME}"):
+        with suppress(ValueError):  # of names without a number, and of what is no whole JSON
+            json.loads(state.read_text(encoding="utf-8"))
+            found[int(state.parent.name.rpartition("-")[2])] = state.parent
+    return str(found[max(found)]) if found else None
 
 
 def _keep(recipe: Recipe, folder: Path, goes_on: bool, saves: bool) -> None:

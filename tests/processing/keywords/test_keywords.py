@@ -194,6 +194,13 @@ def test_diversity_is_a_share():
         embedding(SEA, 5, encoder=Letters(), diversity=2)
 
 
+def test_yake_does_not_read_on_behind_a_heading():
+    document = Document.from_sections("", [("", ["My Report", "The quick Fox eats a Hen"])] * 4)
+    for keyword in yake(document, 9):
+        assert keyword.places
+        assert "report the" not in keyword.text.lower()
+
+
 def test_yake_without_the_extra_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "yake", None)
     with pytest.raises(ImportError, match=r"foveate\[yake\]"):

@@ -5,9 +5,10 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import T5Config
 
+from foveate.models.loading import check_family
 from foveate.ops.fovea_attention import COVERAGES
 
-_LIKE_FOVEA = {"fovea", "longt5", "t5"}
+_LIKE_FOVEA = {"fovea", "longt5", "mt5", "t5"}
 """Model types whose parameters are Fovea's."""
 
 
@@ -26,7 +27,7 @@ class FoveaConfig(T5Config):
             nodes that fit do not reach.
 
     Raises:
-        ValueError: a size below 1, or an unknown coverage.
+        ValueError: a size below 1, an unknown coverage, or the configuration of another family.
     """
 
     model_type = "fovea"
@@ -49,7 +50,8 @@ class FoveaConfig(T5Config):
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Read a configuration, of T5, LongT5 or the published Fovea too, in the names of this."""
         found, unused = super().get_config_dict(*args, **kwargs)
-        if found.get("model_type") in _LIKE_FOVEA:
+        check_family(found.get("model_type"), _LIKE_FOVEA)
+        if found:
             found["model_type"] = cls.model_type
         radius = found.pop("local_radius", None)
         for name in ("encoder_attention_type", "global_block_size", "global_attn", "stop_level"):

@@ -5,6 +5,8 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
+from foveate.models.loading import check_family
+
 READ = ("section", "sentence", "token")
 """What `decode_anchors` may be: section anchors; these and sentence anchors; every row."""
 
@@ -84,6 +86,13 @@ class HDTConfig(PreTrainedConfig):
             raise ValueError(f"decode_anchors must be one of {READ}, got {self.decode_anchors!r}")
         self.is_encoder_decoder = self.num_decoder_layers is not None
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Read a configuration, of no other family."""
+        found, unused = super().get_config_dict(*args, **kwargs)
+        check_family(found.get("model_type"), {cls.model_type})
+        return found, unused
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> Any:
         """Give what transformers sizes caches by: of the decoder, a copy with its depth."""

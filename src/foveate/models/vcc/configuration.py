@@ -6,7 +6,15 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig, RobertaConfig, T5Config
 
+from foveate.models.loading import check_family
 from foveate.ops.vip_compression import check_budgets
+
+_FAMILIES = {
+    "vcc_t5": {"t5", "mt5"},
+    "vcc_bert": {"bert"},
+    "vcc_roberta": {"roberta", "xlm-roberta", "camembert"},
+}
+"""Model types whose parameters each takes."""
 
 
 @dataclass(kw_only=True)
@@ -63,8 +71,10 @@ class VipFields:  # a mixin: what mypy is told to ignore, the configuration besi
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Read a configuration, also that of the model whose parameters these are."""
         found, unused = super().get_config_dict(*args, **kwargs)  # type: ignore[misc]
-        if found.get("model_type") == cls.model_type.removeprefix("vcc_"):  # type: ignore[attr-defined]
-            found["model_type"] = cls.model_type  # type: ignore[attr-defined]
+        own: str = cls.model_type  # type: ignore[attr-defined]
+        check_family(found.get("model_type"), {own, *_FAMILIES[own]})
+        if found:
+            found["model_type"] = own
         return found, unused
 
 

@@ -142,20 +142,24 @@ def _seen_last(mask: Tensor | None) -> Tensor | None:
 
 
 class _Blocks(NamedTuple):
-    """Where the states of an encoder `(batch, length, d_model)` stand in blocks.
+    """Where the states of an encoder `(batch, length, d_model)` stand in blocks: real tokens first.
 
     Attributes:
+        order: the token at each place, `(batch, length)`, None where all are real.
         real: 1 at real tokens, else 0, `(batch, blocks, size)`, float32.
         counts: real tokens of each block, `(batch, blocks)`.
         bias: their logarithms `(batch, 1, 1, blocks)`, -inf where there is none.
     """
 
+    order: Tensor | None
     real: Tensor
     counts: Tensor
     bias: Tensor
 
     def means(self, states: Tensor) -> Tensor:
         """Means of the blocks' real tokens, `(batch, blocks, d_model)`."""
+        if self.order is not None:
+            states = states.gather(1, self.order[..., None].expand_as(states))
         padded = F.pad(states, (0, 0, 0, self.real[0].numel() - states.shape[1]))
         blocks = padded.unflatten(1, self.real.shape[1:])
         blocks = blocks * self.real[..., None].to(blocks.dtype)
@@ -170,6 +174,8 @@ class _Blocks(NamedTuple):
         places = places.flatten(1)
         sequence = torch.arange(len(places), device=places.device)[:, None]
         inside = places.clamp(max=states.shape[1] - 1)
+        if self.order is not None:
+            inside = self.order.gather(1, inside)
         return states[sequence, inside], self.real.flatten(1).gather(1, places)
 
 
@@ -179,10 +185,13 @@ _found: WeakKeyDictionary[Padding, _Blocks] = WeakKeyDictionary()
 def _blocks(mask: Padding, states: Tensor, size: int) -> _Blocks:
     """Blocks of `size` tokens, made once for all layers, which have one mask."""
     if mask not in _found:
-        real = mask.real
+        real, order = mask.real, None
         if real is None:
             real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        else:
+            order = real.bool().int().argsort(dim=1, descending=True, stable=True)
+            real = real.gather(1, order)
         real = F.pad(real, (0, -states.shape[1] % size)).float().unflatten(1, (-1, size))
         counts = real.sum(2)
-        _found[mask] = _Blocks(real, counts, counts.log()[:, None, None])
+        _found[mask] = _Blocks(order, real, counts, counts.log()[:, None, None])
     return _found[mask]

@@ -24,7 +24,10 @@ def yake(document: Document, k: int, *, language: str = "en", longest: int = 3) 
         from yake import KeywordExtractor
     except ImportError as error:
         raise ImportError("this detector needs YAKE: run `pip install 'foveate[yake]'`") from error
-    extractor = KeywordExtractor(lan=language, n=longest, top=k)
-    text = "\n".join(sentence.text for sentence in document.sentences())
+    extractor = KeywordExtractor(lan=language, n=longest, top=2 * k)
+    # A heading or an item of a list ends without a mark, and YAKE would read on.
+    sentences = (sentence.text for sentence in document.sentences())
+    text = "\n".join(f"{one}." if one[-1].isalnum() else one for one in sentences)
     found = extractor.extract_keywords(text)
-    return locate(document, [(phrase, -float(score)) for phrase, score in found])
+    located = locate(document, [(phrase, -float(score)) for phrase, score in found])
+    return [keyword for keyword in located if keyword.places][:k]  # it joins some sentences still

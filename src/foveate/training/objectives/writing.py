@@ -44,11 +44,11 @@ class SequenceToSequence(Writing):
 
     def rows(self, reader: Reader, example: Any, rng: torch.Generator) -> list[Row]:
         """Read the example and what is to be written."""
-        if not example.references:
+        if not "".join(example.references[:1]).strip():
             raise ValueError("an example has no reference to write: leave such examples out")
         row = reader.read(example.document, example.question)
         target = reader.tokenizer(text_target=example.references[0], verbose=False)["input_ids"]
-        return [{**row, "labels": torch.tensor(target)}]
+        return [{**row, "labels": torch.tensor(target, dtype=torch.long)}]
 
 
 def end_id(reader: Reader) -> int:
