@@ -25,7 +25,6 @@ from transformers.models.longformer.modeling_longformer import LongformerEncoder
 from foveate import FoveaConfig, FoveaEncoderModel, accelerate, capture, release, restore
 from foveate.models import graphs
 from foveate.models.accelerate import longformer as longformers
-from foveate.models.accelerate import longt5 as longt5s
 from foveate.models.fovea import modeling as foveas
 from tests.numerics import relative_error
 
@@ -150,7 +149,7 @@ def stand_in(monkeypatch):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
-    for module in (longformers, longt5s, foveas):
+    for module in (graphs, longformers, foveas):
         monkeypatch.setattr(module, "can_replay", lambda *arguments: True)
     model = MODELS[name]()
     captured = capture(deepcopy(model))
@@ -183,8 +182,7 @@ def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
     ],
 )
 def test_what_writes_is_captured_too(auto, config, stand_in, monkeypatch):
-    for module in (longformers, longt5s):
-        monkeypatch.setattr(module, "can_replay", lambda *arguments: True)
+    monkeypatch.setattr(graphs, "can_replay", lambda *arguments: True)
     torch.manual_seed(0)
     model = accelerate(auto(config)).eval()
     inputs = {"input_ids": torch.randint(3, 50, (2, 70)), "max_new_tokens": 8, "num_beams": 2}

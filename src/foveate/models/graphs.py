@@ -105,15 +105,36 @@ def can_replay(encoder: nn.Module, rows: Tensor, head_dim: int) -> bool:
     return choose(None, rows[..., :head_dim]) == "triton"
 
 
-def last_state_alone(config: Any, **asked: bool | None) -> bool:
-    """Whether a model of transformers is asked for its last hidden state, and in a dataclass.
+def can_replay_call(
+    encoder: Any,
+    weight: Tensor,
+    head_dim: int,
+    input_ids: Tensor | None,
+    inputs_embeds: Tensor | None,
+    **asked: bool | None,
+) -> bool:
+    """Whether a call of an encoder of transformers may come from a graph: `can_replay`, and more.
+
+    It must ask for the last hidden state alone, in a dataclass, and not be in float16, where some
+    encoders look for infinities after every layer.
 
     Args:
-        config: its configuration, which says what is not said.
-        asked: `output_attentions`, `output_hidden_states` and `return_dict`, or None.
+        encoder: which is captured.
+        weight: one of its own, in the dtype of its rows.
+        head_dim: channels of a head.
+        input_ids: ids, or None.
+        inputs_embeds: embeddings in their place.
+        asked: `output_attentions`, `output_hidden_states` and `return_dict`; None for what the
+            configuration says.
     """
-    asked = {name: getattr(config, name) if x is None else x for name, x in asked.items()}
-    return asked == {"output_attentions": False, "output_hidden_states": False, "return_dict": True}
+    asked = {name: getattr(encoder.config, name) if x is None else x for name, x in asked.items()}
+    return (
+        asked == {"output_attentions": False, "output_hidden_states": False, "return_dict": True}
+        and (input_ids is None) != (inputs_embeds is None)
+        and weight.dtype != torch.float16
+        and can_replay(encoder, weight, head_dim)
+        and encoder.can_capture(encoder)
+    )
 
 
 def replay(

@@ -1,6 +1,5 @@
 """Loading checkpoints: what is missing or damaged is said, and never made up for at random."""
 
-from collections.abc import Collection
 from os import PathLike, sep
 from pathlib import Path
 from typing import Any
@@ -90,19 +89,6 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
             f"{name_or_path} has no tokenizer: save the one that the model was trained with there"
         )
     return tokenizer
-
-
-def check_family(model_type: str | None, known: Collection[str]) -> None:
-    """Refuse the configuration of a model whose parameters are others.
-
-    Raises:
-        ValueError: a type that is not among the known ones.
-    """
-    if model_type is not None and model_type not in known:
-        raise ValueError(
-            f"a {model_type} model has other parameters than these: name a checkpoint of "
-            f"{' or '.join(sorted(known))}"
-        )
 
 
 def _check_folder(name_or_path: str | PathLike[str]) -> None:

@@ -21,7 +21,7 @@ from transformers.models.longformer.modeling_longformer import (
     LongformerSelfAttention,
 )
 
-from foveate.models.graphs import CAPTURED, Captured, can_replay, last_state_alone, replay
+from foveate.models.graphs import CAPTURED, Captured, can_replay, can_replay_call, replay
 from foveate.models.padding import Packed
 from foveate.ops.window_attention import Side, global_attention, window_attention
 
@@ -239,19 +239,15 @@ class CapturedLEDEncoder(Captured, LinearLEDEncoder):
         **kwargs: Any,
     ) -> Any:
         """Do as `LEDEncoder.forward` does."""
-        config, weight = self.config, self.layernorm_embedding.weight
-        alone = last_state_alone(
-            config,
+        if not can_replay_call(
+            self,
+            self.layernorm_embedding.weight,
+            self.config.d_model // self.config.encoder_attention_heads,
+            input_ids,
+            inputs_embeds,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
             return_dict=return_dict,
-        )
-        if (
-            not alone
-            or (input_ids is None) == (inputs_embeds is None)
-            or weight.dtype == torch.float16  # which is inspected for infinities
-            or not can_replay(self, weight, config.d_model // config.encoder_attention_heads)
-            or not self.can_capture(self)
         ):
             return super().forward(
                 input_ids,

@@ -17,7 +17,7 @@ from transformers.models.longt5.modeling_longt5 import (
     LongT5TransientGlobalAttention,
 )
 
-from foveate.models.graphs import CAPTURED, Captured, can_replay, last_state_alone, replay
+from foveate.models.graphs import CAPTURED, Captured, can_replay_call, replay
 from foveate.models.padding import Packed
 from foveate.ops.backends import autocast
 from foveate.ops.window_attention import Side, window_attention
@@ -155,19 +155,15 @@ class CapturedLongT5Stack(Captured, LongT5Stack):
         **kwargs: Any,
     ) -> Any:
         """Do as `LongT5Stack.forward` does."""
-        config, weight = self.config, self.embed_tokens.weight
-        alone = last_state_alone(
-            config,
+        if not can_replay_call(
+            self,
+            self.embed_tokens.weight,
+            self.config.d_kv,
+            input_ids,
+            inputs_embeds,
             output_attentions=output_attentions,
             output_hidden_states=output_hidden_states,
             return_dict=return_dict,
-        )
-        if (
-            not alone
-            or (input_ids is None) == (inputs_embeds is None)
-            or weight.dtype == torch.float16  # which is inspected for infinities
-            or not can_replay(self, weight, config.d_kv)
-            or not self.can_capture(self)
         ):
             return super().forward(
                 input_ids,

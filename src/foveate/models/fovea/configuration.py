@@ -5,7 +5,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import T5Config
 
-from foveate.models.loading import check_family
+from foveate.models.family import check_family
 from foveate.ops.fovea_attention import COVERAGES
 
 _LIKE_FOVEA = {"fovea", "longt5", "mt5", "t5"}

@@ -5,7 +5,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from foveate.models.loading import check_family
+from foveate.models.family import check_family
 
 READ = ("section", "sentence", "token")
 """What `decode_anchors` may be: section anchors; these and sentence anchors; every row."""

@@ -6,7 +6,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig, RobertaConfig, T5Config
 
-from foveate.models.loading import check_family
+from foveate.models.family import check_family
 from foveate.ops.vip_compression import check_budgets
 
 _FAMILIES = {
