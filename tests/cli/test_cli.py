@@ -70,6 +70,29 @@ def test_standard_input(foveate):
     assert json.loads(output)["title"] == "Fish"
 
 
+def test_who_says_it(foveate, tmp_path):
+    path = tmp_path / "meeting.json"
+    turns = [("Ann", "We buy two boats."), ("Bob", "The cod is gone.")]
+    topics = [{"topic": "Fleet", "relevant_text_span": [[0, 1]]}]
+    meeting = {"turns": [{"speaker": who, "text": said} for who, said in turns], "topics": topics}
+    path.write_text(json.dumps(meeting))
+    for command in (["summarize", path], ["search", "boats", path], ["ask", path, "boats"]):
+        code, output, _ = foveate(*command)
+        assert code == 0
+        assert "Ann, Fleet, line 1" in output
+        assert "Ann" in {
+            one.get("speaker") for one in _dicts(json.loads(foveate(*command, "--json")[1]))
+        }
+
+
+def _dicts(found):
+    if isinstance(found, dict):
+        yield found
+    for one in found.values() if isinstance(found, dict) else found:
+        if isinstance(one, dict | list):
+            yield from _dicts(one)
+
+
 def test_compressed_standard_input(foveate):
     data = gzip.compress(b"Cod swim. Eels, too.")
     code, output, _ = foveate("inspect", "-", "--json", stdin=data)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from itertools import islice
 from time import perf_counter
 
@@ -67,4 +68,5 @@ def test_meetings():
         assert {paragraph.speaker for paragraph in document.paragraphs()} <= spoken
         for sentence in document.sentences():
             written = document.text[sentence.start : sentence.end]
-            assert " ".join(json.loads(f'"{written}"').split()) == sentence.text
+            unmarked = re.sub(r"\{\s*\w+\s*\}", "", json.loads(f'"{written}"'))
+            assert " ".join(unmarked.split()) == sentence.text

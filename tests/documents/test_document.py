@@ -1,8 +1,10 @@
 import json
+import random
+from pathlib import Path
 
 import pytest
 
-from foveate.documents import Document, DocumentError, Paragraph, Section, Sentence
+from foveate.documents import Document, DocumentError, Paragraph, Section, Sentence, sentences
 
 
 def test_a_document_is_sections_of_paragraphs_of_sentences():
@@ -78,8 +80,10 @@ def test_what_is_no_text_is_refused(text):
 def test_wrong_types_are_told():
     with pytest.raises(DocumentError, match="The title is 5: give a text"):
         Document.from_sections(5, [("", "x.")])
-    with pytest.raises(TypeError, match="expected bytes, got str"):
-        Document.from_bytes("x")
+    for other in ("x", None, Path("x")):
+        with pytest.raises(TypeError, match="expected bytes, got"):
+            Document.from_bytes(other)
+    assert Document.from_bytes(memoryview(b"x.")).text == "x."
     with pytest.raises(TypeError, match="expected str, got bytes"):
         Document.from_text(b"x")
 
@@ -89,6 +93,29 @@ def test_long_paragraphs_are_cut_where_short_ones_are(sentence):
     document = Document.from_text(sentence * 3000)
     assert {one.text for one in document.sentences()} == {sentence.strip()}
     assert sum(1 for _ in document.sentences()) == 3000
+
+
+def test_windows_do_not_begin_inside_quotations(monkeypatch):
+    chance = random.Random(0)
+    said = [
+        '"I went. He did not! Who asked?" she said.',
+        '"No."',
+        "The sea was calm.",
+        "They left.",
+    ]
+    for _ in range(5):
+        text = " ".join(chance.choices(said, k=1200))
+        document = Document.from_text(text)
+        with monkeypatch.context() as patched:
+            patched.setattr(sentences, "_WINDOW", 10**6)
+            assert document == Document.from_text(text)
+
+
+def test_sentences_longer_than_a_window():
+    for length in range(9770, 9830, 3):
+        first = "x" * (length % 5) + " word" * (length // 5)
+        found = list(Document.from_text(f"{first}. Then another. And a third.").sentences())
+        assert [one.text for one in found[1:]] == ["Then another.", "And a third."]
 
 
 class TestFromSections:

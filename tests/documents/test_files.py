@@ -1,4 +1,6 @@
 import gzip
+import zipfile
+from io import BytesIO
 
 import pytest
 
@@ -13,6 +15,13 @@ def write(tmp_path):
         return path
 
     return write
+
+
+def archive():
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr("notes.txt", "Hello.")
+    return content.getvalue()
 
 
 def refusal(path, **options):
@@ -45,6 +54,8 @@ def test_bytes_are_read_as_files_are(write):
         document = Document.from_bytes(data, format="markdown")
         assert (document.title, document.sections) == (whole.title, whole.sections)
     assert Document.from_bytes(markdown).title == ""
+    with pytest.raises(DocumentError, match="The data is a ZIP archive and no DOCX"):
+        Document.from_bytes(archive())
     with pytest.raises(DocumentError, match="The data is not valid UTF-8"):
         Document.from_bytes(b"ab\xff")
 

@@ -78,6 +78,13 @@ class TestMeeting:
         document = Document.from_text(json.dumps(meeting), format="json")
         assert [path for path, _ in outline(document)] == ["All"]
 
+    def test_marks_are_left_out(self, outline, in_source):
+        turns = [("A", "{vocalsound} Hi , {disfmarker} all . {gap}"), ("B", "{pause}")]
+        data = {"turns": [{"speaker": speaker, "text": text} for speaker, text in turns]}
+        document = Document.from_text(json.dumps(data), format="json")
+        assert outline(document) == [("", ["Hi , all ."])]
+        assert in_source(document) == ["Hi , {disfmarker} all ."]
+
     @pytest.mark.parametrize("ascii", [True, False])
     def test_spans_point_into_the_json(self, in_source, ascii):
         data = {"turns": [{"speaker": speaker, "text": text} for speaker, text in self.turns]}

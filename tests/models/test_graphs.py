@@ -112,6 +112,13 @@ def batch(model, device, batch=2, length=300, padding=0, seed=0):
     return inputs
 
 
+def with_gaps(inputs):
+    """Padding before the one, and within the other."""
+    inputs["attention_mask"][0, :5] = 0
+    inputs["attention_mask"][1, 30:33] = 0
+    return inputs
+
+
 def outputs(model, inputs):
     real = inputs["attention_mask"].bool()
     return model(**inputs).last_hidden_state[real]
@@ -155,14 +162,12 @@ def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
     captured = capture(deepcopy(model))
     kinds = [batch(model, "cpu", length=70, padding=padding, seed=padding) for padding in (0, 9)]
     kinds.append(batch(model, "cpu", length=64))
-    left = batch(model, "cpu", length=70)
-    left["attention_mask"][0, :5] = 0
-    left["attention_mask"][1, 30:33] = 0
+    gaps = with_gaps(batch(model, "cpu", length=70))
     embedded = batch(model, "cpu", length=70)
     embedded["inputs_embeds"] = model.get_input_embeddings()(embedded.pop("input_ids"))
     with torch.no_grad():
         for _ in range(3):
-            for inputs in (*kinds, left, embedded):
+            for inputs in (*kinds, gaps, embedded):
                 assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
             inputs = {name: x for name, x in kinds[0].items() if name != "attention_mask"}
             unmasked = [one(**inputs).last_hidden_state for one in (captured, model)]
@@ -174,13 +179,13 @@ def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
         assert torch.equal(captured(**kinds[0], return_dict=False)[0], model(**kinds[0])[0])
 
 
-@pytest.mark.parametrize(
-    ("auto", "config"),
-    [
-        (LEDForConditionalGeneration, LEDConfig(**LED)),
-        (LongT5ForConditionalGeneration, LongT5Config(**LONGT5, decoder_start_token_id=0)),
-    ],
-)
+WRITERS = [
+    (LEDForConditionalGeneration, LEDConfig(**LED)),
+    (LongT5ForConditionalGeneration, LongT5Config(**LONGT5, decoder_start_token_id=0)),
+]
+
+
+@pytest.mark.parametrize(("auto", "config"), WRITERS)
 def test_what_writes_is_captured_too(auto, config, stand_in, monkeypatch):
     monkeypatch.setattr(graphs, "can_replay", lambda *arguments: True)
     torch.manual_seed(0)
@@ -287,11 +292,26 @@ def test_graphs_give_what_layers_give(name, context):
     kinds = [
         batch(model, "cuda", padding=padding, seed=seed) for seed in range(3) for padding in (0, 9)
     ]
+    kinds += [with_gaps(batch(model, "cuda", seed=seed)) for seed in range(3)]
     with context():
         for _ in range(2):
             for inputs in kinds:
                 assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
-    assert len(graphs._known[encoder_of(captured)].graphs) == 2
+    assert len(graphs._known[encoder_of(captured)].graphs) == 3
+
+
+@gpu
+@pytest.mark.parametrize(("auto", "config"), WRITERS)
+def test_graphs_of_what_writes(auto, config):
+    torch.manual_seed(0)
+    model = accelerate(auto(config)).eval().cuda()
+    ids = torch.randint(3, 50, (2, 70), device="cuda")
+    inputs = {"input_ids": ids, "max_new_tokens": 8, "num_beams": 2}
+    expected = model.generate(**inputs)
+    capture(model)
+    for _ in range(3):
+        assert torch.equal(model.generate(**inputs), expected)
+    assert len(graphs._known[model.get_encoder()].graphs) == 1
 
 
 @gpu

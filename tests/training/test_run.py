@@ -1,5 +1,6 @@
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -95,7 +96,7 @@ def test_a_checkpoint_that_was_not_written_to_its_end(state, corpus_file, tmp_pa
         if state is not None:
             (tmp_path / name / "trainer_state.json").write_text(state)
     (tmp_path / "checkpoint-4" / "tokenizer.json").unlink()
-    (tmp_path / "checkpoint-last").mkdir()
+    shutil.copytree(tmp_path / "checkpoint-1", tmp_path / "checkpoint-best-900")
     again = train(recipe, tmp_path)
     assert again.state.global_step == 4
     assert losses(again) == expected
@@ -105,8 +106,10 @@ def test_damaged_weights_are_named(corpus_file, tmp_path):
     recipe = masked_lm(corpus_file, max_steps=2, save_steps=1)
     train(recipe, tmp_path)
     (tmp_path / "checkpoint-2" / "model.safetensors").write_bytes(b"xx")
-    with pytest.raises(ValueError, match=r"the weights in .*checkpoint-2 are damaged .*: remove"):
+    with pytest.raises(ValueError, match=r"checkpoint-2.model\.safetensors is damaged .*: remove"):
         train(recipe, tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint-2")
+    assert train(recipe, tmp_path).state.global_step == 2
 
 
 def test_what_reports_must_be_installed(corpus_file, tmp_path, monkeypatch):

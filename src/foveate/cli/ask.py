@@ -44,7 +44,7 @@ def command(
 
     answer = ask(question, document, top=top, **_reader_or_encoder(model, device, dtype))
     located = [
-        common.Located.of(document, Sentence(p.text, p.start, p.end), p.path)
+        common.Located.of(document, Sentence(p.text, p.start, p.end), p.path, p.speaker)
         for p in answer.passages
     ]
     found = list(zip(answer.passages, located, strict=True))

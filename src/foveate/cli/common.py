@@ -70,25 +70,28 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 @dataclass(frozen=True)
 class Located:
-    """A sentence as shown: its words, its section, its line in the source."""
+    """A sentence as shown: its words, who says them, its section, its line in the source."""
 
     text: str
+    speaker: str | None
     section: str
     line: int
     start: int
     end: int
 
     @classmethod
-    def of(cls, document: Document, sentence: Sentence, path: tuple[str, ...]) -> "Located":
+    def of(
+        cls, document: Document, sentence: Sentence, path: tuple[str, ...], speaker: str | None
+    ) -> "Located":
         """Locate a sentence of a document."""
         line = document.text.count("\n", 0, sentence.start) + 1
         section = " › ".join(title for title in path if title)
-        return cls(sentence.text, section, line, sentence.start, sentence.end)
+        return cls(sentence.text, speaker, section, line, sentence.start, sentence.end)
 
     @property
     def place(self) -> str:
-        """Section and line in words."""
-        return f"{self.section}, line {self.line}" if self.section else f"line {self.line}"
+        """Speaker, section and line in words."""
+        return ", ".join(filter(None, (self.speaker, self.section, f"line {self.line}")))
 
 
 def read(files: list[str], format: str | None, language: str) -> list[Document]:

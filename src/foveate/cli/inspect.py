@@ -80,7 +80,8 @@ def command(
     elif plot is not None:
         _draw_pattern(found, pattern or _PATTERNS[0], plot, common.name_of(document))
 
-    longest = common.Located.of(document, found.longest.sentence, found.longest.place.path)
+    where = found.longest.place
+    longest = common.Located.of(document, found.longest.sentence, where.path, where.speaker)
     if json:
         common.print_json(
             {

@@ -32,7 +32,8 @@ def command(
 
     hits = search(query, documents, top=top, encoder=common.encoder(model, device, dtype))
     located = [
-        common.Located.of(documents[hit.document], hit.sentence, hit.place.path) for hit in hits
+        common.Located.of(documents[hit.document], hit.sentence, hit.place.path, hit.place.speaker)
+        for hit in hits
     ]
     found = list(zip(hits, located, strict=True))
     if json:

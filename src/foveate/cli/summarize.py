@@ -12,7 +12,7 @@ from foveate.documents import Document
 from . import common
 
 if TYPE_CHECKING:
-    from foveate.tasks.summarize import Summary
+    from foveate.tasks.summarize import Summary, SummarySentence
 
 
 def command(
@@ -127,12 +127,16 @@ def _as_dict(document: Document, summary: "Summary") -> dict[str, Any]:
         "text": summary.text,
         "sentences": [
             {
-                **asdict(common.Located.of(document, chosen.sentence, chosen.place.path)),
+                **asdict(_located(document, chosen)),
                 "score": round(chosen.score, 4),
             }
             for chosen in summary.sentences
         ],
     }
+
+
+def _located(document: Document, chosen: "SummarySentence") -> common.Located:
+    return common.Located.of(document, chosen.sentence, chosen.place.path, chosen.place.speaker)
 
 
 def _show(document: Document, summary: "Summary") -> None:
@@ -142,5 +146,5 @@ def _show(document: Document, summary: "Summary") -> None:
     if not summary.sentences:
         show(escape(summary.text))
     for chosen in summary.sentences:
-        located = common.Located.of(document, chosen.sentence, chosen.place.path)
+        located = _located(document, chosen)
         show(f"{escape(located.text)}\n  [dim]{escape(located.place)}[/dim]\n")

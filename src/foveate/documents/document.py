@@ -58,10 +58,10 @@ class Document:
         """Read a file.
 
         Args:
-            path: The file. A text file may be compressed (``book.txt.gz``).
+            path: The file. It may be compressed by gzip.
             format: One of ``text``, ``markdown``, ``rst``, ``html``, ``jats``, ``tei``,
                 ``transcript``, ``json``, ``pdf``, ``docx``; without it, the name's suffix and,
-                where that leaves a choice, the content decide.
+                where that leaves a choice or says text, the content decide.
             language: ISO 639 code of the language whose rules end a sentence.
 
         Raises:
@@ -94,11 +94,14 @@ class Document:
         Raises:
             DocumentError: It cannot be read as that format, or holds no text.
             ImportError: PDF or DOCX without the ``office`` extra.
-            TypeError: A string.
+            TypeError: What is no bytes.
         """
-        if isinstance(data, str):
-            raise TypeError("expected bytes, got str: read text with Document.from_text")
-        file = load_bytes(data, source or "The data", format)
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(
+                f"expected bytes, got {type(data).__name__}: read text with Document.from_text and "
+                "files with Document.from_file"
+            )
+        file = load_bytes(bytes(data), source or "The data", format)
         return cls._read(file.text, file.format, None, source, language)
 
     @classmethod

@@ -20,7 +20,7 @@ SUFFIXES = {
     "docx": (".docx",),
 }
 OFFICE = ("pdf", "docx")
-_BEGINNINGS = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
+_PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
 
 _READERS = {
     "text": "plain",
@@ -74,8 +74,12 @@ def format_of(name: str) -> str:
 
 def sniff_bytes(format: str, data: bytes) -> str:
     """The format, decided by the first bytes where no name told more than that it is text."""
-    if format == "text":
-        return next((own for mark, own in _BEGINNINGS.items() if data.startswith(mark)), format)
+    if format == "text" and data.startswith(_PDF):
+        return "pdf"
+    if format == "text" and data.startswith(_ZIP):
+        if b"word/document.xml" not in data:  # an archive lists names as they are
+            raise DocumentError("is a ZIP archive and no DOCX: give one of the files in it.")
+        return "docx"
     return format
 
 

@@ -1,6 +1,7 @@
 """Where sentences begin and end."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 _QUOTATION = re.compile(r'“[^“”]*”|"[^"]*"')
@@ -56,13 +57,17 @@ def _starts(text: str, language: str) -> Iterator[int]:
     # Imported here so that models, which import documents, run where torch alone is installed.
     from sentencex import get_sentence_boundaries
 
+    quoted = [i for quotation in _QUOTATION.finditer(text) for i in quotation.span()]
     offset = 0
     while offset < len(text):
-        window = text[offset : offset + _WINDOW]
-        starts = [found["start_index"] for found in get_sentence_boundaries(language, window)]
-        starts = [start for start in starts if start]
-        goes_on = offset + _WINDOW < len(text)
-        if goes_on:  # what follows decides about the last words of a window
-            starts = [start for start in starts if start < _WINDOW - _UNDECIDED]
-        yield from (offset + start for start in starts)
-        offset += starts[-1] if goes_on and starts else _WINDOW - _UNDECIDED * goes_on
+        boundaries = get_sentence_boundaries(language, text[offset : offset + _WINDOW])
+        starts = [offset + found["start_index"] for found in boundaries if found["start_index"]]
+        if offset + _WINDOW >= len(text):
+            yield from starts
+            return
+        # What follows a window decides about its last words. The next one begins with a sentence
+        # outside of quotations, or their marks would be paired otherwise.
+        starts = [start for start in starts if start < offset + _WINDOW - _UNDECIDED]
+        outside = [start for start in starts if bisect_right(quoted, start) % 2 == 0]
+        offset = outside[-1] if outside else offset + _WINDOW - 2 * _UNDECIDED
+        yield from (start for start in starts if start <= offset)

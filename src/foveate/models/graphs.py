@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +50,8 @@ def capture(model: Model) -> Model:
     Parameters may change, be replaced, moved or cast. All else that the host does between kernels
     happens once: hooks on layers are not called, adapters that are switched on or off and settings
     of torch, such as the precision of products, stay as they were when the graph was captured.
-    Models in training, in parts or offloaded run as before.
+    Models in training, in parts or offloaded run as before, LED and LongT5 in float16 too, which
+    look for infinities after every layer.
 
     Args:
         model: an accelerated Longformer, LED or LongT5, or a Fovea model, alone or in a larger
@@ -95,14 +96,14 @@ def release(model: Model) -> Model:
     return model
 
 
-def can_replay(encoder: nn.Module, rows: Tensor, head_dim: int) -> bool:
+def can_replay(encoder: Any, rows: Tensor, head_dim: int) -> bool:
     """Whether an encoder of these rows may come from a graph: in inference, by our kernels."""
     trains = encoder.training or torch.is_grad_enabled()
     if trains or torch.compiler.is_compiling() or torch.jit.is_tracing():
         return False
     if not rows.is_cuda or torch.cuda.is_current_stream_capturing():
         return False
-    return choose(None, rows[..., :head_dim]) == "triton"
+    return encoder.can_capture(encoder) and choose(None, rows[..., :head_dim]) == "triton"
 
 
 def can_replay_call(
@@ -133,7 +134,6 @@ def can_replay_call(
         and (input_ids is None) != (inputs_embeds is None)
         and weight.dtype != torch.float16
         and can_replay(encoder, weight, head_dim)
-        and encoder.can_capture(encoder)
     )
 
 
@@ -190,9 +190,9 @@ def _with_tensors(layout: Any, tensors: Iterator[Tensor]) -> Any:
     """The same layout with other tensors."""
     if isinstance(layout, Tensor):
         return next(tensors)
-    if is_dataclass(layout) and not isinstance(layout, type):
+    if is_dataclass(layout):
         own = {x.name: _with_tensors(getattr(layout, x.name), tensors) for x in fields(layout)}
-        return replace(layout, **own)
+        return replace(cast(Any, layout), **own)
     if isinstance(layout, list | tuple):
         return type(layout)(_with_tensors(x, tensors) for x in layout)
     return layout

@@ -32,6 +32,7 @@ class Passage:
         start: offset in `Document.text` of its first character.
         end: offset just behind its last.
         path: titles from the outermost section to its own.
+        speaker: who says it, where the document tells.
         score: of an encoder, that of its best sentence by `foveate.tasks.relevance.relevance`; of a
             model that answers, the highest share of the question's attention that one of its blocks
             got, averaged over the compressed layers.
@@ -41,6 +42,7 @@ class Passage:
     start: int
     end: int
     path: tuple[str, ...]
+    speaker: str | None
     score: float
 
 
@@ -200,4 +202,4 @@ def _best(document: Document, scores: Sequence[float], top: int) -> tuple[Passag
 def _passage(paragraph: Paragraph, path: tuple[str, ...], score: float) -> Passage:
     first, *_, last = (*paragraph.sentences, paragraph.sentences[-1])
     text = " ".join(sentence.text for sentence in paragraph.sentences)
-    return Passage(text, first.start, last.end, path, score)
+    return Passage(text, first.start, last.end, path, paragraph.speaker, score)

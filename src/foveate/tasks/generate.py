@@ -15,7 +15,7 @@ from transformers import (
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from foveate.documents import Document
-from foveate.models.accelerate import accelerate, can_accelerate
+from foveate.models.accelerate import accelerated
 from foveate.models.device import device_named, dtype_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
 from foveate.processing import Processor
@@ -93,8 +93,7 @@ class Generator:
             )
         own = "auto" if dtype is None else dtype_named(dtype)
         model = load_model(AutoModelForSeq2SeqLM, path, dtype=own)
-        model = accelerate(model) if can_accelerate(model) else model
-        model = model.eval().to(device_named(device))
+        model = accelerated(model).eval().to(device_named(device))
         reads_trees = config.model_type == "hdt"
         reader = AutoProcessor.from_pretrained(path) if reads_trees else load_tokenizer(path)
         return cls(model, reader, detector, k)

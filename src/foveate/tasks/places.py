@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 from foveate.documents import Document, Section, Sentence
 
@@ -14,11 +15,13 @@ class Place:
         path: titles from the outermost section to the sentence's own.
         section: index of its section in the order of `Document.walk`.
         index: index among its section's own sentences.
+        speaker: who says it, where the document tells.
     """
 
     path: tuple[str, ...]
     section: int
     index: int
+    speaker: str | None
 
 
 def own_sentences(section: Section) -> Iterator[Sentence]:
@@ -30,7 +33,13 @@ def own_sentences(section: Section) -> Iterator[Sentence]:
 def places(document: Document) -> list[Place]:
     """Place of each of `Document.sentences`, in their order."""
     return [
-        Place(path, number, index)
+        Place(path, number, index, speaker)
         for number, (path, section) in enumerate(document.walk())
-        for index, _ in enumerate(own_sentences(section))
+        for index, speaker in enumerate(_speakers(section))
     ]
+
+
+def _speakers(section: Section) -> Iterator[str | None]:
+    """Who says each of a section's own sentences."""
+    for paragraph in section.paragraphs:
+        yield from repeat(paragraph.speaker, len(paragraph.sentences))

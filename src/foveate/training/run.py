@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 import yaml
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from foveate.models.accelerate import accelerate, can_accelerate
+from foveate.models.accelerate import accelerated
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
 
@@ -55,14 +55,7 @@ def train(recipe: Recipe, output: str | PathLike[str], read: Read | None = None)
         ImportError: what `report_to` names is not installed.
     """
     trainer = prepare(recipe, output, read)
-    checkpoint = _last_checkpoint(output)
-    try:
-        trainer.train(resume_from_checkpoint=checkpoint)
-    except SafetensorError as error:
-        raise ValueError(
-            f"the weights in {checkpoint} are damaged ({error}): remove that folder, to go on from "
-            "the checkpoint before it"
-        ) from error
+    trainer.train(resume_from_checkpoint=_last_checkpoint(output))
     trainer.save_model()
     trainer.save_state()
     return trainer
@@ -86,8 +79,7 @@ def load(
     tokenizer = load_tokenizer(model)
     trained = load_model(recipe.objective.auto, model, **recipe.objective.configuration())
     check_reading(trained, recipe.data.read)
-    trained = accelerate(trained) if can_accelerate(trained) else trained
-    return trained.to(device_named(device)), reader_of(recipe, tokenizer)
+    return accelerated(trained).to(device_named(device)), reader_of(recipe, tokenizer)
 
 
 def prepare(recipe: Recipe, output: str | PathLike[str], read: Read | None = None) -> Trainer:
@@ -191,8 +183,20 @@ def _last_checkpoint(output: str | PathLike[str]) -> str | None:
     for state in Path(output).glob(f"{PREFIX_CHECKPOINT_DIR}-*/{TRAINER_STATE_NAME}"):
         with suppress(ValueError):  # of names without a number, and of what is no whole JSON
             json.loads(state.read_text(encoding="utf-8"))
-            found[int(state.parent.name.rpartition("-")[2])] = state.parent
-    return str(found[max(found)]) if found else None
+            found[int(state.parent.name.removeprefix(f"{PREFIX_CHECKPOINT_DIR}-"))] = state.parent
+    if not found:
+        return None
+    latest = found[max(found)]
+    for weights in latest.glob("*.safetensors"):
+        try:
+            with safe_open(weights, "pt"):
+                pass
+        except SafetensorError as error:
+            raise ValueError(
+                f"{weights} is damaged ({error}): remove its folder, to go on from the checkpoint "
+                "before it"
+            ) from error
+    return str(latest)
 
 
 def _keep(recipe: Recipe, folder: Path, goes_on: bool, saves: bool) -> None:

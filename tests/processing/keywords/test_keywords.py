@@ -105,6 +105,14 @@ def test_other_languages():
         tfidf(document, 3, language="xx")
 
 
+def test_codes_of_one_language():
+    assert general_frequencies("en-US") == general_frequencies("en")
+    assert general_frequencies("no") == general_frequencies("nb")
+    for other in ("tlh", "zz", "German", ""):
+        with pytest.raises(ValueError, match="there are no word frequencies for the language"):
+            general_frequencies(other)
+
+
 def test_phrases_are_found_as_whole_words_whatever_their_case():
     [deep_sea, whale] = given(["Deep  Sea", "whale"])(SEA, 5)
     assert deep_sea.text == "Deep Sea"

@@ -11,6 +11,7 @@ from foveate.documents.blocks import Block, Heading, MappedText, Prose, Reading
 from foveate.documents.errors import DocumentError
 
 _PIECE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]+", re.DOTALL)
+_MARK = re.compile(r"\{\s*\w+\s*\}")  # such as {vocalsound}
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -38,7 +39,7 @@ def _parse_string(text: str, start: int, strict: bool = True) -> tuple[_String, 
 
 
 def read(text: str) -> Reading:
-    """A paragraph for each turn and a section for each topic.
+    """A paragraph for each turn and a section for each topic; marks such as {vocalsound} left out.
 
     Turns without a topic are untitled sections; a turn that two topics claim goes to the first.
     """
@@ -78,10 +79,21 @@ def _topics(topics: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
 
 
 def _displayed(text: str, string: _String) -> MappedText:
-    """The string's characters, each with the place where it is written."""
+    """The string's characters, each with the place where it is written; without its marks."""
     shown = MappedText()
     for piece in _PIECE.finditer(text, string.start, string.end):
-        start, end = piece.span()
-        decoded = scanstring(f'{piece[0]}"', 0)[0] if piece[0][0] == "\\" else piece[0]
-        shown.add(_NOT_TEXT.sub("\ufffd", decoded), start, end)
+        if piece[0][0] == "\\":
+            decoded = scanstring(f'{piece[0]}"', 0)[0]
+            shown.add(_NOT_TEXT.sub("\ufffd", decoded), *piece.span())
+            continue
+        for start, end in _unmarked(text, *piece.span()):
+            shown.add(_NOT_TEXT.sub("\ufffd", text[start:end]), start, end)
     return shown
+
+
+def _unmarked(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """What is left of a stretch without its marks."""
+    for mark in _MARK.finditer(text, start, end):
+        yield start, mark.start()
+        start = mark.end()
+    yield start, end

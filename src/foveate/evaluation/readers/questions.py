@@ -11,7 +11,6 @@ from foveate.evaluation.example import Example
 
 from .rows import Row, each, rows
 
-_MARK = re.compile(r"\{\s*\w+\s*\}")
 _CHOICE = re.compile(r"^\s*\([A-Z]\) (.*)$", re.MULTILINE)
 
 
@@ -115,10 +114,7 @@ def _output(row: Row) -> tuple[str, ...]:
 
 
 def _meeting(place: str, row: Row) -> Iterator[Example]:
-    turns = "turns" if "turns" in row else "meeting_transcripts"
-    said = "text" if "turns" in row else "content"
-    clean = [turn | {said: " ".join(_MARK.sub(" ", turn[said]).split())} for turn in row[turns]]
-    document = Document.from_text(json.dumps({**row, turns: clean}), format="json")
+    document = Document.from_text(json.dumps(row), format="json")
     identity = str(row.get("id", place))
     domain = (row["domain"],) if "domain" in row else ()
     for number, (kind, query) in enumerate(_queries(row)):

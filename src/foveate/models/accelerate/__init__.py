@@ -15,7 +15,7 @@ from foveate.models.graphs import release
 
 from . import layers, longformer, longt5, t5
 
-__all__ = ["BESIDE", "FASTER", "MASKS", "accelerate", "can_accelerate", "restore"]
+__all__ = ["BESIDE", "FASTER", "MASKS", "accelerate", "accelerated", "restore"]
 
 FASTER: dict[type[nn.Module], type[nn.Module]] = {**longformer.FASTER, **longt5.FASTER, **t5.FASTER}
 """Attention of transformers, and the subclass of each that is faster."""
@@ -62,7 +62,7 @@ def accelerate(model: Model) -> Model:
         'T5Attention'
     """
     modules: list[Any] = list(model.modules())
-    if not can_accelerate(model):
+    if not _can_accelerate(model):
         if any(type(module) is BigBirdBlockSparseAttention for module in modules):
             raise ValueError(
                 f"a {type(model).__name__} with block-sparse attention cannot be accelerated: each "
@@ -84,7 +84,12 @@ def accelerate(model: Model) -> Model:
     return model
 
 
-def can_accelerate(model: nn.Module) -> bool:
+def accelerated(model: Model) -> Model:
+    """Accelerate a model if it can be; others stay as they are."""
+    return accelerate(model) if _can_accelerate(model) else model
+
+
+def _can_accelerate(model: nn.Module) -> bool:
     """Whether a model has attention that `accelerate` replaces, or has replaced."""
     known_types = {*FASTER, *FASTER.values()}
     return any(type(module) in known_types for module in model.modules())

@@ -171,10 +171,8 @@ class CapturedLongformerEncoder(Captured, LongformerEncoder):
     ) -> Any:
         """Do as `LongformerEncoder.forward` does."""
         head_dim = self.config.hidden_size // self.config.num_attention_heads
-        if (
-            (output_attentions or output_hidden_states)
-            or not can_replay(self, hidden_states, head_dim)
-            or not self.can_capture(self)
+        if (output_attentions or output_hidden_states) or not can_replay(
+            self, hidden_states, head_dim
         ):
             return super().forward(
                 hidden_states,

@@ -8,7 +8,7 @@ from transformers import T5Config
 from foveate.models.family import check_family
 from foveate.ops.fovea_attention import COVERAGES
 
-_LIKE_FOVEA = {"fovea", "longt5", "mt5", "t5"}
+_LIKE_FOVEA = {"fovea", "longt5", "t5"}
 """Model types whose parameters are Fovea's."""
 
 

@@ -10,7 +10,7 @@ from foveate.models.family import check_family
 from foveate.ops.vip_compression import check_budgets
 
 _FAMILIES = {
-    "vcc_t5": {"t5", "mt5"},
+    "vcc_t5": {"t5"},
     "vcc_bert": {"bert"},
     "vcc_roberta": {"roberta", "xlm-roberta", "camembert"},
 }

@@ -145,7 +145,7 @@ class _Blocks(NamedTuple):
     """Where the states of an encoder `(batch, length, d_model)` stand in blocks: real tokens first.
 
     Attributes:
-        order: the token at each place, `(batch, length)`, None where all are real.
+        order: the token at each place, `(batch, length)`, None where there is no mask.
         real: 1 at real tokens, else 0, `(batch, blocks, size)`, float32.
         counts: real tokens of each block, `(batch, blocks)`.
         bias: their logarithms `(batch, 1, 1, blocks)`, -inf where there is none.

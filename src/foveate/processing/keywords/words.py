@@ -1,8 +1,12 @@
 """The words of a text, and how common they are."""
 
 import re
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
+
+_SAME = 10
+"""Distance of `langcodes` up to which codes are of one language: no and nb, en-US and en."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
@@ -37,12 +41,17 @@ def general_frequencies(language: str) -> dict[str, float]:
     Raises:
         ValueError: wordfreq does not know the language.
     """
+    import langcodes
     import wordfreq
 
-    known = wordfreq.available_languages("small")
-    if language not in known:  # of others it would take what is nearest, and that may be English
+    known = sorted(wordfreq.available_languages("small"))
+    found = None
+    with suppress(langcodes.LanguageTagError):
+        # wordfreq would go on to what is nearest, and that is English sooner or later.
+        found = langcodes.closest_supported_match(language, known, max_distance=_SAME)
+    if found is None:
         raise ValueError(
             f"there are no word frequencies for the language {language!r}: "
-            f"name one of {', '.join(sorted(known))}"
+            f"name one of {', '.join(known)}"
         )
-    return wordfreq.get_frequency_dict(language, wordlist="small")
+    return wordfreq.get_frequency_dict(found, wordlist="small")
