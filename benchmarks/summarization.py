@@ -1,10 +1,12 @@
-"""Extractive summaries of scientific papers against human ones.
+"""Extractive summaries of scientific papers and of meetings against human ones.
 
-Every paper of a ScisummNet split, its abstract left out, is summarized in 150 words. All systems
-see the same sentences and rank them; from the best down, each sentence is taken that fits what is
-left of the 150 words; what is taken is put in the order of the paper.
+Every paper of a ScisummNet split, its abstract left out, or every meeting of a QMSum split is
+summarized in 150 words. All systems see the same sentences and rank them; from the best down, each
+sentence is taken that fits what is left of the 150 words; what is taken is put in the order of the
+text.
 
     python benchmarks/summarization.py
+    python benchmarks/summarization.py --meetings
 """
 
 import argparse
@@ -15,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,7 @@ from sumy.utils import get_stop_words
 
 import report
 from foveate import Document, Encoder
+from foveate.evaluation import read
 from foveate.tasks.summarize import summarize
 
 HERE = Path(__file__).parent
@@ -105,6 +109,15 @@ def papers(path: Path, keep_repeated: bool) -> Iterator[tuple[Document, str]]:
             yield Document.from_sections(paper["title"], sections), " ".join(paper["summary"])
 
 
+def meetings(path: Path) -> Iterator[tuple[Document, str]]:
+    """Yield each meeting and its summary, which answers the first general query about it."""
+    seen = set()
+    for example in read("qmsum", path):
+        if "general" in example.labels and example.document.text not in seen:
+            seen.add(example.document.text)
+            yield example.document, example.references[0]
+
+
 def repeats(section: list[str], abstract: list[str]) -> bool:
     """Whether a section holds most of the abstract: some articles have it as a section again."""
     wanted = trigrams(abstract)
@@ -126,16 +139,24 @@ def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--meetings", action="store_true", help="in place of papers")
     parser.add_argument("--split", default="dev", choices=["dev", "train"])
-    parser.add_argument("--limit", type=int, help="number of papers, by default all")
+    parser.add_argument("--limit", type=int, help="number of texts, by default all")
     parser.add_argument(
         "--keep-repeated", action="store_true", help="leave in sections that repeat the abstract"
     )
-    parser.add_argument("--output", type=Path, default=HERE / "results" / "summarization.json")
+    parser.add_argument("--output", type=Path, help="where to save the results")
     options = parser.parse_args()
 
-    path = options.data / "scisummnet" / f"{options.split}.jsonl.gz"
-    corpus = list(papers(path, options.keep_repeated))[: options.limit]
+    if options.meetings:
+        kind, file = "meetings", "summarization-meetings.json"
+        part = {"dev": "val"}.get(options.split, options.split)
+        found = meetings(options.data / "qmsum" / f"{part}.jsonl.gz")
+    else:
+        kind, file = "papers", "summarization.json"
+        path = options.data / "scisummnet" / f"{options.split}.jsonl.gz"
+        found = papers(path, options.keep_repeated)
+    corpus = list(islice(found, options.limit))
     rankings: dict[str, Ranking] = {
         "random": shuffled,
         "LEAD": lead,
@@ -158,7 +179,7 @@ def main() -> None:
 
     scorer = RougeScorer(MEASURES, use_stemmer=True)
     results: dict[str, Any] = {}
-    print(f"{len(corpus)} papers, {WORDS} words; mean F and its 95 % interval")
+    print(f"{len(corpus)} {kind}, {WORDS} words; mean F and its 95 % interval")
     print(f"{'':10}" + "".join(f"{name:>22}" for name in ("ROUGE-1", "ROUGE-2", "ROUGE-L")))
     for name, system in systems.items():
         begun = time.perf_counter()
@@ -181,15 +202,17 @@ def main() -> None:
         print(f"{name:10}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
     setting = {
-        "data": f"ScisummNet {options.split}",
-        "papers": len(corpus),
+        "data": f"{'QMSum' if options.meetings else 'ScisummNet'} {options.split}",
+        kind: len(corpus),
         "words": WORDS,
         "seed": SEED,
         "resamples": RESAMPLES,
-        "repeated_abstracts": "kept" if options.keep_repeated else "left out",
     }
+    if not options.meetings:
+        setting["repeated_abstracts"] = "kept" if options.keep_repeated else "left out"
     packages = ("transformers", "rouge-score", "sumy", "nltk")
-    report.save(options.output, {"setting": setting, "systems": results}, *packages)
+    output = options.output or report.RESULTS / file
+    report.save(output, {"setting": setting, "systems": results}, *packages)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,10 @@ def test_a_static_cache_holds_means_too():
         assert relative_error(ours, theirs) < 1e-5  # logits are kept in float32
 
 
-@pytest.mark.parametrize("change", [restore, lambda model: model.set_attn_implementation("eager")])
+@pytest.mark.parametrize(
+    "change",
+    [restore, lambda model: setattr(model.decoder.config, "_attn_implementation", "eager")],
+)
 def test_compressed_cross_attention_is_not_turned_off_silently(change):
     model = made()
     change(model)

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import torch
 
@@ -53,6 +55,16 @@ def test_fragments_do_not_fill_up_the_budget(encoder):
     sentences = ["Cod, eel and herring are fish of the sea.", "Examples:", "Cod", "Eel"]
     document = Document.from_sections("Fish", [("Fish", sentences)])
     assert summarize(document, words=20, encoder=encoder).text == sentences[0]
+
+
+def test_who_only_listens_says_nothing(encoder):
+    said = "We buy two new boats in spring, since the old ones leak."
+    turns = [("Ann", "Yeah, that is right, OK."), ("Bob", said), ("Ann", "I think so, yeah, OK.")]
+    meeting = {"turns": [{"speaker": who, "text": text} for who, text in turns * 2]}
+    document = Document.from_text(json.dumps(meeting), format="json")
+    assert summarize(document, sentences=1, encoder=encoder).text == said
+    agreed = Document.from_text(json.dumps({"turns": meeting["turns"][:1]}), format="json")
+    assert summarize(agreed, encoder=encoder).text == "Yeah, that is right, OK."
 
 
 def test_nothing_is_said_twice(encoder):
