@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         VccT5ForConditionalGeneration,
     )
     from foveate.ops.tree_attention import Tree, tree_attention
-    from foveate.processing import Processor
     from foveate.processing.guided import KeywordProcessor
+    from foveate.processing.processor import Processor
     from foveate.processing.vip import VipProcessor
     from foveate.tasks.ask import ask
     from foveate.tasks.embed import Embeddings, embed
@@ -69,7 +69,7 @@ _HOME_OF = {
     "HDTForSequenceClassification": "models.hdt",
     "HDTModel": "models.hdt",
     "KeywordProcessor": "processing.guided",
-    "Processor": "processing",
+    "Processor": "processing.processor",
     "Recipe": "training.recipe",
     "Tree": "ops.tree_attention",
     "VccBertConfig": "models.vcc",

@@ -199,10 +199,10 @@ def test_sixty_nested_headings(foveate, tmp_path):
     assert foveate("inspect", path)[0] == 0
 
 
-def test_the_installed_command_starts_without_loading_torch():
-    code = (
-        "import sys, foveate.cli; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
-    )
+@pytest.mark.parametrize("module", ["foveate.cli", "foveate.tasks.keywords"])
+def test_what_needs_no_model_starts_without_loading_torch(module):
+    heavy = "'torch' in sys.modules or 'transformers' in sys.modules"
+    code = f"import sys, {module}; sys.exit({heavy})"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

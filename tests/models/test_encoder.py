@@ -20,7 +20,7 @@ from transformers import (
 from foveate import Document, Encoder, HDTConfig, HDTModel, Processor, Tree
 from foveate.models.attention import TREE_ATTENTION, register
 from foveate.models.default import default_model_path
-from foveate.processing import outline
+from foveate.processing.outline import outline
 from tests.numerics import relative_error
 
 TEXTS = [

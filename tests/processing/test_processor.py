@@ -6,7 +6,7 @@ from transformers import AutoProcessor, AutoTokenizer
 
 from foveate import Document, HDTConfig, Processor, Tree
 from foveate.models.default import default_model_path
-from foveate.processing import outline
+from foveate.processing.outline import outline
 from foveate.processing.processor import NODE_TYPES
 
 FISH = Document.from_sections(

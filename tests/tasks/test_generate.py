@@ -13,8 +13,8 @@ from transformers import (
 from foveate import FoveaForConditionalGeneration, accelerate, restore
 from foveate.models.accelerate.t5 import RelativeT5Attention
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
-from foveate.processing import Processor
 from foveate.processing.keywords import given, tfidf
+from foveate.processing.processor import Processor
 from foveate.tasks.generate import Generator
 from foveate.tasks.summarize import summarize
 from tests.led import bpe, led

@@ -6,7 +6,7 @@ from transformers import AutoTokenizer
 from foveate import Document
 from foveate.models.default import default_model_path
 from foveate.ops.tree_attention.reference import tree_mask
-from foveate.processing import Processor
+from foveate.processing.processor import Processor
 from foveate.tasks.inspect import attended_pairs, inspect
 from tests.trees import forests
 

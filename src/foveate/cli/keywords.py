@@ -41,7 +41,6 @@ def command(
             "only --method embedding uses a model: leave out --model, --device, --dtype"
         )
     document = common.read([file], format, language)[0]
-    common.quiet()
     from foveate.tasks.keywords import keywords
 
     encoder = common.encoder(model, device, dtype) if method == "embedding" else None

@@ -18,8 +18,9 @@ from foveate.models.device import device_named, dtype_named
 from foveate.models.onednn import use_onednn
 from foveate.models.pooling import Pooling
 from foveate.ops.tree_attention import Tree
-from foveate.processing import Anchor, Processor, outline
 from foveate.processing.nodes import Nodes, parents_of_pieces, split_long
+from foveate.processing.outline import Anchor, outline
+from foveate.processing.processor import Processor
 from foveate.progress import progress
 
 Context = Literal["sentence", "tree"]

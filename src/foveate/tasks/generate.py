@@ -18,10 +18,10 @@ from foveate.documents import Document
 from foveate.models.accelerate import accelerated
 from foveate.models.device import device_named, dtype_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
-from foveate.processing import Processor
 from foveate.processing.guided import check_room, cut, guided, has_global_tokens
 from foveate.processing.keywords import Detector
 from foveate.processing.plain import plain_text
+from foveate.processing.processor import Processor
 
 _DEFAULT_WORDS = 150
 _TOKENS_PER_WORD = 2

@@ -9,8 +9,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from foveate.documents import Document, Sentence
 from foveate.models.default import default_model_path
-from foveate.processing import outline
 from foveate.processing.nodes import place_nodes
+from foveate.processing.outline import outline
 from foveate.tasks.places import Place, own_sentences, places
 
 

@@ -1,9 +1,9 @@
 """The keywords of a document, by a detector's name."""
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from foveate.documents import Document
-from foveate.models.encoder import Encoder
 from foveate.processing.keywords import (
     Detector,
     Keyword,
@@ -14,6 +14,9 @@ from foveate.processing.keywords import (
     yake,
 )
 
+if TYPE_CHECKING:
+    from foveate.models.encoder import Encoder
+
 METHODS = ("tfidf", "yake", "embedding", "random", "gibberish")
 
 
@@ -22,7 +25,7 @@ def keywords(
     k: int = 20,
     *,
     method: str | Detector = "tfidf",
-    encoder: Encoder | None = None,
+    encoder: "Encoder | None" = None,
     language: str = "en",
 ) -> list[Keyword]:
     """Find the words, or phrases, that stand for a document.
@@ -56,7 +59,7 @@ def keywords(
 
 
 def detector(
-    method: str, *, seed: int = 0, encoder: Encoder | None = None, language: str = "en"
+    method: str, *, seed: int = 0, encoder: "Encoder | None" = None, language: str = "en"
 ) -> Detector:
     """Give a detector by name.
 
@@ -73,6 +76,8 @@ def detector(
         ValueError: there is no such method.
     """
     if method == "embedding":
+        from foveate.models.encoder import Encoder  # which takes seconds to import
+
         return partial(embedding, encoder=encoder or Encoder.from_pretrained(), language=language)
     detectors: dict[str, Detector] = {
         "tfidf": partial(tfidf, language=language),

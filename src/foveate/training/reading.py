@@ -8,9 +8,9 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document
-from foveate.processing import Processor
 from foveate.processing.guided import KeywordProcessor, cut
 from foveate.processing.plain import plain_text
+from foveate.processing.processor import Processor
 
 from .rows import Row, pad
 

@@ -10,7 +10,7 @@ from transformers import (
     AutoProcessor,
 )
 
-from foveate.processing import Processor
+from foveate.processing.processor import Processor
 
 from .configuration import HDTConfig
 from .encoder_decoder import HDTForConditionalGeneration

@@ -2,16 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Protocol
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol
 
 from foveate.documents import Document
 
 from .keyword import Keyword, locate
 from .words import general_frequencies, words
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _CANDIDATES = 1000
 """Phrases that are encoded: the most frequent. Beyond, phrases occur once, and there are many."""
@@ -22,7 +21,7 @@ _TOO_COMMON = 2e-4
 
 class _Vectors(Protocol):
     @property
-    def document(self) -> Tensor: ...
+    def document(self) -> "Tensor": ...
 
 
 class TextEncoder(Protocol):
@@ -30,7 +29,7 @@ class TextEncoder(Protocol):
 
     def encode(self, documents: Document) -> _Vectors: ...  # noqa: D102
 
-    def encode_texts(self, texts: list[str]) -> Tensor: ...  # noqa: D102
+    def encode_texts(self, texts: list[str]) -> "Tensor": ...  # noqa: D102
 
 
 def embedding(
@@ -61,6 +60,8 @@ def embedding(
     Raises:
         ValueError: `diversity` is not between 0 and 1, or the language is not known.
     """
+    import torch.nn.functional as F  # torch takes a second, that other detectors need not wait
+
     if not 0 <= diversity <= 1:
         raise ValueError(f"diversity must be between 0 and 1, got {diversity}")
     counts = Counter(_phrases(document, longest, language))
@@ -74,7 +75,7 @@ def embedding(
 
 
 def marginal_relevance(
-    relevance: Tensor, vectors: Tensor, k: int, diversity: float
+    relevance: "Tensor", vectors: "Tensor", k: int, diversity: float
 ) -> list[tuple[int, float]]:
     """Choose rows by Maximal Marginal Relevance (Carbonell and Goldstein, 1998).
 
@@ -87,6 +88,8 @@ def marginal_relevance(
     Returns:
         Rows and their scores when they were chosen, in that order.
     """
+    import torch
+
     nearest = torch.zeros_like(relevance)
     free = torch.ones_like(relevance, dtype=torch.bool)
     chosen = []
