@@ -1,4 +1,4 @@
-"""Do anchors carry content (hdt.txt, Table 3)? Abstracts written from anchors alone.
+"""Do anchors carry content (HDT, Table 3)? Abstracts written from anchors alone.
 
     python benchmarks/anchors.py --prepare data.zip     # read the documents, learn a vocabulary
     python benchmarks/anchors.py --data data.zip --predictions anchors.json   # train, write

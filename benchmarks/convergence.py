@@ -1,4 +1,4 @@
-"""Masked language modelling from scratch (hdt.txt, Figure 1b and Table 9): who learns faster?
+"""Masked language modelling from scratch (HDT, Figure 1b and Table 9): who learns faster?
 
     python benchmarks/convergence.py --prepare data.npz   # read the documents, learn a vocabulary
     python benchmarks/convergence.py --data data.npz --minutes 6 --models hdt dense

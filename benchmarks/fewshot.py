@@ -1,4 +1,4 @@
-"""Few-shot summaries of meetings with keywords as global tokens: the protocol of egad.txt, 3.1.
+"""Few-shot summaries of meetings with keywords as global tokens: the protocol of EGAD, 3.1.
 
 No published weights are used: a small LED is trained first, on other summaries and on writing
 sentences that were taken out of a text; it has not seen the summary of a whole meeting. Then it is

@@ -1,4 +1,4 @@
-"""ListOps (hdt.txt, 4.1, Table 1 and Figure 11): does attending along a tree help to evaluate one?
+"""ListOps (HDT, 4.1, Table 1 and Figure 11): does attending along a tree help to evaluate one?
 
     python benchmarks/listops.py --minutes 8      # train, all models side by side on one GPU
     python benchmarks/listops.py --plot           # draw docs/images/listops.png from the results

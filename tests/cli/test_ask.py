@@ -69,3 +69,9 @@ def test_help_shows_examples(ask):
     code, output, _ = ask("--help")
     assert code == 0
     assert 'foveate ask contract.docx "who pays for delays?"' in output
+
+
+def test_the_document_comes_first(foveate, fish):
+    code, output, error = foveate("ask", "how are cod caught?", fish)
+    assert (code, output) == (2, "")
+    assert error == f"foveate: the document comes first: foveate ask {fish} 'how are cod caught?'\n"

@@ -198,7 +198,7 @@ def test_wrong_inputs_are_said(writer):
     ],
 )
 def test_a_wrong_configuration_is_said(fields, message):
-    with pytest.raises(Exception, match=message):  # transformers wraps it in an error of its own
+    with pytest.raises(ValueError, match=message):
         FoveaConfig(**fields)
 
 

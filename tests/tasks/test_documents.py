@@ -35,3 +35,9 @@ def test_a_path_is_no_document(task):
 def test_an_encoder_is_no_model_that_writes(task, sea, encoder):
     with pytest.raises(TypeError, match="expected the name or path of a checkpoint, got Encoder"):
         task(sea, encoder)
+
+
+@pytest.mark.parametrize("task", [ask, search])
+def test_what_is_asked_comes_first(task, sea):
+    with pytest.raises(TypeError, match=r"expected a (question|query) and then .*, got Document"):
+        task(sea, "Who swims?")

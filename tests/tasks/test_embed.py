@@ -6,8 +6,8 @@ import safetensors.torch
 import torch
 
 from foveate import Document
+from foveate.files import written_whole
 from foveate.tasks.embed import Embeddings, check_output, embed
-from foveate.tasks.files import written_whole
 
 
 @pytest.fixture(scope="module")

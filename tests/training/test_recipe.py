@@ -130,6 +130,10 @@ def test_a_wrong_recipe_says_where(data, message):
 def test_files_and_changes_that_are_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no recipe 'hdt-x': name a"):
         Recipe.load("hdt-x")
+    with pytest.raises(
+        FileNotFoundError, match=r"nope\.yaml does not exist: .* or name one of egad"
+    ):
+        Recipe.load("nope.yaml")
     with pytest.raises(FileNotFoundError):
         Recipe.load(tmp_path / "none.yaml")
     with pytest.raises(ValueError, match=r"written entry\.below=value, got 'max_steps'"):

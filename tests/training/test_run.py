@@ -112,6 +112,11 @@ def test_damaged_weights_are_named(corpus_file, tmp_path):
     assert train(recipe, tmp_path).state.global_step == 2
 
 
+def test_a_name_is_no_recipe(tmp_path):
+    with pytest.raises(TypeError, match=r"expected a Recipe, got str: make one with Recipe\.load"):
+        train("hdt-e", tmp_path)
+
+
 def test_what_reports_must_be_installed(corpus_file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ImportError, match="wandb"):

@@ -1,6 +1,8 @@
 """`foveate ask`."""
 
+import shlex
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,7 +25,7 @@ def command(
             metavar="PATH",
             help="Checkpoint, a folder or a name on the hub. A T5 reads the whole document and "
             "writes an answer, with the passages it looked at most; an encoder finds passages. "
-            "Default: all-MiniLM-L6-v2, which is installed along.",
+            "Default: all-MiniLM-L6-v2, installed with foveate.",
             show_default=False,
         ),
     ] = None,
@@ -38,6 +40,8 @@ def command(
     foveate ask book.txt "what does the captain hunt, and why?" --top 5 --json
     foveate ask report.pdf "what did it cost?" --model google/flan-t5-base
     """
+    if not Path(file).exists() and Path(question).is_file():
+        raise ValueError(f"the document comes first: foveate ask {question} {shlex.quote(file)}")
     [document] = common.read([file], format, language)
     common.quiet()
     from foveate.tasks.ask import ask

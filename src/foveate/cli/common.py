@@ -16,18 +16,12 @@ if TYPE_CHECKING:
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE...",
-        help="Text, Markdown, reStructuredText, HTML, JATS, TEI, transcript, PDF or DOCX; "
-        "text may be gzipped; - is standard input.",
-        show_default=False,
-    ),
-]
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="As for the other commands.", show_default=False)
-]
+_READ = (
+    "Text, Markdown, reStructuredText, HTML, JATS, TEI, transcript, PDF or DOCX, gzipped or not; "
+    "- is standard input."
+)
+Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=_READ, show_default=False)]
+File = Annotated[str, typer.Argument(metavar="FILE", help=_READ, show_default=False)]
 Format = Annotated[
     str | None,
     typer.Option(
@@ -49,7 +43,7 @@ Model = Annotated[
     typer.Option(
         metavar="PATH",
         help="Encoder checkpoint: a folder, or a name on the hub. Default: all-MiniLM-L6-v2, which "
-        "is installed along.",
+        "is installed with foveate.",
         show_default=False,
     ),
 ]

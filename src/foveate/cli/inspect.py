@@ -128,7 +128,7 @@ def _check(plot: str | None, pattern: str | None, query: str | None) -> None:
     if pattern is not None and query is not None:
         raise ValueError("--pattern and --query are two pictures: draw one, not both")
     if plot is not None:
-        from foveate.tasks.files import check_writable
+        from foveate.files import check_writable
         from foveate.tasks.plots.picture import check_format
 
         check_format(plot)

@@ -55,7 +55,7 @@ def command(
             metavar="PATH",
             help="Checkpoint, a folder or a name on the hub. A sequence-to-sequence model writes "
             "the summary in its own words; an encoder chooses sentences. Default: "
-            "all-MiniLM-L6-v2, which is installed along.",
+            "all-MiniLM-L6-v2, installed with foveate.",
             show_default=False,
         ),
     ] = None,

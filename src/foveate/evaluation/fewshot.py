@@ -1,4 +1,4 @@
-"""Few-shot summarization with keywords: the protocol of egad.txt, 3.1 and 3.3."""
+"""Few-shot summarization with keywords: the protocol of EGAD, 3.1 and 3.3."""
 
 import json
 import random
@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import transformers
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
+from foveate.files import check_writable, written_whole
 from foveate.models.device import device_named
 from foveate.models.loading import load_model, load_tokenizer
 from foveate.processing.guided import KeywordProcessor
 from foveate.processing.keywords import Detector
 from foveate.progress import progress
-from foveate.tasks.files import check_writable, written_whole
 from foveate.tasks.keywords import detector
 
 from .example import Example

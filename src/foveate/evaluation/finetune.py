@@ -18,7 +18,7 @@ class Tuning:
     """How a model is fine-tuned and writes.
 
     Attributes:
-        epochs: after each of which the validation loss is measured (egad.txt, 3: five).
+        epochs: after each of which the validation loss is measured (EGAD, 3: five).
         learning_rate: at first; it falls linearly to 0.
         batch_size: examples in a step, and summaries that are written together.
         max_target_length: tokens of a summary at most, in training and in writing.

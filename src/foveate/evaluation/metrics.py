@@ -24,7 +24,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def rouge(predictions: Sequence[str], references: Sequence[Collection[str]]) -> dict[str, float]:
     """ROUGE-1, ROUGE-2 and ROUGE-L: F-measures, mean over the predictions.
 
-    As Google's rouge-score and Hugging Face's wrapper of it have them by default, which egad.txt
+    As Google's rouge-score and Hugging Face's wrapper of it have them by default, which EGAD
     and SCROLLS use: words are not stemmed, and ROUGE-L takes a text as one sequence (ROUGE-Lsum
     would take it line by line). Of several references, each measure takes the one that is best.
 

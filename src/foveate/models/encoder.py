@@ -56,7 +56,7 @@ class Encoder:
         model: the Transformer, in evaluation mode.
         tokenizer: its tokenizer.
         context: "sentence" encodes every sentence by itself and builds sections and the document
-            from their sentences; "tree" lets anchors exchange across the hierarchy (hdt.txt).
+            from their sentences; "tree" lets anchors exchange across the hierarchy (HDT).
         pooling: how rows become a vector.
         product_dtype: dtype of the model's linear layers; everything else is float32.
 

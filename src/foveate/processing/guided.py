@@ -15,7 +15,7 @@ from .plain import plain_text
 
 
 class KeywordProcessor:
-    """Prefix a document's keywords to its text, and make them global tokens (egad.txt, 2).
+    """Prefix a document's keywords to its text, and make them global tokens (EGAD, 2).
 
     A row is what the tokenizer makes of `keyword keyword … text`, parted by spaces, with its own
     special tokens around. Global are the first token, which stands for the task, and those of the

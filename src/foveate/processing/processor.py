@@ -28,7 +28,7 @@ class Processor(ProcessorMixin):
     """Turn documents into token ids and parents, beside the tokenizer it saves and loads with.
 
     Each document becomes one row in reading order: [DOC], then for each section [SEC], for each of
-    its sentences [SENT] and the sentence's tokens (hdt.txt, 3.2). A node's parent always stands
+    its sentences [SENT] and the sentence's tokens (HDT, 3.2). A node's parent always stands
     before it, so cutting a row short never parts a node from its ancestors.
 
     Args:

@@ -1,4 +1,4 @@
-"""VIP tokens: what a task asks, marked beside the document it asks of (vcc.txt, 3.1)."""
+"""VIP tokens: what a task asks, marked beside the document it asks of (VCC, 3.1)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -86,6 +86,8 @@ class VipProcessor:
                 raise ValueError(
                     f"{len(documents)} documents need as many {name}, got {len(given)}"
                 )
+        if not all(prompt.strip() for prompt in prompts):
+            raise ValueError("a prompt is empty: say what the document is read for")
         rows = []
         for document, prompt in zip(documents, prompts, strict=True):
             row, _ = prompted(self.tokenizer, prompt, plain_text(document))

@@ -88,6 +88,10 @@ def ask(
         >>> answer.passages[0].text, answer.passages[0].path
         ('Cod swim. They eat herring.', ('Fish',))
     """
+    if not isinstance(question, str):
+        raise TypeError(
+            f"expected a question and then what to read, got {type(question).__name__} first"
+        )
     if not question.strip():
         raise ValueError("the question is empty: say what to look for")
     if top < 1:

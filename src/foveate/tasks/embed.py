@@ -13,8 +13,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from foveate.documents import Document, Section, Sentence
+from foveate.files import check_writable, written_whole
 from foveate.models.encoder import DocumentVectors, Encoder
-from foveate.tasks.files import check_writable, written_whole
 from foveate.tasks.places import own_sentences
 
 

@@ -60,6 +60,9 @@ def search(
         >>> hit.sentence.text, hit.place.path
         ('They eat.', ('Fish',))
     """
+    if not isinstance(query, str):
+        kind = type(query).__name__
+        raise TypeError(f"expected a query and then what to read, got {kind} first")
     if not query.strip():
         raise ValueError("the query is empty: say what to look for")
     if top < 1:

@@ -88,6 +88,9 @@ def summarize(
         model: a sequence-to-sequence checkpoint, by name or path or loaded, that writes the
             summary instead; see `Generator.summarize`.
 
+    Returns:
+        The text and, unless a model wrote it, its sentences with places and scores.
+
     Raises:
         ValueError: both budgets, a budget below 1, sentences for a model, or an empty query.
 

@@ -1,4 +1,4 @@
-"""ListOps: nested operations on lists of digits, as trees (hdt.txt, 4.1 and A.2.1).
+"""ListOps: nested operations on lists of digits, as trees (HDT, 4.1 and A.2.1).
 
 An expression such as `[MAX 2 [SM 4 9 ] 7 ]` has one answer, a digit. MIN, MAX and MED are minimum,
 maximum and median (rounded down), SM is the sum modulo 10. As a tree, an operator is the parent of

@@ -16,7 +16,7 @@ def mask_tokens(
 
     Args:
         row: with `input_ids` and `special_tokens_mask`.
-        ratio: share of tokens to hide, at least one of them (hdt.txt, 4.2: 0.15; vcc.txt, 6.6.1:
+        ratio: share of tokens to hide, at least one of them (HDT, 4.2: 0.15; VCC, 6.6.1:
             0.075).
         mask_id: id of the mask token.
         vocabulary: number of ids, from which random ones are drawn.

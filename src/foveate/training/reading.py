@@ -49,7 +49,7 @@ def as_text(
 ) -> Reader:
     """Read as plain text, a question first; what is beyond the limit is left out.
 
-    With `vips`, the first token and the question's are VIP tokens (vcc.txt); where tokens are
+    With `vips`, the first token and the question's are VIP tokens (VCC); where tokens are
     hidden, those that stand for them are instead.
 
     Raises:
@@ -63,7 +63,7 @@ def as_text(
 def with_keywords(
     tokenizer: PreTrainedTokenizerBase, max_length: int | None = None, keywords: int = 20
 ) -> Reader:
-    """Read as plain text with keywords before it, which are global (egad.txt, 2).
+    """Read as plain text with keywords before it, which are global (EGAD, 2).
 
     What is beyond the limit is left out.
     """

@@ -131,6 +131,10 @@ class Recipe:
                     f"{', '.join(names())}"
                 )
             path = _folder() / f"{name}.yaml"
+        elif not path.exists():
+            raise FileNotFoundError(
+                f"{path} does not exist: check the path, or name one of {', '.join(names())}"
+            )
         try:
             data = loaded(path.read_text(encoding="utf-8"))
             for one in changes:

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from foveate.files import written_whole
 from foveate.models.accelerate import accelerated
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
@@ -84,6 +85,9 @@ def load(
 
 def prepare(recipe: Recipe, output: str | PathLike[str], read: Read | None = None) -> Trainer:
     """Build the `Trainer` of a recipe; arguments and errors as `train`."""
+    if not isinstance(recipe, Recipe):
+        kind = type(recipe).__name__
+        raise TypeError(f"expected a Recipe, got {kind}: make one with Recipe.load")
     given = dict(recipe.training)
     if "gradient_checkpointing" in given and hasattr(TrainingArguments, "activation_checkpointing"):
         # Newer versions of transformers renamed it.
@@ -210,7 +214,8 @@ def _keep(recipe: Recipe, folder: Path, goes_on: bool, saves: bool) -> None:
             )
     elif saves:
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
+        with written_whole(file) as temporary:
+            temporary.write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
 
 
 def _number(packs: Packs[Any], arguments: TrainingArguments) -> int:

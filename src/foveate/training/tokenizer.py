@@ -1,4 +1,4 @@
-"""A byte-level BPE vocabulary, learned from the documents to train on (hdt.txt, 4.2)."""
+"""A byte-level BPE vocabulary, learned from the documents to train on (HDT, 4.2)."""
 
 from collections.abc import Iterable
 

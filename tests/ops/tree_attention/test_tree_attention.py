@@ -122,6 +122,7 @@ def test_memory_grows_linearly_with_the_document():
     ("arguments", "message"),
     [
         ({"edges": ("cousins",)}, r"unknown edges \['cousins'\]"),
+        ({"edges": "parent"}, "edges must be a list of names, got 'parent'"),
         ({"k": torch.zeros(3, 2, 5)}, "must share one shape"),
         ({"v": torch.zeros(3, 2, 4, dtype=torch.float64)}, "must share one dtype"),
         ({"tree": Tree.from_parents([-1, 0])}, "q has 3 rows but the tree has 2 nodes"),

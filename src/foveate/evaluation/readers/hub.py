@@ -36,7 +36,7 @@ _article = partial(summaries.flat, text="article", summary="abstract")
 _report = partial(summaries.flat, text="report", summary="summary")
 
 FULL_TEXT = "howey/super_scirep"
-"""FullTextSciRepEval, where hdt.txt has its numbers from."""
+"""FullTextSciRepEval, where HDT has its numbers from."""
 
 _TASKS_THAT_SHARE_PAPERS = {
     f"scidocs_{task}": "scidocs_view_cite_read" for task in ("cite", "cocite", "view", "read")

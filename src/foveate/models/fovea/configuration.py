@@ -36,8 +36,12 @@ class FoveaConfig(T5Config):
     k_neighbours: int = 1
     coverage: str = "full"
 
-    def validate_fovea(self) -> None:
-        """Part of the validation of a configuration: sizes and coverage."""
+    def __post_init__(self, **kwargs: Any) -> None:
+        super().__post_init__(**kwargs)
+        self.check()
+
+    def check(self) -> None:
+        """Raise a ValueError at sizes and a coverage that there are not."""
         if self.block_size < 1 or self.k_neighbours < 1:
             raise ValueError(
                 f"block_size and k_neighbours must be at least 1, "

@@ -1,4 +1,4 @@
-"""Fovea (fovea.txt): T5 whose encoder attends near tokens one by one and farther ones averaged."""
+"""Fovea (Fovea): T5 whose encoder attends near tokens one by one and farther ones averaged."""
 
 import copy
 import warnings
@@ -66,7 +66,7 @@ class FoveaEncoder(FoveaPreTrainedModel):
 
     def __init__(self, config: FoveaConfig) -> None:
         super().__init__(config)
-        config.validate_fovea()  # arguments of from_pretrained come after the configuration's own
+        config.check()  # arguments of from_pretrained come after the configuration's own
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
         self.block = nn.ModuleList(
             FoveaBlock(config, has_relative_attention_bias=i == 0) for i in range(config.num_layers)

@@ -1,4 +1,4 @@
-"""HDT (hdt.txt): configuration, layers, models; known to the Auto classes as "hdt"."""
+"""HDT (HDT): configuration, layers, models; known to the Auto classes as "hdt"."""
 
 from transformers import (
     AutoConfig,

@@ -6,6 +6,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from foveate.models.family import check_family
+from foveate.ops.tree_attention import EDGES
 
 READ = ("section", "sentence", "token")
 """What `decode_anchors` may be: section anchors; these and sentence anchors; every row."""
@@ -13,7 +14,7 @@ READ = ("section", "sentence", "token")
 
 @strict
 class HDTConfig(PreTrainedConfig):
-    """What an HDT encoder is made of (hdt.txt, A.2.2; the defaults are HDT-E's).
+    """What an HDT encoder is made of (HDT, A.2.2; the defaults are HDT-E's).
 
     Args:
         vocab_size: number of token ids.
@@ -31,7 +32,7 @@ class HDTConfig(PreTrainedConfig):
         initializer_factor: scale of the initial weights, as in T5.
         num_decoder_layers: decoder blocks of an encoder-decoder (6 in HDT-ED), None for an encoder.
         decode_anchors: what the decoder reads: "section" anchors, these and "sentence" anchors, or
-            every "token" (hdt.txt, Table 3).
+            every "token" (HDT, Table 3).
         relative_attention_num_buckets: rows of the decoder's table of relative position bias.
             Block 0 of the encoder carries one that no layer reads; kept so that published weights
             load and save unchanged.
@@ -82,6 +83,8 @@ class HDTConfig(PreTrainedConfig):
         self.is_gated_act = bool(gate)
         # T5's "gated-gelu" has always meant the tanh approximation.
         self.dense_act_fn = "gelu_new" if gate and activation == "gelu" else activation
+        if unknown := set(self.edges) - set(EDGES):
+            raise ValueError(f"unknown edges {sorted(unknown)}: choose among {list(EDGES)}")
         if self.decode_anchors not in READ:
             raise ValueError(f"decode_anchors must be one of {READ}, got {self.decode_anchors!r}")
         self.is_encoder_decoder = self.num_decoder_layers is not None

@@ -12,7 +12,7 @@ from .configuration import HDTConfig
 
 
 class HierarchicalPositions(nn.Module):
-    """Hierarchical positional encoding (hdt.txt, eq. 2), scaled by a learned number."""
+    """Hierarchical positional encoding (HDT, eq. 2), scaled by a learned number."""
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class HDTFeedForwardLayer(nn.Module):
 
 
 class HDTBlock(GradientCheckpointingLayer):
-    """One HDT block (hdt.txt, 3.2): attention, then feed-forward, each on normalized rows."""
+    """One HDT block (HDT, 3.2): attention, then feed-forward, each on normalized rows."""
 
     def __init__(self, config: HDTConfig, carries_bias_table: bool) -> None:
         super().__init__()

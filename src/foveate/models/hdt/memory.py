@@ -1,4 +1,4 @@
-"""What the decoder of HDT-ED reads: the encoder's rows, or only its anchors (hdt.txt, 4.2)."""
+"""What the decoder of HDT-ED reads: the encoder's rows, or only its anchors (HDT, 4.2)."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""HDT: a Transformer that attends along document structure, in the published layout (hdt.txt)."""
+"""HDT: a Transformer that attends along document structure, in the published layout (HDT)."""
 
 from dataclasses import dataclass
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""BERT and RoBERTa with VIP compression (vcc.txt): those of transformers, their layers changed.
+"""BERT and RoBERTa with VIP compression (VCC): those of transformers, their layers changed.
 
 A module becomes one of VCC by a change of class: parameters, names and initialization stay.
 """
@@ -75,7 +75,7 @@ class _Compressed(nn.Module):
     accepts_loss_kwargs = False  # losses are means, which Trainer divides by the steps it gathers
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
-        config.validate_compression()  # fields may have been set since
+        config.check()  # fields may have been set since
         super().__init__(config, *args, **kwargs)
         for module in self.modules():
             module.__class__ = _VCC.get(type(module), type(module))
@@ -111,7 +111,7 @@ class _Encoder(_Compressed):
             attention_mask: `(batch, length)`, 0 at padding, which may be anywhere and is dropped.
             token_type_ids: `(batch, length)` int64.
             position_ids: `(batch, length)` int64; by default those of the checkpoint's table, which
-                begins again where it ends (vcc.txt, 6.6.1).
+                begins again where it ends (VCC, 6.6.1).
             inputs_embeds: `(batch, length, d)`, where `input_ids` is None.
             vip_mask: `(batch, length)`, not 0 at VIP tokens, at least one in each sequence; in
                 multiple choice, as the ids there, `(batch, choices, length)`. By default the first

@@ -51,8 +51,10 @@ class VipFields:  # a mixin: what mypy is told to ignore, the configuration besi
             layers: int = self.num_hidden_layers  # type: ignore[attr-defined]
             self.num_segment_layers = layers // (3 if layers <= 12 else 4)
 
-    def validate_compression(self) -> None:
-        """Part of the validation of a configuration: sizes, budgets, and what is not supported."""
+        self.check()
+
+    def check(self) -> None:
+        """Raise a ValueError at sizes and budgets that there are not, and what is not supported."""
         check_budgets(self.resolutions)
         if self.segment_size < 1:
             raise ValueError(f"segment_size must be at least 1, got {self.segment_size}")
@@ -84,7 +86,7 @@ class VccT5Config(VipFields, T5Config):
 
     Args:
         compress_cross_attention: whether the decoder sees the encoder's output compressed too, by
-            `block_size` and `num_fine_blocks`, with its own tokens as VIP tokens (vcc.txt, 6.5).
+            `block_size` and `num_fine_blocks`, with its own tokens as VIP tokens (VCC, 6.5).
     """
 
     model_type = "vcc_t5"

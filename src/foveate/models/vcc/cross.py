@@ -1,4 +1,4 @@
-"""Cross attention to a compressed encoder: the decoder's tokens are the VIP tokens (vcc.txt, 6.5).
+"""Cross attention to a compressed encoder: the decoder's tokens are the VIP tokens (VCC, 6.5).
 
 Keys and values are linear in the encoder's states, so those of a block's mean are the block's mean
 keys and values. They are computed once and cached; each step scores them, and projects the tokens

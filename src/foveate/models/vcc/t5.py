@@ -1,4 +1,4 @@
-"""T5 with VIP compression in its encoder (vcc.txt)."""
+"""T5 with VIP compression in its encoder (VCC)."""
 
 import copy
 from typing import Any
@@ -99,7 +99,7 @@ class VccT5Encoder(VccT5PreTrainedModel):
     block: Any
 
     def __init__(self, config: VccT5Config) -> None:
-        config.validate_compression()  # fields may have been set since
+        config.check()  # fields may have been set since
         super().__init__(config)
         self.embed_tokens: nn.Module = nn.Embedding(config.vocab_size, config.d_model)
         self.block = nn.ModuleList(

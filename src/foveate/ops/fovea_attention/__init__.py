@@ -1,4 +1,4 @@
-"""Fovea attention: near tokens one by one, farther ones by ever longer averages (fovea.txt, 2)."""
+"""Fovea attention: near tokens one by one, farther ones by ever longer averages (Fovea, 2)."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def fovea_attention(
     scale: float = 1.0,
     backend: str | None = None,
 ) -> Tensor:
-    """Attend packed sequences fine to coarse (fovea.txt, eq. 1-7).
+    """Attend packed sequences fine to coarse (Fovea, eq. 1-7).
 
     Each block of queries attends itself and, on both sides, `k_neighbours` nodes of level 0, 1,
     2, … end to end; a level-q node averages 2^q adjacent tokens at a time over 2^q blocks. The

@@ -1,4 +1,4 @@
-"""Which nodes a block of queries attends (fovea.txt, 2.2).
+"""Which nodes a block of queries attends (Fovea, 2.2).
 
 A sequence is N blocks. The level-q node that starts at block s stands for blocks s … s + 2^q - 1.
 Seen from a query block, nodes of level 0, 1, 2, … are laid end to end on both sides, k of each.

@@ -1,4 +1,4 @@
-"""Averages of adjacent rows at every level, in linear memory (fovea.txt, eq. 1-2).
+"""Averages of adjacent rows at every level, in linear memory (Fovea, eq. 1-2).
 
 Row i of the level-q node at block s averages the 2^q tokens from s·B + i·2^q on, where B is the
 size of a block. So level q is made of windows of 2^q tokens, and nodes differ only in which of

@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from foveate.ops.backends import BACKENDS, choose
+from foveate.ops.backends import choose
 
 from . import reference as _reference
 from . import torch as _torch
 
-__all__ = ["BACKENDS", "gated_gelu"]
+__all__ = ["gated_gelu"]
 
 
 def gated_gelu(a: Tensor, b: Tensor, *, backend: str | None = None) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from foveate.ops.backends import BACKENDS, autocast, choose
+from foveate.ops.backends import autocast, choose
 
 from . import reference as _reference
 from . import torch as _torch
@@ -17,7 +17,7 @@ from .validation import (
     whole_lengths,
 )
 
-__all__ = ["BACKENDS", "bias_by_distance", "bucket_starts", "buckets", "relative_attention"]
+__all__ = ["bias_by_distance", "bucket_starts", "buckets", "relative_attention"]
 
 
 def relative_attention(

@@ -3,11 +3,11 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from foveate.ops.backends import BACKENDS, choose
+from foveate.ops.backends import choose
 
 from . import reference as _reference
 
-__all__ = ["BACKENDS", "WIDEST", "rms_norm"]
+__all__ = ["WIDEST", "rms_norm"]
 
 WIDEST = 8192
 """Channels up to which the kernel keeps rows in registers."""

@@ -1,16 +1,16 @@
-"""Tree attention: every node attends its parent, its siblings and its children (hdt.txt, 3.2)."""
+"""Tree attention: every node attends its parent, its siblings and its children (HDT, 3.2)."""
 
 from collections.abc import Collection
 
 from torch import Tensor
 
-from foveate.ops.backends import BACKENDS, autocast, choose
+from foveate.ops.backends import autocast, choose
 
 from . import reference as _reference
 from . import torch as _torch
 from .tree import Tree
 
-__all__ = ["BACKENDS", "EDGES", "Tree", "tree_attention"]
+__all__ = ["EDGES", "Tree", "tree_attention"]
 
 EDGES = ("parent", "siblings", "children")
 
@@ -25,7 +25,7 @@ def tree_attention(
     scale: float | None = None,
     backend: str | None = None,
 ) -> Tensor:
-    """Attend along the edges of a forest (hdt.txt, eq. 3-7, for any depth).
+    """Attend along the edges of a forest (HDT, eq. 3-7, for any depth).
 
     Node i attends itself and, where `edges` names them, its parent, its siblings and its children.
     Time and memory are linear in the number of nodes for families of bounded size.
@@ -72,6 +72,8 @@ def tree_attention(
             "q, k, v and the tree must be on one device, "
             f"got {q.device}, {k.device}, {v.device} and {tree.parent.device}"
         )
+    if isinstance(edges, str):
+        raise ValueError(f"edges must be a list of names, got {edges!r}: give [{edges!r}]")
     if unknown := set(edges) - set(EDGES):
         raise ValueError(f"unknown edges {sorted(unknown)}: choose among {list(EDGES)}")
     backend = choose(backend, q)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def tree_mask(parents: Tensor, edges: Collection[str]) -> Tensor:
-    """Whether node i attends node j: `(n, n)` bool from parents `(n,)` (hdt.txt, eq. 4-7).
+    """Whether node i attends node j: `(n, n)` bool from parents `(n,)` (HDT, eq. 4-7).
 
     Every node attends itself; `edges` adds its parent, its siblings, its children. Roots are
     nobody's siblings.
@@ -27,7 +27,7 @@ def tree_mask(parents: Tensor, edges: Collection[str]) -> Tensor:
 def tree_attention(
     q: Tensor, k: Tensor, v: Tensor, parents: Tensor, edges: Collection[str], scale: float
 ) -> Tensor:
-    """Softmax attention of `(n, heads, head_dim)` rows under `tree_mask` (hdt.txt, eq. 3)."""
+    """Softmax attention of `(n, heads, head_dim)` rows under `tree_mask` (HDT, eq. 3)."""
     scores = torch.einsum("ihd,jhd->hij", q, k) * scale
     scores = scores.masked_fill(~tree_mask(parents, edges), -torch.inf)
     return torch.einsum("hij,jhd->ihd", scores.softmax(-1), v)

@@ -1,4 +1,4 @@
-"""VIP compression: a sequence seen closely where its VIP tokens look, coarsely elsewhere (vcc.txt).
+"""VIP compression: a sequence seen closely where its VIP tokens look, coarsely elsewhere (VCC).
 
 X = [P; C]: P the VIP tokens of a sequence, C the others, as the tree T(C) of its segments. A layer
 runs on P and a few rows of the tree, and what it makes of them is written back:

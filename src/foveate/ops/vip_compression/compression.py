@@ -1,4 +1,4 @@
-"""The compressed sequences of a layer: selection, rows, update of T(C) (vcc.txt, Alg. 1 and 2)."""
+"""The compressed sequences of a layer: selection, rows, update of T(C) (VCC, Alg. 1 and 2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def compress(
     explore: bool = False,
     backend: str | None = None,
 ) -> Compressed:
-    """Choose what to look at closely, and read it from the tree (vcc.txt, Alg. 1).
+    """Choose what to look at closely, and read it from the tree (VCC, Alg. 1).
 
     Args:
         vips: VIP tokens `(n_p, d)`.
@@ -145,7 +145,7 @@ def compress(
 
 
 def update(compressed: Compressed, rows: Tensor) -> tuple[Tensor, Tree]:
-    """Replace rows by what a layer made of them (vcc.txt, Alg. 2).
+    """Replace rows by what a layer made of them (VCC, Alg. 2).
 
     A segment that is split gets the mean of its parts; the tokens of one that is not move by what
     its mean moves by, without being touched. Scores get their gradient from the residual update of

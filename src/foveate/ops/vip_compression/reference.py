@@ -1,4 +1,4 @@
-"""VIP compression as it is defined: S, which compresses one sequence (vcc.txt, 3.2 and 6.2)."""
+"""VIP compression as it is defined: S, which compresses one sequence (VCC, 3.2 and 6.2)."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Component(NamedTuple):
 def select(
     scores: dict[int, Tensor], length: int, budgets: Sequence[tuple[int, int]]
 ) -> list[Component]:
-    """Choose components that cover each token once (vcc.txt, Alg. 1), coarse to fine, in order.
+    """Choose components that cover each token once (VCC, Alg. 1), coarse to fine, in order.
 
     Args:
         scores: of all segments at each resolution but 1, `(segments,)`.
@@ -53,7 +53,7 @@ def compressed_layer(
     positions: Tensor,
     components: Sequence[Component],
 ) -> tuple[Tensor, Tensor]:
-    """Run a layer on [P; S·C] and decompress what it adds to C (vcc.txt, eq. 8 and 54).
+    """Run a layer on [P; S·C] and decompress what it adds to C (VCC, eq. 8 and 54).
 
     Args:
         run: the layer, of rows `(r, d)`, their positions and multiplicities, both `(r,)`.

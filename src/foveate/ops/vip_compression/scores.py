@@ -1,4 +1,4 @@
-"""How much VIP tokens attend to each segment: what decides which are split (vcc.txt, 6.2.4)."""
+"""How much VIP tokens attend to each segment: what decides which are split (VCC, 6.2.4)."""
 
 from typing import NamedTuple
 

@@ -2,7 +2,7 @@
 
 Level 0 holds the coarsest segments; every segment of a level is parted into equally many of the
 next, and the last level holds the tokens. A segment is stored as Δ = parent's mean - own mean
-(vcc.txt, eq. 15), and rebuilt from the top (eq. 16). When a segment's mean changes and its parts
+(VCC, eq. 15), and rebuilt from the top (eq. 16). When a segment's mean changes and its parts
 are left alone, all of them move along, though nothing of them is touched: that is why an update
 costs no more than the rows it changes.
 
@@ -51,7 +51,7 @@ def build(tokens: Tensor, counts: Sequence[Tensor], *, backend: str | None = Non
 
 
 def read(tree: Tree, level: int, segments: Tensor) -> Tensor:
-    """Rebuild segments `(r,)` of a level from the top (vcc.txt, eq. 16): `(r, d)`."""
+    """Rebuild segments `(r,)` of a level from the top (VCC, eq. 16): `(r, d)`."""
     path = [segments]
     for delta in reversed(tree.deltas[:level]):
         path.insert(0, path[0] // delta.shape[1])

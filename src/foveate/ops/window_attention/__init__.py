@@ -5,7 +5,7 @@ from itertools import groupby
 
 from torch import Tensor, cat
 
-from foveate.ops.backends import BACKENDS, autocast, choose
+from foveate.ops.backends import autocast, choose
 from foveate.ops.relative_attention.validation import check_bias, whole_lengths
 
 from . import reference as _reference
@@ -21,7 +21,7 @@ from .validation import (
     dilation_of_heads,
 )
 
-__all__ = ["BACKENDS", "Side", "global_attention", "window_attention"]
+__all__ = ["Side", "global_attention", "window_attention"]
 
 
 def window_attention(

@@ -14,7 +14,7 @@ _LETTERS_AT_MOST = 10
 
 
 def random_words(document: Document, k: int, *, seed: int = 0) -> list[Keyword]:
-    """Draw k different words of the document, each with the same chance (egad.txt, 2).
+    """Draw k different words of the document, each with the same chance (EGAD, 2).
 
     The same seed and document give the same words.
     """
@@ -26,7 +26,7 @@ def random_words(document: Document, k: int, *, seed: int = 0) -> list[Keyword]:
 
 
 def gibberish(document: Document, k: int, *, seed: int = 0) -> list[Keyword]:
-    """Make up k words of random lower-case letters (egad.txt, 3.3).
+    """Make up k words of random lower-case letters (EGAD, 3.3).
 
     Their lengths follow a binomial distribution, 10 letters each with a chance of one half; a
     word of no letters, one in a thousand, is drawn again. The same seed and document give the same

@@ -9,7 +9,7 @@ from .words import general_frequencies, words
 
 
 def tfidf(document: Document, k: int, *, language: str = "en") -> list[Keyword]:
-    """Rank words by how disproportionately often the document has them (egad.txt, 2).
+    """Rank words by how disproportionately often the document has them (EGAD, 2).
 
         score(w) = n(w) / N / f(w)
 

@@ -25,7 +25,7 @@ def plot_nodes(
     k_neighbours: int = 1,
     title: str | None = None,
 ) -> None:
-    """Draw the nodes that every block of queries sees, by level (fovea.txt, figures 1 and 2).
+    """Draw the nodes that every block of queries sees, by level (Fovea, figures 1 and 2).
 
     A row is a block of queries, a column a block of the sequence, coloured by the level of the
     node that stands for it and white where none does. Coverage "full" is drawn beside "paper".

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from foveate.tasks.files import written_whole
+from foveate.files import written_whole
 
 INK, PALE = "#30343b", "#b9bec6"
 

@@ -33,7 +33,7 @@ def plot_patterns(
     keywords: int = 5,
     seed: int = 0,
 ) -> None:
-    """Draw attention patterns side by side (egad.txt, figure 5).
+    """Draw attention patterns side by side (EGAD, figure 5).
 
     A row is a query, a column a key; a dot says that the one attends the other.
 

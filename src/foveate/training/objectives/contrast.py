@@ -20,7 +20,7 @@ LOSSES: dict[str, Loss] = {"triplet": triplet, "in_batch": in_batch}
 
 @dataclass(frozen=True)
 class Contrast(Objective):
-    """Bring documents near their positives, by their first rows (hdt.txt, 4.2: as SciNCL).
+    """Bring documents near their positives, by their first rows (HDT, 4.2: as SciNCL).
 
     Args:
         loss: "triplet", against one negative each, or "in_batch", against the whole batch.

@@ -19,7 +19,7 @@ from .writing import Writing, end_id
 
 @dataclass(frozen=True)
 class MaskedLM(Objective):
-    """Masked language modelling (hdt.txt, 4.2; vcc.txt, 6.6.1).
+    """Masked language modelling (HDT, 4.2; VCC, 6.6.1).
 
     Args:
         ratio: share of tokens that are hidden; anchors never are.
@@ -56,7 +56,7 @@ class MaskedLM(Objective):
 
 @dataclass(frozen=True)
 class SpanCorruption(Writing):
-    """T5's: spans are hidden, and to be written (vcc.txt, 6.6.1).
+    """T5's: spans are hidden, and to be written (VCC, 6.6.1).
 
     Args:
         density: share of tokens that are hidden.
@@ -77,7 +77,7 @@ class SpanCorruption(Writing):
 
 @dataclass(frozen=True)
 class MixtureOfDenoisers(Writing):
-    """UL2's: one of seven ways to hide, named by a mode token (hdt.txt, 4.2)."""
+    """UL2's: one of seven ways to hide, named by a mode token (HDT, 4.2)."""
 
     def rows(self, reader: Reader, example: Example, rng: torch.Generator) -> list[Row]:
         """Hide spans, or the end, of the document in one of the ways."""
