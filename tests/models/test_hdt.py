@@ -242,6 +242,8 @@ def test_bad_input_is_refused_in_one_sentence(hdt, arguments, message):
 def test_an_impossible_feed_forward_is_refused():
     with pytest.raises(ValueError, match="feed_forward_proj='gated-by-gelu'"):
         HDTConfig(feed_forward_proj="gated-by-gelu")
+    with pytest.raises(ValueError, match=r"unknown edges \['cousins'\]: choose among"):
+        HDTConfig(edges=["parent", "cousins"])
 
 
 def test_gated_feed_forward():

@@ -96,6 +96,8 @@ def test_what_does_not_fit_is_said(bert):
         processor(SEA, "a", ["a", "b"])
     with pytest.raises(ValueError, match="the prompt fills the 8 tokens"):
         processor(SEA, "one two three four five six")
+    with pytest.raises(ValueError, match="a prompt is empty"):
+        processor(SEA, " ")
     with pytest.raises(ValueError, match="equally many choices"):
         processor.choices([SEA, SEA], ["a", "b"], [["c"], ["d", "e"]])
 
