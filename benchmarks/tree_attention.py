@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
-from foveate.models.packing import Packing
+from foveate.models.hdt.packing import PackedForest
 from foveate.ops.tree_attention import Tree, tree_attention
 from tree_documents import document
 
@@ -190,8 +190,8 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
     padded = torch.tensor(document(tokens, random.Random(0))[:tokens], device=device)[None]
     mask = torch.ones_like(padded)
 
-    def pack() -> Packing:
-        return Packing.of(padded, mask)
+    def pack() -> PackedForest:
+        return PackedForest.of(padded, mask)
 
     result: dict[str, Any] = {
         "tokens": tokens,

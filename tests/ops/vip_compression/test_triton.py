@@ -132,8 +132,8 @@ def test_layers_equal_those_of_torch(sizes, budgets, seed):
     for ours, theirs in zip(gradients, of_torch, strict=True):
         if theirs is None or not theirs.norm():
             assert ours is None or not ours.norm()
-        else:
-            assert relative_error(ours, theirs) < 1e-4
+        else:  # a score's own gradient is what is left of terms that nearly cancel
+            assert (ours - theirs).norm() < 1e-4 * max(theirs.norm(), 0.1)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -16,12 +16,12 @@ from transformers.modeling_outputs import (
     TokenClassifierOutput,
 )
 
-from foveate.models.packing import Packing
 from foveate.ops.tree_attention import Tree
 from foveate.processing.collation import IGNORED
 
 from .configuration import HDTConfig
 from .layers import HDTBlock, HDTNorm, HierarchicalPositions
+from .packing import PackedForest
 
 
 class HDTPreTrainedModel(PreTrainedModel):
@@ -377,16 +377,18 @@ class HDTForAnchorClassification(HDTPreTrainedModel):
 
 
 @torch.compiler.disable
-def packed(tree: Tree | None, parent_ids: Tensor | None, attention_mask: Tensor | None) -> Packing:
+def packed(
+    tree: Tree | None, parent_ids: Tensor | None, attention_mask: Tensor | None
+) -> PackedForest:
     """Pack documents that are given in one of the two ways of `HDTModel.forward`.
 
     Raises:
-        ValueError: neither a tree nor parents, or what `Packing` refuses.
+        ValueError: neither a tree nor parents, or what `PackedForest` refuses.
     """
     if tree is not None:
-        return Packing.of_tree(tree)
+        return PackedForest.of_tree(tree)
     if parent_ids is not None:
-        return Packing.of(parent_ids, attention_mask)
+        return PackedForest.of(parent_ids, attention_mask)
     raise ValueError("HDT needs parent_ids: encode documents with foveate.Processor")
 
 

@@ -10,7 +10,7 @@ from foveate.ops.tree_attention import Tree
 
 
 @dataclass(frozen=True)
-class Packing(Places):
+class PackedForest(Places):
     """Where the real rows of a padded batch stand among its packed rows.
 
     Attributes:
@@ -27,7 +27,7 @@ class Packing(Places):
     shape: tuple[int, int]
 
     @classmethod
-    def of_tree(cls, tree: Tree) -> "Packing":
+    def of_tree(cls, tree: Tree) -> "PackedForest":
         """Take one row of documents that are packed already, in level order.
 
         Raises:
@@ -42,7 +42,7 @@ class Packing(Places):
         return cls(tree, None, roots, (1, len(tree)))
 
     @classmethod
-    def of(cls, parent_ids: Tensor, attention_mask: Tensor | None) -> "Packing":
+    def of(cls, parent_ids: Tensor, attention_mask: Tensor | None) -> "PackedForest":
         """Pack a batch by its `parent_ids` and `attention_mask`, both `(batch, length)`.
 
         Raises:
