@@ -24,7 +24,7 @@ class Anchor(NamedTuple):
 def outline(document: Document, *, levels: int | None = None) -> list[Anchor]:
     """List the anchors of a document in reading order, parents before their children.
 
-    A title is the first sentence of what it names, as HDT was trained (HDT, 4.2).
+    A title is the first sentence of what it names, as the published HDT was trained (HDT, 4.2).
 
     Args:
         document: the document.

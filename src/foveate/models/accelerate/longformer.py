@@ -191,6 +191,9 @@ class CapturedLongformerEncoder(Captured, LongformerEncoder):
         return _apply(self.layer, hidden_states, layout)
 
 
+CAPTURED[LongformerEncoder] = CapturedLongformerEncoder
+
+
 def _apply(layers: nn.ModuleList, hidden_states: Tensor, layout: _Layout) -> Tensor:
     """Apply layers without having them look at masks."""
     mask = hidden_states.new_empty(0)  # only says which layout it is
@@ -272,9 +275,7 @@ class CapturedLEDEncoder(Captured, LinearLEDEncoder):
         return _apply(self.layers, rows, layout)
 
 
-CAPTURED.update(
-    {LongformerEncoder: CapturedLongformerEncoder, LinearLEDEncoder: CapturedLEDEncoder}
-)
+CAPTURED[LinearLEDEncoder] = CapturedLEDEncoder
 
 
 def mask_of_one(**arguments: Any) -> Tensor:

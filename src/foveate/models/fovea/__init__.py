@@ -1,4 +1,4 @@
-"""Fovea (Fovea): configuration, layers, models; known to the Auto classes as "fovea"."""
+"""Fovea: configuration, layers, models; known to the Auto classes as "fovea"."""
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 

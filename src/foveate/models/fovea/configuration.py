@@ -8,8 +8,8 @@ from transformers import T5Config
 from foveate.models.family import check_family
 from foveate.ops.fovea_attention import COVERAGES
 
-_LIKE_FOVEA = {"fovea", "longt5", "t5"}
-"""Model types whose parameters are Fovea's."""
+_LIKE_FOVEA = ("longt5", "t5")
+"""Model types whose parameters are Fovea's too."""
 
 
 @strict
@@ -54,7 +54,7 @@ class FoveaConfig(T5Config):
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Read a configuration, of T5, LongT5 or the published Fovea too, in the names of this."""
         found, unused = super().get_config_dict(*args, **kwargs)
-        check_family(found.get("model_type"), _LIKE_FOVEA)
+        check_family(found.get("model_type"), {cls.model_type, *_LIKE_FOVEA})
         if found:
             found["model_type"] = cls.model_type
         radius = found.pop("local_radius", None)

@@ -1,4 +1,4 @@
-"""Fovea (Fovea): T5 whose encoder attends near tokens one by one and farther ones averaged."""
+"""Fovea: T5 whose encoder attends near tokens one by one and farther ones averaged."""
 
 import copy
 import warnings

@@ -1,4 +1,4 @@
-"""HDT (HDT): configuration, layers, models; known to the Auto classes as "hdt"."""
+"""HDT: configuration, layers, models; known to the Auto classes as "hdt"."""
 
 from transformers import (
     AutoConfig,

@@ -38,8 +38,8 @@ class HDTMemory(ModelOutput):
 
     # ModelOutput allows but one field without a default.
     last_hidden_state: Tensor
-    memory: Tensor = None  # type: ignore[assignment]
-    memory_mask: Tensor = None  # type: ignore[assignment]
+    memory: Tensor = None  # type: ignore[assignment] # a ModelOutput's fields have defaults
+    memory_mask: Tensor = None  # type: ignore[assignment] # as above
 
 
 class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):

@@ -1,4 +1,4 @@
-"""HDT: a Transformer that attends along document structure, in the published layout (HDT)."""
+"""HDT: a Transformer that attends along document structure, in the published layout."""
 
 from dataclasses import dataclass
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""VCC (VCC): configurations and models; known to the Auto classes as "vcc_t5" and the like."""
+"""VCC: configurations and models; known to the Auto classes as "vcc_t5" and the like."""
 
 from typing import Any
 

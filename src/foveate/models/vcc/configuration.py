@@ -1,20 +1,13 @@
 """Configuration of VCC: that of T5, BERT or RoBERTa, and how sequences are compressed."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
 from transformers import BertConfig, RobertaConfig, T5Config
 
 from foveate.models.family import check_family
 from foveate.ops.vip_compression import check_budgets
-
-_FAMILIES = {
-    "vcc_t5": {"t5"},
-    "vcc_bert": {"bert"},
-    "vcc_roberta": {"roberta", "xlm-roberta", "camembert"},
-}
-"""Model types whose parameters each takes."""
 
 
 @dataclass(kw_only=True)
@@ -29,9 +22,12 @@ class VipFields:  # a mixin: what mypy is told to ignore, the configuration besi
         num_fine_blocks: blocks that each of those layers sees token by token.
         budgets: (resolution, count) pairs in place of ((block_size, num_fine_blocks),), for more
             than two resolutions: each one's count best segments are split into the next one's.
+        takes: model types whose parameters these models take too, of each class.
         num_vip_slots: None takes VIP tokens as they are. A number is the published way: so many
             rows are kept, VIP tokens first, then those that follow.
     """
+
+    takes: ClassVar[tuple[str, ...]]
 
     segment_size: int = 512
     num_segment_layers: int | None = None
@@ -46,9 +42,9 @@ class VipFields:  # a mixin: what mypy is told to ignore, the configuration besi
         return self.budgets or [[self.block_size, self.num_fine_blocks]]
 
     def __post_init__(self, **kwargs: Any) -> None:
-        super().__post_init__(**kwargs)  # type: ignore[misc]
+        super().__post_init__(**kwargs)  # type: ignore[misc] # as above
         if self.num_segment_layers is None:
-            layers: int = self.num_hidden_layers  # type: ignore[attr-defined]
+            layers: int = self.num_hidden_layers  # type: ignore[attr-defined] # as above
             self.num_segment_layers = layers // (3 if layers <= 12 else 4)
 
         self.check()
@@ -58,13 +54,13 @@ class VipFields:  # a mixin: what mypy is told to ignore, the configuration besi
         check_budgets(self.resolutions)
         if self.segment_size < 1:
             raise ValueError(f"segment_size must be at least 1, got {self.segment_size}")
-        layers: int = self.num_hidden_layers  # type: ignore[attr-defined]
+        layers: int = self.num_hidden_layers  # type: ignore[attr-defined] # as above
         if self.num_segment_layers is None or not 0 <= self.num_segment_layers <= layers:
             raise ValueError(
                 f"num_segment_layers must be from 0 to the number of layers, {layers}, got "
                 f"{self.num_segment_layers}"
             )
-        if self.is_decoder:  # type: ignore[attr-defined]
+        if self.is_decoder:  # type: ignore[attr-defined] # as above
             raise ValueError("is_decoder must be False: only encoders see sequences compressed")
         if self.num_vip_slots is not None and self.num_vip_slots < 1:
             raise ValueError(f"num_vip_slots must be at least 1 or None, got {self.num_vip_slots}")
@@ -72,9 +68,9 @@ class VipFields:  # a mixin: what mypy is told to ignore, the configuration besi
     @classmethod
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Read a configuration, also that of the model whose parameters these are."""
-        found, unused = super().get_config_dict(*args, **kwargs)  # type: ignore[misc]
-        own: str = cls.model_type  # type: ignore[attr-defined]
-        check_family(found.get("model_type"), {own, *_FAMILIES[own]})
+        found, unused = super().get_config_dict(*args, **kwargs)  # type: ignore[misc] # as above
+        own: str = cls.model_type  # type: ignore[attr-defined] # as above
+        check_family(found.get("model_type"), {own, *cls.takes})
         if found:
             found["model_type"] = own
         return found, unused
@@ -90,6 +86,7 @@ class VccT5Config(VipFields, T5Config):
     """
 
     model_type = "vcc_t5"
+    takes = ("t5",)
 
     compress_cross_attention: bool = False
 
@@ -99,6 +96,7 @@ class VccBertConfig(VipFields, BertConfig):
     """The fields of `transformers.BertConfig` and of `VipFields`."""
 
     model_type = "vcc_bert"
+    takes = ("bert",)
 
 
 @strict
@@ -106,3 +104,4 @@ class VccRobertaConfig(VipFields, RobertaConfig):
     """The fields of `transformers.RobertaConfig` and of `VipFields`."""
 
     model_type = "vcc_roberta"
+    takes = ("roberta", "xlm-roberta", "camembert")
