@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 import report
 from foveate.models.accelerate import accelerate
-from foveate.models.graphs import capture
+from foveate.models.accelerate.cuda_graphs import capture
 
 LENGTHS, BATCHES, VOCABULARY = (4096, 16_384, 65_536), (1, 4), 32_768
 FORMS, PARTS = ("transformers", "foveate"), ("forward", "training step")

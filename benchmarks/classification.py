@@ -36,9 +36,9 @@ from transformers import PreTrainedTokenizerFast
 import foveate
 import report
 import stages
+from foveate.data.corpus import Corpus
 from foveate.evaluation import label_f1
-from foveate.processing.plain import plain_text
-from foveate.training.corpus import Corpus
+from foveate.preprocessing.text import plain_text
 from foveate.training.objectives.base import INPUTS, only
 from foveate.training.run import load
 from foveate.training.tokenizer import learn_tokenizer

@@ -34,9 +34,9 @@ from torch import Tensor, nn
 
 import report
 import runs
-from foveate import Document, DocumentError, HDTConfig, HDTForMaskedLM, Processor, Tree
+from foveate import Document, DocumentError, HDTConfig, HDTForMaskedLM, HDTProcessor, Tree
 from foveate.ops.window_attention import Side, window_attention
-from foveate.processing.processor import NODE_TYPES
+from foveate.preprocessing.hdt import NODE_TYPES
 from foveate.training.tokenizer import learn_tokenizer
 
 ROOT = Path(__file__).parents[1]
@@ -121,7 +121,7 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
     with Pool() as pool:
         documents = [found for found in pool.imap(read, texts, chunksize=8) if found]
     tokenizer = learn_tokenizer(documents, VOCABULARY)
-    processor = Processor(tokenizer)
+    processor = HDTProcessor(tokenizer)
     ids, types, sizes = [], [], []
     for document in documents:
         row = processor(document, return_node_types=True)

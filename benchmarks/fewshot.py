@@ -31,12 +31,12 @@ from transformers.utils import logging
 
 import report
 import stages
-from foveate import KeywordProcessor, accelerate
+from egad_protocol import Method, Protocol, few_shot, table
+from finetune import Tuning
+from foveate import LEDProcessor, accelerate
 from foveate.evaluation import Example, read
-from foveate.evaluation.fewshot import Method, Protocol, few_shot, table
-from foveate.evaluation.finetune import Tuning
-from foveate.processing.guided import cut, guided
-from foveate.processing.plain import plain_text
+from foveate.preprocessing.led import cut, guided
+from foveate.preprocessing.text import plain_text
 
 HERE = Path(__file__).parent
 SEED = 0
@@ -158,7 +158,7 @@ class Batches(Dataset):
     ):
         self.options, self.tokenizer = options, tokenizer
         self.pairs, self.sources = pairs, sources
-        self.processor = KeywordProcessor(tokenizer, k=0)
+        self.processor = LEDProcessor(tokenizer, k=0)
 
     def __len__(self) -> int:
         return self.options.steps

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 import report
 import runs
 from foveate import HDTConfig, HDTForSequenceClassification, Tree, accelerate
-from foveate.training.listops import PADDING, VOCABULARY, Expressions, generate
+from listops_data import PADDING, VOCABULARY, Expressions, generate
 
 RESULTS = report.RESULTS / "listops.json"
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"

@@ -20,7 +20,7 @@ import foveate
 from foveate import Document
 
 Record = dict[str, Any]
-"""A line that `foveate.training.corpus.Corpus` reads."""
+"""A line that `foveate.data.corpus.Corpus` reads."""
 
 
 # Data: a zip file with a tokenizer and files of JSON lines, made where the documents are

@@ -1,6 +1,89 @@
-"""Settings for all tests."""
+"""Settings and fixtures for all tests; checkpoints are small, random, and made on the spot."""
 
+import json
+import random
+
+import pytest
 import torch
+from transformers import AutoTokenizer
+
+from foveate import Document, Encoder
+from foveate.data.corpus import Corpus
+from foveate.inference.default import default_model_path
+from foveate.models.hdt import HDTConfig, HDTModel
 
 # Tests run on small tensors, where threads cost more than they bring.
 torch.set_num_threads(1)
+
+WORDS = ["the", "whale", "swims", "under", "ice", "and", "a", "ship", "follows", "home", "again"]
+
+
+def made_up(number: int) -> dict:
+    """A document of a few sections, as a line of a corpus."""
+    rng = random.Random(number)
+
+    def sentence() -> str:
+        return " ".join(rng.choices(WORDS, k=rng.randint(3, 9))).capitalize() + "."
+
+    sections = [
+        {"heading": f"Part {i}", "sentences": [sentence() for _ in range(rng.randint(1, 4))]}
+        for i in range(rng.randint(1, 3))
+    ]
+    return {"title": f"Voyage {number}", "sections": sections}
+
+
+@pytest.fixture(scope="session")
+def corpus_file(tmp_path_factory):
+    file = tmp_path_factory.mktemp("corpus") / "voyages.jsonl"
+    file.write_text("".join(json.dumps(made_up(i)) + "\n" for i in range(24)))
+    return file
+
+
+@pytest.fixture(scope="session")
+def samples(corpus_file):
+    return Corpus(corpus_file)
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(default_model_path())
+
+
+@pytest.fixture
+def hdt_config():
+    return HDTConfig(vocab_size=60, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2)
+
+
+@pytest.fixture
+def hdt(hdt_config):
+    torch.manual_seed(0)
+    return HDTModel(hdt_config).double().eval()
+
+
+@pytest.fixture(scope="session")
+def encoder() -> Encoder:
+    return Encoder.from_pretrained(device="cpu")
+
+
+@pytest.fixture(scope="session")
+def sea() -> Document:
+    """Three sections, one of them with subsections."""
+    return Document.from_sections(
+        "Fish of the sea",
+        [
+            (
+                "Introduction",
+                "Fish live in all seas. They breathe through gills. We describe the fish of the "
+                "sea, from the cod of cold waters to the eel that crosses the ocean.",
+            ),
+            (
+                "Species",
+                "Some fish are of use to people.",
+                [
+                    ("Cod", "The cod is a fish of cold seas. It eats herring. It was cheap once."),
+                    ("Eel", "The eel is a long fish. Its larvae drift across the ocean."),
+                ],
+            ),
+            ("Boats", "Trawlers drag a net behind them. Diesel is dear. The harbour is small."),
+        ],
+    )

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foveate.documents import Document, DocumentError
+    from foveate.inference.encoder import DocumentVectors, Encoder
+    from foveate.inference.summarizer import Generator
     from foveate.models.accelerate import accelerate, restore
-    from foveate.models.encoder import DocumentVectors, Encoder
+    from foveate.models.accelerate.cuda_graphs import capture, release
     from foveate.models.fovea import FoveaConfig, FoveaEncoderModel, FoveaForConditionalGeneration
-    from foveate.models.graphs import capture, release
     from foveate.models.hdt import (
         HDTConfig,
         HDTForAnchorClassification,
@@ -35,12 +36,11 @@ if TYPE_CHECKING:
         VccT5ForConditionalGeneration,
     )
     from foveate.ops.tree_attention import Tree, tree_attention
-    from foveate.processing.guided import KeywordProcessor
-    from foveate.processing.processor import Processor
-    from foveate.processing.vip import VipProcessor
+    from foveate.preprocessing.hdt import HDTProcessor
+    from foveate.preprocessing.led import LEDProcessor
+    from foveate.preprocessing.vcc import VCCProcessor
     from foveate.tasks.ask import ask
     from foveate.tasks.embed import Embeddings, embed
-    from foveate.tasks.generate import Generator
     from foveate.tasks.inspect import inspect
     from foveate.tasks.keywords import keywords
     from foveate.tasks.plots.tree import plot_pattern
@@ -55,21 +55,21 @@ __version__ = "0.1.0"
 _HOME_OF = {
     "Document": "documents",
     "DocumentError": "documents",
-    "DocumentVectors": "models.encoder",
+    "DocumentVectors": "inference.encoder",
     "Embeddings": "tasks.embed",
-    "Encoder": "models.encoder",
+    "Encoder": "inference.encoder",
     "FoveaConfig": "models.fovea",
     "FoveaEncoderModel": "models.fovea",
     "FoveaForConditionalGeneration": "models.fovea",
-    "Generator": "tasks.generate",
+    "Generator": "inference.summarizer",
     "HDTConfig": "models.hdt",
     "HDTForAnchorClassification": "models.hdt",
     "HDTForConditionalGeneration": "models.hdt",
     "HDTForMaskedLM": "models.hdt",
     "HDTForSequenceClassification": "models.hdt",
     "HDTModel": "models.hdt",
-    "KeywordProcessor": "processing.guided",
-    "Processor": "processing.processor",
+    "LEDProcessor": "preprocessing.led",
+    "HDTProcessor": "preprocessing.hdt",
     "Recipe": "training.recipe",
     "Tree": "ops.tree_attention",
     "VccBertConfig": "models.vcc",
@@ -87,15 +87,15 @@ _HOME_OF = {
     "VccT5Config": "models.vcc",
     "VccT5EncoderModel": "models.vcc",
     "VccT5ForConditionalGeneration": "models.vcc",
-    "VipProcessor": "processing.vip",
+    "VCCProcessor": "preprocessing.vcc",
     "accelerate": "models.accelerate",
     "ask": "tasks.ask",
-    "capture": "models.graphs",
+    "capture": "models.accelerate.cuda_graphs",
     "embed": "tasks.embed",
     "inspect": "tasks.inspect",
     "keywords": "tasks.keywords",
     "plot_pattern": "tasks.plots.tree",
-    "release": "models.graphs",
+    "release": "models.accelerate.cuda_graphs",
     "restore": "models.accelerate",
     "search": "tasks.search",
     "summarize": "tasks.summarize",
@@ -119,10 +119,11 @@ __all__ = [
     "HDTForMaskedLM",
     "HDTForSequenceClassification",
     "HDTModel",
-    "KeywordProcessor",
-    "Processor",
+    "HDTProcessor",
+    "LEDProcessor",
     "Recipe",
     "Tree",
+    "VCCProcessor",
     "VccBertConfig",
     "VccBertForMaskedLM",
     "VccBertForMultipleChoice",
@@ -138,7 +139,6 @@ __all__ = [
     "VccT5Config",
     "VccT5EncoderModel",
     "VccT5ForConditionalGeneration",
-    "VipProcessor",
     "accelerate",
     "ask",
     "capture",

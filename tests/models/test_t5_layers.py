@@ -9,7 +9,7 @@ from transformers.models.longt5.modeling_longt5 import LongT5LayerFF, LongT5Laye
 from transformers.models.t5.modeling_t5 import T5LayerFF, T5LayerNorm
 
 from foveate.models.accelerate.layers import FASTER
-from foveate.models.t5_layers import FusedRMSNorm, FusedT5LayerFF
+from foveate.models.accelerate.t5_layers import FusedRMSNorm, FusedT5LayerFF
 from tests.numerics import TOLERANCE, relative_error
 
 GATES = ["gated-gelu", "gated-gelu_pytorch_tanh", "gated-silu", "relu"]

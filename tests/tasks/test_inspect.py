@@ -4,9 +4,9 @@ from hypothesis import given
 from transformers import AutoTokenizer
 
 from foveate import Document
-from foveate.models.default import default_model_path
+from foveate.inference.default import default_model_path
 from foveate.ops.tree_attention.reference import tree_mask
-from foveate.processing.processor import Processor
+from foveate.preprocessing.hdt import HDTProcessor
 from foveate.tasks.inspect import attended_pairs, inspect
 from tests.trees import forests
 
@@ -58,7 +58,7 @@ def test_the_longest_sentence_and_its_place(sea, tokenizer):
 
 
 def test_the_tree_is_the_one_that_models_attend_along(sea, tokenizer):
-    batch = Processor(tokenizer, levels=None)(sea)
+    batch = HDTProcessor(tokenizer, levels=None)(sea)
     assert torch.equal(inspect(sea, tokenizer=tokenizer).parents, batch["parent_ids"][0])
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from foveate import keywords
-from foveate.processing.keywords import given
+from foveate.detectors import given
 from foveate.tasks.keywords import METHODS, detector
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from foveate import Document
-from foveate.models.encoder import DocumentVectors
+from foveate.inference.encoder import DocumentVectors
 from foveate.tasks.places import places
 from foveate.tasks.relevance import centrality, relevance
 from foveate.tasks.summarize import choose, summarize

@@ -10,12 +10,12 @@ import torch
 import transformers
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
-from foveate import HDTConfig, HDTForConditionalGeneration, HDTModel, Processor
+from foveate import HDTConfig, HDTForConditionalGeneration, HDTModel, HDTProcessor
 from foveate.models.accelerate import FASTER
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.training.recipe import Recipe, names
 from foveate.training.run import load, prepare, train
-from tests.training.conftest import made_up
+from tests.conftest import made_up
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
 QUICK = {
@@ -266,7 +266,7 @@ def test_the_output_is_a_model_that_reads(corpus_file, tmp_path, samples):
     first, second = (trainer.evaluate()["eval_loss"] for _ in range(2))
     assert first == second
     processor = AutoProcessor.from_pretrained(tmp_path)
-    assert isinstance(processor, Processor)
+    assert isinstance(processor, HDTProcessor)
     model = AutoModelForMaskedLM.from_pretrained(tmp_path)
     assert model(**processor(samples[0].document)).logits.shape[-1] == len(processor.tokenizer)
 
@@ -314,7 +314,7 @@ def test_two_processes_learn_what_one_learns(corpus_file, tmp_path):
 
 def examples(benchmark, path):
     """What a reader of a benchmark gives."""
-    from foveate.training.corpus import Corpus
+    from foveate.data.corpus import Corpus
 
     return [
         SimpleNamespace(

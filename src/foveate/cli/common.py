@@ -12,7 +12,7 @@ from rich.table import Table
 from foveate.documents import Document, Sentence
 
 if TYPE_CHECKING:
-    from foveate.models.encoder import Encoder
+    from foveate.inference.encoder import Encoder
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
@@ -105,7 +105,7 @@ def read(files: list[str], format: str | None, language: str) -> list[Document]:
 def encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
     """Load an encoder without the noise that libraries make."""
     quiet()
-    from foveate.models.encoder import Encoder
+    from foveate.inference.encoder import Encoder
 
     return Encoder.from_pretrained(model, device=device, dtype=dtype)
 

@@ -53,8 +53,8 @@ def command(
     foveate evaluate hdt-ed-summarization --model hdt-ed-summarization test.jsonl --beams 4
     """
     common.quiet()
+    from foveate.data.corpus import Corpus
     from foveate.evaluation import read
-    from foveate.training.corpus import Corpus
     from foveate.training.predict import check_predicts, predict
     from foveate.training.recipe import Recipe
     from foveate.training.run import examples, load

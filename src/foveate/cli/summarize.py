@@ -91,7 +91,7 @@ def command(
 
 def _steering(number: int | None, own: list[str] | None, language: str) -> dict[str, Any]:
     """What a model that writes is steered by."""
-    from foveate.processing.keywords import given, tfidf
+    from foveate.detectors import given, tfidf
 
     if number is not None and own:
         raise ValueError("give --keywords, to detect them, or each --keyword, not both")
@@ -109,8 +109,8 @@ def _reader_or_writer(
 ) -> dict[str, Any]:
     """Load what is named: a model that writes, or an encoder."""
     if model is not None:
+        from foveate.inference.summarizer import Generator
         from foveate.models.loading import load_config
-        from foveate.tasks.generate import Generator
 
         if load_config(model).is_encoder_decoder:
             writer = Generator.from_pretrained(model, device=device, dtype=dtype, **steering)

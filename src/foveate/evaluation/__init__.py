@@ -1,6 +1,8 @@
 """Benchmarks: their files into examples, and their metrics; `fewshot` is a protocol on them."""
 
-from .example import Example, Ranking
+from foveate.data.example import Example, Ranking
+from foveate.data.readers import read
+
 from .metrics import (
     average_precision,
     exact_match,
@@ -11,7 +13,6 @@ from .metrics import (
     rouge_geometric_mean,
     token_f1,
 )
-from .readers import read
 
 __all__ = [
     "Example",

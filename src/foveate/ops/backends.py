@@ -9,7 +9,7 @@ from torch import Tensor
 has_triton = find_spec("triton") is not None
 """Whether the kernels for GPUs can be had."""
 
-BACKENDS = ("auto", "triton", "torch", "reference")
+BACKENDS = ("auto", "triton", "eager", "reference")
 
 
 def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
@@ -27,7 +27,7 @@ def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}: choose among {list(BACKENDS)}")
     if backend == "auto":
-        return "triton" if x.is_cuda and _why_no_triton(x, widest) is None else "torch"
+        return "triton" if x.is_cuda and _why_no_triton(x, widest) is None else "eager"
     if backend == "triton" and (reason := _why_no_triton(x, widest)):
         raise ValueError(f'backend "triton" cannot run: {reason}')
     return backend

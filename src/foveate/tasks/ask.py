@@ -10,12 +10,12 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document, Paragraph
+from foveate.inference.encoder import Encoder
 from foveate.models.device import device_named, dtype_named
-from foveate.models.encoder import Encoder
 from foveate.models.loading import load_config, load_model, load_tokenizer
 from foveate.models.vcc import VccT5ForConditionalGeneration
-from foveate.processing.plain import located_text
-from foveate.processing.vip import prompted
+from foveate.preprocessing.text import located_text
+from foveate.preprocessing.vcc import prompted
 from foveate.progress import progress
 from foveate.tasks.search import search
 

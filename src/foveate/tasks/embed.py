@@ -14,7 +14,7 @@ from torch import Tensor
 
 from foveate.documents import Document, Section, Sentence
 from foveate.files import check_writable, written_whole
-from foveate.models.encoder import DocumentVectors, Encoder
+from foveate.inference.encoder import DocumentVectors, Encoder
 from foveate.tasks.places import own_sentences
 
 

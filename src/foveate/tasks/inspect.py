@@ -8,9 +8,8 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from foveate.documents import Document, Sentence
-from foveate.models.default import default_model_path
-from foveate.processing.nodes import place_nodes
-from foveate.processing.outline import outline
+from foveate.inference.default import default_model_path
+from foveate.preprocessing.tree import outline, place_nodes
 from foveate.tasks.places import Place, own_sentences, places
 
 

@@ -3,8 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from foveate.documents import Document
-from foveate.processing.keywords import (
+from foveate.detectors import (
     Detector,
     Keyword,
     embedding,
@@ -13,9 +12,10 @@ from foveate.processing.keywords import (
     tfidf,
     yake,
 )
+from foveate.documents import Document
 
 if TYPE_CHECKING:
-    from foveate.models.encoder import Encoder
+    from foveate.inference.encoder import Encoder
 
 METHODS = ("tfidf", "yake", "embedding", "random", "gibberish")
 
@@ -76,7 +76,7 @@ def detector(
         ValueError: there is no such method.
     """
     if method == "embedding":
-        from foveate.models.encoder import Encoder  # which takes seconds to import
+        from foveate.inference.encoder import Encoder  # which takes seconds to import
 
         return partial(embedding, encoder=encoder or Encoder.from_pretrained(), language=language)
     detectors: dict[str, Detector] = {

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foveate.models.encoder import DocumentVectors
+from foveate.inference.encoder import DocumentVectors
 from foveate.tasks.places import Place
 
 # Authors say what a text is about where it and its sections begin and end. Cosines of a document's

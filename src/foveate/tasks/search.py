@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foveate.documents import Document, Sentence
-from foveate.models.encoder import Encoder
+from foveate.inference.encoder import Encoder
 from foveate.tasks.places import Place, places
 from foveate.tasks.relevance import relevance
 

@@ -8,11 +8,11 @@ from torch import Tensor
 
 import foveate.models.vcc as vcc
 from foveate.documents import Document
-from foveate.models.default import default_model_path
+from foveate.inference.default import default_model_path
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
-from foveate.processing.plain import plain_text
-from foveate.processing.vip import prompted
+from foveate.preprocessing.text import plain_text
+from foveate.preprocessing.vcc import prompted
 
 _ENCODERS = {
     "bert": vcc.VccBertModel,
@@ -31,7 +31,7 @@ class Segments:
         scores: `(layers, tokens)`, the share of the query's attention that the token's coarsest
             segment got.
         places: `(tokens,)` int64, where each token begins in the text that was read, which is the
-            document's `foveate.processing.plain.plain_text`.
+            document's `foveate.preprocessing.text.plain_text`.
         first_layer: number of the first compressed layer, from 0.
     """
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.documents import Document, Sentence
-from foveate.models.encoder import Encoder
-from foveate.tasks.generate import Generator
+from foveate.inference.encoder import Encoder
+from foveate.inference.summarizer import Generator
 from foveate.tasks.places import Place, places
 from foveate.tasks.relevance import centrality, relevance
 

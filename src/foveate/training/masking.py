@@ -2,7 +2,7 @@
 
 import torch
 
-from foveate.processing.collation import IGNORED
+from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .rows import Row
 
@@ -44,7 +44,7 @@ def mask_tokens(
         raise ValueError("a row without tokens has nothing to mask: leave such documents out")
     number = max(1, round(ratio * len(tokens)))
     hidden = tokens[torch.randperm(len(tokens), generator=rng)[:number]]
-    labels = torch.full_like(ids, IGNORED)
+    labels = torch.full_like(ids, IGNORE_INDEX)
     labels[hidden] = ids[hidden]
     fate = torch.rand(number, generator=rng)
     random = torch.randint(vocabulary, (number,), generator=rng)
@@ -53,5 +53,5 @@ def mask_tokens(
     ids[hidden] = torch.where(fate < 0.8, mask_id, kept)
     changed = {**row, "input_ids": ids, "labels": labels}
     if "vip_mask" in row:
-        changed["vip_mask"] = (labels != IGNORED).long()
+        changed["vip_mask"] = (labels != IGNORE_INDEX).long()
     return changed

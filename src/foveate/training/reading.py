@@ -8,9 +8,9 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document
-from foveate.processing.guided import KeywordProcessor, cut
-from foveate.processing.plain import plain_text
-from foveate.processing.processor import Processor
+from foveate.preprocessing.hdt import HDTProcessor
+from foveate.preprocessing.led import LEDProcessor, cut
+from foveate.preprocessing.text import plain_text
 
 from .rows import Row, pad
 
@@ -29,7 +29,7 @@ class Reader:
     read: Callable[[Document, str], Row]
     tokenizer: PreTrainedTokenizerBase
     tree: bool
-    saved: PreTrainedTokenizerBase | Processor
+    saved: PreTrainedTokenizerBase | HDTProcessor
 
     def pad(self, rows: Sequence[Row]) -> Row:
         """Collate rows, padded."""
@@ -40,7 +40,7 @@ def as_tree(
     tokenizer: PreTrainedTokenizerBase, max_length: int | None = None, levels: int | None = 3
 ) -> Reader:
     """Read as a tree of anchors and tokens; a question is the first section."""
-    processor = Processor(tokenizer, levels=levels, max_length=max_length)
+    processor = HDTProcessor(tokenizer, levels=levels, max_length=max_length)
     return Reader(partial(_tree, processor), tokenizer, True, processor)
 
 
@@ -67,7 +67,7 @@ def with_keywords(
 
     What is beyond the limit is left out.
     """
-    processor = KeywordProcessor(tokenizer, k=keywords, max_length=max_length)
+    processor = LEDProcessor(tokenizer, k=keywords, max_length=max_length)
     return Reader(partial(_guided, processor), tokenizer, False, tokenizer)
 
 
@@ -77,7 +77,7 @@ def question_and_text(document: Document, question: str) -> str:
     return f"{question}\n{text}" if question else text
 
 
-def _tree(processor: Processor, document: Document, question: str) -> Row:
+def _tree(processor: HDTProcessor, document: Document, question: str) -> Row:
     batch = processor(document, query=question or None, return_special_tokens_mask=True)
     return {name: batch[name][0] for name in ("input_ids", "parent_ids", "special_tokens_mask")}
 
@@ -110,7 +110,7 @@ def _text(
     return row
 
 
-def _guided(processor: KeywordProcessor, document: Document, question: str) -> Row:
+def _guided(processor: LEDProcessor, document: Document, question: str) -> Row:
     if question:
         raise ValueError("keywords are read from documents alone: leave the questions out")
     row = cut(processor.whole(document), processor.max_length)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from foveate.processing.collation import IGNORED
+from foveate.preprocessing.collate import IGNORE_INDEX
 
 Row = dict[str, Tensor]
 """Columns `(nodes,)` of a document: `input_ids`, `special_tokens_mask` (1 at anchors and special
@@ -42,7 +42,7 @@ def pad(rows: Sequence[Row], padding_id: int) -> Row:
         values `(rows,)`.
     """
     padding = {"input_ids": padding_id, "parent_ids": -1, "special_tokens_mask": 1}
-    padding["labels"] = IGNORED
+    padding["labels"] = IGNORE_INDEX
     rows = [{"attention_mask": torch.ones_like(row["input_ids"]), **row} for row in rows]
     batch = {}
     for name, first in rows[0].items():

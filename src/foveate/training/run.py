@@ -16,12 +16,12 @@ from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from foveate.data.corpus import Corpus
 from foveate.files import written_whole
 from foveate.models.accelerate import accelerated
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
 
-from .corpus import Corpus
 from .entries import different, loaded
 from .objectives.base import Example
 from .packs import Packs, join

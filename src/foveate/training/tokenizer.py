@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from foveate.documents import Document
-from foveate.processing.plain import plain_text
+from foveate.preprocessing.text import plain_text
 
 SPECIAL = ("<pad>", "</s>", "<unk>", "<mask>", "<cls>", "<sec>", "<doc>")
 """First of the vocabulary; the last three are the anchors."""

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from transformers import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
 
+from foveate.ops.relative_attention import eager as eager_path
 from foveate.ops.relative_attention import relative_attention
-from foveate.ops.relative_attention import torch as torch_path
 from foveate.ops.relative_attention.reference import relative_attention as reference
 from tests.numerics import TOLERANCE, relative_error
 
@@ -56,7 +56,7 @@ def hides_keys(call):
 def test_every_call_equals_the_reference(call, dtype, tile):
     rows = {name: call[name].to(dtype) for name in "qkv"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_path, "TILE", tile)
+        patch.setattr(eager_path, "TILE", tile)
         out = relative_attention(**call | rows)
     expected = reference(**call | {name: x.double() for name, x in rows.items()})
     assert out.dtype == dtype
@@ -75,7 +75,7 @@ def test_gradients_equal_the_reference(call, tile):
         return torch.cat([x.flatten() for x in torch.autograd.grad(loss, list(inputs.values()))])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_path, "TILE", tile)
+        patch.setattr(eager_path, "TILE", tile)
         actual = gradients(relative_attention)
     assert relative_error(actual, gradients(reference)) < 1e-12
 
@@ -206,7 +206,7 @@ def test_a_call_repeats_its_bits():
 
 def test_nothing_is_materialized_for_all_pairs(monkeypatch):
     """The largest allocation of a training step, with tiles smaller than a head's pairs."""
-    monkeypatch.setattr(torch_path, "TILE", 1 << 12)
+    monkeypatch.setattr(eager_path, "TILE", 1 << 12)
 
     def largest(n):
         q, k, v = (x.requires_grad_() for x in randn(3, n, HEADS, 4, dtype=torch.float32))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
-from foveate.ops.tree_attention import torch as torch_path
+from foveate.ops.tree_attention import eager as eager_path
 from foveate.ops.tree_attention.families import plan
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from foveate.ops.tree_attention.reference import tree_mask
@@ -82,7 +82,7 @@ def test_tiled_log_sum_exps_change_nothing(monkeypatch):
     parents = [-1] + [0] * 7 + [1, 1, 2, 3, 3, 3, 4]
     q, k, v = (x.requires_grad_() for x in rows(len(parents)))
     whole = tree_attention(q, k, v, Tree.from_parents(parents))
-    monkeypatch.setattr(torch_path, "_SCORES_AT_ONCE", 5)
+    monkeypatch.setattr(eager_path, "_SCORES_AT_ONCE", 5)
     tiled = tree_attention(q, k, v, Tree.from_parents(parents))
     assert relative_error(tiled, whole) < 1e-14
     gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, whole)]
@@ -111,7 +111,7 @@ def test_memory_grows_linearly_with_the_document():
         q, k, v = (x.requires_grad_() for x in rows(len(parents), dtype=torch.float32))
         tree = Tree.from_parents(parents)
         with torch.profiler.profile(profile_memory=True) as profile:
-            tree_attention(q, k, v, tree, backend="torch").sum().backward()
+            tree_attention(q, k, v, tree, backend="eager").sum().backward()
         return max(event.cpu_memory_usage for event in profile.events())
 
     largest_allocation(2)

@@ -69,7 +69,7 @@ def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
     vips, tokens = layout.split(rows)
     tree = build(tokens, layout.counts)
     results = []
-    for backend in ("torch", "triton"):
+    for backend in ("eager", "triton"):
         q, k, _, table = inputs = weights(seed, torch.float32)
         seen = []
 
@@ -78,7 +78,7 @@ def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
             seen.append(found)
             return found
 
-        compress(vips, tree, layout, score, backend="torch")
+        compress(vips, tree, layout, score, backend="eager")
         weight = torch.randn(len(seen[0]), generator=torch.Generator().manual_seed(1)).to(DEVICE)
         wanted = [inputs[i] for i in ((0, 1, 3) if biased else (0, 1))]
         results.append((seen[0], *torch.autograd.grad((seen[0] * weight).sum(), wanted)))
@@ -120,7 +120,7 @@ def run(backend, sizes, budgets, seed, dtype):
 @settings(max_examples=8, deadline=None)
 def test_layers_equal_those_of_torch(sizes, budgets, seed):
     out, seen, gradients = run("triton", sizes, budgets, seed, torch.float32)
-    expected, wanted, of_torch = run("torch", sizes, budgets, seed, torch.float32)
+    expected, wanted, of_torch = run("eager", sizes, budgets, seed, torch.float32)
     assert relative_error(out, expected) < TOLERANCE[torch.float32]
     for ours, theirs in zip(seen, wanted, strict=True):
         assert relative_error(ours.rows, theirs.rows) < TOLERANCE[torch.float32]
@@ -140,7 +140,7 @@ def test_layers_equal_those_of_torch(sizes, budgets, seed):
 def test_layers_in_half_precision(dtype):
     sizes = [(3, 70), (1, 20)]
     out, _, gradients = run("triton", sizes, [(8, 2), (4, 1)], 0, dtype)
-    expected, _, of_torch = run("torch", sizes, [(8, 2), (4, 1)], 0, dtype)
+    expected, _, of_torch = run("eager", sizes, [(8, 2), (4, 1)], 0, dtype)
     for ours, theirs in zip((out, *gradients), (expected, *of_torch), strict=True):
         assert (ours is None) == (theirs is None)
         if ours is not None and theirs.norm():
@@ -153,7 +153,7 @@ def test_scores_in_half_precision(dtype):
     layout = Layout.of(vip, lengths, [(2, 3)])
     vips, tokens = layout.split(rows)
     tree, found = build(tokens, layout.counts), []
-    for backend in ("torch", "triton"):
+    for backend in ("eager", "triton"):
         inputs = weights(0, dtype)
 
         def score(candidates, backend=backend, inputs=inputs):
@@ -161,7 +161,7 @@ def test_scores_in_half_precision(dtype):
             found.append(scores(backend, vips, layout, q, k, table, candidates))
             return found[-1]
 
-        compress(vips, tree, layout, score, backend="torch")
+        compress(vips, tree, layout, score, backend="eager")
     assert relative_error(found[1], found[0]) < TOLERANCE[torch.float32]
 
 
@@ -170,7 +170,7 @@ def test_a_layer_that_scores_what_it_sees():
     rows, vip, lengths = batch([(3, 90)], 0)
     for slots in (None, 12):
         layout, results = Layout.of(vip, lengths, [(8, 3)], slots), []
-        for backend in ("torch", "triton"):
+        for backend in ("eager", "triton"):
             x = rows.clone().requires_grad_()
             q, k, _, table = weights(0, torch.float32)
             vips, tokens = layout.split(x)

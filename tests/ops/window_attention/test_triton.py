@@ -114,7 +114,7 @@ def test_every_element_is_written(monkeypatch):
 def test_slices_of_a_fused_projection():
     fused = torch.randn(50, 3, 2, 32, device=DEVICE, requires_grad=True)
     out = window_attention(*fused.unbind(1), (9, 9), backend="triton")
-    expected = window_attention(*fused.unbind(1), (9, 9), backend="torch")
+    expected = window_attention(*fused.unbind(1), (9, 9), backend="eager")
     assert relative_error(out, expected) < 1e-5
     (gradient,) = torch.autograd.grad(out.sum(), fused)  # of an expanded tensor, stride 0
     (expected,) = torch.autograd.grad(expected.sum(), fused)

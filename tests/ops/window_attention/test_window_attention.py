@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.window_attention import Side, global_attention, window_attention
-from foveate.ops.window_attention import torch as torch_path
+from foveate.ops.window_attention import eager as eager_path
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
 
@@ -30,9 +30,9 @@ def test_every_call_equals_the_reference(call, dtype, tile):
         rounded["side"] = call["side"]._replace(k=k, v=v)
     call = call | rounded
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_path, "TILE", tile)
+        patch.setattr(eager_path, "TILE", tile)
         arguments, _ = prepared(call, dtype)
-        out = window_attention(**arguments, backend="torch")
+        out = window_attention(**arguments, backend="eager")
     assert out.dtype == dtype
     expected = window_attention(**call, backend="reference")
     assert relative_error(out, expected) < max(TOLERANCE[dtype], 1e-12)
@@ -42,8 +42,8 @@ def test_every_call_equals_the_reference(call, dtype, tile):
 @settings(max_examples=150, deadline=None)
 def test_gradients_equal_the_reference(call, tile):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_path, "TILE", tile)
-        actual = run(call, "torch")
+        patch.setattr(eager_path, "TILE", tile)
+        actual = run(call, "eager")
     for one, other in zip(actual, run(call, "reference"), strict=True):
         assert relative_error(one, other) < 1e-12
 
@@ -54,7 +54,7 @@ def test_blocks_of_every_length(length, window):
     q, k, v = randn(3, length + 30, HEADS, 4)
     call = {"q": q, "k": k, "v": v, "window": window, "lengths": [30, length]}
     call |= {"bias": randn(8, HEADS, seed=3), "side": None, "hidden": None}
-    for one, other in zip(run(call, "torch"), run(call, "reference"), strict=True):
+    for one, other in zip(run(call, "eager"), run(call, "reference"), strict=True):
         assert relative_error(one, other) < 1e-12
 
 
@@ -64,7 +64,7 @@ def test_gradients_of_every_dtype(dtype):
     side = Side(*rows[3:, :9], [4, 5], randn(6, HEADS, dtype=dtype).double(), torch.arange(60) // 9)
     call = dict(zip("qkv", rows, strict=False), window=(6, 9), lengths=[20, 40], side=side)
     call |= {"bias": randn(8, HEADS, dtype=dtype).double(), "hidden": torch.arange(60) % 7 == 0}
-    out, gradients = run(call, "torch", dtype)
+    out, gradients = run(call, "eager", dtype)
     expected, expected_gradients = run(call, "reference")
     assert out.dtype == dtype
     assert relative_error(out, expected) < TOLERANCE[dtype]
@@ -123,7 +123,7 @@ def test_a_query_that_sees_nothing_gets_zeros():
 def test_a_call_repeats_its_bits():
     call = {"q": randn(300, 2, 8), "k": randn(300, 2, 8, seed=1), "v": randn(300, 2, 8, seed=2)}
     call |= {"window": (40, 40), "side": None, "hidden": None, "bias": randn(32, 2)}
-    assert all(map(torch.equal, run(call, "torch"), run(call, "torch")))
+    assert all(map(torch.equal, run(call, "eager"), run(call, "eager")))
 
 
 def test_memory_is_linear():
@@ -132,7 +132,7 @@ def test_memory_is_linear():
     def largest(n):
         q, k, v = (x.requires_grad_() for x in randn(3, n, HEADS, 4, dtype=torch.float32))
         with torch.profiler.profile(profile_memory=True) as profile:
-            window_attention(q, k, v, (64, 64), backend="torch").sum().backward()
+            window_attention(q, k, v, (64, 64), backend="eager").sum().backward()
         return max(event.cpu_memory_usage for event in profile.events())
 
     largest(64)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from torch import nn
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention
 
-from foveate.models.graphs import release
+from foveate.models.accelerate.cuda_graphs import release
 
 from . import layers, longformer, longt5, t5
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from transformers.models.longt5.modeling_longt5 import LongT5DenseGatedActDense, LongT5LayerNorm
 from transformers.models.t5.modeling_t5 import T5DenseGatedActDense, T5LayerNorm
 
-from foveate.models.t5_layers import GatedGELUDense, RMSNorm
+from foveate.models.accelerate.t5_layers import GatedGELUDense, RMSNorm
 
 
 class _Norm(RMSNorm):

@@ -21,7 +21,13 @@ from transformers.models.longformer.modeling_longformer import (
     LongformerSelfAttention,
 )
 
-from foveate.models.graphs import CAPTURED, Captured, can_replay, can_replay_call, replay
+from foveate.models.accelerate.cuda_graphs import (
+    CAPTURED,
+    Captured,
+    can_replay,
+    can_replay_call,
+    replay,
+)
 from foveate.models.padding import Packed
 from foveate.ops.window_attention import Side, global_attention, window_attention
 

@@ -17,7 +17,7 @@ from transformers.models.longt5.modeling_longt5 import (
     LongT5TransientGlobalAttention,
 )
 
-from foveate.models.graphs import CAPTURED, Captured, can_replay_call, replay
+from foveate.models.accelerate.cuda_graphs import CAPTURED, Captured, can_replay_call, replay
 from foveate.models.padding import Packed
 from foveate.ops.backends import autocast
 from foveate.ops.window_attention import Side, window_attention

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from foveate.models.t5_layers import FusedRMSNorm, FusedT5LayerFF
+from foveate.models.accelerate.t5_layers import FusedRMSNorm, FusedT5LayerFF
 from foveate.ops.fovea_attention import fovea_attention
 
 from .configuration import FoveaConfig

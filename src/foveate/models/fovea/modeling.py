@@ -11,9 +11,9 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.t5.modeling_t5 import T5Stack
 
 from foveate.models.accelerate import accelerate
-from foveate.models.graphs import CAPTURED, Captured, can_replay, replay
+from foveate.models.accelerate.cuda_graphs import CAPTURED, Captured, can_replay, replay
+from foveate.models.accelerate.t5_layers import DerivedT5Model, FusedRMSNorm
 from foveate.models.padding import Packed
-from foveate.models.t5_layers import DerivedT5Model, FusedRMSNorm
 
 from .configuration import FoveaConfig
 from .layers import FoveaBlock

@@ -10,7 +10,7 @@ from transformers import (
     AutoProcessor,
 )
 
-from foveate.processing.processor import Processor
+from foveate.preprocessing.hdt import HDTProcessor
 
 from .configuration import HDTConfig
 from .encoder_decoder import HDTForConditionalGeneration
@@ -40,4 +40,4 @@ AutoModelForMaskedLM.register(HDTConfig, HDTForMaskedLM)
 AutoModelForSeq2SeqLM.register(HDTConfig, HDTForConditionalGeneration)
 AutoModelForSequenceClassification.register(HDTConfig, HDTForSequenceClassification)
 AutoModelForTokenClassification.register(HDTConfig, HDTForAnchorClassification)
-AutoProcessor.register(HDTConfig, Processor)
+AutoProcessor.register(HDTConfig, HDTProcessor)

@@ -11,7 +11,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import ModelOutput, Seq2SeqLMOutput
 
 from foveate.ops.tree_attention import Tree
-from foveate.processing.collation import IGNORED
+from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .configuration import HDTConfig
 from .decoder import HDTDecoder, RelativeBias
@@ -135,7 +135,7 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
             input_ids: `(batch, length)` int64, the documents; every tree of the forest is one, so
                 that several may also stand one after the other in a row.
             attention_mask: `(batch, length)`, 0 at padding.
-            parent_ids: `(batch, length)` int64, as `Processor` gives.
+            parent_ids: `(batch, length)` int64, as `HDTProcessor` gives.
             tree: in place of `attention_mask` and `parent_ids`, for documents that are packed into
                 one row of ids `(1, tokens)` in level order.
             decode_anchors: what the decoder reads: "section" anchors, these and "sentence"
@@ -193,10 +193,10 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
             losses = F.cross_entropy(
                 logits.flatten(0, 1).float(),
                 labels.flatten(),
-                ignore_index=IGNORED,
+                ignore_index=IGNORE_INDEX,
                 reduction="sum",
             )
-            loss = losses / (labels != IGNORED).sum().clamp(min=1)
+            loss = losses / (labels != IGNORE_INDEX).sum().clamp(min=1)
         output = Seq2SeqLMOutput(
             loss=loss,
             logits=logits,
@@ -208,7 +208,7 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Move labels by one, behind the start token: `(documents, tokens)`."""
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
-        moved = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.config.pad_token_id)
+        moved = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id)
         return torch.cat([start, moved], dim=1)
 
     @torch.no_grad()
@@ -228,5 +228,5 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         documents = len(kwargs["encoder_outputs"].memory)
         if inputs is None or len(inputs) != documents:
             # It writes as many rows as it gets: here one for each document, of no token at all.
-            inputs = torch.full((documents, 1), IGNORED, device=self.device)
+            inputs = torch.full((documents, 1), IGNORE_INDEX, device=self.device)
         return GenerationMixin.generate(cast(Any, self), inputs, *args, **kwargs)

@@ -17,7 +17,7 @@ from transformers.modeling_outputs import (
 )
 
 from foveate.ops.tree_attention import Tree
-from foveate.processing.collation import IGNORED
+from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .configuration import HDTConfig
 from .layers import HDTBlock, HDTNorm, HierarchicalPositions
@@ -156,7 +156,7 @@ class HDTModel(HDTPreTrainedModel):
             input_ids: `(batch, length)` int64.
             attention_mask: `(batch, length)`, 0 at padding, which may stand on either side.
             parent_ids: `(batch, length)` int64, the place of each node's parent in its row, -1 at
-                a root: what `Processor` gives.
+                a root: what `HDTProcessor` gives.
             inputs_embeds: `(batch, length, d_model)`, where `input_ids` is None.
             tree: in place of `attention_mask` and `parent_ids`, for documents that are packed into
                 one row of ids `(1, tokens)` in level order, as a data loader can prepare them.
@@ -351,7 +351,7 @@ class HDTForAnchorClassification(HDTPreTrainedModel):
     ) -> TokenClassifierOutput | tuple[Tensor, ...]:
         """Classify the anchors of documents; arguments as `HDTModel.forward`.
 
-        `Processor(…, return_node_types=True)` says which rows are section or sentence anchors.
+        `HDTProcessor(…, return_node_types=True)` says which rows are section or sentence anchors.
 
         Args:
             labels: `(batch, length)` int64 for one label each, or `(batch, length, num_labels)`
@@ -366,7 +366,7 @@ class HDTForAnchorClassification(HDTPreTrainedModel):
         if labels is not None and labels.dim() == 2:
             loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
         elif labels is not None:
-            counts = (labels != IGNORED).all(dim=-1)
+            counts = (labels != IGNORE_INDEX).all(dim=-1)
             loss = F.binary_cross_entropy_with_logits(
                 logits[counts].float(), labels[counts].float()
             )
@@ -389,7 +389,7 @@ def packed(
         return PackedForest.of_tree(tree)
     if parent_ids is not None:
         return PackedForest.of(parent_ids, attention_mask)
-    raise ValueError("HDT needs parent_ids: encode documents with foveate.Processor")
+    raise ValueError("HDT needs parent_ids: encode documents with foveate.HDTProcessor")
 
 
 def returned(output: Any, config: PreTrainedConfig, return_dict: bool | None) -> Any:

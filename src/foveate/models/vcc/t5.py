@@ -10,7 +10,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 
 from foveate.models.accelerate import accelerate
-from foveate.models.t5_layers import DerivedT5Model, FusedRMSNorm, FusedT5LayerFF
+from foveate.models.accelerate.t5_layers import DerivedT5Model, FusedRMSNorm, FusedT5LayerFF
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import Candidates, Layout, vip_scores
 

@@ -8,8 +8,8 @@ from foveate.ops.backends import autocast, choose
 from foveate.ops.relative_attention.buckets import bias_by_distance
 from foveate.ops.relative_attention.validation import check_bias, check_rows, whole_lengths
 
+from . import eager as _eager
 from . import reference as _reference
-from . import torch as _torch
 from .plan import COVERAGES, Node, plan
 
 __all__ = ["COVERAGES", "Node", "fovea_attention", "plan"]
@@ -52,7 +52,7 @@ def fovea_attention(
         lengths: tokens in each sequence, host integers; one sequence if None.
         max_distance: distance near which the last bucket begins.
         scale: factor on the products; T5 has none.
-        backend: "triton", "torch", "reference" or "auto", as of `tree_attention`.
+        backend: "triton", "eager", "reference" or "auto", as of `tree_attention`.
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`.
@@ -92,4 +92,4 @@ def fovea_attention(
         return _reference.fovea_attention(q, k, v, *sizes, bias, lengths, max_distance, scale)
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=True)
-    return _torch.fovea_attention(q, k, v, *sizes, bias, lengths, scale)
+    return _eager.fovea_attention(q, k, v, *sizes, bias, lengths, scale)

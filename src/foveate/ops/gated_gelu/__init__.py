@@ -4,8 +4,8 @@ from torch import Tensor
 
 from foveate.ops.backends import choose
 
+from . import eager as _eager
 from . import reference as _reference
-from . import torch as _torch
 
 __all__ = ["gated_gelu"]
 
@@ -20,7 +20,7 @@ def gated_gelu(a: Tensor, b: Tensor, *, backend: str | None = None) -> Tensor:
     Args:
         a: any shape, any floating dtype.
         b: like a.
-        backend: "triton" (a kernel for GPUs), "torch" (any device), "reference" (the definition),
+        backend: "triton" (a kernel for GPUs), "eager" (any device), "reference" (the definition),
             or "auto": triton where it can run, torch elsewhere. If None, what the environment
             variable FOVEATE_BACKEND says, "auto" if nothing.
 
@@ -49,4 +49,4 @@ def gated_gelu(a: Tensor, b: Tensor, *, backend: str | None = None) -> Tensor:
         from .triton import gated_gelu as in_one_kernel
 
         return in_one_kernel(a, b)
-    return _torch.gated_gelu(a, b)
+    return _eager.gated_gelu(a, b)

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from foveate.ops.backends import autocast, choose
 
+from . import eager as _eager
 from . import reference as _reference
-from . import torch as _torch
 from .buckets import bias_by_distance, bucket_starts, buckets
 from .validation import (
     check_beside,
@@ -63,7 +63,7 @@ def relative_attention(
             in T5's decoder.
         max_distance: distance near which the last bucket begins.
         scale: factor on the products; T5 has none.
-        backend: "triton" (kernels for GPUs), "torch" (any device), both of linear memory,
+        backend: "triton" (kernels for GPUs), "eager" (any device), both of linear memory,
             "reference" (the dense definition), or "auto": triton where it can run, torch elsewhere.
             If None, what the environment variable FOVEATE_BACKEND says, "auto" if nothing.
 
@@ -115,5 +115,5 @@ def relative_attention(
         )
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=not causal)
-    groups = _torch.Sequences(q_lengths, k_lengths, q_positions, k_positions, q.device)
-    return _torch.grouped_attention(q, k, v, bias, key_bias, groups, causal, scale)
+    groups = _eager.Sequences(q_lengths, k_lengths, q_positions, k_positions, q.device)
+    return _eager.grouped_attention(q, k, v, bias, key_bias, groups, causal, scale)

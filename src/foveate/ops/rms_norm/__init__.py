@@ -25,7 +25,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = Non
         x: `(..., channels)`, any floating dtype.
         weight: `(channels,)`, in the dtype of x.
         eps: what is added to the mean of squares.
-        backend: "triton" (a kernel for the gradient, on GPUs), "torch" (any device), "reference"
+        backend: "triton" (a kernel for the gradient, on GPUs), "eager" (any device), "reference"
             (the definition), or "auto": triton where it can run, torch elsewhere. If None, what the
             environment variable FOVEATE_BACKEND says, "auto" if nothing.
 

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from foveate.ops.backends import autocast, choose
 
+from . import eager as _eager
 from . import reference as _reference
-from . import torch as _torch
 from .tree import Tree
 
 __all__ = ["EDGES", "Tree", "tree_attention"]
@@ -39,7 +39,7 @@ def tree_attention(
         edges: a subset of {"parent", "siblings", "children"}.
         scale: factor on the scores, 1/√head_dim if None.
         backend: "triton" (kernels for GPUs, linear memory: one float32 per row and head beyond
-            inputs and outputs), "torch" (any device, linear memory), "reference" (the dense
+            inputs and outputs), "eager" (any device, linear memory), "reference" (the dense
             definition), or "auto": triton where it can run, torch elsewhere. If None, what the
             environment variable FOVEATE_BACKEND says, "auto" if nothing.
 
@@ -87,8 +87,8 @@ def tree_attention(
         return attend_tiles(q, k, v, tree.blocks, (parent, siblings, children), scale)
 
     q, k, v = tree.to_level_order(q), tree.to_level_order(k), tree.to_level_order(v)
-    if backend == "torch":
-        out = _torch.tree_attention(q, k, v, tree, edges, scale)
+    if backend == "eager":
+        out = _eager.tree_attention(q, k, v, tree, edges, scale)
     else:
         out = _reference.tree_attention(q, k, v, tree.parent, edges, scale)
     return tree.from_level_order(out)

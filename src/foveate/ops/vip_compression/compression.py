@@ -101,8 +101,8 @@ def compress(
         layout: of the batch.
         score: gives the scores of segments, by which the best are split.
         explore: split random segments of 10 % of the sequences, as in training.
-        backend: "triton", "torch" or "auto"; if None, what the environment variable
-            FOVEATE_BACKEND says, "auto" if nothing. "reference" is "torch" here.
+        backend: "triton", "eager" or "auto"; if None, what the environment variable
+            FOVEATE_BACKEND says, "auto" if nothing. "reference" is "eager" here.
 
     Returns:
         r = n_p + (coarsest segments) + (parts of all segments that are split) rows, a number that

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from foveate.ops.backends import choose
 
-from . import torch as _torch
+from . import eager as _eager
 
 
 def steps(rows: Tensor, backend: str | None) -> Any:
@@ -15,4 +15,4 @@ def steps(rows: Tensor, backend: str | None) -> Any:
         from . import triton
 
         return triton
-    return _torch
+    return _eager

@@ -8,8 +8,8 @@ from torch import Tensor, cat
 from foveate.ops.backends import autocast, choose
 from foveate.ops.relative_attention.validation import check_bias, whole_lengths
 
+from . import eager as _eager
 from . import reference as _reference
-from . import torch as _torch
 from .everywhere import global_attention
 from .lanes import attend_lanes
 from .side import Side
@@ -68,7 +68,7 @@ def window_attention(
         lengths: rows of each sequence, host integers; one sequence if None.
         max_distance: distance near which the last bucket of the biases begins.
         scale: factor on the products, 1/√head_dim if None.
-        backend: "triton" (kernels for GPUs, linear memory), "torch" (any device, linear memory),
+        backend: "triton" (kernels for GPUs, linear memory), "eager" (any device, linear memory),
             "reference" (the dense definition), or "auto": triton where it can run, torch
             elsewhere. If None, what the environment variable FOVEATE_BACKEND says, "auto" if
             nothing.
@@ -116,7 +116,7 @@ def window_attention(
     if backend == "triton":
         from .triton import window_attention as attend
     else:
-        attend = _torch.window_attention
+        attend = _eager.window_attention
 
     def attend_plain(
         q: Tensor, k: Tensor, v: Tensor, side: Side, hidden: Tensor | None, lengths: Sequence[int]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from foveate.documents import Document
-from foveate.processing.plain import plain_text
+from foveate.preprocessing.text import plain_text
 from foveate.tasks.segments import Segments
 
 from .picture import INK, check_format, heading, panel, save, sheet

@@ -9,7 +9,7 @@ import transformers
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from foveate.processing.collation import IGNORED
+from foveate.preprocessing.collate import IGNORE_INDEX
 from foveate.training.reading import Reader
 from foveate.training.rows import Row, forest
 
@@ -34,7 +34,7 @@ class Writing(Objective):
         rows = [{**row, "labels": _ended(row["labels"], longest, end)} for row in rows]
         if not reader.tree:
             return super().collate(reader, rows)
-        labels = pad_sequence([row["labels"] for row in rows], True, IGNORED)
+        labels = pad_sequence([row["labels"] for row in rows], True, IGNORE_INDEX)
         return {**forest(rows), "labels": labels}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from foveate.ops.kernels import adjacent
+from foveate.ops._triton.math import adjacent
 
 from .backward import backward
 from .forward import forward

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import LOG2E, dot, padded_width
+from foveate.ops._triton.math import LOG2E, dot, padded_width
 from foveate.ops.relative_attention.triton.sums import add_by_diagonal
 
 from .launch import keys_options, queries_options

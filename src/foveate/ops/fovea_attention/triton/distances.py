@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops.kernels import LOG2E
+from foveate.ops._triton.cache import cached_for_graphs
+from foveate.ops._triton.math import LOG2E
 from foveate.ops.relative_attention.buckets import bucket_starts, buckets
-from foveate.ops.remembering import remembered
 
 MARGIN = 192
 """Distances beyond reach that have an entry of their own, so that a near pair of tiles finds all of
@@ -34,7 +34,7 @@ class Distances(NamedTuple):
         return (self.in_bucket[:, None] * sums.sum(1)).sum(-1)
 
 
-@remembered(16)
+@cached_for_graphs(16)
 def distances(num_buckets: int, max_distance: int, device: torch.device) -> Distances:
     """Look buckets up by distance."""
     reach = bucket_starts(num_buckets, max_distance, True)[-1]

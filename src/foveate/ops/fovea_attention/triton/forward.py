@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import LOG2E, dot, padded_width
+from foveate.ops._triton.math import LOG2E, dot, padded_width
 
 from .launch import forward_options
 from .tables import Tables

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from foveate.ops.kernels import padded_width
+from foveate.ops._triton.math import padded_width
 
 # As in relative attention, whose loops are these: what decides is how many programs fit on a
 # multiprocessor at once, by their registers and by their tiles in shared memory.

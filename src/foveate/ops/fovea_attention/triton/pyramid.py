@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import padded_width
+from foveate.ops._triton.math import padded_width
 
 from .tables import RUN, Tables
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops.remembering import remembered
+from foveate.ops._triton.cache import cached_for_graphs
 
 from .distances import MARGIN, Distances, distances
 from .launch import row_bytes
@@ -174,7 +174,7 @@ def rows_of(lengths: Sequence[int], block_size: int, k_neighbours: int) -> int:
     return rows
 
 
-@remembered(16)  # the layers of a model ask for the same ones
+@cached_for_graphs(16)  # the layers of a model ask for the same ones
 def tables(plan: Plan, device: torch.device) -> Tables:
     """Plan the attention of packed sequences."""
     lengths, block_size, k_neighbours, coverage, max_distance, num_buckets, row = plan

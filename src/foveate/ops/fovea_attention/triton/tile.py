@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from foveate.ops.kernels import dot, look_up
+from foveate.ops._triton.math import dot, look_up
 
 
 @triton.jit

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.launches import launch
+from foveate.ops._triton.launch import launch
 
 BLOCK, WARPS = 2048, 4
 """Elements of a program, and its warps."""

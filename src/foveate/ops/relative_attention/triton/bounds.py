@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.launches import launch
+from foveate.ops._triton.launch import launch
 
 from .tile import load_places, load_tile
 

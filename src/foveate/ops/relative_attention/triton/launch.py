@@ -6,7 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from foveate.ops.kernels import LOG2E
+from foveate.ops._triton.math import LOG2E
 
 from .tables import Distances, distances
 

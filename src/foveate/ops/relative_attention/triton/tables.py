@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops.remembering import remembered
+from foveate.ops._triton.cache import cached_for_graphs
 
 from ..buckets import bucket_starts, buckets
 
@@ -34,7 +34,7 @@ def tiles(
     return _tiles(tuple(own), tuple(other), size, other_size, device, _stream(device))
 
 
-@remembered(64)
+@cached_for_graphs(64)
 def _tiles(
     own: tuple[int, ...],
     other: tuple[int, ...],
@@ -88,7 +88,7 @@ def distances(
     return _distances(num_buckets, max_distance, bidirectional, device, _stream(device))
 
 
-@remembered(64)
+@cached_for_graphs(64)
 def _distances(
     num_buckets: int, max_distance: int, bidirectional: bool, device: torch.device, stream: int
 ) -> Distances:

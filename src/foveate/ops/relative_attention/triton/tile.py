@@ -11,7 +11,7 @@ their pairs need no mask, and one bias serves them all.
 import triton
 import triton.language as tl
 
-from foveate.ops.kernels import LOG2E, dot
+from foveate.ops._triton.math import LOG2E, dot
 
 
 @triton.jit

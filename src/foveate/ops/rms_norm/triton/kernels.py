@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.launches import launch
+from foveate.ops._triton.launch import launch
 
 TILE, PER_PROCESSOR = 1024, 8
 """Elements that a program computes at once, and programs that a multiprocessor can hold of that."""

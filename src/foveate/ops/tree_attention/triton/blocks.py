@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.launches import launch
+from foveate.ops._triton.launch import launch
 
 SIZE = 64
 """Slots of a tile."""

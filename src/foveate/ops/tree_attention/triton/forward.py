@@ -8,8 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import dot
-from foveate.ops.launches import launch
+from foveate.ops._triton.launch import launch
+from foveate.ops._triton.math import dot
 
 from .blocks import SIZE, Blocks
 from .launch import SIZES, launch_options

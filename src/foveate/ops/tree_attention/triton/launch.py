@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from foveate.ops.kernels import padded_width
+from foveate.ops._triton.math import padded_width
 
 SIZES = ["n", "heads", "capacity"]
 """Arguments that change from batch to batch, for which nothing is compiled anew."""

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.launches import launch
+from foveate.ops._triton.launch import launch
 
 from .blocks import LARGEST, REPORT, TOKENS, UNSETTLED, WRONG, Blocks, begin_to_cut
 

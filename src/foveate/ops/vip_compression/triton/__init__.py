@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from foveate.ops.kernels import adjacent
+from foveate.ops._triton.math import adjacent
 
 from . import backward as _backward
 from . import rows as _rows

@@ -12,8 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import dot
-from foveate.ops.launches import launch
+from foveate.ops._triton.launch import launch
+from foveate.ops._triton.math import dot
 
 from .scores import NUMBERS, Pairs, sizes
 from .tile import (

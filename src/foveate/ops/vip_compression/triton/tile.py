@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from foveate.ops.kernels import LOG2E, dot
+from foveate.ops._triton.math import LOG2E, dot
 
 
 @triton.jit

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import foveate.ops.relative_attention.triton  # noqa: F401, for its ops
-from foveate.ops.kernels import adjacent
+from foveate.ops._triton.math import adjacent
 
 from ..side import Side
 from .backward import backward

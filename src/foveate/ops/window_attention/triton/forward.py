@@ -10,8 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops.kernels import LOG2E, dot, padded_width
-from foveate.ops.launches import launch
+from foveate.ops._triton.launch import launch
+from foveate.ops._triton.math import LOG2E, dot, padded_width
 from foveate.ops.relative_attention.triton.tables import tiles
 from foveate.ops.relative_attention.triton.tile import (
     absorb,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops.kernels import padded_width
+from foveate.ops._triton.math import padded_width
 from foveate.ops.relative_attention.triton.launch import Scoring
 
 COUNTS = ("n", "heads", "n_tiles", "n_side", "left", "right", "reach", "middle")

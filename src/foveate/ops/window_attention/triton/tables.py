@@ -6,7 +6,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from foveate.ops.remembering import remembered
+from foveate.ops._triton.cache import cached_for_graphs
 
 CHUNK = 1024
 """Queries that one program adds up for a tile of side rows, as many as a wide window shows."""
@@ -34,7 +34,7 @@ def key_tiles(
     return _key_tiles(tuple(lengths), side, size, device, stream)
 
 
-@remembered(64)
+@cached_for_graphs(64)
 def _key_tiles(
     lengths: tuple[int, ...],
     side_lengths: tuple[int, ...] | None,

@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from foveate.ops.kernels import look_up
+from foveate.ops._triton.math import look_up
 
 
 @triton.jit

@@ -1,0 +1,107 @@
+"""Fine-tune a sequence-to-sequence model for some epochs, keep the best, and let it write."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
+
+from foveate.preprocessing.led import LEDProcessor, has_global_tokens
+
+Rows = list[dict[str, list[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How a model is fine-tuned and writes.
+
+    Attributes:
+        epochs: after each of which the validation loss is measured (EGAD, 3: five).
+        learning_rate: at first; it falls linearly to 0.
+        batch_size: examples in a step, and summaries that are written together.
+        max_target_length: tokens of a summary at most, in training and in writing.
+        beams: of beam search.
+        bf16: whether to compute in bfloat16, on processors that have it.
+    """
+
+    epochs: int = 5
+    learning_rate: float = 5e-5
+    batch_size: int = 4
+    max_target_length: int = 512
+    beams: int = 4
+    bf16: bool = False
+
+
+def fit(
+    model: PreTrainedModel,
+    pad: Callable[[Sequence[Any]], Any],
+    train: Rows,
+    validation: Rows,
+    tuning: Tuning,
+    seed: int,
+) -> list[float]:
+    """Fine-tune a model in place, and put it back to the epoch of the lowest validation loss.
+
+    Args:
+        model: on the device to train on.
+        pad: collates rows.
+        train: rows with labels.
+        validation: likewise.
+        tuning: how.
+        seed: of the order of examples, and of dropout.
+
+    Returns:
+        The validation loss after each epoch.
+    """
+    on_cpu = model.device.type == "cpu"
+    with TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            folder,
+            num_train_epochs=tuning.epochs,
+            learning_rate=tuning.learning_rate,
+            per_device_train_batch_size=tuning.batch_size,
+            per_device_eval_batch_size=tuning.batch_size,
+            eval_strategy="epoch",
+            save_strategy="epoch",
+            save_total_limit=1,
+            save_only_model=True,
+            load_best_model_at_end=True,
+            metric_for_best_model="eval_loss",
+            greater_is_better=False,
+            prediction_loss_only=True,
+            seed=seed,
+            bf16=tuning.bf16,
+            use_cpu=on_cpu,
+            dataloader_pin_memory=not on_cpu,
+            disable_tqdm=True,
+            logging_strategy="no",
+            report_to=[],
+        )
+        trainer = Trainer(
+            model, arguments, data_collator=pad, train_dataset=train, eval_dataset=validation
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        return [entry["eval_loss"] for entry in trainer.state.log_history if "eval_loss" in entry]
+
+
+@torch.inference_mode()
+def write(model: PreTrainedModel, processor: LEDProcessor, rows: Rows, tuning: Tuning) -> list[str]:
+    """Let a model write what belongs to each row, by beam search."""
+    model.eval()
+    generator: Any = model  # transformers declares `generate` on a mixin alone
+    texts: list[str] = []
+    for start in range(0, len(rows), tuning.batch_size):
+        batch = processor.pad(rows[start : start + tuning.batch_size])
+        if not has_global_tokens(model):
+            del batch["global_attention_mask"]
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=tuning.bf16):
+            ids = generator.generate(
+                **batch.to(model.device),
+                num_beams=tuning.beams,
+                max_new_tokens=tuning.max_target_length,
+            )
+        texts += processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
+    return [text.strip() for text in texts]

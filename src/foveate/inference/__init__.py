@@ -1,0 +1,1 @@
+"""A loaded model with a purpose: encode, summarize, answer."""

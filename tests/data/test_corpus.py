@@ -1,0 +1,123 @@
+import gzip
+import json
+import pickle
+
+import pytest
+
+from foveate import Document, DocumentError
+from foveate.data.corpus import Corpus
+
+LINES = [
+    {"title": "A", "sections": [{"heading": "One", "sentences": ["Cod swim.", "They eat."]}]},
+    {"text": "# B\n\nEels are long.", "format": "markdown"},
+    {"text": "Rays glide."},
+    {"turns": [{"speaker": "X", "text": "Let us begin ."}]},
+    Document.from_sections("C", [("Two", "Whales dive.")]).to_dict(),
+]
+
+
+def first_sentence(sample):
+    return next(sample.document.sentences()).text
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_every_form_of_line_is_read(compressed, tmp_path):
+    text = "\n\n".join(json.dumps(line) for line in LINES).encode()
+    file = tmp_path / ("c.jsonl.gz" if compressed else "c.jsonl")
+    file.write_bytes(gzip.compress(text) if compressed else text)
+    corpus = Corpus(file)
+    assert len(corpus) == len(corpus.sizes) == 5
+    found = [first_sentence(corpus[i]) for i in range(5)]
+    assert found == ["Cod swim.", "Eels are long.", "Rays glide.", "Let us begin .", "Whales dive."]
+    assert corpus[0].document.sections[0].title == "One"
+    assert corpus.sizes[2] == len(json.dumps(LINES[2]))
+
+
+def test_files_folders_and_patterns(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.md").write_text("# A\n\nCod swim.")
+    (tmp_path / "b.txt").write_text("Eels are long.")
+    (tmp_path / "c.jsonl").write_text(json.dumps(LINES[2]))
+    assert {first_sentence(sample) for sample in Corpus(tmp_path)} == {
+        "Cod swim.",
+        "Eels are long.",
+        "Rays glide.",
+    }
+    assert len(Corpus([tmp_path / "*.txt", tmp_path / "*.jsonl"])) == 2
+    assert len(Corpus(tmp_path / "**" / "*.md")) == 1
+    with pytest.raises(FileNotFoundError, match=r"\*\.html does not exist"):
+        Corpus(tmp_path / "*.html")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(FileNotFoundError, match="holds no document"):
+        Corpus(tmp_path / "empty.jsonl")
+
+
+def test_related_documents(tmp_path):
+    file = tmp_path / "t.jsonl"
+    pair = {"anchor": LINES[0], "positive": LINES[1]}
+    file.write_text(json.dumps(pair) + "\n" + json.dumps({**pair, "negative": LINES[2]}) + "\n")
+    assert [len(sample.related) for sample in Corpus(file)] == [1, 2]
+
+
+def test_what_a_task_has(tmp_path):
+    file = tmp_path / "t.jsonl"
+    task = {"question": "Who?", "choices": ["x", "y"], "references": ["y"], "labels": ["a"]}
+    file.write_text(json.dumps(LINES[0]) + "\n" + json.dumps({**LINES[0], **task}))
+    bare, asked = Corpus(file)
+    assert (bare.question, bare.choices, bare.references, bare.labels) == ("", (), (), ())
+    assert (asked.question, asked.choices) == ("Who?", ("x", "y"))
+    assert (asked.references, asked.labels) == (("y",), ("a",))
+
+
+def test_a_text_stands_for_a_list_of_one(tmp_path):
+    file = tmp_path / "t.jsonl"
+    file.write_text(json.dumps({**LINES[0], "references": "All cod swim", "labels": "3"}))
+    [sample] = Corpus(file)
+    assert (sample.references, sample.labels) == (("All cod swim",), ("3",))
+    file.write_text(json.dumps({**LINES[0], "labels": [3]}))
+    with (
+        pytest.raises(DocumentError, match=r"labels must be a text or a list of texts, got \[3\]"),
+        pytest.warns(match="another"),
+    ):
+        Corpus(file)[0]
+
+
+def test_documents_are_read_one_by_one(corpus_file):
+    with pytest.raises(TypeError, match="read one by one: give an integer, got slice"):
+        Corpus(corpus_file)[0:1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("{", '{"title": "no text"}', "[1]", '{"text": ""}', '{"title": ["x"], "text": "Cod."}'),
+        '{"title": 5, "sections": [["A", "Cod."]]}',
+        '{"text": "Cod.", "question": 5}',
+        '{"sections": [{"heading": "A", "sentences": ["Cod \\ud800."]}]}',
+    ],
+)
+def test_a_line_that_is_no_document_is_named(line, tmp_path):
+    file = tmp_path / "c.jsonl"
+    file.write_text(json.dumps(LINES[2]) + "\n" + line)
+    corpus = Corpus(file)
+    named = r"line 2 of .*c\.jsonl is no document: .*another document is read"
+    with pytest.warns(match=named):
+        assert first_sentence(corpus[1]) == "Rays glide."
+    file.write_text(line)
+    with pytest.raises(DocumentError, match="line 1 of"), pytest.warns(match="another"):
+        Corpus(file)[0]
+    with pytest.raises(DocumentError, match="line 1 of"):
+        list(Corpus(file).whole())
+
+
+def test_damaged_gzip(tmp_path):
+    whole = gzip.compress(json.dumps(LINES[2]).encode())
+    for damaged in (whole[:-9], whole[:15] + b"xx" + whole[17:], b"Hello."):
+        (tmp_path / "c.jsonl.gz").write_bytes(damaged)
+        with pytest.raises(DocumentError, match=r"c\.jsonl\.gz is not a whole gzip file"):
+            Corpus(tmp_path / "c.jsonl.gz")
+
+
+def test_a_worker_started_anew_can_read(corpus_file):
+    corpus = Corpus(corpus_file)
+    assert first_sentence(pickle.loads(pickle.dumps(corpus))[3]) == first_sentence(corpus[3])

@@ -1,0 +1,215 @@
+from collections import Counter
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given as given_strategies
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from foveate import Document
+from foveate.detectors import (
+    Occurrence,
+    embedding,
+    gibberish,
+    given,
+    random_words,
+    tfidf,
+    yake,
+)
+from foveate.detectors.embedding import marginal_relevance
+from foveate.detectors.words import general_frequencies, words
+
+SEA = Document.from_sections(
+    "Fish of the sea",
+    [
+        ("Cod", "The cod is a fish of the sea. Cod eat herring; herring swim in schools."),
+        ("Eel", "The eel is a long fish of the deep sea. The deep sea is dark. Xyzzyq is not."),
+    ],
+)
+
+
+class Letters:
+    """Encodes a text by its letters."""
+
+    def encode_texts(self, texts):
+        rows = [[text.lower().count(letter) for letter in "abcdefghilmnorstw"] for text in texts]
+        return torch.tensor(rows, dtype=torch.float32)
+
+    def encode(self, document):
+        text = " ".join(sentence.text for sentence in document.sentences())
+
+        class Vectors:
+            document = self.encode_texts([text])[0]
+
+        return Vectors()
+
+
+DETECTORS = {
+    "tfidf": tfidf,
+    "yake": yake,
+    "embedding": partial(embedding, encoder=Letters()),
+    "random": random_words,
+    "given": given(["cod", "deep sea", "whale"]),
+}
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_keywords_say_where_they_stand(name):
+    sentences = list(SEA.sentences())
+    found = DETECTORS[name](SEA, 6)
+    assert 0 < len(found) <= 6
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True) or (
+        name == "embedding"
+    )
+    for keyword in found:
+        if name not in ("given", "yake"):
+            assert keyword.places
+        for sentence, start, end in keyword.places:
+            shown = sentences[sentence].text[start:end]
+            assert [w.key for w in words(shown)] == [w.key for w in words(keyword.text)]
+
+
+@pytest.mark.parametrize("name", [*DETECTORS, "gibberish"])
+def test_detectors_do_not_depend_on_the_run(name):
+    detect = {**DETECTORS, "gibberish": gibberish}[name]
+    assert detect(SEA, 5) == detect(SEA, 5)
+    assert len(detect(SEA, 3)) == 3
+
+
+def test_tfidf_is_the_share_here_over_the_share_in_general():
+    share = general_frequencies("en")
+    counts = Counter(word.key for one in SEA.sentences() for word in words(one.text))
+    expected = {w: n / counts.total() / share[w] for w, n in counts.items() if w in share}
+    found = {keyword.text: keyword.score for keyword in tfidf(SEA, 1000)}
+    assert found == pytest.approx(expected)
+    assert "xyzzyq" in counts
+    assert "xyzzyq" not in found
+
+
+def test_a_word_that_comes_up_unusually_often_is_first():
+    assert tfidf(SEA, 3)[0].text in ("herring", "eel")
+    assert "the" not in [keyword.text for keyword in tfidf(SEA, 8)]
+
+
+def test_numbers_are_no_keywords():
+    document = Document.from_text("In 1950 the cod was cheap. In 1951 it was not.")
+    assert not any(keyword.text[0].isdigit() for keyword in tfidf(document, 100))
+
+
+def test_other_languages():
+    document = Document.from_text("Der Kabeljau ist ein Fisch. Der Fisch lebt im Meer.")
+    assert "fisch" in [keyword.text for keyword in tfidf(document, 3, language="de")]
+    with pytest.raises(ValueError, match="no word frequencies for the language 'xx': name one of"):
+        tfidf(document, 3, language="xx")
+
+
+def test_codes_of_one_language():
+    assert general_frequencies("en-US") == general_frequencies("en")
+    assert general_frequencies("no") == general_frequencies("nb")
+    for other in ("tlh", "zz", "German", ""):
+        with pytest.raises(ValueError, match="there are no word frequencies for the language"):
+            general_frequencies(other)
+
+
+def test_phrases_are_found_as_whole_words_whatever_their_case():
+    [deep_sea, whale] = given(["Deep  Sea", "whale"])(SEA, 5)
+    assert deep_sea.text == "Deep Sea"
+    assert deep_sea.places == (Occurrence(2, 30, 38), Occurrence(3, 4, 12))
+    assert whale.places == ()
+    [sea] = given(["se"])(SEA, 1)
+    assert sea.places == ()
+
+
+def test_one_text_is_one_keyword():
+    assert [keyword.text for keyword in given("deep sea")(SEA, 5)] == ["deep sea"]
+
+
+def test_given_keywords_are_not_left_out_silently():
+    with pytest.warns(UserWarning, match="only the first 1 of 2 given keywords are used"):
+        assert [keyword.text for keyword in given(["cod", "eel"])(SEA, 1)] == ["cod"]
+
+
+@pytest.mark.parametrize("own", [[], "", [""], ["cod", "  "]])
+def test_empty_keywords_are_refused(own):
+    with pytest.raises(ValueError, match="a keyword is empty"):
+        given(own)
+
+
+def test_random_words_are_of_the_document_and_differ_by_seed():
+    present = {word.key for one in SEA.sentences() for word in words(one.text)}
+    found = [keyword.text for keyword in random_words(SEA, 5)]
+    assert set(found) <= present
+    assert len(set(found)) == 5
+    assert found != [keyword.text for keyword in random_words(SEA, 5, seed=1)]
+    assert {keyword.text for keyword in random_words(SEA, 1000)} == present
+
+
+def test_random_words_are_uniform():
+    drawn = Counter(random_words(SEA, 1, seed=seed)[0].text for seed in range(3000))
+    present = {word.key for one in SEA.sentences() for word in words(one.text)}
+    assert set(drawn) == present
+    expected = 3000 / len(present)
+    assert all(0.6 * expected < count < 1.4 * expected for count in drawn.values())
+
+
+def test_gibberish_has_binomial_lengths_and_uniform_letters():
+    made = [keyword.text for keyword in gibberish(SEA, 5000)]
+    lengths = torch.tensor([float(len(word)) for word in made])
+    assert abs(lengths.mean() - 5) < 0.1
+    assert abs(lengths.var() - 2.5) < 0.15
+    assert lengths.min() >= 1
+    letters = Counter("".join(made))
+    assert sorted(letters) == list("abcdefghijklmnopqrstuvwxyz")
+    assert max(letters.values()) < 1.25 * min(letters.values())
+    assert made[:5] != [keyword.text for keyword in gibberish(SEA, 5, seed=1)]
+
+
+@settings(max_examples=30)
+@given_strategies(st.integers(1, 12), st.floats(0, 1), st.integers(0, 99))
+def test_marginal_relevance_takes_the_best_of_what_is_left(rows, diversity, seed):
+    generator = torch.Generator().manual_seed(seed)
+    vectors = F.normalize(torch.randn(rows, 4, generator=generator, dtype=torch.double), dim=-1)
+    relevance = torch.rand(rows, generator=generator, dtype=torch.double)
+    left, chosen = list(range(rows)), []
+    for row, score in marginal_relevance(relevance, vectors, rows, diversity):
+
+        def gain(i):
+            nearest = max((float(vectors[i] @ vectors[j]) for j in chosen), default=0.0)
+            return (1 - diversity) * float(relevance[i]) - diversity * nearest
+
+        assert score == pytest.approx(gain(row))
+        assert score >= max(map(gain, left)) - 1e-12
+        left.remove(row)
+        chosen.append(row)
+    assert not left
+
+
+def test_phrases_neither_begin_nor_end_with_a_common_word_nor_cross_punctuation():
+    found = [k.text for k in embedding(SEA, 1000, encoder=Letters(), longest=3)]
+    assert "deep sea" in found
+    assert "herring herring" not in found
+    assert not any(phrase.split()[0] == "the" or phrase.split()[-1] == "of" for phrase in found)
+
+
+def test_a_document_of_common_words_has_no_phrases():
+    assert embedding(Document.from_text("It is what it is."), 5, encoder=Letters()) == []
+
+
+def test_diversity_is_a_share():
+    with pytest.raises(ValueError, match="diversity must be between 0 and 1, got 2"):
+        embedding(SEA, 5, encoder=Letters(), diversity=2)
+
+
+def test_yake_does_not_read_on_behind_a_heading():
+    document = Document.from_sections("", [("", ["My Report", "The quick Fox eats a Hen"])] * 4)
+    for keyword in yake(document, 9):
+        assert keyword.places
+        assert "report the" not in keyword.text.lower()
+
+
+def test_yake_without_the_extra_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "yake", None)
+    with pytest.raises(ImportError, match=r"foveate\[yake\]"):
+        yake(SEA, 5)

@@ -1,0 +1,209 @@
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from foveate import FoveaForConditionalGeneration, accelerate, restore
+from foveate.detectors import given, tfidf
+from foveate.inference.summarizer import Generator
+from foveate.models.accelerate.t5 import RelativeT5Attention
+from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
+from foveate.preprocessing.hdt import HDTProcessor
+from foveate.tasks.summarize import summarize
+from tests.led import bpe, led
+
+WORDS = ["fish", "sea", "cod", "eel", "boats", "swim", ".", "summarize", ":", "which"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory) -> str:
+    """A T5 that has learned nothing, and knows ten words."""
+    vocabulary = {word: i for i, word in enumerate(["<pad>", "</s>", "<unk>", *WORDS])}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+    torch.manual_seed(0)
+    config = T5Config(
+        vocab_size=len(vocabulary),
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=1,
+        num_heads=2,
+        decoder_start_token_id=0,
+        task_specific_params={"summarization": {"prefix": "summarize : "}},
+    )
+    folder = str(tmp_path_factory.mktemp("t5"))
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_model_writes_the_summary(sea, checkpoint):
+    summary = summarize(sea, words=12, model=checkpoint)
+    assert summary.sentences == ()
+    assert set(summary.text.split()) <= {*WORDS, "<unk>"}
+    assert summary == summarize(sea, words=12, model=Generator.from_pretrained(checkpoint))
+
+
+def test_the_model_reads_its_prefix_the_query_and_the_document(sea, checkpoint, monkeypatch):
+    generator = Generator.from_pretrained(checkpoint)
+    read = []
+    monkeypatch.setattr(generator, "_read", lambda text: read.append(text) or _stop())
+    with pytest.raises(StopIteration):
+        generator.summarize(sea, query="which cod")
+    lines = read[0].split("\n")
+    assert lines[:3] == ["summarize : which cod", "Fish of the sea", "Introduction"]
+    assert lines[-1] == "Trawlers drag a net behind them. Diesel is dear. The harbour is small."
+
+
+def _stop():
+    raise StopIteration
+
+
+def test_what_the_model_does_not_read_is_said(sea, checkpoint):
+    generator = Generator.from_pretrained(checkpoint)
+    assert generator.longest_input is None
+    generator.tokenizer.model_max_length = 32
+    with pytest.warns(UserWarning, match=r"the document has \d+ tokens, .* the first 32"):
+        generator.summarize(sea, words=5)
+
+
+def test_what_can_be_accelerated_is(sea, checkpoint):
+    writer = Generator.from_pretrained(checkpoint)
+    attention = writer.model.encoder.block[0].layer[0].SelfAttention
+    assert type(attention) is RelativeT5Attention
+    written = writer.summarize(sea, words=12)
+    restore(writer.model)
+    assert writer.summarize(sea, words=12) == written
+
+
+def test_an_encoder_cannot_write(tmp_path):
+    config = BertConfig(
+        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
+    )
+    BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"is a bert model.*name a sequence-to-sequence model"):
+        Generator.from_pretrained(tmp_path)
+
+
+def test_a_folder_without_weights(tmp_path):
+    T5Config().save_pretrained(tmp_path)
+    with pytest.raises(OSError, match=r"no file named model\.safetensors"):
+        Generator.from_pretrained(tmp_path)
+
+
+def test_a_model_writes_in_the_dtype_asked_for(checkpoint):
+    assert Generator.from_pretrained(checkpoint).model.dtype == torch.float32
+    assert Generator.from_pretrained(checkpoint, dtype="bfloat16").model.dtype == torch.bfloat16
+    with pytest.raises(ValueError, match="dtype must be float32, bfloat16 or float16, got int8"):
+        Generator.from_pretrained(checkpoint, dtype="int8")
+
+
+def test_fovea_writes_the_summary(sea, checkpoint, tmp_path):
+    FoveaForConditionalGeneration.from_pretrained(checkpoint).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
+    writer = Generator.from_pretrained(tmp_path)
+    assert isinstance(writer.model, FoveaForConditionalGeneration)
+    assert writer.longest_input is None
+    summary = summarize(sea, words=12, model=tmp_path)
+    assert set(summary.text.split()) <= {*WORDS, "<unk>"}
+    assert summary == summarize(sea, words=12, model=writer)
+
+
+def test_hdt_reads_the_tree_and_writes_the_summary(sea, checkpoint, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    anchors = {"doc_token": "<pad>", "sec_token": "</s>", "sent_token": "<unk>"}
+    HDTProcessor(tokenizer, **anchors).save_pretrained(tmp_path)
+    config = HDTConfig(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=1,
+        num_heads=2,
+        num_decoder_layers=1,
+        decode_anchors="sentence",
+    )
+    HDTForConditionalGeneration(config).save_pretrained(tmp_path)
+    writer = Generator.from_pretrained(tmp_path)
+    assert isinstance(writer.model, HDTForConditionalGeneration)
+    summary = summarize(sea, words=12, query="cod", model=tmp_path)
+    assert set(summary.text.split()) <= {*WORDS, "<unk>"}
+
+
+def test_an_accelerated_t5_writes_the_same(sea, checkpoint):
+    model = T5ForConditionalGeneration.from_pretrained(checkpoint)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    expected = Generator(model, tokenizer).summarize(sea, words=20)
+    assert Generator(accelerate(model), tokenizer).summarize(sea, words=20) == expected
+
+
+@pytest.mark.parametrize("kind", [T5ForConditionalGeneration, FoveaForConditionalGeneration])
+def test_what_else_a_tokenizer_counts_is_not_read(sea, checkpoint, kind):
+    model = kind.from_pretrained(checkpoint)
+    expected = Generator(model, AutoTokenizer.from_pretrained(checkpoint)).summarize(sea, words=9)
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint, model_input_names=names)
+    assert "token_type_ids" in tokenizer("cod")
+    assert Generator(model, tokenizer).summarize(sea, words=9) == expected
+
+
+@pytest.fixture(scope="module")
+def led_checkpoint(tmp_path_factory) -> str:
+    tokenizer = bpe(["The cod is a fish of cold seas. It eats herring."])
+    folder = str(tmp_path_factory.mktemp("led"))
+    led(len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_led_reads_keywords_first_and_makes_them_global(sea, led_checkpoint, monkeypatch):
+    generator = Generator.from_pretrained(led_checkpoint, detector=given(["cod", "deep sea"]), k=2)
+    seen = {}
+    monkeypatch.setattr(generator.model, "generate", lambda **batch: seen.update(batch) or [[2]])
+    generator.summarize(sea, words=9, query="which cod")
+    text = generator.tokenizer.decode(seen["input_ids"][0], skip_special_tokens=True)
+    assert text.startswith("cod deep sea which cod\nFish of the sea\n")
+    mask = seen["global_attention_mask"][0].tolist()
+    count = len(generator.tokenizer("cod deep sea", add_special_tokens=False)["input_ids"])
+    assert mask == [1] * (1 + count) + [0] * (len(mask) - 1 - count)
+
+
+def test_led_without_keywords_has_its_task_token_global(sea, led_checkpoint, monkeypatch):
+    generator = Generator.from_pretrained(led_checkpoint)
+    seen = {}
+    monkeypatch.setattr(generator.model, "generate", lambda **batch: seen.update(batch) or [[2]])
+    generator.summarize(sea, words=9)
+    assert seen["global_attention_mask"].sum().item() == 1
+
+
+def test_a_summary_is_written_by_led_with_keywords(sea, led_checkpoint):
+    steered = Generator.from_pretrained(led_checkpoint, detector=tfidf, k=5)
+    summary = summarize(sea, words=9, model=steered)
+    assert summary.sentences == ()
+    assert summary == summarize(sea, words=9, model=steered)
+
+
+def test_what_led_does_not_read_is_said(sea, led_checkpoint):
+    generator = Generator.from_pretrained(led_checkpoint)
+    generator.tokenizer.model_max_length = 32
+    with pytest.warns(UserWarning, match=r"the document has \d+ tokens, .* the first 32"):
+        generator.summarize(sea, words=5)
+
+
+def test_only_a_model_with_global_tokens_is_steered(checkpoint):
+    with pytest.raises(ValueError, match="a t5 model has no global tokens for keywords"):
+        Generator.from_pretrained(checkpoint, detector=tfidf)

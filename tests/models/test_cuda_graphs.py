@@ -1,0 +1,422 @@
+"""Encoders captured as CUDA graphs: the same outputs, whatever the inputs, shapes and weights."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertModel,
+    LEDConfig,
+    LEDForConditionalGeneration,
+    LEDModel,
+    LongformerConfig,
+    LongformerModel,
+    LongT5Config,
+    LongT5EncoderModel,
+    LongT5ForConditionalGeneration,
+)
+from transformers.models.led.modeling_led import LEDEncoder
+from transformers.models.longformer.modeling_longformer import LongformerEncoder
+
+from foveate import FoveaConfig, FoveaEncoderModel, accelerate, capture, release, restore
+from foveate.models.accelerate import cuda_graphs
+from foveate.models.accelerate import longformer as longformers
+from foveate.models.fovea import modeling as foveas
+from tests.numerics import relative_error
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+LED = {
+    "vocab_size": 50,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 48,
+    "attention_window": 32,
+    "max_encoder_position_embeddings": 600,
+}
+LONGT5 = {
+    "vocab_size": 50,
+    "d_model": 32,
+    "d_kv": 16,
+    "d_ff": 48,
+    "num_layers": 2,
+    "num_heads": 2,
+    "local_radius": 15,
+    "feed_forward_proj": "gated-gelu",
+}
+
+
+def longformer():
+    torch.manual_seed(0)
+    config = LongformerConfig(
+        vocab_size=50,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        attention_window=32,
+        max_position_embeddings=600,
+        pad_token_id=1,
+    )
+    return accelerate(LongformerModel(config)).eval()
+
+
+def fovea():
+    torch.manual_seed(0)
+    config = FoveaConfig(vocab_size=50, d_model=32, d_kv=16, d_ff=48, num_layers=2, num_heads=2)
+    return FoveaEncoderModel(config).eval()
+
+
+def led():
+    torch.manual_seed(0)
+    return accelerate(LEDModel(LEDConfig(**LED)).encoder).eval()
+
+
+def longt5(kind):
+    torch.manual_seed(0)
+    config = LongT5Config(**LONGT5, encoder_attention_type=kind)
+    return accelerate(LongT5EncoderModel(config)).eval()
+
+
+MODELS = {
+    "Longformer": longformer,
+    "LED": led,
+    "LongT5 local": lambda: longt5("local"),
+    "LongT5 transient-global": lambda: longt5("transient-global"),
+    "Fovea": fovea,
+}
+
+
+def encoder_of(model):
+    return getattr(model, "encoder", model)
+
+
+def batch(model, device, batch=2, length=300, padding=0, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(2, 50, (batch, length), generator=generator).to(device)
+    mask = torch.ones_like(ids)
+    if padding:
+        mask[-1, -padding:] = 0
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    if isinstance(model, LongformerModel | LEDEncoder):
+        inputs["global_attention_mask"] = torch.zeros_like(ids)
+        inputs["global_attention_mask"][:, seed : seed + 2] = 1
+    return inputs
+
+
+def with_gaps(inputs):
+    """Padding before the one, and within the other."""
+    inputs["attention_mask"][0, :5] = 0
+    inputs["attention_mask"][1, 30:33] = 0
+    return inputs
+
+
+def outputs(model, inputs):
+    real = inputs["attention_mask"].bool()
+    return model(**inputs).last_hidden_state[real]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_on_a_cpu_nothing_changes(name):
+    model = MODELS[name]()
+    inputs = batch(model, "cpu", length=60, padding=7)
+    with torch.no_grad():
+        before = outputs(model, inputs)
+        assert capture(model) is model
+        assert torch.equal(outputs(model, inputs), before)
+        assert torch.equal(outputs(deepcopy(model), inputs), before)
+    assert type(encoder_of(capture(model))) in cuda_graphs.CAPTURED.values()
+    names = list(model.state_dict())
+    assert release(model) is model
+    assert type(encoder_of(model)) in cuda_graphs.CAPTURED
+    assert list(model.state_dict()) == names
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Instead of graphs, what says for which inputs they were captured."""
+    captured = []
+
+    def graph(encode, tensors):
+        captured.append(tuple(tensors[0].shape))
+        return lambda tensors: encode(*tensors)
+
+    monkeypatch.setattr(cuda_graphs, "Graph", graph)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    return captured
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
+    for module in (cuda_graphs, longformers, foveas):
+        monkeypatch.setattr(module, "can_replay", lambda *arguments: True)
+    model = MODELS[name]()
+    captured = capture(deepcopy(model))
+    kinds = [batch(model, "cpu", length=70, padding=padding, seed=padding) for padding in (0, 9)]
+    kinds.append(batch(model, "cpu", length=64))
+    gaps = with_gaps(batch(model, "cpu", length=70))
+    embedded = batch(model, "cpu", length=70)
+    embedded["inputs_embeds"] = model.get_input_embeddings()(embedded.pop("input_ids"))
+    with torch.no_grad():
+        for _ in range(3):
+            for inputs in (*kinds, gaps, embedded):
+                assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
+            inputs = {name: x for name, x in kinds[0].items() if name != "attention_mask"}
+            unmasked = [one(**inputs).last_hidden_state for one in (captured, model)]
+            assert torch.equal(*unmasked)
+        assert len(stand_in) == len(cuda_graphs._known[encoder_of(captured)].graphs) >= 4
+        states = [one(**kinds[0], output_hidden_states=True) for one in (captured, model)]
+        for a, b in zip(*(one.hidden_states for one in states), strict=True):
+            assert torch.equal(a, b)
+        assert torch.equal(captured(**kinds[0], return_dict=False)[0], model(**kinds[0])[0])
+
+
+WRITERS = [
+    (LEDForConditionalGeneration, LEDConfig(**LED)),
+    (LongT5ForConditionalGeneration, LongT5Config(**LONGT5, decoder_start_token_id=0)),
+]
+
+
+@pytest.mark.parametrize(("auto", "config"), WRITERS)
+def test_what_writes_is_captured_too(auto, config, stand_in, monkeypatch):
+    monkeypatch.setattr(cuda_graphs, "can_replay", lambda *arguments: True)
+    torch.manual_seed(0)
+    model = accelerate(auto(config)).eval()
+    inputs = {"input_ids": torch.randint(3, 50, (2, 70)), "max_new_tokens": 8, "num_beams": 2}
+    expected = model.generate(**inputs)
+    capture(model)
+    for _ in range(3):
+        assert torch.equal(model.generate(**inputs), expected)
+    assert len(stand_in) == 1
+
+
+def forward(module):
+    return lambda x, layout: module(x)
+
+
+def test_shapes_that_come_again_are_captured(stand_in):
+    module = nn.Linear(3, 2).eval()
+    for alone in range(100, 100 + 4 * cuda_graphs.GRAPHS):  # which never come again
+        for length in (7, alone):
+            x = torch.randn(length, 3)
+            assert torch.equal(cuda_graphs.replay(module, forward(module), x, ()), module(x))
+    assert stand_in == [(7, 3)]
+    for option in (1, 2):
+        for _ in range(3):
+            cuda_graphs.replay(module, forward(module), x, option)
+    assert stand_in == [(7, 3), x.shape, x.shape]
+
+
+def test_the_latest_graphs_are_kept(stand_in):
+    module = nn.Linear(3, 2).eval()
+    lengths = range(1, 2 + cuda_graphs.GRAPHS)  # one more than are kept
+    for _ in range(2):
+        for length in lengths:
+            cuda_graphs.replay(module, forward(module), torch.randn(length, 3), ())
+    assert stand_in == [(length, 3) for length in lengths]
+    for length in (2, 1, 2):  # the first was forgotten, and the third is for its sake
+        cuda_graphs.replay(module, forward(module), torch.randn(length, 3), ())
+    assert stand_in[len(lengths) :] == [(1, 3)]
+    assert len(cuda_graphs._known[module].graphs) == cuda_graphs.GRAPHS
+
+
+def test_graphs_belong_to_the_weights(stand_in):
+    module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval()
+    x = torch.randn(5, 3)
+
+    def again():
+        before = len(stand_in)
+        for _ in range(3):
+            cuda_graphs.replay(module, forward(module), x, ())
+        return len(stand_in) - before
+
+    assert again() == 1
+    with torch.no_grad():
+        module[0].weight.mul_(2)
+    assert again() == 0  # a graph reads what is there
+    module[0].weight = nn.Parameter(torch.randn(3, 3))
+    assert again() == 1
+    module[1].running_mean = torch.zeros(3)
+    assert again() == 1
+    module.double()
+    x = x.double()
+    assert again() == 1
+
+
+def test_what_hooks_fetch_and_what_trains_is_not_captured(stand_in):
+    x = torch.randn(5, 3)
+    training = nn.Sequential(nn.Linear(3, 3), nn.Dropout()).eval()
+    training[1].train()
+    elsewhere = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3, device="meta")).eval()
+    for module in (training, elsewhere):
+        for _ in range(3):
+            out = cuda_graphs.replay(module, forward(module[0]), x, ())
+            assert torch.equal(out, module[0](x))
+    assert not stand_in
+
+
+def test_what_cannot_be_captured():
+    config = BertConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    with pytest.raises(ValueError, match="no encoder to capture in a BertModel"):
+        capture(BertModel(config))
+    with pytest.raises(ValueError, match="accelerate comes first"):
+        capture(restore(longformer()))
+
+
+def test_a_captured_longformer_may_be_restored():
+    model = longformer()
+    inputs = batch(model, "cpu", length=60, padding=7)
+    with torch.no_grad():
+        before = outputs(model, inputs)
+        restored = restore(capture(model))
+        assert relative_error(outputs(restored, inputs), before) < 1e-5
+    assert type(restored.encoder) is LongformerEncoder
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_graphs_give_what_layers_give(name, context):
+    model = MODELS[name]().cuda()
+    captured = capture(deepcopy(model))
+    kinds = [
+        batch(model, "cuda", padding=padding, seed=seed) for seed in range(3) for padding in (0, 9)
+    ]
+    kinds += [with_gaps(batch(model, "cuda", seed=seed)) for seed in range(3)]
+    with context():
+        for _ in range(2):
+            for inputs in kinds:
+                assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
+    assert len(cuda_graphs._known[encoder_of(captured)].graphs) == 3
+
+
+@gpu
+@pytest.mark.parametrize(("auto", "config"), WRITERS)
+def test_graphs_of_what_writes(auto, config):
+    torch.manual_seed(0)
+    model = accelerate(auto(config)).eval().cuda()
+    ids = torch.randint(3, 50, (2, 70), device="cuda")
+    inputs = {"input_ids": ids, "max_new_tokens": 8, "num_beams": 2}
+    expected = model.generate(**inputs)
+    capture(model)
+    for _ in range(3):
+        assert torch.equal(model.generate(**inputs), expected)
+    assert len(cuda_graphs._known[model.get_encoder()].graphs) == 1
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_graphs_follow_the_weights(name):
+    model = MODELS[name]().cuda()
+    captured = capture(deepcopy(model))
+    inputs = batch(model, "cuda", padding=9)
+    with torch.no_grad():
+        for _ in range(3):
+            first = outputs(captured, inputs)
+        for change in (
+            lambda m: [p.mul_(1.1) for p in m.parameters()],
+            lambda m: m.to(torch.bfloat16),
+            lambda m: m.load_state_dict({k: v / 2 for k, v in m.state_dict().items()}, assign=True),
+        ):
+            change(model), change(captured)
+            for _ in range(3):
+                second = outputs(captured, inputs)
+                assert torch.equal(second, outputs(model, inputs))
+            assert relative_error(second.float(), first.float()) > 1e-3
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_graphs_under_autocast_follow_the_weights(name):
+    model = MODELS[name]().cuda()
+    captured = capture(deepcopy(model))
+    inputs = batch(model, "cuda", padding=9)
+    for factor in (1.0, 1.1, 0.7):
+        with torch.no_grad():
+            for weights in (model, captured):
+                for x in weights.parameters():
+                    x.mul_(factor)
+            for _ in range(3):
+                with torch.autocast("cuda", torch.bfloat16):
+                    expected, actual = outputs(model, inputs), outputs(captured, inputs)
+                assert torch.equal(actual, expected)
+                torch.full((1 << 26,), torch.nan, device="cuda")  # where something was freed
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_are_kept_and_graphs_are_forgotten(name):
+    model = MODELS[name]().cuda()
+    captured = capture(deepcopy(model))
+    with torch.no_grad():
+        for length in range(40, 40 + 2 * cuda_graphs.GRAPHS):
+            inputs = batch(model, "cuda", length=length)
+            kept = [outputs(captured, inputs) for _ in range(3)]
+            outputs(captured, batch(model, "cuda", length=length, seed=1))
+            for some in kept:
+                assert torch.equal(some, outputs(model, inputs))
+    assert len(cuda_graphs._known[encoder_of(captured)].graphs) == cuda_graphs.GRAPHS
+    release(captured)
+    assert encoder_of(captured) not in cuda_graphs._known
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_threads_get_their_own_outputs(name):
+    model = MODELS[name]().cuda()
+    captured = capture(deepcopy(model))
+    kinds = [batch(model, "cuda", seed=seed) for seed in range(4)]
+    with torch.no_grad():
+        expected = [outputs(model, inputs) for inputs in kinds]
+
+    def run(number):
+        with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
+            found = [outputs(captured, kinds[number]) for _ in range(20)]
+            torch.cuda.current_stream().synchronize()
+        return all(torch.equal(some, expected[number]) for some in found)
+
+    torch.cuda.synchronize()
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(4)))
+
+
+@gpu
+def test_other_backends_are_not_captured(monkeypatch):
+    monkeypatch.setenv("FOVEATE_BACKEND", "eager")
+    captured = capture(fovea().cuda())
+    inputs = batch(captured, "cuda")
+    with torch.no_grad():
+        first, *others = (outputs(captured, inputs) for _ in range(3))
+    for some in others:
+        assert torch.equal(some, first)
+    assert encoder_of(captured) not in cuda_graphs._known
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_training_and_hidden_states_are_as_before(name):
+    model = MODELS[name]().cuda()
+    captured = capture(deepcopy(model))
+    inputs = batch(model, "cuda")
+    for one in (model, captured):
+        one(**inputs).last_hidden_state.square().mean().backward()
+    for a, b in zip(model.parameters(), captured.parameters(), strict=True):
+        assert (a.grad is None) == (b.grad is None)
+        assert a.grad is None or torch.equal(a.grad, b.grad)
+    with torch.no_grad():
+        all_states = [
+            one(**inputs, output_hidden_states=True).hidden_states for one in (model, captured)
+        ]
+    assert len(all_states[1]) == 3
+    for a, b in zip(*all_states, strict=True):
+        assert torch.equal(a, b)
