@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from foveate.documents import Document, Sentence
-from foveate.inference.default import default_model_path
+from foveate.inference.encoder import default_model_path
 from foveate.preprocessing.tree import outline, place_nodes
 from foveate.tasks.places import Place, own_sentences, places
 

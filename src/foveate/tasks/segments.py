@@ -8,7 +8,7 @@ from torch import Tensor
 
 import foveate.models.vcc as vcc
 from foveate.documents import Document
-from foveate.inference.default import default_model_path
+from foveate.inference.encoder import default_model_path
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
 from foveate.preprocessing.text import plain_text
