@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from foveate.documents import Document
+from foveate.documents import Document, as_documents
 from foveate.inference.default import default_model_path
 from foveate.inference.onednn import use_onednn
 from foveate.inference.pooling import Pooling
@@ -175,7 +175,7 @@ class Encoder:
             return self.encode([documents], show_progress=show_progress)[0]
         # HDT was trained on three levels; to other checkpoints all depths are equally new.
         levels = 3 if _is_hdt(self.model) else None
-        outlines = [outline(one, levels=levels) for one in Document.several(documents)]
+        outlines = [outline(one, levels=levels) for one in as_documents(documents)]
         if self.context == "tree":
             with progress("Encoding", len(outlines), show_progress) as advance:
                 vectors = []

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.processing_utils import ProcessorMixin
 
-from foveate.documents import Document
+from foveate.documents import Document, as_documents
 
 from .tree import Anchor, Nodes, outline, parents_of_pieces, split_long
 
@@ -108,7 +108,7 @@ class HDTProcessor(ProcessorMixin):
         Raises:
             ValueError: no documents, or as many queries as there are not documents.
         """
-        documents = Document.several(documents)
+        documents = as_documents(documents)
         if query_as not in ("section", "global"):
             raise ValueError(f"query_as must be 'section' or 'global', got {query_as!r}")
         if not documents:

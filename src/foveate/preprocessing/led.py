@@ -8,7 +8,7 @@ from typing import Any
 from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 from foveate.detectors import Detector, Keyword, tfidf
-from foveate.documents import Document
+from foveate.documents import Document, as_documents
 
 from .collate import pad_features
 from .text import plain_text
@@ -75,7 +75,7 @@ class LEDProcessor:
         if not callable(detector):
             raise TypeError(
                 f"expected a detector, got {detector!r}: give a function such as tfidf of "
-                "foveate.keywords, or what foveate.tasks.keywords.detector gives by name"
+                "foveate.detectors, or what detector_by_name there returns"
             )
         self.tokenizer = tokenizer
         self.detector = detector
@@ -110,7 +110,7 @@ class LEDProcessor:
             ValueError: as many targets as there are not documents; or keywords that leave no room
                 for the text.
         """
-        documents = Document.several(documents)
+        documents = as_documents(documents)
         rows = _cut_all([self.whole(one) for one in documents], self.max_length, "documents")
         if targets is None:
             return rows

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from foveate.documents import Document
+from foveate.documents import Document, as_documents
 
 from .collate import IGNORE_INDEX, pad_features
 from .led import cut
@@ -79,7 +79,7 @@ class VCCProcessor:
             ValueError: as many prompts or targets as there are not documents, or a prompt that is
                 empty or leaves no room for the document.
         """
-        documents = Document.several(documents)
+        documents = as_documents(documents)
         prompts = [prompts] * len(documents) if isinstance(prompts, str) else list(prompts)
         for name, given in (("prompts", prompts), ("targets", targets)):
             if given is not None and len(given) != len(documents):
@@ -123,7 +123,7 @@ class VCCProcessor:
         Raises:
             ValueError: numbers that differ.
         """
-        documents = Document.several(documents)
+        documents = as_documents(documents)
         counts = {len(some) for some in choices}
         if len(counts) != 1 or not len(documents) == len(questions) == len(choices):
             raise ValueError(
