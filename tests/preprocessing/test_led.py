@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from transformers import T5Config, T5ForConditionalGeneration, Trainer, TrainingArguments
 
 from foveate import Document
-from foveate.detectors import given as given_keywords
-from foveate.detectors import tfidf
+from foveate.detectors import given_keywords, tfidf
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.led import has_global_tokens
 from foveate.preprocessing.text import plain_text

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from foveate.documents import Document
+from foveate.documents import Document, as_documents
 from foveate.models.device import device_named, dtype_named
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.loading import load_config, load_model
@@ -259,7 +259,7 @@ class Encoder:
             return self.encode([documents], show_progress=show_progress)[0]
         # HDT was trained on three levels; to other checkpoints all depths are equally new.
         levels = 3 if _is_hdt(self.model) else None
-        outlines = [outline(one, levels=levels) for one in Document.several(documents)]
+        outlines = [outline(one, levels=levels) for one in as_documents(documents)]
         if self.context == "tree":
             with progress("Encoding", len(outlines), show_progress) as advance:
                 vectors = []

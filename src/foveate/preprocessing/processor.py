@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 from transformers.processing_utils import ProcessorMixin
 
-from foveate.documents import Document
+from foveate.documents import Document, as_documents
 
 from .collate import Features, pad_features
 
@@ -115,7 +115,7 @@ class DocumentProcessor(ProcessorMixin):
             ValueError: No documents, or numbers of documents, queries, choices and targets that
                 differ.
         """
-        documents = Document.several(documents)
+        documents = as_documents(documents)
         number = len(documents)
         queries = _one_each("queries", query, number)
         targets = _one_each("targets", targets, number)
@@ -158,7 +158,7 @@ class DocumentProcessor(ProcessorMixin):
         Raises:
             ValueError: The numbers of documents, queries and choices do not fit.
         """
-        documents = Document.several(documents)
+        documents = as_documents(documents)
         queries = _one_each("queries", query, len(documents))
         sizes = {len(options) for options in choices}
         if len(sizes) != 1 or len(choices) != len(documents):
