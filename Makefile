@@ -16,7 +16,7 @@ demo: $(READY)
 	$(BIN)/foveate inspect examples/pep-0703.rst --plot pattern.png
 
 test: lint
-	$(BIN)/pytest --quiet
+	$(BIN)/pytest --quiet --numprocesses auto
 
 lint: $(READY)
 	$(BIN)/ruff check .
