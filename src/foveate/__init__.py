@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from foveate.tasks.embed import Embeddings, embed
     from foveate.tasks.inspect import inspect
     from foveate.tasks.keywords import keywords
-    from foveate.tasks.plots.tree import plot_pattern
+    from foveate.tasks.plots import plot_tree
     from foveate.tasks.search import search
     from foveate.tasks.summarize import summarize
     from foveate.training.recipe import Recipe
@@ -94,7 +94,7 @@ _HOME_OF = {
     "embed": "tasks.embed",
     "inspect": "tasks.inspect",
     "keywords": "tasks.keywords",
-    "plot_pattern": "tasks.plots.tree",
+    "plot_tree": "tasks.plots",
     "release": "models.accelerate.cuda_graphs",
     "restore": "models.accelerate",
     "search": "tasks.search",
@@ -145,7 +145,7 @@ __all__ = [
     "embed",
     "inspect",
     "keywords",
-    "plot_pattern",
+    "plot_tree",
     "release",
     "restore",
     "search",

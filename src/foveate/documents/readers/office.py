@@ -3,9 +3,10 @@
 import logging
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from typing import Any
 
 from foveate.documents.errors import DocumentError
 
@@ -35,7 +36,11 @@ def to_markdown(data: bytes, format: str) -> str:
     try:
         with _quiet():
             # MarkItDown itself would try one converter after the other, and read junk as text.
-            text: str = converters[format]().convert(BytesIO(data), StreamInfo(extension=f".{format}")).markdown
+            text: str = (
+                converters[format]()
+                .convert(BytesIO(data), StreamInfo(extension=f".{format}"))
+                .markdown
+            )
     except Exception as error:  # whatever the libraries below raise on a damaged file
         raise DocumentError(
             f"cannot be read as {format.upper()} ({type(error).__name__}): "

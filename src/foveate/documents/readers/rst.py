@@ -195,13 +195,13 @@ class _Walk:
 
     def displayed(self, node: nodes.Node) -> str:
         """What a reader sees of an inline element."""
-        text = node.astext()
+        text: str = node.astext()
         if isinstance(node, nodes.problematic):
             role = _ROLE.fullmatch(text)
             return role[1] if role else text
         if isinstance(node, nodes.substitution_reference):
             definition = self.substitutions.get(node["refname"])
-            return definition.astext() if definition is not None else text
+            return text if definition is None else str(definition.astext())
         if isinstance(node, (nodes.footnote_reference, nodes.citation_reference)):
             return f"[{text}]" if text else ""
         return text
