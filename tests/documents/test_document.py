@@ -88,7 +88,7 @@ def test_what_is_no_text_is_refused(text):
 
 
 def test_wrong_types_are_told():
-    with pytest.raises(DocumentError, match="The title is 5: give a text"):
+    with pytest.raises(DocumentError, match="The title is 5: give a string"):
         Document.from_sections(5, [("", "x.")])
     for other in ("x", None, Path("x")):
         with pytest.raises(TypeError, match="expected bytes, got"):

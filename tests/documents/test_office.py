@@ -127,7 +127,7 @@ def test_a_zip_bomb_is_refused(tmp_path):
 
 def test_too_many_parts_are_refused(tmp_path, monkeypatch):
     pytest.importorskip("markitdown")
-    monkeypatch.setattr("foveate.documents.readers.office._MOST_MEMBERS", 2)
+    monkeypatch.setattr("foveate.documents.readers.office._MAX_MEMBERS", 2)
     with pytest.raises(DocumentError, match="has 3 parts"):
         read(tmp_path, "x.docx", docx(paragraph("Hi.")))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from foveate.files import check_writable, written_whole
+from foveate.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def save(figure: "Figure", path: str | PathLike[str]) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         figure.savefig(temporary)
 
 

@@ -54,7 +54,7 @@ def test_bytes_are_read_as_files_are(write):
         document = Document.from_bytes(data, format="markdown")
         assert (document.title, document.sections) == (whole.title, whole.sections)
     assert Document.from_bytes(markdown).title == ""
-    with pytest.raises(DocumentError, match="The data is a ZIP archive and no DOCX"):
+    with pytest.raises(DocumentError, match="The data is a ZIP archive but not DOCX"):
         Document.from_bytes(archive())
     with pytest.raises(DocumentError, match="The data is not valid UTF-8"):
         Document.from_bytes(b"ab\xff")
@@ -117,7 +117,7 @@ class TestRefusals:
         assert "is not a whole gzip file" in refusal(write("y.txt.gz", b"Hello."))
 
     def test_gzip_that_expands_without_end(self, write, monkeypatch):
-        monkeypatch.setattr("foveate.documents.files.LARGEST", 2**20)
+        monkeypatch.setattr("foveate.documents.decoding.MAX_BYTES", 2**20)
         assert "decompresses to more than 1 MiB" in refusal(
             write("x.txt.gz", gzip.compress(b"a" * 2**21))
         )
