@@ -89,7 +89,7 @@ class TestRefusals:
             Document.from_file(tmp_path)
 
     @pytest.mark.parametrize("content", ["", " \n\t\n"])
-    def test_nothing_in_it(self, write, content):
+    def test_empty_files(self, write, content):
         assert "is empty: give it some text" in refusal(write("x.md", content))
 
     def test_binary(self, write):
@@ -126,7 +126,7 @@ class TestRefusals:
         assert "root <svg>" in refusal(write("x.xml", "<!-- <TEI> --><svg/>"))
         assert "is not XML" in refusal(write("y.xml", "Hello."))
 
-    def test_characters_that_are_no_text(self):
+    def test_characters_that_are_not_text(self):
         with pytest.raises(DocumentError, match=r"U\+D800 at 1"):
             Document.from_text("a\ud800")
         with pytest.raises(DocumentError, match=r"U\+0000 at 0"):

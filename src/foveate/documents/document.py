@@ -202,7 +202,8 @@ class Document:
 
         Each document becomes a section titled with its title, or with its source if it has none.
         Their texts are joined by blank lines, and every sentence keeps pointing at its own words.
-        The sentences are those of the first document, then those of the second, and so on.
+        The sentences are those of the first document, then those of the second, and so on, so that
+        the i-th span of all documents is where the i-th merged sentence comes from.
         Sections that would nest more than 64 deep become siblings. A single document is returned
         unchanged.
 

@@ -37,7 +37,7 @@ def test_it_is_drawn(tmp_path, name, num_blocks):
         ("fovea.png", 9, 0, "must be at least 1, got 9 and 0"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(tmp_path, name, num_blocks, k_neighbours, message):
+def test_invalid_arguments_are_refused(tmp_path, name, num_blocks, k_neighbours, message):
     with pytest.raises(ValueError, match=message):
         plot_fovea(num_blocks, tmp_path / name, k_neighbours=k_neighbours)
     assert not list(tmp_path.iterdir())

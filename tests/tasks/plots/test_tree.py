@@ -81,7 +81,7 @@ def test_a_hundred_thousand_nodes_are_painted_in_a_moment():
         ([1, 0], "pattern.png", 9, "its own ancestors"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(tmp_path, tree, name, window, message):
+def test_invalid_arguments_are_refused(tmp_path, tree, name, window, message):
     with pytest.raises(ValueError, match=message):
         plot_tree(tree, tmp_path / name, window=window)
     assert not list(tmp_path.iterdir())

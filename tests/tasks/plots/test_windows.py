@@ -85,7 +85,7 @@ def test_all_are_drawn(tmp_path):
         ("p.png", {"window": 1}, "a window of at least 2"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(tmp_path, name, options, message):
+def test_invalid_arguments_are_refused(tmp_path, name, options, message):
     with pytest.raises(ValueError, match=message):
         plot_windows(tmp_path / name, **options)
     assert not list(tmp_path.iterdir())

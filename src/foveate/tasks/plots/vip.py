@@ -85,7 +85,9 @@ def plot_vip(
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("token", color=INK)
     coarsest = int(segments.resolutions.max())
-    caption = f"red: token by token; grey: averages of up to {coarsest} tokens"
+    caption = "red: token by token"
+    if coarsest > 1:
+        caption += f"; grey: averages of up to {coarsest} tokens"
     add_title(figure, _LEFT, query, caption)
     save(figure, path)
 
