@@ -1,1 +1,1 @@
-"""Objectives, batches and recipes, on transformers' Trainer."""
+"""Objectives, data loading and recipes, on transformers' Trainer."""
