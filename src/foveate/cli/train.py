@@ -36,9 +36,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    recipes: Annotated[
-        bool, typer.Option("--recipes", help="List the installed recipes.")
-    ] = False,
+    recipes: Annotated[bool, typer.Option("--recipes", help="List the installed recipes.")] = False,
 ) -> None:
     """Train a model by a recipe; an interrupted run resumes where it stopped.
 

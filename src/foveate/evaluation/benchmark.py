@@ -89,9 +89,7 @@ def load_trained(
     load_config(model)  # whose errors are clearer
     processor_options = dict(recipe.processor)
     objective = recipe.objective
-    trained: PreTrainedModel = load_model(
-        objective.auto_class, model, **objective.config_options()
-    )
+    trained: PreTrainedModel = load_model(objective.auto_class, model, **objective.config_options())
     processor = load_processor(model, trained.config, **processor_options)
     return accelerated(trained).to(device_named(device)), processor
 

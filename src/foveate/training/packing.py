@@ -135,8 +135,6 @@ def fill_packs(order: Sequence[int], lengths: Sequence[int], budget: int) -> Ite
         yield pack
 
 
-def collate_packs(
-    collate: Callable[[list[Features]], Any], packs: Sequence[list[Features]]
-) -> Any:
+def collate_packs(collate: Callable[[list[Features]], Any], packs: Sequence[list[Features]]) -> Any:
     """Collate packs, usually a single one, as a `DataLoader` passes them."""
     return collate([features for pack in packs for features in pack])

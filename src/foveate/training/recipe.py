@@ -108,7 +108,7 @@ class Recipe:
             raise ValueError("tokenizer: name one, or give the size of a vocabulary to train")
         if "checkpoint" in self.model and isinstance(self.tokenizer, int):
             raise ValueError(
-                "tokenizer: a checkpoint has its own vocabulary: omit the entry, or name a tokenizer"
+                "tokenizer: a checkpoint has its own vocabulary: omit the entry or name a tokenizer"
             )
         _check_training(self.training)
 
@@ -172,9 +172,7 @@ class Recipe:
         sections["data"] = build(Data, sections["data"], "data")
         sections["batch"] = build(Batch, sections["batch"], "batch")
         if "tokenizer" in sections:
-            sections["tokenizer"] = check_type(
-                sections["tokenizer"], str | int | None, "tokenizer"
-            )
+            sections["tokenizer"] = check_type(sections["tokenizer"], str | int | None, "tokenizer")
         return cls(**sections)
 
     def to_dict(self) -> dict[str, Any]:

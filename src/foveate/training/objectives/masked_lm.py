@@ -34,7 +34,9 @@ class MaskedLM(Objective):
         """Tokenize the document and mask some of its tokens."""
         tokenizer = processor.tokenizer
         if tokenizer.mask_token_id is None:
-            raise ValueError("the tokenizer has no mask token: add one, or choose another objective")
+            raise ValueError(
+                "the tokenizer has no mask token: add one, or choose another objective"
+            )
         return [
             mask_tokens(
                 processor.document_features(example.document),

@@ -172,9 +172,7 @@ def add_mode_token(features: Features, mode_id: int) -> Features:
         parent_ids = columns["parent_ids"]
         columns["parent_ids"] = torch.where(parent_ids >= position, parent_ids + 1, parent_ids)
     return {
-        name: torch.cat(
-            [column[:position], column.new_tensor([inserted[name]]), column[position:]]
-        )
+        name: torch.cat([column[:position], column.new_tensor([inserted[name]]), column[position:]])
         for name, column in columns.items()
     }
 
