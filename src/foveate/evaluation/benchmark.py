@@ -86,12 +86,13 @@ def load_trained(
         OSError: The folder does not exist, or holds no model.
         ValueError: The model is damaged, or lacks a tokenizer or weights.
     """
-    load_config(model)  # whose errors are clearer
-    processor_options = dict(recipe.processor)
+    load_config(model)  # fails with clearer errors than loading the model
     objective = recipe.objective
     trained: PreTrainedModel = load_model(objective.auto_class, model, **objective.config_options())
-    processor = load_processor(model, trained.config, **processor_options)
-    return accelerated(trained).to(device_named(device)), processor
+    processor = load_processor(model, trained.config, **recipe.processor)
+    accelerated(trained)
+    trained.to(device_named(device))  # type: ignore[arg-type]  # its decorator hides `self`
+    return trained, processor
 
 
 def _with_known_answers(objective: Objective, examples: Sequence[Example]) -> list[Example]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     D = TypeVar("D", bound=DataclassInstance)
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no type hints
     """Reads 5e-5 as a number, as YAML 1.2 does; YAML 1.1 reads it as a string."""
 
 

@@ -157,7 +157,7 @@ def _save_recipe(recipe: Recipe, folder: Path, resumes: bool, saves: bool) -> No
 
 def _total_packs(dataset: PackedDataset[Any], arguments: TrainingArguments) -> int:
     """The number of packs that all devices read in the whole run."""
-    packs_per_step = arguments.gradient_accumulation_steps * arguments.world_size
+    packs_per_step: int = arguments.gradient_accumulation_steps * arguments.world_size
     if arguments.max_steps > 0:
         return arguments.max_steps * packs_per_step
     num_epochs = math.ceil(arguments.num_train_epochs)

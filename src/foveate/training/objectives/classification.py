@@ -93,7 +93,9 @@ class MultipleChoice(Objective):
         [num_choices] = sizes
         batch = super().collate(processor, features)
         labels = batch.pop("labels")
-        columns = {name: column.unflatten(0, (-1, num_choices)) for name, column in batch.items()}
+        columns = {
+            name: column.view(-1, num_choices, *column.shape[1:]) for name, column in batch.items()
+        }
         return {**columns, "labels": labels[::num_choices]}
 
 

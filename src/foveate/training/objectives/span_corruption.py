@@ -233,8 +233,10 @@ def _replace_spans(
 
 def _token_ids(processor: DocumentProcessor, tokens: Sequence[str], what: str) -> list[int]:
     tokenizer = processor.tokenizer
-    token_ids = [tokenizer.convert_tokens_to_ids(token) for token in tokens]
-    for token, token_id in zip(tokens, token_ids, strict=True):
-        if token_id is None or token_id == tokenizer.unk_token_id:
+    token_ids = []
+    for token in tokens:
+        token_id = tokenizer.convert_tokens_to_ids(token)
+        if not isinstance(token_id, int) or token_id == tokenizer.unk_token_id:
             raise ValueError(f"the tokenizer has no {what} {token!r}: add it")
+        token_ids.append(token_id)
     return token_ids
