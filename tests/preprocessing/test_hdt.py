@@ -136,7 +136,8 @@ def test_a_query_can_stand_beside_the_sections(tokenizer):
     assert batch["parent_ids"][0, :7].tolist() == [-1, 0, 0, 0, 0, 0, 5]
 
 
-def test_saves_and_loads_beside_the_tokenizer(tokenizer, tmp_path):
+def test_saves_and_loads_beside_the_tokenizer(tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(default_model_path())  # not the one others share
     tokenizer.add_tokens(["<doc>"])
     HDTProcessor(tokenizer, levels=None, max_length=50, sec_token="[SEP]").save_pretrained(tmp_path)
     HDTConfig().save_pretrained(tmp_path)
