@@ -33,7 +33,7 @@ from foveate.evaluation.benchmark import load_trained
 from foveate.models.hdt import HDTForConditionalGeneration
 from foveate.models.hdt.encoder_decoder import HDTMemory
 from foveate.preprocessing import DocumentProcessor, Features
-from foveate.training.recipe import Recipe
+from foveate.training import Recipe
 from foveate.training.tokenizer import train_tokenizer
 
 ROOT = Path(__file__).parents[1]

@@ -39,7 +39,7 @@ from foveate.data import Corpus
 from foveate.evaluation import label_f1
 from foveate.evaluation.benchmark import load_trained
 from foveate.preprocessing.text import plain_text
-from foveate.training.recipe import Recipe
+from foveate.training import Recipe
 from foveate.training.tokenizer import train_tokenizer
 
 ROOT = Path(__file__).parents[1]

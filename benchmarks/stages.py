@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
 from foveate import Document, train
-from foveate.training.recipe import Recipe
+from foveate.training import Recipe
 
 Record = dict[str, Any]
 """A line that `foveate.data.Corpus` reads."""

@@ -1,8 +1,8 @@
 import pytest
 import yaml
 
+from foveate.training import Recipe, recipe_names
 from foveate.training.objectives import MaskedLM
-from foveate.training.recipe import Recipe, recipe_names
 
 GOOD = {
     "model": {"type": "hdt", "num_layers": 2},

@@ -13,8 +13,7 @@ from foveate.models.accelerate import FASTER
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor
-from foveate.training.recipe import Recipe, recipe_names
-from foveate.training.run import build_trainer, train
+from foveate.training import Recipe, build_trainer, recipe_names, train
 from tests.conftest import made_up
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}

@@ -53,7 +53,7 @@ def command(
     """
     common.quiet()
     from foveate.evaluation.benchmark import evaluate
-    from foveate.training.recipe import Recipe
+    from foveate.training import Recipe
 
     num_examples, scores = evaluate(
         Recipe.load(recipe, overrides or []),

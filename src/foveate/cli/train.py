@@ -45,14 +45,11 @@ def command(
     foveate train hdt-e --set data.train=corpus --set model.num_layers=6
     torchrun --nproc-per-node 4 --no-python foveate train recipe.yaml --output model
     """
-    from foveate.training.recipe import Recipe, recipe_names
+    from foveate.training import Recipe, recipe_names, train
 
     if recipes:
         common.console.print("\n".join(recipe_names()))
         return
     if recipe is None:
         raise typer.BadParameter("name a recipe, or list the installed ones with --recipes")
-    loaded = Recipe.load(recipe, overrides or [])
-    from foveate.training.run import train
-
-    train(loaded, output or Path(Path(recipe).stem))
+    train(Recipe.load(recipe, overrides or []), output or Path(Path(recipe).stem))
