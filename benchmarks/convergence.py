@@ -34,8 +34,11 @@ from torch import Tensor, nn
 
 import report
 import runs
-from foveate import Document, DocumentError, HDTConfig, HDTForMaskedLM, HDTProcessor, Tree
+from foveate import Document, DocumentError
+from foveate.models.hdt import HDTConfig, HDTForMaskedLM
+from foveate.ops.tree_attention import Tree
 from foveate.ops.window_attention import Side, window_attention
+from foveate.preprocessing import HDTProcessor
 from foveate.preprocessing.hdt import NODE_TYPES
 from foveate.training.tokenizer import train_tokenizer
 
