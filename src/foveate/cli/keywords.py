@@ -1,12 +1,14 @@
 """`foveate keywords`."""
 
+from bisect import bisect_left
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from foveate.documents import Document, Span
+from foveate.detectors import Keyword
+from foveate.documents import Document
 
 from . import common
 
@@ -44,7 +46,7 @@ def command(
 
     encoder = common.encoder(model, device, dtype) if method == "embedding" else None
     found = keywords(document, k, method=method, encoder=encoder, language=language)
-    lines = [_lines(document, keyword.spans) for keyword in found]
+    lines = _lines(document, found)
     if json:
         common.print_json(
             [
@@ -72,10 +74,9 @@ def command(
         common.console.print("none: no words were found in it")
 
 
-def _lines(document: Document, spans: tuple[Span, ...]) -> list[int]:
-    """Line of the source on which each span begins; the spans are in document order."""
-    lines, offset = [1], 0
-    for span in spans:
-        lines.append(lines[-1] + document.text.count("\n", offset, span.start))
-        offset = span.start
-    return lines[1:]
+def _lines(document: Document, keywords: list[Keyword]) -> list[list[int]]:
+    """Return the lines of the source on which each keyword's spans begin."""
+    newlines = [i for i, character in enumerate(document.text) if character == "\n"]
+    return [
+        [bisect_left(newlines, span.start) + 1 for span in keyword.spans] for keyword in keywords
+    ]
