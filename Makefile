@@ -16,7 +16,7 @@ demo: $(READY)
 	$(BIN)/foveate plot tree examples/pep-0703.rst -o pattern.png
 
 test: lint
-	$(BIN)/pytest --quiet
+	$(BIN)/pytest --quiet --numprocesses auto
 
 lint: $(READY)
 	$(BIN)/ruff check .

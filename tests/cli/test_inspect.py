@@ -10,8 +10,8 @@ def test_inspect(foveate, fish):
     assert "of dense attention" in output
     code, output, _ = foveate("inspect", fish, "--json")
     found = json.loads(output)
-    assert (found["sentences"], len(found["sections"])) == (5, 2)
-    assert found["longest_sentence"]["section"] == "Cod"
+    assert (found["num_sentences"], len(found["sections"])) == (5, 2)
+    assert found["longest"]["path"] == ["Cod"]
 
 
 def test_long_titles_leave_room_for_the_numbers(foveate, tmp_path):

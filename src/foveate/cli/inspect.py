@@ -18,38 +18,35 @@ def command(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Checkpoint whose tokenizer says what a token is. Default: all-MiniLM-L6-v2.",
+            help="Checkpoint whose tokens are counted. Default: all-MiniLM-L6-v2.",
             show_default=False,
         ),
     ] = None,
     json: common.Json = False,
 ) -> None:
-    """Show how a document is read: its outline in tokens, its depth, and how much is attended.
+    """Show a document's outline, its size in tokens, and what tree attention computes of it.
 
     \b
-    foveate inspect thesis.pdf
-    foveate inspect book.txt --json
+    foveate inspect paper.pdf
+    foveate inspect book.txt --model allenai/longformer-base-4096 --json
     """
+    [document] = common.read([file], format, language)
     common.quiet()
-    from foveate.models.loading import load_tokenizer
     from foveate.tasks.inspect import inspect
 
-    document = common.read([file], format, language)[0]
-    tokenizer = None if model is None else load_tokenizer(model)
-    found = inspect(document, tokenizer=tokenizer)
-    where = found.longest.place
-    longest = common.Located.of(document, found.longest.sentence, where.path, where.speaker)
+    found = inspect(document, model=model)
     if json:
+        longest = {**asdict(found.longest), "line": document.line_of(found.longest.start)}
         common.print_json(
             {
                 "title": found.title,
                 "sections": [asdict(section) for section in found.sections],
                 "depth": found.depth,
-                "sentences": found.sentences,
-                "tokens": found.tokens,
-                "nodes": found.nodes,
-                "longest_sentence": {"tokens": found.longest.tokens, **asdict(longest)},
-                "attended_pairs": found.attended,
+                "num_sentences": found.num_sentences,
+                "num_tokens": found.num_tokens,
+                "num_nodes": found.num_nodes,
+                "longest": {**longest, "num_tokens": found.longest_tokens},
+                "num_attended_pairs": found.num_attended_pairs,
                 "density": found.density,
             }
         )
@@ -60,16 +57,17 @@ def command(
     outline.add_column("tokens", justify="right", min_width=9)
     for section in found.sections:
         title = "  " * (section.depth - 1) + (section.path[-1] or "(untitled)")
-        outline.add_row(escape(title), f"{section.sentences:,}", f"{section.tokens:,}")
+        outline.add_row(escape(title), f"{section.num_sentences:,}", f"{section.num_tokens:,}")
     show = common.console.print
     show(outline)
     show()
     show(
-        f"{found.tokens:,} tokens in {found.sentences:,} sentences, {len(found.sections):,} "
-        f"sections, {found.depth} deep"
+        f"{found.num_tokens:,} tokens in {found.num_sentences:,} sentences, "
+        f"{len(found.sections):,} sections, {found.depth} deep"
     )
-    show(f"longest sentence: {found.longest.tokens:,} tokens, {escape(longest.place)}")
+    where = common.place(document, found.longest)
+    show(f"longest sentence: {found.longest_tokens:,} tokens, {escape(where)}")
     show(
-        f"attended pairs: {found.attended:,} of {found.nodes**2:,}, "
+        f"attended pairs: {found.num_attended_pairs:,} of {found.num_nodes**2:,}, "
         f"{found.density:.3%} of dense attention"
     )

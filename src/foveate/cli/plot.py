@@ -1,14 +1,11 @@
 """`foveate plot`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from foveate.cli import common
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -60,7 +57,7 @@ def tree(
     from foveate.tasks.plots import plot_tree
 
     document = common.read([file], format, language)[0]
-    plot_tree(document, output, window=window, tokenizer=_tokenizer(model))
+    plot_tree(document, output, window=window, model=model)
     _report(output)
 
 
@@ -85,7 +82,7 @@ def fovea(
     from foveate.tasks.plots import plot_fovea
 
     document = common.read([file], format, language)[0]
-    plot_fovea(document, output, k_neighbours=neighbours, tokenizer=_tokenizer(model))
+    plot_fovea(document, output, k_neighbours=neighbours, model=model)
     _report(output)
 
 
@@ -140,12 +137,6 @@ def vip(
     document = common.read([file], format, language)[0]
     plot_vip(query, document, output, model=model, device=device)
     _report(output)
-
-
-def _tokenizer(model: str | None) -> "PreTrainedTokenizerBase | None":
-    from foveate.models.loading import load_tokenizer
-
-    return None if model is None else load_tokenizer(model)
 
 
 def _report(output: str) -> None:

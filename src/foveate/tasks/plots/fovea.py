@@ -38,7 +38,7 @@ def plot_fovea(
     path: str | PathLike[str],
     *,
     k_neighbours: int = 1,
-    tokenizer: "PreTrainedTokenizerBase | None" = None,
+    model: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None,
     title: str | None = None,
 ) -> None:
     """Plot the nodes that each block of queries attends to, by level (Fovea, figures 1 and 2).
@@ -51,8 +51,7 @@ def plot_fovea(
         document: A document, which is cut into blocks of 128 tokens, or a number of blocks N.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
         k_neighbours: Number of nodes k of each level on each side.
-        tokenizer: Tokenizer that counts the document's tokens. The default is the default
-            encoder's.
+        model: As of `foveate.inspect`.
         title: Title of the plot. The default is the document's title, or its source.
 
     Raises:
@@ -67,7 +66,7 @@ def plot_fovea(
     check_image_path(path)
     if isinstance(document, Document):
         title = title or document.title or document.name
-        num_blocks = -(-inspect(document, tokenizer=tokenizer).tokens // FoveaConfig.block_size)
+        num_blocks = -(-inspect(document, model=model).num_tokens // FoveaConfig.block_size)
     else:
         num_blocks = document
     if num_blocks < 1 or k_neighbours < 1:

@@ -42,7 +42,7 @@ def plot_tree(
     path: str | PathLike[str],
     *,
     window: int = 192,
-    tokenizer: "PreTrainedTokenizerBase | None" = None,
+    model: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None,
     title: str | None = None,
 ) -> None:
     """Plot which nodes of a tree attend to each other, coloured by level.
@@ -56,7 +56,7 @@ def plot_tree(
             `(nodes,)`, -1 at a root.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
         window: Number of nodes to draw one by one.
-        tokenizer: Tokenizer of the document. The default is the default encoder's.
+        model: As of `foveate.inspect`.
         title: Title of the plot. The default is the document's title, or its source.
 
     Raises:
@@ -74,7 +74,7 @@ def plot_tree(
         raise ValueError(f"window must be at least 1 node, got {window}")
     if isinstance(document, Document):
         title = title or document.title or document.name
-        parents = inspect(document, tokenizer=tokenizer).parents
+        parents = inspect(document, model=model).parent_ids
     else:
         parents = torch.as_tensor(document)
     num_nodes = len(parents)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from foveate.documents import Document
-from foveate.preprocessing.text import plain_text
 from foveate.tasks.plots.figure import INK, add_panel, add_title, check_image_path, new_figure, save
 from foveate.tasks.segments import Segments
 from foveate.tasks.segments import segments as find_segments
@@ -62,13 +61,13 @@ def plot_vip(
     """
     check_image_path(path)
     if segments is None:
-        segments = find_segments(document, query, model=model, device=device)
+        segments = find_segments(query, document, model=model, device=device)
     num_layers, num_tokens = segments.resolutions.shape
     height = _LAYER * num_layers
     figure = new_figure(_LEFT + _WIDTH + 0.2, _HEAD + height + _FOOT)
     axes = add_panel(figure, _LEFT, _FOOT, _WIDTH, height)
     _draw(axes, segments)
-    sections = _section_starts(document, segments.places)
+    sections = _section_starts(document, segments.sentence_ids)
     for start, _ in sections:
         axes.axvline(start, color="white", linewidth=0.8)
     titled = [(start, title) for start, title in sections if title]
@@ -127,15 +126,15 @@ def _draw(axes: "Axes", segments: Segments) -> None:
     axes.set_ylabel("layer", color=INK)
 
 
-def _section_starts(document: Document, token_offsets: Tensor) -> list[tuple[int, str]]:
-    """Return the index of the first token of each outermost section, with the section's title."""
-    text, offset, starts = plain_text(document), 0, []
-    for section_path, section in document.walk():
-        sentences = section.paragraphs[0].sentences if section.paragraphs else ()
-        first_words = section.title or " ".join(sentence.text for sentence in sentences)
-        offset = max(offset, text.find(first_words, offset))
-        if len(section_path) == 1:
-            starts.append((int((token_offsets < offset).sum()), section.title))
+def _section_starts(document: Document, sentence_ids: Tensor) -> list[tuple[int, str]]:
+    """Return the token where each outermost section's sentences begin, with the section's title."""
+    starts = []
+    num_sentences = 0
+    for path, section in document.walk():
+        if len(path) == 1:
+            is_later = sentence_ids >= num_sentences
+            starts.append((int(is_later.int().argmax()), section.title))
+        num_sentences += sum(len(paragraph.sentences) for paragraph in section.paragraphs)
     return starts
 
 
