@@ -31,7 +31,7 @@ import stages
 from foveate import HDTForConditionalGeneration
 from foveate.data.corpus import Corpus
 from foveate.evaluation import rouge
-from foveate.models.hdt.encoder_decoder import HDTMemory
+from foveate.models.hdt import HDTMemory
 from foveate.training.objectives.base import INPUTS, only
 from foveate.training.reading import Reader
 from foveate.training.rows import Row

@@ -44,7 +44,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import report
 import runs
-from foveate import VccT5Config, VccT5EncoderModel, accelerate
+from foveate import VccT5Config, VccT5EncoderModel, speed_up
 
 HERE = Path(__file__).parent
 RESULTS = report.RESULTS / "needle.json"
@@ -305,11 +305,11 @@ def window(options: argparse.Namespace) -> nn.Module:
     config = transformers.LongT5Config(
         **_sizes(options), encoder_attention_type="local", local_radius=radius
     )
-    return accelerate(transformers.LongT5EncoderModel(config))
+    return speed_up(transformers.LongT5EncoderModel(config))
 
 
 def full(options: argparse.Namespace) -> nn.Module:
-    return accelerate(transformers.T5EncoderModel(transformers.T5Config(**_sizes(options))))
+    return speed_up(transformers.T5EncoderModel(transformers.T5Config(**_sizes(options))))
 
 
 MODELS = {"VCC": vcc, "window": window, "full": full}

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from foveate.documents import Document, DocumentError
     from foveate.inference.encoder import DocumentVectors, Encoder
     from foveate.inference.summarizer import Generator
-    from foveate.models.accelerate import accelerate, restore
+    from foveate.models.accelerate import restore, speed_up
     from foveate.models.accelerate.cuda_graphs import capture, release
     from foveate.models.fovea import FoveaConfig, FoveaEncoderModel, FoveaForConditionalGeneration
     from foveate.models.hdt import (
@@ -88,7 +88,6 @@ _HOME_OF = {
     "VccT5EncoderModel": "models.vcc",
     "VccT5ForConditionalGeneration": "models.vcc",
     "VCCProcessor": "preprocessing.vcc",
-    "accelerate": "models.accelerate",
     "ask": "tasks.ask",
     "capture": "models.accelerate.cuda_graphs",
     "embed": "tasks.embed",
@@ -98,6 +97,7 @@ _HOME_OF = {
     "release": "models.accelerate.cuda_graphs",
     "restore": "models.accelerate",
     "search": "tasks.search",
+    "speed_up": "models.accelerate",
     "summarize": "tasks.summarize",
     "train": "training.run",
     "tree_attention": "ops.tree_attention",
@@ -139,7 +139,6 @@ __all__ = [
     "VccT5Config",
     "VccT5EncoderModel",
     "VccT5ForConditionalGeneration",
-    "accelerate",
     "ask",
     "capture",
     "embed",
@@ -149,6 +148,7 @@ __all__ = [
     "release",
     "restore",
     "search",
+    "speed_up",
     "summarize",
     "train",
     "tree_attention",

@@ -4,7 +4,7 @@ import pytest
 
 from egad_protocol import Method, Protocol, draw, few_shot, table
 from finetune import Tuning, fit, write
-from foveate import Document, accelerate
+from foveate import Document, speed_up
 from foveate.detectors import given
 from foveate.evaluation import Example
 from foveate.preprocessing.led import LEDProcessor
@@ -74,7 +74,7 @@ def test_it_goes_on_where_it_stopped_and_comes_out_the_same(results, checkpoint,
     loaded = []
 
     def prepare(model):
-        loaded.append(accelerate(model))
+        loaded.append(speed_up(model))
         return model
 
     for one in run(checkpoint, again, prepare=prepare):

@@ -10,7 +10,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from foveate import FoveaForConditionalGeneration, accelerate, restore
+from foveate import FoveaForConditionalGeneration, restore, speed_up
 from foveate.detectors import given, tfidf
 from foveate.inference.summarizer import Generator
 from foveate.models.accelerate.t5 import RelativeT5Attention
@@ -81,7 +81,7 @@ def test_what_the_model_does_not_read_is_said(sea, checkpoint):
         generator.summarize(sea, words=5)
 
 
-def test_what_can_be_accelerated_is(sea, checkpoint):
+def test_what_can_be_sped_up_is(sea, checkpoint):
     writer = Generator.from_pretrained(checkpoint)
     attention = writer.model.encoder.block[0].layer[0].SelfAttention
     assert type(attention) is RelativeT5Attention
@@ -144,11 +144,11 @@ def test_hdt_reads_the_tree_and_writes_the_summary(sea, checkpoint, tmp_path):
     assert set(summary.text.split()) <= {*WORDS, "<unk>"}
 
 
-def test_an_accelerated_t5_writes_the_same(sea, checkpoint):
+def test_a_sped_up_t5_writes_the_same(sea, checkpoint):
     model = T5ForConditionalGeneration.from_pretrained(checkpoint)
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     expected = Generator(model, tokenizer).summarize(sea, words=20)
-    assert Generator(accelerate(model), tokenizer).summarize(sea, words=20) == expected
+    assert Generator(speed_up(model), tokenizer).summarize(sea, words=20) == expected
 
 
 @pytest.mark.parametrize("kind", [T5ForConditionalGeneration, FoveaForConditionalGeneration])

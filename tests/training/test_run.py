@@ -11,7 +11,7 @@ import transformers
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
 from foveate import HDTConfig, HDTForConditionalGeneration, HDTModel, HDTProcessor
-from foveate.models.accelerate import FASTER
+from foveate.models.accelerate import patches
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.training.recipe import Recipe, names
 from foveate.training.run import load, prepare, train
@@ -214,8 +214,8 @@ def test_a_trained_model_that_does_not_read_so_is_refused(tmp_path, small_tokeni
         ({"num_layer": 3}, "model: there is no 'num_layer': did you mean 'num_layers'"),
         ({"decode_anchor": "token"}, "no 'decode_anchor': did you mean 'decode_anchors'"),
         ({"dropout": 0.5}, "model: there is no 'dropout': did you mean 'dropout_rate'"),
-        ({"accelerate": "yes"}, "model: accelerate must be of type bool, got 'yes'"),
-        ({"accelerate": True}, "there is nothing to accelerate in a HDTForMaskedLM"),
+        ({"speed_up": "yes"}, "model: speed_up must be of type bool, got 'yes'"),
+        ({"speed_up": True}, "there is nothing to speed up in a HDTForMaskedLM"),
     ],
 )
 @pytest.mark.parametrize("new", [True, False])
@@ -439,10 +439,10 @@ def test_every_recipe_trains_on_small_data(
     kind, columns, leading, target = MADE[name]
     assert type(trainer.model).__name__ == kind
     config = trainer.model.config
-    for entry in recipe.model.keys() - {"checkpoint", "type", "accelerate"}:
+    for entry in recipe.model.keys() - {"checkpoint", "type", "speed_up"}:
         assert getattr(config, entry) == recipe.model[entry]
-    if recipe.model.get("accelerate"):
-        assert any(type(module) in FASTER.values() for module in trainer.model.modules())
+    if recipe.model.get("speed_up"):
+        assert patches(trainer.model)
     batch = trainer.data_collator([trainer.train_dataset[0]])
     targets = {"start_positions", "end_positions"} if name.endswith("hotpotqa") else {"labels"}
     assert set(batch) == columns | targets

@@ -16,7 +16,7 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from foveate.detectors import Detector
 from foveate.documents import Document
-from foveate.models.accelerate import accelerated
+from foveate.models.accelerate import speed_up_if_possible
 from foveate.models.device import device_named, dtype_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
 from foveate.preprocessing.hdt import HDTProcessor
@@ -70,7 +70,7 @@ class Generator:
         detector: Detector | None = None,
         k: int = 20,
     ) -> Self:
-        """Load a checkpoint, accelerated where it can be.
+        """Load a checkpoint, sped up if possible.
 
         Args:
             name_or_path: a folder, or a name on the hub, which then is downloaded.
@@ -93,7 +93,7 @@ class Generator:
             )
         own = "auto" if dtype is None else dtype_named(dtype)
         model = load_model(AutoModelForSeq2SeqLM, path, dtype=own)
-        model = accelerated(model).eval().to(device_named(device))
+        model = speed_up_if_possible(model).eval().to(device_named(device))
         reads_trees = config.model_type == "hdt"
         reader = AutoProcessor.from_pretrained(path) if reads_trees else load_tokenizer(path)
         return cls(model, reader, detector, k)

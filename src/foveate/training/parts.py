@@ -11,7 +11,7 @@ from transformers import (
 )
 
 from foveate.models import fovea, hdt, vcc  # noqa: F401  (makes them known to the Auto classes)
-from foveate.models.accelerate import accelerate
+from foveate.models.accelerate import speed_up
 from foveate.models.loading import load_tokenizer
 
 from .entries import check, value
@@ -56,11 +56,11 @@ def model_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
 
     Raises:
         ValueError: an entry that the configuration has not; a vocabulary that is too large for the
-            model; or a model that does not read as the recipe says, or cannot be accelerated.
+            model; or a model that does not read as the recipe says, or cannot be sped up.
     """
     own = dict(recipe.model)
     checkpoint, kind = own.pop("checkpoint", None), own.pop("type", None)
-    faster = value(own.pop("accelerate", False), bool, "model: accelerate")
+    faster = value(own.pop("speed_up", False), bool, "model: speed_up")
     auto, asked = recipe.objective.auto, recipe.objective.configuration()
     if checkpoint is not None:
         reads = AutoConfig if kind is None else type(AutoConfig.for_model(kind))
@@ -85,7 +85,7 @@ def model_of(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedMo
     else:
         model = auto.from_config(config)
     check_reading(model, recipe.data.read)
-    return accelerate(model) if faster else model
+    return speed_up(model) if faster else model
 
 
 def check_reading(model: PreTrainedModel, read: str) -> None:

@@ -18,7 +18,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from foveate.data.corpus import Corpus
 from foveate.files import written_whole
-from foveate.models.accelerate import accelerated
+from foveate.models.accelerate import speed_up_if_possible
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
 
@@ -65,7 +65,7 @@ def train(recipe: Recipe, output: str | PathLike[str], read: Read | None = None)
 def load(
     recipe: Recipe, model: str | PathLike[str], device: str | None = None
 ) -> tuple[PreTrainedModel, Reader]:
-    """Load what a recipe trained, accelerated where it can be, and the way that it reads.
+    """Load what a recipe trained, sped up if possible, and the way that it reads.
 
     Args:
         recipe: what it was trained by.
@@ -80,7 +80,7 @@ def load(
     tokenizer = load_tokenizer(model)
     trained = load_model(recipe.objective.auto, model, **recipe.objective.configuration())
     check_reading(trained, recipe.data.read)
-    return accelerated(trained).to(device_named(device)), reader_of(recipe, tokenizer)
+    return speed_up_if_possible(trained).to(device_named(device)), reader_of(recipe, tokenizer)
 
 
 def prepare(recipe: Recipe, output: str | PathLike[str], read: Read | None = None) -> Trainer:

@@ -18,7 +18,7 @@ from transformers import (
 )
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
-from foveate import accelerate, restore
+from foveate import restore, speed_up
 from tests.numerics import relative_error
 
 SIZES = {
@@ -36,14 +36,14 @@ SIZES = {
 
 
 def made(model_class=T5ForConditionalGeneration, attention="sdpa", **fields):
-    """A T5 whose biases and norms are random too, in float64, and its accelerated copy."""
+    """A T5 whose biases and norms are random too, in float64, and its sped-up copy."""
     torch.manual_seed(0)
     config = T5Config(**SIZES, **fields)
     config._attn_implementation = attention
     model = model_class(config).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
-    return model, accelerate(copy.deepcopy(model))
+    return model, speed_up(copy.deepcopy(model))
 
 
 def tokens(*shape):
@@ -205,7 +205,7 @@ def test_attention_weights_are_those_of_t5():
     model, faster = made(attention="eager")
     inputs = {"attention_mask": mask, "labels": tokens(2, 4), "output_attentions": True}
     expected = model(ids, **inputs)
-    with pytest.warns(UserWarning, match="as before it was accelerated"):
+    with pytest.warns(UserWarning, match="without its speed-up"):
         actual = faster(ids, **inputs)
     for name in ("encoder_attentions", "decoder_attentions", "cross_attentions"):
         pairs = zip(actual[name], expected[name], strict=True)
@@ -250,7 +250,7 @@ def test_restored_models_are_as_before():
     ids = tokens(2, 30)
     names = list(faster.state_dict())
     assert names == list(model.state_dict())
-    assert accelerate(faster) is faster  # once more changes nothing
+    assert speed_up(faster) is faster  # once more changes nothing
     assert restore(faster) is faster
     for one, other in zip(model.modules(), faster.modules(), strict=True):
         assert type(one) is type(other)
@@ -264,7 +264,7 @@ def test_restored_models_are_as_before():
 def test_models_inside_models_and_saved_ones(tmp_path):
     model, _ = made()
     outer = nn.ModuleDict({"reader": nn.Sequential(model)})
-    assert accelerate(outer) is outer
+    assert speed_up(outer) is outer
     assert type(model.encoder.block[0].layer[0].SelfAttention).__name__ == "RelativeT5Attention"
     model.save_pretrained(tmp_path)
     again = T5ForConditionalGeneration.from_pretrained(tmp_path, dtype=torch.float64).eval()
@@ -283,28 +283,28 @@ def test_half_precision_is_within_its_rounding():
         error = relative_error(
             model(ids, attention_mask=mask, decoder_input_ids=ids[:, :6]).logits, expected
         )
-        logits = accelerate(model)(ids, attention_mask=mask, decoder_input_ids=ids[:, :6]).logits
+        logits = speed_up(model)(ids, attention_mask=mask, decoder_input_ids=ids[:, :6]).logits
         assert relative_error(logits, expected) < min(tolerance, 2 * error)
 
 
-def test_nothing_to_accelerate_is_said():
+def test_nothing_to_speed_up_is_said():
     config = BertConfig(
         vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8
     )
     model = BertModel(config)
-    with pytest.raises(ValueError, match=r"nothing to accelerate in a BertModel: .*T5Attention"):
-        accelerate(model)
+    with pytest.raises(ValueError, match=r"nothing to speed up in a BertModel: .*T5Attention"):
+        speed_up(model)
     assert restore(model) is model
 
 
 def test_norms_alone_are_left_as_they_are():
     norms = nn.ModuleList([T5LayerNorm(8)])
-    with pytest.raises(ValueError, match="nothing to accelerate in a ModuleList"):
-        accelerate(norms)
+    with pytest.raises(ValueError, match="nothing to speed up in a ModuleList"):
+        speed_up(norms)
     assert type(norms[0]) is T5LayerNorm
 
 
-def test_acceleration_warns_of_nothing():
+def test_speed_up_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made()[1](tokens(1, 5), labels=tokens(1, 2))
@@ -315,10 +315,10 @@ def test_models_that_share_a_configuration_are_changed_one_by_one():
     models = torch.nn.ModuleList([T5EncoderModel(config), T5EncoderModel(config)]).eval()
     ids = torch.randint(3, 40, (2, 9))
     expected = [model(ids).last_hidden_state for model in models]
-    accelerate(models[0])
+    speed_up(models[0])
     for model, hidden in zip(models, expected, strict=True):
         assert relative_error(model(ids).last_hidden_state, hidden) < 1e-6
-    restore(accelerate(models))
+    restore(speed_up(models))
     assert models[0].encoder.config is models[1].encoder.config is config
     for model, hidden in zip(models, expected, strict=True):
         assert torch.equal(model(ids).last_hidden_state, hidden)

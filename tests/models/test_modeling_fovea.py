@@ -175,7 +175,7 @@ def test_attention_weights_are_the_decoders_alone(writer):
     ids = tokens(2, 11)
     with (
         pytest.warns(UserWarning, match="encoder never forms attention weights"),
-        pytest.warns(UserWarning, match="as before it was accelerated"),
+        pytest.warns(UserWarning, match="without its speed-up"),
     ):
         output = writer(ids, decoder_input_ids=ids[:, :3], output_attentions=True)
     assert output.encoder_attentions is None
@@ -246,7 +246,7 @@ def test_every_weight_has_t5s_initial_value(model_class):
             assert abs(parameter.std().item() / std - 1) < 0.2, name
 
 
-def test_the_decoder_is_accelerated_wherever_the_model_goes(writer):
+def test_the_decoder_is_sped_up_wherever_the_model_goes(writer):
     assert copy.deepcopy(writer).decoder.config._attn_implementation == "foveate_relative"
     assert type(writer.decoder.block[1].layer[1].EncDecAttention).__name__ == "RelativeT5Attention"
 

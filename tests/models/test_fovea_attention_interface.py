@@ -56,7 +56,7 @@ def test_rows_attend_as_the_reference_has_it(kind, mask, monkeypatch):
         actual = model(ids, attention_mask=masks[mask])[0]
         alone = model(ids[1:, :50])[0]
         monkeypatch.setattr(
-            "foveate.models.fovea.attention.fovea_attention",
+            "foveate.models.fovea.attention_interface.fovea_attention",
             partial(fovea_attention, bias=None, max_distance=128),
         )
         expected = model(ids, attention_mask=masks[mask])[0]
@@ -92,7 +92,7 @@ def test_what_it_is_not_for_is_said():
         model(ids, block_size=0)
     decoder = made(BertModel, BertConfig, is_decoder=True)
     decoder.set_attn_implementation("foveate_fovea")
-    with pytest.raises(ValueError, match="is for encoders: it is neither causal"):
+    with pytest.raises(ValueError, match="is for encoders: it supports neither causal"):
         decoder(ids)
     with pytest.raises(RuntimeError):  # the model's own embeddings end
         model(torch.randint(2, 60, (1, 81)))

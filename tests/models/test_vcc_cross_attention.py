@@ -6,9 +6,9 @@ from transformers import DynamicCache
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from foveate import VccT5Config, VccT5ForConditionalGeneration, restore
-from foveate.models.padding import padding
-from foveate.models.vcc.cross import Masks
-from tests.models.test_vcc import SHORT, T5, first, ids_of
+from foveate.models.padding import padding_mask
+from foveate.models.vcc.cross_attention import CrossAttentionMasks
+from tests.models.test_modeling_vcc import SHORT, T5, first, ids_of
 from tests.numerics import relative_error
 
 
@@ -41,10 +41,10 @@ def test_compressed_cross_attention_sees_other_blocks_as_their_mean():
     model = made()
     states, queries = torch.randn(1, 22, 16).double(), torch.randn(1, 3, 16).double()
     attention = model.decoder.block[0].layer[1].EncDecAttention
-    mask = padding(
+    mask = padding_mask(
         batch_size=1, kv_length=22, kv_offset=0, attention_mask=(torch.arange(22) < 20)[None]
     )
-    out = attention(queries, mask=Masks(mask, None), key_value_states=states)[0]
+    out = attention(queries, mask=CrossAttentionMasks(mask, None), key_value_states=states)[0]
     heads = [(x(y)).view(-1, 2, 8) for x, y in ((attention.q, queries), (attention.k, states))]
     means = torch.stack([block.mean(1)[0] for block in states[:, :20].split(4, 1)])
     scores = torch.einsum("qhd,khd->hqk", heads[0], attention.k(means).view(-1, 2, 8))
@@ -94,7 +94,7 @@ def test_padded_targets_do_not_choose_what_compressed_cross_attention_sees():
 def test_padding_in_the_cache_does_not_shift_who_chooses():
     model = made()
     attention = model.decoder.block[0].layer[1].EncDecAttention
-    seen = padding(
+    seen = padding_mask(
         batch_size=1,
         kv_length=5,
         kv_offset=0,

@@ -268,7 +268,7 @@ def test_fields_that_make_no_sense_are_refused(name, fields, tmp_path):
 @names
 def test_arguments_that_would_do_nothing_are_refused(name):
     model, ids = made(name), ids_of(1, 20)
-    with pytest.raises(TypeError, match=r"takes no vips_mask and no nonsense: leave it out"):
+    with pytest.raises(TypeError, match="unsupported keyword arguments: vips_mask, nonsense"):
         model(ids, vips_mask=first(20, 1), nonsense=3)
     with pytest.raises(ValueError, match="attention weights are never formed"):
         model(ids, output_attentions=True)
@@ -280,9 +280,9 @@ def test_arguments_that_would_do_nothing_are_refused(name):
 def test_generation_refuses_what_would_do_nothing():
     model = VccT5ForConditionalGeneration(VccT5Config(**T5, **SHORT)).eval()
     inputs = {"input_ids": ids_of(1, 20), "labels": ids_of(1, 4)}
-    with pytest.raises(ValueError, match="output_vip_scores is an argument of encoders alone"):
+    with pytest.raises(ValueError, match="output_vip_scores is an argument of encoders only"):
         model(**inputs, output_vip_scores=True)
-    with pytest.raises(TypeError, match="takes no nonsense"):
+    with pytest.raises(TypeError, match="unsupported keyword arguments: nonsense"):
         model(**inputs, nonsense=1)
     with pytest.raises(ValueError, match="attention weights are never formed"):
         model(**inputs, output_attentions=True)

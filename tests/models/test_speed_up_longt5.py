@@ -5,8 +5,8 @@ import torch
 from transformers import BigBirdConfig, BigBirdModel, LongT5Config, LongT5ForConditionalGeneration
 from transformers.models.longt5.modeling_longt5 import LongT5EncoderModel
 
-from foveate.models.accelerate import accelerate, restore
-from tests.models.accelerated import MASKS, check, mask
+from foveate.models.accelerate import restore, speed_up
+from tests.models.speed_up import MASKS, check, mask
 from tests.numerics import relative_error
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing_enable:FutureWarning")
@@ -78,7 +78,7 @@ def test_half_precision_is_within_its_rounding(kind):
     run, real = encode(33, "right")
     expected = run(model)[real.bool()]
     for dtype, tolerance in ((torch.bfloat16, 3e-2), (torch.float32, 1e-5)):
-        faster = accelerate(copy.deepcopy(model).to(dtype))
+        faster = speed_up(copy.deepcopy(model).to(dtype))
         assert relative_error(run(faster)[real.bool()], expected) < tolerance
 
 
@@ -97,7 +97,7 @@ def test_it_generates_the_same(kind):
     )
     call = {"attention_mask": real, "num_beams": 2, "max_new_tokens": 12, "min_new_tokens": 5}
     expected = model.generate(ids, **call)
-    assert torch.equal(accelerate(model).generate(ids, **call), expected)
+    assert torch.equal(speed_up(model).generate(ids, **call), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,8 +105,8 @@ def test_attention_weights_are_given_with_a_warning(kind):
     model = longt5(kind)
     run = {"input_ids": torch.randint(5, 50, (1, 16)), "output_attentions": True}
     expected = model(**run)
-    accelerate(model)
-    with pytest.warns(UserWarning, match="attention weights are asked for"):
+    speed_up(model)
+    with pytest.warns(UserWarning, match="attention weights are requested"):
         actual = model(**run)
     assert all(map(torch.equal, actual.attentions, expected.attentions))
     assert torch.equal(actual.last_hidden_state, expected.last_hidden_state)
@@ -117,7 +117,7 @@ def test_attention_weights_are_given_with_a_warning(kind):
 @pytest.mark.parametrize("reentrant", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_with_gradient_checkpointing(kind, reentrant):
-    model = accelerate(longt5(kind)).train()
+    model = speed_up(longt5(kind)).train()
     run, _ = encode(20, "right")
 
     def gradient():
@@ -134,7 +134,7 @@ def test_training_with_gradient_checkpointing(kind, reentrant):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mask_that_changes_in_place_is_read_again(kind):
-    model = accelerate(longt5(kind)).eval()
+    model = speed_up(longt5(kind)).eval()
     ids, real = torch.randint(5, 50, (1, 20)), torch.ones(1, 20, dtype=torch.long)
     model(input_ids=ids, attention_mask=real)
     real[:, 12:] = 0
@@ -147,4 +147,4 @@ def test_bigbird_is_refused():
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 20}
     model = BigBirdModel(BigBirdConfig(vocab_size=70, num_hidden_layers=1, **sizes))
     with pytest.raises(ValueError, match="BigBirdModel with block-sparse attention cannot"):
-        accelerate(model)
+        speed_up(model)

@@ -13,13 +13,14 @@ from transformers import (
     LongformerModel,
 )
 
-from foveate.models.accelerate import accelerate, restore
+from foveate.models.accelerate import restore, speed_up
 from foveate.models.accelerate.longformer import (
     UnchunkedLongformerLayer,
     WindowedLEDAttention,
     WindowedLongformerAttention,
+    WindowedLongformerEncoder,
 )
-from tests.models.accelerated import MASKS, check, mask
+from tests.models.speed_up import MASKS, check, mask
 from tests.numerics import relative_error
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*gradient_checkpointing_enable:FutureWarning")
@@ -152,7 +153,7 @@ def test_led_is_the_same_and_generates_the_same():
     }
     check(model, lambda model: model(input_ids=ids, labels=ids[:, :7].contiguous(), **call).logits)
     expected = model.generate(ids, num_beams=2, max_new_tokens=12, min_new_tokens=5, **call)
-    accelerate(model)
+    speed_up(model)
     assert torch.equal(
         model.generate(ids, num_beams=2, max_new_tokens=12, min_new_tokens=5, **call), expected
     )
@@ -162,8 +163,8 @@ def test_attention_weights_are_given_with_a_warning():
     model = longformer([8, 4])
     run = {"input_ids": torch.randint(5, 50, (1, 16)), "output_attentions": True}
     expected = model(**run)
-    accelerate(model)
-    with pytest.warns(UserWarning, match="attention weights are asked for"):
+    speed_up(model)
+    with pytest.warns(UserWarning, match="attention weights are requested"):
         actual = model(**run)
     assert torch.equal(actual.attentions[0], expected.attentions[0])
     assert torch.equal(actual.last_hidden_state, expected.last_hidden_state)
@@ -172,13 +173,14 @@ def test_attention_weights_are_given_with_a_warning():
 def test_names_and_classes_come_back():
     model = longformer([8, 4])
     names, before = list(model.state_dict()), [type(module) for module in model.modules()]
-    assert accelerate(model) is model
+    assert speed_up(model) is model
     assert list(model.state_dict()) == names
     changed = [type(m) for m, t in zip(model.modules(), before, strict=True) if type(m) is not t]
-    assert changed == [UnchunkedLongformerLayer, WindowedLongformerAttention] * 2
+    layer = [UnchunkedLongformerLayer, WindowedLongformerAttention]
+    assert changed == [WindowedLongformerEncoder, *layer, *layer]
     assert restore(model) is model
     assert [type(module) for module in model.modules()] == before
-    encoder = accelerate(led()).encoder
+    encoder = speed_up(led()).encoder
     assert sum(isinstance(module, WindowedLEDAttention) for module in encoder.modules()) == 2
 
 
@@ -192,7 +194,7 @@ def test_training_with_gradient_checkpointing(reentrant):
         run(model).square().sum().backward()
         return torch.cat([x.grad.flatten() for x in model.encoder.parameters()])
 
-    accelerate(model)
+    speed_up(model)
     expected = gradient()
     model.gradient_checkpointing_enable({"use_reentrant": reentrant})
     if reentrant:
@@ -203,7 +205,7 @@ def test_training_with_gradient_checkpointing(reentrant):
 def test_a_masked_language_model_learns():
     torch.manual_seed(0)
     config = longformer([8, 4], hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1).config
-    model = accelerate(LongformerForMaskedLM(config)).train()
+    model = speed_up(LongformerForMaskedLM(config)).train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     ids = torch.randint(5, 50, (2, 24))
     losses = []
@@ -223,7 +225,7 @@ def test_other_dtypes_are_the_same_within_rounding(dtype):
     with torch.no_grad():
         exact = run(model)[real.bool()]
         slow = run(model.to(dtype))[real.bool()]
-        fast = run(accelerate(model))[real.bool()]
+        fast = run(speed_up(model))[real.bool()]
     assert fast.dtype == dtype
     assert relative_error(fast, exact) < 1.5 * relative_error(slow, exact)
 
@@ -247,7 +249,7 @@ def test_no_tensor_is_quadratic(build):
     config = model.config
     with torch.no_grad():
         expected = run(model)
-        accelerate(model)
+        speed_up(model)
         with Largest() as largest:
             actual = run(model)
     assert largest.elements < 2 * 560 * 560 / 4

@@ -2,12 +2,14 @@
 
 Keys and values are linear in the encoder's states, so those of a block's mean are the block's mean
 keys and values. They are computed once and cached; each step scores them, and projects the tokens
-of the blocks that its queries look at most. Ordinary cross attention caches every token in every
-layer, and attends all of them at every step.
+of the blocks that its queries attend to most. Ordinary cross attention caches every token in every
+layer, and attends to all of them at every step.
+
+Where the blocks are is computed by the first block of the decoder, and passed to the others as the
+`position_bias` of cross attention, which T5 has no other use for.
 """
 
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -16,32 +18,32 @@ from transformers import EncoderDecoderCache
 from transformers.models.t5.modeling_t5 import T5Block, T5Stack
 
 from foveate.models.accelerate.t5 import NO_WEIGHTS, RelativeT5Attention
-from foveate.models.decoding import attend_many, attend_one
-from foveate.models.padding import Padding
+from foveate.models.decoding import decode_attention, prefill_attention
+from foveate.models.padding import PaddingMask
 
 
 def compress_cross_attention(decoder: T5Stack) -> None:
-    """Let an accelerated decoder see the encoder's output compressed, by changes of class."""
+    """Let a decoder, after `speed_up`, see the encoder's output compressed; changes it in place."""
     blocks: Any = decoder.block
     for block in blocks:
         block.__class__ = VipDecoderBlock
         block.layer[1].EncDecAttention.__class__ = VipCrossAttention
 
 
-class Masks(NamedTuple):
-    """What is real.
+class CrossAttentionMasks(NamedTuple):
+    """The masks that compressed cross attention needs.
 
     Attributes:
-        encoded: the encoder's tokens.
-        decoded: the decoder's, with those in the cache.
+        encoder: Of the encoder's tokens.
+        decoder: Of the decoder's tokens, with those in the cache.
     """
 
-    encoded: Any
-    decoded: Any
+    encoder: Any
+    decoder: Any
 
 
 class VipDecoderBlock(T5Block):
-    """A block whose cross attention knows which of the decoder's tokens are real."""
+    """A block that passes the decoder's mask to its cross attention too."""
 
     def forward(
         self,
@@ -53,10 +55,13 @@ class VipDecoderBlock(T5Block):
         *args: Any,
         **kwargs: Any,
     ) -> tuple[Tensor | None, ...]:
-        """Run as `T5Block.forward` does."""
-        masks = Masks(encoder_attention_mask, attention_mask)
+        """Apply the layers, see `T5Block.forward`."""
         outputs: tuple[Tensor | None, ...] = super().forward(
-            *(hidden_states, attention_mask, position_bias, encoder_hidden_states, masks),
+            hidden_states,
+            attention_mask,
+            position_bias,
+            encoder_hidden_states,
+            CrossAttentionMasks(encoder_attention_mask, attention_mask),
             *args,
             **kwargs,
         )
@@ -64,10 +69,10 @@ class VipDecoderBlock(T5Block):
 
 
 class VipCrossAttention(RelativeT5Attention):
-    """T5's cross attention, of `num_fine_blocks` blocks of `block_size` tokens and of block means.
+    """T5's cross attention, to `num_fine_blocks` blocks of `block_size` tokens and to block means.
 
-    The queries of a call choose together: all target tokens in training, those of one step in
-    generation. Those that are padding do not count.
+    The queries of a call choose blocks together: all target tokens in training, those of one step
+    in generation. Padding has no say.
     """
 
     def forward(
@@ -75,49 +80,62 @@ class VipCrossAttention(RelativeT5Attention):
         hidden_states: Tensor,
         mask: Any = None,
         key_value_states: Tensor | None = None,
-        position_bias: Tensor | None = None,
+        position_bias: Any = None,
         past_key_values: Any = None,
         **kwargs: Any,
-    ) -> tuple[Tensor | None, ...]:
-        """Attend `(batch, length, d_model)`, as `T5Attention.forward` does, with `Masks`.
+    ) -> tuple[Any, ...]:
+        """Attend, see `T5Attention.forward`.
+
+        Args:
+            hidden_states: `(batch, length, d_model)`.
+            mask: `CrossAttentionMasks`.
+            key_value_states: The encoder's output.
+            position_bias: The `EncoderBlocks` that the first block returned, None in that block.
+            past_key_values: The cache.
+            kwargs: Other arguments of transformers.
 
         Raises:
-            RuntimeError: other masks, which another attention implementation of the decoder makes.
+            RuntimeError: The decoder builds masks for another attention implementation.
         """
-        if not isinstance(mask, Masks) or not isinstance(mask.encoded, Padding):
+        if not isinstance(mask, CrossAttentionMasks) or not isinstance(mask.encoder, PaddingMask):
             raise RuntimeError(
                 "compressed cross attention has an implementation of its own, but the decoder was "
-                "restored or given another one: load the model anew, with "
+                "restored or given another one: load the model again, with "
                 "compress_cross_attention=False if it should not compress"
             )
         assert key_value_states is not None
-        blocks = _blocks(mask.encoded, key_value_states, self.config.block_size)
+        blocks: EncoderBlocks = position_bias
+        if blocks is None:
+            block_size = self.config.block_size
+            blocks = EncoderBlocks.from_mask(mask.encoder.real, key_value_states, block_size)
         q = self._heads(self.q(hidden_states))
-        k, v = self._of_means(blocks, key_value_states, past_key_values)
+        k, v = self._keys_and_values_of_means(blocks, key_value_states, past_key_values)
         scores = (q @ k.mT).float() + blocks.bias
         count = min(self.config.num_fine_blocks, blocks.counts.shape[1])
-        shares = self._shares(hidden_states, mask.decoded, past_key_values)
+        shares = self._shares(hidden_states, mask.decoder, past_key_values)
         best = (scores.softmax(-1).mean(1) * shares[..., None]).sum(1).topk(count).indices
         tokens, real = blocks.tokens(key_value_states, best)
         keys = torch.cat([k, self._heads(self.k(tokens))], 2)
         values = torch.cat([v, self._heads(self.v(tokens))], 2)
         multiplicity = torch.cat([blocks.counts.scatter(1, best, 0), real], 1)
-        attend = attend_one if q.shape[2] == 1 else attend_many
+        attend = decode_attention if q.shape[2] == 1 else prefill_attention
         out = attend(q, keys, values, key_bias=multiplicity.log())
-        return self.o(out.flatten(2)), position_bias, *NO_WEIGHTS
+        return self.o(out.flatten(2)), blocks, *NO_WEIGHTS
 
     def _shares(self, queries: Tensor, mask: Any, past: Any) -> Tensor:
-        """What each query's attention counts for `(batch, length)`: nothing where it is padding."""
+        """Weight of each query in the choice of blocks, `(batch, length)`: 0 at padding."""
         batch, length = queries.shape[:2]
         shares = torch.ones(batch, length, device=queries.device)
-        real = mask.real if isinstance(mask, Padding) else _seen_last(mask)
+        real = mask.real if isinstance(mask, PaddingMask) else _keys_of_last_query(mask)
         if length > 1 and real is not None:
             # The decoder's own attention has put this call's tokens into the cache.
             before = 0 if past is None else past.get_seq_length(self.layer_idx) - length
             shares = real[:, before + torch.arange(length, device=shares.device)].float()
         return shares / shares.sum(1, keepdim=True).clamp(min=1)
 
-    def _of_means(self, blocks: "_Blocks", states: Tensor, past: Any) -> tuple[Tensor, Tensor]:
+    def _keys_and_values_of_means(
+        self, blocks: "EncoderBlocks", states: Tensor, past: Any
+    ) -> tuple[Tensor, Tensor]:
         """Keys and values of the blocks' means `(batch, heads, blocks, head_dim)`, cached."""
         cached = isinstance(past, EncoderDecoderCache)
         if cached and past.is_updated.get(self.layer_idx):
@@ -129,32 +147,45 @@ class VipCrossAttention(RelativeT5Attention):
             if cached:
                 past.is_updated[self.layer_idx] = True
                 k, v = past.cross_attention_cache.update(k, v, self.layer_idx)
-        count = blocks.counts.shape[1]  # a static cache is longer than filled
+        count = blocks.counts.shape[1]  # a static cache has unused entries
         return k[:, :, :count], v[:, :, :count]
 
 
-def _seen_last(mask: Tensor | None) -> Tensor | None:
-    """Which keys the last query sees `(batch, keys)`, from the mask that a static cache has."""
+def _keys_of_last_query(mask: Tensor | None) -> Tensor | None:
+    """The keys `(batch, keys)` that the last query sees, by a static cache's mask of all pairs."""
     if mask is None:
         return None
     last = mask[:, 0, -1]
     return last if last.dtype == torch.bool else last >= 0
 
 
-class _Blocks(NamedTuple):
-    """Where the states of an encoder `(batch, length, d_model)` stand in blocks: real tokens first.
+class EncoderBlocks(NamedTuple):
+    """The states of an encoder `(batch, length, d_model)` cut into blocks, real tokens first.
 
     Attributes:
-        order: the token at each place, `(batch, length)`, None where there is no mask.
-        real: 1 at real tokens, else 0, `(batch, blocks, size)`, float32.
-        counts: real tokens of each block, `(batch, blocks)`.
-        bias: their logarithms `(batch, 1, 1, blocks)`, -inf where there is none.
+        order: `(batch, length)`, the token at each position, None where there is no mask.
+        real: `(batch, blocks, size)`, 1 at real tokens, else 0, float32.
+        counts: `(batch, blocks)`, the number of real tokens of each block.
+        bias: `(batch, 1, 1, blocks)`, the logarithms of the counts, -inf at empty blocks.
     """
 
     order: Tensor | None
     real: Tensor
     counts: Tensor
     bias: Tensor
+
+    @classmethod
+    def from_mask(cls, real: Tensor | None, states: Tensor, size: int) -> "EncoderBlocks":
+        """Cut a batch into blocks of `size` real tokens by its mask `(batch, length)`."""
+        order = None
+        if real is None:
+            real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        else:
+            order = real.bool().int().argsort(dim=1, descending=True, stable=True)
+            real = real.gather(1, order)
+        real = F.pad(real, (0, -states.shape[1] % size)).float().unflatten(1, (-1, size))
+        counts = real.sum(2)
+        return cls(order, real, counts, counts.log()[:, None, None])
 
     def means(self, states: Tensor) -> Tensor:
         """Means of the blocks' real tokens, `(batch, blocks, d_model)`."""
@@ -170,28 +201,10 @@ class _Blocks(NamedTuple):
     def tokens(self, states: Tensor, blocks: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens of some blocks `(batch, b)`: `(batch, b · size, d_model)`; 1 if real, else 0."""
         size = self.real.shape[2]
-        places = blocks[..., None] * size + torch.arange(size, device=blocks.device)
-        places = places.flatten(1)
-        sequence = torch.arange(len(places), device=places.device)[:, None]
-        inside = places.clamp(max=states.shape[1] - 1)
+        positions = blocks[..., None] * size + torch.arange(size, device=blocks.device)
+        positions = positions.flatten(1)
+        sequence = torch.arange(len(positions), device=positions.device)[:, None]
+        indices = positions.clamp(max=states.shape[1] - 1)
         if self.order is not None:
-            inside = self.order.gather(1, inside)
-        return states[sequence, inside], self.real.flatten(1).gather(1, places)
-
-
-_found: WeakKeyDictionary[Padding, _Blocks] = WeakKeyDictionary()
-
-
-def _blocks(mask: Padding, states: Tensor, size: int) -> _Blocks:
-    """Blocks of `size` tokens, made once for all layers, which have one mask."""
-    if mask not in _found:
-        real, order = mask.real, None
-        if real is None:
-            real = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        else:
-            order = real.bool().int().argsort(dim=1, descending=True, stable=True)
-            real = real.gather(1, order)
-        real = F.pad(real, (0, -states.shape[1] % size)).float().unflatten(1, (-1, size))
-        counts = real.sum(2)
-        _found[mask] = _Blocks(order, real, counts, counts.log()[:, None, None])
-    return _found[mask]
+            indices = self.order.gather(1, indices)
+        return states[sequence, indices], self.real.flatten(1).gather(1, positions)

@@ -1,6 +1,6 @@
-"""BERT and RoBERTa with VIP compression (VCC): those of transformers, their layers changed.
+"""BERT and RoBERTa with VIP compression (VCC): the models of transformers, with patched layers.
 
-A module becomes one of VCC by a change of class: parameters, names and initialization stay.
+A module becomes one of VCC by a change of its class: parameters, names and initialization stay.
 """
 
 from typing import Any
@@ -21,67 +21,80 @@ from transformers import (
 )
 from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
+from transformers.utils.generic import can_return_tuple
 
+from foveate.models.accelerate.patching import Patch, apply_patches
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import Candidates, Layout, vip_scores
 
-from .configuration import VccBertConfig, VccRobertaConfig
-from .encoding import Batch, Sight, Trace, VccEncoderOutput, encode, refuse
+from .configuration_vcc import VccBertConfig, VccRobertaConfig
+from .modeling_vcc_shared import (
+    AttentionInputs,
+    RecordedStates,
+    VccEncoderOutput,
+    VccLayout,
+    reject_unsupported,
+    run_compressed_layers,
+)
 
 
 class _Layer(nn.Module):
-    """A layer of BERT or RoBERTa on packed rows."""
+    """A layer of BERT or RoBERTa on packed tokens."""
 
     attention: Any
     intermediate: Any
     output: Any
 
-    def forward(self, rows: Tensor, table: None, sight: Sight) -> Tensor:
-        """Turn rows `(rows, d)` into the next layer's; BERT has no table of biases."""
-        own = self.attention.self
+    def forward(self, hidden_states: Tensor, table: None, inputs: AttentionInputs) -> Tensor:
+        """Apply the layer to `(tokens, d)`; BERT has no table of biases."""
+        attention = self.attention.self
         attended = relative_attention(
-            *(self._heads(projection, rows) for projection in (own.query, own.key, own.value)),
-            q_lengths=sight.lengths,
-            key_bias=sight.key_bias,
-            scale=own.attention_head_size**-0.5,
+            self._heads(attention.query, hidden_states),
+            self._heads(attention.key, hidden_states),
+            self._heads(attention.value, hidden_states),
+            q_lengths=inputs.lengths,
+            key_bias=inputs.key_bias,
+            scale=attention.attention_head_size**-0.5,
         )
-        attended = self.attention.output(attended.flatten(1), rows)
-        return self.output(self.intermediate(attended), attended)
+        attended = self.attention.output(attended.flatten(1), hidden_states)
+        output: Tensor = self.output(self.intermediate(attended), attended)
+        return output
 
     def vip_scores(
         self, vips: Tensor, layout: Layout, bias: None, candidates: Candidates
     ) -> Tensor:
         """Score the candidates by this layer's attention."""
-        own = self.attention.self
-        q = self._heads(own.query, vips)
-        k = self._heads(own.key, candidates.rows.to(vips.dtype))
-        return vip_scores(q, k, layout, candidates, scale=own.attention_head_size**-0.5)
+        attention = self.attention.self
+        q = self._heads(attention.query, vips)
+        k = self._heads(attention.key, candidates.rows.to(vips.dtype))
+        return vip_scores(q, k, layout, candidates, scale=attention.attention_head_size**-0.5)
 
-    def _heads(self, projection: nn.Module, rows: Tensor) -> Tensor:
-        return projection(rows).unflatten(-1, (-1, self.attention.self.attention_head_size))
+    def _heads(self, projection: nn.Module, hidden_states: Tensor) -> Tensor:
+        head_dim = self.attention.self.attention_head_size
+        heads: Tensor = projection(hidden_states).unflatten(-1, (-1, head_dim))
+        return heads
 
 
-class VccBertLayer(_Layer, BertLayer):  # type: ignore[misc] # forward takes packed rows
-    """A layer of BERT on packed rows."""
+class VccBertLayer(_Layer, BertLayer):  # type: ignore[misc] # forward takes packed tokens
+    """A layer of BERT on packed tokens."""
 
 
 class VccRobertaLayer(_Layer, RobertaLayer):  # type: ignore[misc] # as above
-    """A layer of RoBERTa on packed rows."""
+    """A layer of RoBERTa on packed tokens."""
 
 
-class _Compressed(nn.Module):
+class _PatchedModel(nn.Module):
     """A model whose encoder is, or contains, one of VCC."""
 
-    accepts_loss_kwargs = False  # losses are means, which Trainer divides by the steps it gathers
+    accepts_loss_kwargs = False  # the losses are means over a batch
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
-        config.check()  # fields may have been set since
+        config.check()  # from_pretrained sets fields after the configuration was validated
         super().__init__(config, *args, **kwargs)
-        for module in self.modules():
-            module.__class__ = _VCC.get(type(module), type(module))
+        apply_patches(self, VCC_PATCHES)
 
 
-class _Encoder(_Compressed):
+class _Encoder(_PatchedModel):
     """The encoder; `first_position` is where its table of positions begins."""
 
     first_position = 0
@@ -91,6 +104,7 @@ class _Encoder(_Compressed):
     pooler: Any
     training: bool
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -101,9 +115,8 @@ class _Encoder(_Compressed):
         vip_mask: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_vip_scores: bool = False,
-        return_dict: bool | None = None,
         **kwargs: Any,
-    ) -> VccEncoderOutput | tuple[Tensor, ...]:
+    ) -> VccEncoderOutput:
         """Encode sequences.
 
         Args:
@@ -111,22 +124,22 @@ class _Encoder(_Compressed):
             attention_mask: `(batch, length)`, 0 at padding, which may be anywhere and is dropped.
             token_type_ids: `(batch, length)` int64.
             position_ids: `(batch, length)` int64; by default those of the checkpoint's table, which
-                begins again where it ends (VCC, 6.6.1).
-            inputs_embeds: `(batch, length, d)`, where `input_ids` is None.
+                starts again where it ends (VCC, 6.6.1).
+            inputs_embeds: `(batch, length, d)`, in place of `input_ids`.
             vip_mask: `(batch, length)`, not 0 at VIP tokens, at least one in each sequence; in
-                multiple choice, as the ids there, `(batch, choices, length)`. By default the first
-                token of each is one, which is CLS.
-            output_hidden_states: also return the rows before every layer.
-            output_vip_scores: also return what was looked at closely.
-            return_dict: False for a tuple.
-            kwargs: what decoders take, and the heads of transformers pass on, which must be None.
+                multiple choice `(batch, choices, length)`, as the ids. By default the first token
+                of each sequence, which is CLS.
+            output_hidden_states: Whether to return the input of every layer too.
+            output_vip_scores: Whether to return what was looked at closely.
+            kwargs: `return_dict`, False for a tuple; and arguments of decoders, which the heads of
+                transformers pass on and which must be None.
 
         Raises:
-            TypeError: another argument.
-            ValueError: neither or both of ids and embeddings, masks of another shape, a sequence
-                without VIP token, or attention weights are asked for.
+            TypeError: There is an unsupported keyword argument.
+            ValueError: There are neither or both of ids and embeddings, a mask has another shape, a
+                sequence has no VIP token, or attention weights are requested.
         """
-        refuse(self.config, kwargs)
+        reject_unsupported(self.config, kwargs)
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
         tokens = inputs_embeds if input_ids is None else input_ids
@@ -134,47 +147,47 @@ class _Encoder(_Compressed):
         if vip_mask is not None and vip_mask.dim() == 3:
             vip_mask = vip_mask.flatten(0, 1)
         shape = (tokens.shape[0], tokens.shape[1])
-        batch = Batch.of(attention_mask, vip_mask, shape, self.config, tokens.device)
+        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config, tokens.device)
 
-        def packed(padded: Tensor | None) -> Tensor | None:
-            return None if padded is None else batch.packed.pack(padded)[None]
+        def pack(padded: Tensor | None) -> Tensor | None:
+            return None if padded is None else layout.packed.pack(padded)[None]
 
-        (rows,) = self.embeddings(
-            input_ids=packed(input_ids),
-            token_type_ids=packed(token_type_ids),
-            position_ids=self._positions(batch) if position_ids is None else packed(position_ids),
-            inputs_embeds=packed(inputs_embeds),
+        positions = self._positions(layout) if position_ids is None else pack(position_ids)
+        (hidden_states,) = self.embeddings(
+            input_ids=pack(input_ids),
+            token_type_ids=pack(token_type_ids),
+            position_ids=positions,
+            inputs_embeds=pack(inputs_embeds),
         )
-        trace = Trace.of(self.config, output_hidden_states, output_vip_scores)
-        rows = encode(
-            rows,
-            batch,
+        recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
+        hidden_states = run_compressed_layers(
+            hidden_states,
+            layout,
             list(self.encoder.layer),
             self.config.num_segment_layers,
             explore=self.training,
-            trace=trace,
+            recorded=recorded,
         )
-        output = trace.output(batch.packed, rows)
+        output = recorded.to_output(layout.packed, hidden_states)
         if self.pooler is not None:
             assert output.last_hidden_state is not None
-            output.pooler_output = self.pooler(_first_rows(output.last_hidden_state))
-        as_dict = self.config.return_dict if return_dict is None else return_dict
-        return output if as_dict else output.to_tuple()
+            output.pooler_output = self.pooler(_first_tokens(output.last_hidden_state))
+        return output
 
-    def _positions(self, batch: Batch) -> Tensor:
-        """Rows of the table of positions `(1, tokens)`."""
+    def _positions(self, layout: VccLayout) -> Tensor:
+        """Entries of the table of positions, `(1, tokens)`."""
         size = self.config.max_position_embeddings - self.first_position
         device = self.encoder.layer[0].output.dense.weight.device
-        places = [torch.arange(length, device=device) % size for length in batch.packed.lengths]
-        return torch.cat(places)[None] + self.first_position
+        positions = [torch.arange(n, device=device) % size for n in layout.packed.lengths]
+        return torch.cat(positions)[None] + self.first_position
 
 
 class VccBertModel(_Encoder, BertModel):
-    """The VCC BERT encoder; loads any BERT folder.
+    """The VCC BERT encoder; loads any BERT checkpoint.
 
     Example:
         >>> import torch
-        >>> from foveate import VccBertConfig, VccBertModel
+        >>> from foveate.models.vcc import VccBertConfig, VccBertModel
         >>> config = VccBertConfig(
         ...     vocab_size=50, hidden_size=16, num_attention_heads=2, intermediate_size=32,
         ...     num_fine_blocks=2,
@@ -188,42 +201,43 @@ class VccBertModel(_Encoder, BertModel):
 
 
 class VccRobertaModel(_Encoder, RobertaModel):
-    """The VCC RoBERTa encoder; loads any RoBERTa folder."""
+    """The VCC RoBERTa encoder; loads any RoBERTa checkpoint."""
 
     config_class = VccRobertaConfig
 
     @property
     def first_position(self) -> int:  # type: ignore[override] # a constant elsewhere
-        """The row of the table after that of padding."""
+        """The position after that of padding."""
         return int(self.config.pad_token_id) + 1
 
 
 class VccRobertaClassificationHead(RobertaClassificationHead):
-    """The head, of the first row that is real."""
+    """The head, on the first real token."""
 
     def forward(self, features: Tensor, **kwargs: Any) -> Tensor:
         """Classify `(batch, length, d)`."""
-        logits: Tensor = super().forward(_first_rows(features), **kwargs)
+        logits: Tensor = super().forward(_first_tokens(features), **kwargs)
         return logits
 
 
-def _first_rows(rows: Tensor) -> Tensor:
-    """The first row `(batch, 1, d)` that is not padding, which is zero, of `(batch, length, d)`."""
-    first = rows.detach().any(-1).byte().argmax(1)
-    return rows[torch.arange(len(rows), device=rows.device), first][:, None]
+def _first_tokens(hidden_states: Tensor) -> Tensor:
+    """The first hidden state `(batch, 1, d)` that is not padding, which is zero."""
+    first = hidden_states.detach().any(-1).byte().argmax(1)
+    return hidden_states[torch.arange(len(first), device=first.device), first][:, None]
 
 
-_VCC: dict[type[nn.Module], type[nn.Module]] = {
-    BertLayer: VccBertLayer,
-    BertModel: VccBertModel,
-    RobertaClassificationHead: VccRobertaClassificationHead,
-    RobertaLayer: VccRobertaLayer,
-    RobertaModel: VccRobertaModel,
-}
+VCC_PATCHES = (
+    Patch(BertLayer, VccBertLayer),
+    Patch(BertModel, VccBertModel),
+    Patch(RobertaClassificationHead, VccRobertaClassificationHead),
+    Patch(RobertaLayer, VccRobertaLayer),
+    Patch(RobertaModel, VccRobertaModel),
+)
+"""What VCC swaps in models of transformers for good."""
 
 
-class _Head(_Compressed):
-    """A model that learns labels; Trainer passes what the signature names, so it names all."""
+class _LabelHead(_PatchedModel):
+    """A model trained with labels. Its signature names what a Trainer is to pass to it."""
 
     config: Any
 
@@ -237,12 +251,11 @@ class _Head(_Compressed):
         *,
         labels: Tensor | None = None,
         vip_mask: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Run as the head of transformers does, and with `vip_mask`: see `VccBertModel.forward`."""
-        refuse(self.config, kwargs)
+        """Run the head of transformers, with the `vip_mask` of `VccBertModel.forward`."""
+        # The encoder rejects other arguments, but would compute scores that the head drops.
+        reject_unsupported(self.config, {"output_vip_scores": kwargs.get("output_vip_scores")})
         return super().forward(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -251,13 +264,12 @@ class _Head(_Compressed):
             inputs_embeds=inputs_embeds,
             labels=labels,
             vip_mask=vip_mask,
-            output_hidden_states=output_hidden_states,
-            return_dict=return_dict,
+            **kwargs,
         )
 
 
-class _SpanHead(_Compressed):
-    """Likewise, of a model that learns where answers begin and end."""
+class _SpanHead(_PatchedModel):
+    """A model trained with the start and the end of answers; as `_LabelHead` otherwise."""
 
     config: Any
 
@@ -272,12 +284,11 @@ class _SpanHead(_Compressed):
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
         vip_mask: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Run as the head of transformers does, and with `vip_mask`: see `VccBertModel.forward`."""
-        refuse(self.config, kwargs)
+        """Run the head of transformers, with the `vip_mask` of `VccBertModel.forward`."""
+        # The encoder rejects other arguments, but would compute scores that the head drops.
+        reject_unsupported(self.config, {"output_vip_scores": kwargs.get("output_vip_scores")})
         return super().forward(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -287,24 +298,23 @@ class _SpanHead(_Compressed):
             start_positions=start_positions,
             end_positions=end_positions,
             vip_mask=vip_mask,
-            output_hidden_states=output_hidden_states,
-            return_dict=return_dict,
+            **kwargs,
         )
 
 
-class VccBertForMaskedLM(_Head, BertForMaskedLM):
+class VccBertForMaskedLM(_LabelHead, BertForMaskedLM):
     """As `transformers.BertForMaskedLM`, with `vip_mask`: mark the masked tokens."""
 
     config_class = VccBertConfig
 
 
-class VccBertForSequenceClassification(_Head, BertForSequenceClassification):
+class VccBertForSequenceClassification(_LabelHead, BertForSequenceClassification):
     """As `transformers.BertForSequenceClassification`, with `vip_mask`."""
 
     config_class = VccBertConfig
 
 
-class VccBertForMultipleChoice(_Head, BertForMultipleChoice):
+class VccBertForMultipleChoice(_LabelHead, BertForMultipleChoice):
     """As `transformers.BertForMultipleChoice`, with `vip_mask`: mark question and choice."""
 
     config_class = VccBertConfig
@@ -316,19 +326,19 @@ class VccBertForQuestionAnswering(_SpanHead, BertForQuestionAnswering):
     config_class = VccBertConfig
 
 
-class VccRobertaForMaskedLM(_Head, RobertaForMaskedLM):
+class VccRobertaForMaskedLM(_LabelHead, RobertaForMaskedLM):
     """As `transformers.RobertaForMaskedLM`, with `vip_mask`: mark the masked tokens."""
 
     config_class = VccRobertaConfig
 
 
-class VccRobertaForSequenceClassification(_Head, RobertaForSequenceClassification):
+class VccRobertaForSequenceClassification(_LabelHead, RobertaForSequenceClassification):
     """As `transformers.RobertaForSequenceClassification`, with `vip_mask`."""
 
     config_class = VccRobertaConfig
 
 
-class VccRobertaForMultipleChoice(_Head, RobertaForMultipleChoice):
+class VccRobertaForMultipleChoice(_LabelHead, RobertaForMultipleChoice):
     """As `transformers.RobertaForMultipleChoice`, with `vip_mask`: mark question and choice."""
 
     config_class = VccRobertaConfig

@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from foveate import HDTConfig, HDTForConditionalGeneration, Tree
-from foveate.models.hdt.memory import memory_of
+from foveate.models.hdt.modeling_hdt_ed import select_memory
 from tests.numerics import relative_error
 from tests.paths import shared
 from tests.trees import forests
@@ -169,9 +169,9 @@ def test_what_the_decoder_reads(model):
     tree = Tree.from_parents(PARENTS[0]).in_level_order
     rows = torch.arange(10.0)[:, None]
     #                                      level order: doc sec sec sent sent sent …
-    assert memory_of(rows, tree, "section")[0].flatten().tolist() == [1, 2]
-    assert memory_of(rows, tree, "sentence")[0].flatten().tolist() == [1, 2, 3, 4, 5]
-    assert memory_of(rows, tree, "token")[0].flatten().tolist() == list(range(10))
+    assert select_memory(rows, tree, "section")[0].flatten().tolist() == [1, 2]
+    assert select_memory(rows, tree, "sentence")[0].flatten().tolist() == [1, 2, 3, 4, 5]
+    assert select_memory(rows, tree, "token")[0].flatten().tolist() == list(range(10))
     with torch.no_grad():
         logits = [
             model(IDS, parent_ids=PARENTS, labels=LABELS, decode_anchors=read).logits
@@ -193,7 +193,7 @@ def test_what_the_decoder_reads(model):
 def test_every_row_is_read_once_beside_its_own_document(parents):
     tree = Tree.from_parents(parents)
     rows = torch.arange(len(parents), dtype=torch.float64)[:, None]
-    memory, mask = memory_of(tree.to_level_order(rows), tree.in_level_order, "token")
+    memory, mask = select_memory(tree.to_level_order(rows), tree.in_level_order, "token")
     assert memory.shape[:2] == mask.shape
     assert sorted(memory[mask].flatten().tolist()) == list(range(len(parents)))
     assert (memory[~mask] == 0).all()
@@ -286,7 +286,7 @@ def test_collators_of_transformers_find_the_decoder_inputs(model, tokenizer):
         ({"input_ids": IDS, "parent_ids": PARENTS}, "needs decoder_input_ids or labels"),
         (
             {"input_ids": IDS, "parent_ids": PARENTS, "labels": LABELS.repeat(2, 1)},
-            "there are 1 documents to read, but 2 rows to write",
+            "numbers of targets and documents differ: 2 targets, 1 documents",
         ),
         (
             {"input_ids": IDS, "parent_ids": PARENTS, "labels": LABELS, "decode_anchors": "page"},
@@ -313,7 +313,7 @@ def test_collators_of_transformers_find_the_decoder_inputs(model, tokenizer):
         *(
             (
                 {"input_ids": IDS, "parent_ids": PARENTS, "labels": LABELS, name: value},
-                f"HDT-ED has no {name}: leave it out",
+                f"HDT-ED does not support {name}: leave it out",
             )
             for name, value in {
                 "output_hidden_states": True,

@@ -7,108 +7,134 @@ import torch
 from torch import Tensor, nn
 from transformers import T5EncoderModel, T5ForConditionalGeneration
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
+from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
+from transformers.utils.generic import can_return_tuple
 
-from foveate.models.accelerate import accelerate
-from foveate.models.accelerate.t5_layers import DerivedT5Model, FusedRMSNorm, FusedT5LayerFF
+from foveate.models.accelerate import speed_up
+from foveate.models.accelerate.patching import apply_patches
+from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import Candidates, Layout, vip_scores
 
-from .configuration import VccT5Config
-from .cross import compress_cross_attention
-from .encoding import Batch, Bias, Sight, Trace, VccEncoderOutput, encode, refuse
+from .configuration_vcc import VccT5Config
+from .cross_attention import compress_cross_attention
+from .modeling_vcc_shared import (
+    AttentionInputs,
+    RecordedStates,
+    RelativePositionBias,
+    VccEncoderOutput,
+    VccLayout,
+    reject_unsupported,
+    run_compressed_layers,
+)
 
 
 class VccT5Attention(T5Attention):
-    """Attention of packed rows with T5's projections."""
+    """Attention of packed tokens with T5's projections."""
 
-    def forward(  # type: ignore[override]
-        self, rows: Tensor, table: Tensor, sight: Sight
+    def forward(  # type: ignore[override] # takes packed tokens, and lengths in place of a mask
+        self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs
     ) -> Tensor:
-        """Let rows `(rows, d_model)` attend what they see, biased by `(num_buckets, heads)`."""
-        q, k, v = (self._heads(projection, rows) for projection in (self.q, self.k, self.v))
+        """Attend `(tokens, d_model)`, with the biases `(num_buckets, heads)`."""
         attended = relative_attention(
-            *(q, k, v),
+            self._heads(self.q, hidden_states),
+            self._heads(self.k, hidden_states),
+            self._heads(self.v, hidden_states),
             bias=table,
-            q_positions=sight.positions,
-            k_positions=sight.positions,
-            q_lengths=sight.lengths,
-            key_bias=sight.key_bias,
+            q_positions=inputs.positions,
+            k_positions=inputs.positions,
+            q_lengths=inputs.lengths,
+            key_bias=inputs.key_bias,
             max_distance=self.relative_attention_max_distance,
         )
-        return self.o(attended.flatten(1))
+        output: Tensor = self.o(attended.flatten(1))
+        return output
 
     def vip_scores(
-        self, vips: Tensor, means: Tensor, layout: Layout, bias: Bias, candidates: Candidates
+        self,
+        vips: Tensor,
+        means: Tensor,
+        layout: Layout,
+        bias: RelativePositionBias,
+        candidates: Candidates,
     ) -> Tensor:
-        """Say how much normalized VIP tokens attend to the candidates' normalized means."""
+        """Score how much normalized VIP tokens attend to the candidates' normalized means."""
         q, k = self._heads(self.q, vips), self._heads(self.k, means)
         return vip_scores(q, k, layout, candidates, bias=bias.by_distance)
 
-    def _heads(self, projection: nn.Module, rows: Tensor) -> Tensor:
-        return projection(rows).unflatten(-1, (self.n_heads, -1))
+    def _heads(self, projection: nn.Module, hidden_states: Tensor) -> Tensor:
+        heads: Tensor = projection(hidden_states).unflatten(-1, (self.n_heads, -1))
+        return heads
 
 
 class VccT5SelfAttentionLayer(nn.Module):
-    """rows + dropout(attention(norm(rows)))."""
+    """x + dropout(attention(norm(x)))."""
 
     def __init__(self, config: VccT5Config, has_relative_attention_bias: bool) -> None:
         super().__init__()
         self.SelfAttention = VccT5Attention(config, has_relative_attention_bias)
-        self.layer_norm = FusedRMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
-    def forward(self, rows: Tensor, table: Tensor, sight: Sight) -> Tensor:
-        """Add what attention gathers."""
-        return rows + self.dropout(self.SelfAttention(self.layer_norm(rows), table, sight))
+    def forward(self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs) -> Tensor:
+        """Apply the layer, see `VccT5Attention.forward`."""
+        attended = self.SelfAttention(self.layer_norm(hidden_states), table, inputs)
+        return hidden_states + self.dropout(attended)
 
 
 class VccT5Block(GradientCheckpointingLayer):
-    """Attention, then feed-forward, each on normalized rows."""
+    """Attention, then feed-forward, each on normalized inputs."""
 
     def __init__(self, config: VccT5Config, has_relative_attention_bias: bool) -> None:
         super().__init__()
         attention = VccT5SelfAttentionLayer(config, has_relative_attention_bias)
-        self.layer = nn.ModuleList([attention, FusedT5LayerFF(config)])
+        self.layer = nn.ModuleList([attention, T5LayerFF(config)])
 
-    def forward(self, rows: Tensor, table: Tensor, sight: Sight) -> Tensor:
+    def forward(self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs) -> Tensor:
         """Apply both layers."""
-        return self.layer[1](self.layer[0](rows, table, sight))
+        attended = self.layer[0](hidden_states, table, inputs)
+        output: Tensor = self.layer[1](attended)
+        return output
 
     def vip_scores(
-        self, vips: Tensor, layout: Layout, bias: Bias, candidates: Candidates
+        self, vips: Tensor, layout: Layout, bias: RelativePositionBias, candidates: Candidates
     ) -> Tensor:
         """Score the candidates by this block's attention."""
-        attention: Any = self.layer[0]
-        norm = attention.layer_norm
-        means = candidates.rows.to(vips.dtype)
-        return attention.SelfAttention.vip_scores(norm(vips), norm(means), layout, bias, candidates)
+        layer: Any = self.layer[0]
+        means = layer.layer_norm(candidates.rows.to(vips.dtype))
+        scores: Tensor = layer.SelfAttention.vip_scores(
+            layer.layer_norm(vips), means, layout, bias, candidates
+        )
+        return scores
 
 
 class VccT5PreTrainedModel(DerivedT5Model):
-    """What all VCC T5 models share."""
+    """Base class of all VCC T5 models."""
 
     config_class = VccT5Config
     _no_split_modules = ["VccT5Block", "T5Block"]  # noqa: RUF012
 
 
 class VccT5Encoder(VccT5PreTrainedModel):
-    """The blocks, on packed rows."""
+    """The blocks, on packed tokens."""
 
     config: Any
     block: Any
 
     def __init__(self, config: VccT5Config) -> None:
-        config.check()  # fields may have been set since
+        config.check()  # from_pretrained sets fields after the configuration was validated
         super().__init__(config)
         self.embed_tokens: nn.Module = nn.Embedding(config.vocab_size, config.d_model)
         self.block = nn.ModuleList(
-            VccT5Block(config, has_relative_attention_bias=i == 0) for i in range(config.num_layers)
+            VccT5Block(config, has_relative_attention_bias=layer_idx == 0)
+            for layer_idx in range(config.num_layers)
         )
-        self.final_layer_norm = FusedRMSNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.final_layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
+        apply_patches(self, DERIVED_MODEL_PATCHES)
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -117,41 +143,40 @@ class VccT5Encoder(VccT5PreTrainedModel):
         vip_mask: Tensor | None = None,
         output_hidden_states: bool | None = None,
         output_vip_scores: bool = False,
-        return_dict: bool | None = None,
         **kwargs: Any,
-    ) -> VccEncoderOutput | tuple[Tensor, ...]:
+    ) -> VccEncoderOutput:
         """Encode sequences; see `VccT5EncoderModel.forward`."""
-        refuse(self.config, kwargs)
+        reject_unsupported(self.config, kwargs)
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
         shape = (tokens.shape[0], tokens.shape[1])
-        batch = Batch.of(attention_mask, vip_mask, shape, self.config, tokens.device)
-        rows = batch.packed.pack(tokens)
-        rows = self.dropout(self.embed_tokens(rows) if inputs_embeds is None else rows)
-        trace = Trace.of(self.config, output_hidden_states, output_vip_scores)
-        rows = encode(
-            rows,
-            batch,
+        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config, tokens.device)
+        hidden_states = layout.packed.pack(tokens)
+        if inputs_embeds is None:
+            hidden_states = self.embed_tokens(hidden_states)
+        recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
+        hidden_states = run_compressed_layers(
+            self.dropout(hidden_states),
+            layout,
             list(self.block),
             self.config.num_segment_layers,
             self._bias(),
             explore=self.training,
-            trace=trace,
+            recorded=recorded,
         )
-        rows = self.dropout(self.final_layer_norm(rows))
-        output = trace.output(batch.packed, rows)
-        as_dict = self.config.return_dict if return_dict is None else return_dict
-        return output if as_dict else output.to_tuple()
+        hidden_states = self.dropout(self.final_layer_norm(hidden_states))
+        return recorded.to_output(layout.packed, hidden_states)
 
-    def _bias(self) -> Bias:
-        """The biases of block 0, for all."""
+    def _bias(self) -> RelativePositionBias:
+        """The biases of block 0, for all blocks."""
         attention = self.block[0].layer[0].SelfAttention
         buckets = torch.arange(self.config.relative_attention_num_buckets, device=self.device)
-        # A copy, by the module's own forward: one that is sharded gathers it by a hook.
+        # A copy, by the module's own forward: a sharded module gathers its parameters by a hook.
         table = attention.relative_attention_bias(buckets)
-        return Bias.of(table, self.config.relative_attention_max_distance)
+        max_distance = self.config.relative_attention_max_distance
+        return RelativePositionBias.from_table(table, max_distance)
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the token embeddings."""
@@ -163,11 +188,11 @@ class VccT5Encoder(VccT5PreTrainedModel):
 
 
 class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
-    """The VCC T5 encoder; loads any T5 folder.
+    """The VCC T5 encoder; loads any T5 checkpoint.
 
     Example:
         >>> import torch
-        >>> from foveate import VccT5Config, VccT5EncoderModel
+        >>> from foveate.models.vcc import VccT5Config, VccT5EncoderModel
         >>> config = VccT5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_fine_blocks=2)
         >>> model = VccT5EncoderModel(config).eval()
         >>> ids = torch.arange(1000)[None] % 50
@@ -201,25 +226,28 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
         Args:
             input_ids: `(batch, length)` int64.
             attention_mask: `(batch, length)`, 0 at padding, which may be anywhere and is dropped.
-            inputs_embeds: `(batch, length, d_model)`, where `input_ids` is None.
+            inputs_embeds: `(batch, length, d_model)`, in place of `input_ids`.
             vip_mask: `(batch, length)`, not 0 at VIP tokens, at least one in each sequence. By
-                default the first token of each is one.
+                default the first token of each sequence.
             kwargs: `output_hidden_states`, `output_vip_scores`, `return_dict`.
 
         Raises:
-            TypeError: another argument.
-            ValueError: neither or both of ids and embeddings, masks of another shape, a sequence
-                without VIP token, or attention weights are asked for.
+            TypeError: There is an unsupported keyword argument.
+            ValueError: There are neither or both of ids and embeddings, a mask has another shape, a
+                sequence has no VIP token, or attention weights are requested.
         """
-        return self.encoder(input_ids, attention_mask, inputs_embeds, vip_mask, **kwargs)
+        output: VccEncoderOutput | tuple[Tensor, ...] = self.encoder(
+            input_ids, attention_mask, inputs_embeds, vip_mask, **kwargs
+        )
+        return output
 
 
 class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGeneration):
-    """T5 with the VCC encoder; loads any T5 folder, and is called and trained as T5 is.
+    """T5 with the VCC encoder; loads any T5 checkpoint, and is called and trained as T5 is.
 
     Example:
         >>> import torch
-        >>> from foveate import VccT5Config, VccT5ForConditionalGeneration
+        >>> from foveate.models.vcc import VccT5Config, VccT5ForConditionalGeneration
         >>> config = VccT5Config(
         ...     vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, decoder_start_token_id=0
         ... )
@@ -237,13 +265,12 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         super(T5ForConditionalGeneration, self).__init__(config)
         self.model_dim = config.d_model
         self.shared = nn.Embedding(config.vocab_size, config.d_model)
-        of_encoder: Any = copy.deepcopy(config)
-        of_decoder: Any = copy.deepcopy(config)
-        of_encoder.use_cache = False
-        of_decoder.is_decoder = True
-        of_decoder.num_layers = config.num_decoder_layers
-        self.encoder = VccT5Encoder(of_encoder)
-        self.decoder = accelerate(T5Stack(of_decoder))
+        encoder_config, decoder_config = copy.deepcopy(config), copy.deepcopy(config)
+        encoder_config.use_cache = False
+        decoder_config.is_decoder = True
+        decoder_config.num_layers = config.num_decoder_layers or config.num_layers
+        self.encoder = VccT5Encoder(encoder_config)
+        self.decoder = speed_up(T5Stack(decoder_config))
         if config.compress_cross_attention:
             compress_cross_attention(self.decoder)
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
@@ -266,29 +293,32 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Score or generate, as `transformers.T5ForConditionalGeneration.forward`.
+        """Predict the next token after every token of the target.
 
         Args:
-            input_ids: as of `VccT5EncoderModel.forward`.
-            attention_mask: likewise.
+            input_ids: See `VccT5EncoderModel.forward`.
+            attention_mask: See `VccT5EncoderModel.forward`.
             decoder_input_ids: `(batch, targets)` int64; by default the labels, shifted.
             decoder_attention_mask: `(batch, targets)`, 0 at padding.
-            encoder_outputs: of the encoder, in place of what it reads.
-            past_key_values: the decoder's cache.
-            inputs_embeds: as of `VccT5EncoderModel.forward`.
+            encoder_outputs: The encoder's output, in place of its inputs.
+            past_key_values: The decoder's cache.
+            inputs_embeds: See `VccT5EncoderModel.forward`.
             decoder_inputs_embeds: `(batch, targets, d_model)`, in place of ids.
             labels: `(batch, targets)` int64, -100 where there is no loss.
-            use_cache: whether to return a cache.
-            vip_mask: as of `VccT5EncoderModel.forward`.
-            output_hidden_states: also return the rows before every layer.
+            use_cache: Whether to return a cache.
+            vip_mask: See `VccT5EncoderModel.forward`.
+            output_hidden_states: Whether to return the input of every layer too.
             return_dict: False for a tuple.
-            kwargs: what `generate` passes on, which must be None or False.
+            kwargs: Arguments that `generate` passes on, which must be None or False.
+
+        Returns:
+            See `transformers.T5ForConditionalGeneration.forward`.
 
         Raises:
-            TypeError: another argument.
-            ValueError: as of `VccT5EncoderModel.forward`.
+            TypeError: There is an unsupported keyword argument.
+            ValueError: See `VccT5EncoderModel.forward`.
         """
-        refuse(self.config, kwargs)
+        reject_unsupported(self.config, kwargs)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
                 input_ids,

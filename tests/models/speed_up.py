@@ -1,4 +1,4 @@
-"""How accelerated models are compared with those of transformers, in float64."""
+"""How sped-up models are compared with those of transformers, in float64."""
 
 from contextlib import contextmanager
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from foveate.models.accelerate import accelerate, restore
+from foveate.models.accelerate import restore, speed_up
 from tests.numerics import relative_error
 
 
@@ -28,7 +28,7 @@ def float64_throughout():
 
 
 def check(model, run, real=None):
-    """Outputs and gradients of `run(model)` before and after acceleration, where they are real."""
+    """Outputs and gradients of `run(model)` before and after speed_up, where they are real."""
 
     def outputs():
         model.zero_grad()
@@ -43,7 +43,7 @@ def check(model, run, real=None):
 
     with float64_throughout():
         expected, expected_gradients = outputs()
-        accelerate(model)
+        speed_up(model)
         actual, gradients = outputs()
     assert relative_error(actual, expected) < 1e-10
     # Gradients of keys' biases are zero but for rounding, hence the common norm.
