@@ -41,7 +41,7 @@ def prefill_attention(
     positions = None
     if isinstance(past, Tensor) or past:
         positions = (past + torch.arange(num_queries, device=q.device)).repeat(batch)
-    out = relative_attention(
+    attended: Tensor = relative_attention(
         q.transpose(1, 2).flatten(0, 1),
         k.transpose(1, 2).flatten(0, 1),
         v.transpose(1, 2).flatten(0, 1),
@@ -53,8 +53,8 @@ def prefill_attention(
         causal=past is not None,
         max_distance=max_distance,
         scale=scale,
-    )
-    return out.unflatten(0, (batch, num_queries))
+    ).unflatten(0, (batch, num_queries))
+    return attended
 
 
 def decode_attention(

@@ -30,14 +30,15 @@ class PackedIndices:
 
     def unpack(self, packed: Tensor) -> Tensor:
         """Scatter `(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
-        if self.indices is not None:
-            batch, length = self.shape
-            if len(self.indices) == batch * length:
-                packed = _Permute.apply(packed, self.indices)
-            else:
-                padded = packed.new_zeros(batch * length, *packed.shape[1:])
-                packed = padded.index_copy_(0, self.indices, packed)
-        return packed.unflatten(0, self.shape)
+        batch, length = self.shape
+        flat = packed
+        if self.indices is not None and len(self.indices) == batch * length:
+            flat = _Permute.apply(packed, self.indices)
+        elif self.indices is not None:
+            zeros = packed.new_zeros(batch * length, *packed.shape[1:])
+            flat = zeros.index_copy_(0, self.indices, packed)
+        padded: Tensor = flat.unflatten(0, self.shape)
+        return padded
 
 
 class _Permute(torch.autograd.Function):

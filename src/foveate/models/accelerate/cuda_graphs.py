@@ -141,7 +141,7 @@ def can_replay(encoder: CapturableEncoder, like: Tensor) -> bool:
     """
     if encoder.training or torch.is_grad_enabled():
         return False
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if torch.compiler.is_compiling() or _jit.is_tracing():
         return False
     if not like.is_cuda or torch.cuda.is_current_stream_capturing():
         return False
@@ -292,6 +292,7 @@ class _Graphs:
         return self.graphs[key]
 
 
+_jit: Any = torch.jit  # which does not declare is_tracing as exported
 _lock = Lock()
 _graphs_by_module = WeakIdKeyDictionary()
 """Kept outside of the modules, so that these can be copied."""

@@ -152,7 +152,8 @@ class BlockSummaries:
         if incomplete := -hidden_states.shape[1] % self.block_size:
             hidden_states = F.pad(hidden_states, (0, 0, 0, incomplete))
         wide = torch.promote_types(hidden_states.dtype, torch.float32)
-        sums = hidden_states.unflatten(1, (-1, self.block_size)).sum(2, dtype=wide).flatten(0, 1)
+        blocks: Tensor = hidden_states.unflatten(1, (-1, self.block_size))
+        sums = blocks.sum(2, dtype=wide).flatten(0, 1)
         if self.first_block is None:
             return sums
         summaries = sums.index_select(0, self.first_block)

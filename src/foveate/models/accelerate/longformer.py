@@ -227,9 +227,8 @@ class WindowedLEDEncoder(CapturableEncoder, LEDEncoder):
             mask = torch.ones(embeddings.shape[:2], dtype=torch.long, device=embeddings.device)
         if global_attention_mask is not None:
             mask = self._merge_to_attention_mask(mask, global_attention_mask)
-        padding_len, _, mask, embeddings = self._pad_to_window_size(
-            None, mask, embeddings, self.padding_idx
-        )
+        pad: Any = self._pad_to_window_size  # which allows no ids with embeddings
+        padding_len, _, mask, embeddings = pad(None, mask, embeddings, self.padding_idx)
         layout = WindowLayout.from_masks(mask < 1, mask > 1)  # 0 padding, 1 local, 2 global
         states: list[Tensor] | None = [] if output_hidden_states else None
         run_layers = self.layer_runner(self.layernorm_embedding.weight, states)

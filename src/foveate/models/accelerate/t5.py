@@ -146,7 +146,8 @@ class RelativeT5Attention(T5Attention):
 
     def _heads(self, projected: Tensor) -> Tensor:
         """`(batch, length, heads · head_dim)` to `(batch, heads, length, head_dim)`."""
-        return projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        heads: Tensor = projected.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        return heads
 
     def _keys_and_values(self, states: Tensor, past: Any, is_cross: bool) -> tuple[Tensor, Tensor]:
         """Keys and values `(batch, heads, length, head_dim)`, with those in the cache."""

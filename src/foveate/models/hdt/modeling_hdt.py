@@ -208,7 +208,8 @@ class HDTSelfAttentionLayer(nn.Module):
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply the layer to `(tokens, d_model)`."""
         attended = self.SelfAttention(self.layer_norm(hidden_states), tree)
-        return hidden_states + self.dropout(attended)
+        output: Tensor = hidden_states + self.dropout(attended)
+        return output
 
 
 class HDTFeedForwardLayer(nn.Module):
@@ -222,7 +223,9 @@ class HDTFeedForwardLayer(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Apply the layer to `(..., d_model)`."""
-        return hidden_states + self.dropout(self.DenseReluDense(self.layer_norm(hidden_states)))
+        transformed = self.DenseReluDense(self.layer_norm(hidden_states))
+        output: Tensor = hidden_states + self.dropout(transformed)
+        return output
 
 
 class HDTBlock(GradientCheckpointingLayer):

@@ -170,7 +170,8 @@ class HDTDecoderAttention(nn.Module):
         return output
 
     def _heads(self, projected: Tensor) -> Tensor:
-        return projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        heads: Tensor = projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        return heads
 
 
 class HDTDecoderSelfAttentionLayer(nn.Module):
@@ -238,8 +239,9 @@ class HDTCrossAttentionLayer(nn.Module):
                 *self.EncDecAttention.keys_and_values(memory), self.layer_idx
             )
             past_key_values.is_updated[self.layer_idx] = True
-        attended = self.EncDecAttention(self.layer_norm(hidden_states), keys, values, memory_bias)
-        return hidden_states + self.dropout(attended)
+        normed = self.layer_norm(hidden_states)
+        attended: Tensor = self.dropout(self.EncDecAttention(normed, keys, values, memory_bias))
+        return hidden_states + attended
 
 
 class HDTDecoderBlock(GradientCheckpointingLayer):

@@ -195,7 +195,7 @@ class EncoderBlocks(NamedTuple):
         blocks = padded.unflatten(1, self.real.shape[1:])
         blocks = blocks * self.real[..., None].to(blocks.dtype)
         wide = torch.promote_types(states.dtype, torch.float32)
-        means = blocks.sum(2, dtype=wide) / self.counts.clamp(min=1)[..., None]
+        means: Tensor = blocks.sum(2, dtype=wide) / self.counts.clamp(min=1)[..., None]
         return means.to(states.dtype)
 
     def tokens(self, states: Tensor, blocks: Tensor) -> tuple[Tensor, Tensor]:

@@ -79,7 +79,8 @@ class VccT5SelfAttentionLayer(nn.Module):
     def forward(self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs) -> Tensor:
         """Apply the layer, see `VccT5Attention.forward`."""
         attended = self.SelfAttention(self.layer_norm(hidden_states), table, inputs)
-        return hidden_states + self.dropout(attended)
+        output: Tensor = hidden_states + self.dropout(attended)
+        return output
 
 
 class VccT5Block(GradientCheckpointingLayer):
