@@ -15,6 +15,7 @@ from transformers import (
 
 from foveate import HDTConfig, HDTForConditionalGeneration, Tree
 from foveate.models.hdt.modeling_hdt_ed import select_memory
+from tests.models.test_hdt_published import parents_of
 from tests.numerics import relative_error
 from tests.paths import shared
 from tests.trees import forests
@@ -59,18 +60,10 @@ def golden(request, tmp_path):
     }
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "hdt"}))
-    level = tensors["level"]
-    parents = torch.full_like(level, -1).long()
-    for row in range(len(level)):
-        latest = {}
-        for place, depth in enumerate(level[row].tolist()):
-            if depth > 0:
-                parents[row, place] = latest[depth - 1]
-            latest[depth] = place
     inputs = {
         "input_ids": tensors["input_ids"],
-        "attention_mask": (level >= 0).long(),
-        "parent_ids": parents,
+        "attention_mask": (tensors["level"] >= 0).long(),
+        "parent_ids": parents_of(tensors["level"]),
     }
     return tmp_path, tensors, inputs
 
