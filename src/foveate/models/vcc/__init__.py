@@ -1,4 +1,4 @@
-"""VCC: configurations and models, registered with the Auto classes as "vcc_t5", "vcc_bert", …"""
+"""VCC: configurations and models, registered with the Auto classes as "vcc_t5", "vcc_bert" and "vcc_roberta"."""
 
 from typing import Any
 
