@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
-from foveate.ops.window_attention import Side, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
 
 HEADS, HEAD_DIM = 12, 64
 LENGTHS = (4096, 16_384, 65_536)
@@ -73,11 +73,11 @@ def ours(kind: str, rows: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], 
     leaves = [x.detach().requires_grad_() for x in rows[:3]]
     if kind != "LongT5":
         first = torch.zeros(1, dtype=torch.long, device=rows.device)
-        hidden = torch.arange(n, device=rows.device) == 0
+        is_global = torch.arange(n, device=rows.device) == 0
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            side = Side(k.index_select(0, first), v.index_select(0, first), [1])
-            return window_attention(q, k, v, window, side=side, hidden=hidden)
+            kv = GlobalKeysValues(k.index_select(0, first), v.index_select(0, first), [1])
+            return window_attention(q, k, v, window, global_keys_values=kv, masked_keys=is_global)
 
         return attend, leaves, 1
     summaries = [x[: n // 16].detach().clone().requires_grad_() for x in rows[1:3]]
@@ -85,9 +85,9 @@ def ours(kind: str, rows: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], 
     positions = torch.arange(n, device=rows.device).div(16, rounding_mode="floor")
 
     def attend_summaries(*x: Tensor) -> Tensor:
-        q, k, v, side_k, side_v, bias, side_bias = x
-        side = Side(side_k, side_v, [n // 16], side_bias, positions)
-        return window_attention(q, k, v, window, side=side, bias=bias, scale=1.0)
+        q, k, v, global_k, global_v, bias, global_bias = x
+        kv = GlobalKeysValues(global_k, global_v, [n // 16], global_bias, positions)
+        return window_attention(q, k, v, window, global_keys_values=kv, bias=bias, scale=1.0)
 
     return attend_summaries, [*leaves, *summaries, *tables], n // 16
 
