@@ -3,12 +3,13 @@
     python benchmarks/window_attention.py                   # times, prints, saves results/
     python benchmarks/window_attention.py --device cpu --lengths 1024 4096
 
-One sequence, 12 heads of 64 channels, bfloat16 (float32 on a CPU). "LED" is a window of 512 rows on
-each side and one global token; "Longformer" half of that; "LongT5" 127 rows on each side, T5's bias
-and a summary of every 16 rows with its own bias. The floor is the products of what is seen alone,
-at the rate of a large matrix product measured beside: forward makes 2 of them, backward 5. SDPA is
-dense and has no bias; FlexAttention has the same windows, its mask made beforehand, but no side
-rows, and stands beside kinds without bias alone. Times are medians of calls made from Python.
+One sequence, 12 heads of 64 channels, bfloat16 (float32 on a CPU). "LED" is a window of 512 tokens
+on each side and one global token; "Longformer" half of that; "LongT5" 127 tokens on each side, T5's
+bias and a summary of every 16 tokens with its own bias. The floor is the time of the products of
+visible pairs alone, at the measured rate of a large matrix product: the forward pass makes 2 of
+them, the backward pass 5. SDPA is dense and has no bias. FlexAttention has the same windows, with
+its mask built beforehand, but no global keys, and is compared only for kinds without a bias. Times
+are medians of calls made from Python.
 """
 
 import argparse
@@ -68,7 +69,7 @@ def contender(
 
 
 def ours(kind: str, rows: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], int]:
-    """The call of a kind, its leaves, and how many side rows it has."""
+    """The call of a kind, its leaves, and the number of its global keys."""
     n, window = rows.shape[1], (REACH[kind], REACH[kind])
     leaves = [x.detach().requires_grad_() for x in rows[:3]]
     if kind != "LongT5":

@@ -104,7 +104,7 @@ class _Tile(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """What decides on the scores besides queries, keys and biases."""
+    """What the scores depend on, except queries, keys and biases."""
 
     sequences: list[_Slices]
     left: int

@@ -85,8 +85,8 @@ def global_attention(
 
     Args:
         q: Queries `(global_tokens, heads, head_dim)`, any floating dtype, of packed sequences, by
-            projections of their own.
-        k: Keys `(tokens, heads, head_dim)`, by projections of their own.
+            separate projections for global attention.
+        k: Keys `(tokens, heads, head_dim)`, likewise.
         v: Values, shaped like the keys.
         q_lengths: The number of global tokens in each sequence, host integers, possibly 0.
         k_lengths: The number of tokens in each sequence, host integers.

@@ -32,7 +32,14 @@ from .scoring import (
     tensors_of,
 )
 from .tables import CHUNK, key_tiles
-from .tile import edge_scores, edge_tile, existing, global_scores, load_mask, window_spans
+from .tile import (
+    edge_scores,
+    edge_tile,
+    global_scores,
+    load_mask,
+    query_edge_scores,
+    window_spans,
+)
 
 
 def backward(
@@ -220,29 +227,29 @@ def _queries_kernel(
     after = tl.zeros([KEYS], tl.float32)
     for t in range(begin, stop - (edge - full)):
         other = edge_tile(t, full, edge) * KEYS
-        key = other + tl.arange(0, KEYS)
         keys = load_tile(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
-        nearby = within_margin(other, first, reach, QUERIES, KEYS)
-        key_mask = None
-        if masked_keys is not None:
-            key_mask = load_mask(masked_keys, other, length, KEYS)[None, :]
-        scores = edge_scores(
+        scores = query_edge_scores(
             dot(queries, keys.T),
-            query[:, None],
-            existing(key, length)[None, :],
-            (nearby + tl.arange(0, KEYS))[None, :] - query[:, None],
-            key_mask,
+            query,
+            first,
+            other,
+            length,
+            reach,
+            masked_keys,
             bias,
             left,
             right,
             scale * LOG2E,
+            QUERIES,
+            KEYS,
         )
         weights = tl.exp2(scores - log_total[:, None])
         d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
         if bias is not None:
+            distance = within_margin(other, first, reach, QUERIES, KEYS) - first
             before, after = add_by_diagonal(
-                sums, before, after, d_scores, nearby - first, reach, QUERIES, KEYS
+                sums, before, after, d_scores, distance, reach, QUERIES, KEYS
             )
     if bias is not None:
         tl.store(sums - reach, tl.sum(before))

@@ -9,7 +9,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._packed.triton.bias import within_margin
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, padded_width
@@ -29,7 +28,7 @@ from .scoring import (
     strides_of,
     tensors_of,
 )
-from .tile import edge_scores, edge_tile, existing, global_scores, load_mask, window_spans
+from .tile import edge_tile, global_scores, load_mask, query_edge_scores, window_spans
 
 
 def forward(
@@ -162,23 +161,22 @@ def _forward_kernel(
             top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
     for t in range(begin, stop - (edge - full)):
         other = edge_tile(t, full, edge) * KEYS
-        key = other + tl.arange(0, KEYS)
         keys = load_tile(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
-        nearby = within_margin(other, first, reach, QUERIES, KEYS)
-        key_mask = None
-        if masked_keys is not None:
-            key_mask = load_mask(masked_keys, other, length, KEYS)[None, :]
-        scores = edge_scores(
+        scores = query_edge_scores(
             dot(queries, keys.T),
-            query[:, None],
-            existing(key, length)[None, :],
-            (nearby + tl.arange(0, KEYS))[None, :] - query[:, None],
-            key_mask,
+            query,
+            first,
+            other,
+            length,
+            reach,
+            masked_keys,
             bias,
             left,
             right,
             scale,
+            QUERIES,
+            KEYS,
         )
         top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
 

@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from foveate.ops._packed.triton.bias import biased_scores
+from foveate.ops._packed.triton.bias import biased_scores, within_margin
 
 
 @triton.jit
@@ -65,7 +65,42 @@ def edge_scores(products, query, key, distance, key_mask, bias, left, right, sca
 
 
 @triton.jit
-def existing(token, length):
+def query_edge_scores(
+    products,
+    query,
+    first,
+    other,
+    length,
+    reach,
+    masked_keys,
+    bias,
+    left,
+    right,
+    scale,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """Scores as of `edge_scores` of the queries from `first` on and the keys from `other` on."""
+    key = other + tl.arange(0, KEYS)
+    nearby = within_margin(other, first, reach, QUERIES, KEYS)
+    key_mask = None
+    if masked_keys is not None:
+        key_mask = load_mask(masked_keys, other, length, KEYS)[None, :]
+    return edge_scores(
+        products,
+        query[:, None],
+        _existing(key, length)[None, :],
+        (nearby + tl.arange(0, KEYS))[None, :] - query[:, None],
+        key_mask,
+        bias,
+        left,
+        right,
+        scale,
+    )
+
+
+@triton.jit
+def _existing(token, length):
     """Numbers of tokens; those that do not exist are moved far out of every window."""
     return tl.where(token < length, token, 1 << 30)
 
