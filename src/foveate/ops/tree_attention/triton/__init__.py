@@ -13,14 +13,14 @@ from torch import Tensor
 from foveate.ops._triton.math import adjacent
 
 from .backward import backward
-from .blocks import Blocks
+from .partition import ForestTiles
 from .forward import forward
 
 __all__ = ["tree_attention"]
 
 
 def tree_attention(
-    q: Tensor, k: Tensor, v: Tensor, blocks: Blocks, edges: tuple[bool, bool, bool], scale: float
+    q: Tensor, k: Tensor, v: Tensor, blocks: ForestTiles, edges: tuple[bool, bool, bool], scale: float
 ) -> Tensor:
     """Attention of rows `(n, heads, head_dim)` within the families that `blocks` was cut from.
 
@@ -55,7 +55,7 @@ torch.library.define(
 def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     *blocks, parent, siblings, children, scale = rest
     q, k, v = adjacent(q), adjacent(k), adjacent(v)
-    return forward(q, k, v, Blocks(*blocks), (parent, siblings, children), scale)
+    return forward(q, k, v, ForestTiles(*blocks), (parent, siblings, children), scale)
 
 
 @torch.library.register_fake("foveate::tree_attention")
@@ -71,7 +71,7 @@ def _(
     *blocks, parent, siblings, children, scale = rest
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
     edges = parent, siblings, children
-    return backward(grad, q, k, v, o, lse, Blocks(*blocks), edges, scale)
+    return backward(grad, q, k, v, o, lse, ForestTiles(*blocks), edges, scale)
 
 
 @torch.library.register_fake("foveate::tree_attention_backward")
