@@ -73,7 +73,9 @@ def tree_attention(
             f"got {q.device}, {k.device}, {v.device} and {tree.parent.device}"
         )
     if isinstance(edges, str):
-        raise ValueError(f"edges must be a list of names, got the string {edges!r}: pass [{edges!r}]")
+        raise ValueError(
+            f"edges must be a list of names, got the string {edges!r}: pass [{edges!r}]"
+        )
     if unknown := set(edges) - set(EDGES):
         raise ValueError(f"unknown edges {sorted(unknown)}: choose from {list(EDGES)}")
     backend = choose(backend, q)

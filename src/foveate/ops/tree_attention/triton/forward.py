@@ -3,12 +3,12 @@
 # mypy: disable-error-code=no-untyped-def
 """The forward kernel: a program computes one head of one tile."""
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.math import dot
+from foveate.ops._triton.softmax import begin_softmax, empty_outputs, finite_top
 
 from .partition import ForestTiles
 from .tile import (
@@ -29,12 +29,15 @@ from .tile import (
 
 
 def forward(
-    q: Tensor, k: Tensor, v: Tensor, tiles: ForestTiles, edges: tuple[bool, bool, bool], scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tiles: ForestTiles,
+    edges: tuple[bool, bool, bool],
+    scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Compute outputs `(n, heads, head_dim)` and base-2 log-sum-exps `(heads, n)` in float32."""
-    n, heads, _ = q.shape
-    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty(heads, n, dtype=torch.float32, device=q.device)
+    o, lse = empty_outputs(q)
     strides = (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2])
     launch_passes(_forward, (q, k, v, o, lse), strides, tiles, edges, scale, registers=(96, 96))
     return o, lse
@@ -75,9 +78,7 @@ def _forward(
     code = query_code(role, CHILDREN)
     queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
     if LARGE:
-        top = tl.full([SIZE], float("-inf"), tl.float32)
-        total = tl.zeros([SIZE], tl.float32)
-        out = tl.zeros([SIZE, WIDTH], tl.float32)
+        top, total, out = begin_softmax(SIZE, WIDTH)
         first, stop = family_tiles(lists, tile, capacity)
         for other in range(first, stop):
             key_node, key_role = load_members(members, other, SIZE)
@@ -105,12 +106,6 @@ def _forward(
         out = dot(weights.to(values.dtype), values)
     keep = is_finished(node, role, INNER)
     _store(o, lse, out, top, total, node, keep, head, n, heads, INNER, HEAD_DIM, WIDTH)
-
-
-@triton.jit
-def finite_top(top):
-    """The highest scores, or 0 where a query has seen no key, from which -inf can be subtracted."""
-    return tl.where(top == float("-inf"), 0.0, top)
 
 
 @triton.jit

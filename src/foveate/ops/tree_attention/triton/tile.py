@@ -127,7 +127,7 @@ def node_mask(keep, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr):
 def load_nodes(
     x, node, head, node_stride, head_stride, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr
 ):
-    """Load one head of the given nodes, zero in empty slots and padded channels: `(SIZE, WIDTH)`."""
+    """Load one head of nodes, zero in empty slots and padded channels: `(SIZE, WIDTH)`."""
     pointers = node_pointers(x, node, head, node_stride, head_stride, WIDTH)
     return tl.load(pointers, mask=node_mask(node >= 0, HEAD_DIM, WIDTH), other=0.0)
 
