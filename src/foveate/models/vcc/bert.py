@@ -23,7 +23,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
 
 from foveate.ops.relative_attention import relative_attention
-from foveate.ops.vip_compression import Candidates, Layout, vip_scores
+from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
 from .configuration import VccBertConfig, VccRobertaConfig
 from .encoding import Batch, Sight, Trace, VccEncoderOutput, encode, refuse
@@ -49,12 +49,12 @@ class _Layer(nn.Module):
         return self.output(self.intermediate(attended), attended)
 
     def vip_scores(
-        self, vips: Tensor, layout: Layout, bias: None, candidates: Candidates
+        self, vips: Tensor, layout: CompressionLayout, bias: None, candidates: CandidateSegments
     ) -> Tensor:
         """Score the candidates by this layer's attention."""
         own = self.attention.self
         q = self._heads(own.query, vips)
-        k = self._heads(own.key, candidates.rows.to(vips.dtype))
+        k = self._heads(own.key, candidates.means.to(vips.dtype))
         return vip_scores(q, k, layout, candidates, scale=own.attention_head_size**-0.5)
 
     def _heads(self, projection: nn.Module, rows: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from foveate.models.padding import Packed
 from foveate.ops.relative_attention import bias_by_distance
-from foveate.ops.vip_compression import Layout, build, compress, materialize, update
+from foveate.ops.vip_compression import CompressionLayout, SegmentTree, compress, update
 
 
 class Bias(NamedTuple):
@@ -132,7 +132,7 @@ class Batch:
 
     packed: Packed
     segments: tuple[int, ...]
-    layout: Layout
+    layout: CompressionLayout
 
     @classmethod
     def of(
@@ -159,7 +159,9 @@ class Batch:
             vip = packed.pack(vip_mask.bool())
         size, lengths = config.segment_size, packed.lengths
         segments = [min(size, n - start) for n in lengths for start in range(0, n, size)]
-        layout = Layout.of(vip, lengths, config.resolutions, config.num_vip_slots, device)
+        layout = CompressionLayout.from_mask(
+            vip, lengths, config.resolutions, config.num_vip_slots, device
+        )
         return cls(packed, tuple(segments), layout)
 
 
@@ -192,16 +194,16 @@ def encode(
         rows = block(rows, table, Sight(batch.segments))
     if num_segment_layers >= len(blocks):
         return rows
-    vips, tokens = layout.split(rows)
-    tree = build(tokens, layout.counts)
+    vips, tokens = layout.separate(rows)
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
     for block in blocks[num_segment_layers:]:
         if trace.states is not None:
-            trace.states.append(layout.join(vips, materialize(tree, vips.dtype)))
+            trace.states.append(layout.combine(vips, tree.to_tokens(vips.dtype)))
         score = partial(block.vip_scores, vips, layout, bias)
         seen = compress(vips, tree, layout, score, explore=explore)
         sight = Sight(seen.lengths, seen.positions, seen.key_bias)
-        vips, tree = update(seen, block(seen.rows, table, sight))
+        vips, tree = update(seen, block(seen.hidden_states, table, sight))
         if trace.scores is not None and trace.resolutions is not None:
             trace.scores.append(seen.scores)
             trace.resolutions.append(seen.resolution)
-    return layout.join(vips, materialize(tree, vips.dtype))
+    return layout.combine(vips, tree.to_tokens(vips.dtype))

@@ -12,7 +12,7 @@ from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 from foveate.models.accelerate import accelerate
 from foveate.models.accelerate.t5_layers import DerivedT5Model, FusedRMSNorm, FusedT5LayerFF
 from foveate.ops.relative_attention import relative_attention
-from foveate.ops.vip_compression import Candidates, Layout, vip_scores
+from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
 from .configuration import VccT5Config
 from .cross import compress_cross_attention
@@ -39,7 +39,12 @@ class VccT5Attention(T5Attention):
         return self.o(attended.flatten(1))
 
     def vip_scores(
-        self, vips: Tensor, means: Tensor, layout: Layout, bias: Bias, candidates: Candidates
+        self,
+        vips: Tensor,
+        means: Tensor,
+        layout: CompressionLayout,
+        bias: Bias,
+        candidates: CandidateSegments,
     ) -> Tensor:
         """Say how much normalized VIP tokens attend to the candidates' normalized means."""
         q, k = self._heads(self.q, vips), self._heads(self.k, means)
@@ -76,12 +81,12 @@ class VccT5Block(GradientCheckpointingLayer):
         return self.layer[1](self.layer[0](rows, table, sight))
 
     def vip_scores(
-        self, vips: Tensor, layout: Layout, bias: Bias, candidates: Candidates
+        self, vips: Tensor, layout: CompressionLayout, bias: Bias, candidates: CandidateSegments
     ) -> Tensor:
         """Score the candidates by this block's attention."""
         attention: Any = self.layer[0]
         norm = attention.layer_norm
-        means = candidates.rows.to(vips.dtype)
+        means = candidates.means.to(vips.dtype)
         return attention.SelfAttention.vip_scores(norm(vips), norm(means), layout, bias, candidates)
 
 
