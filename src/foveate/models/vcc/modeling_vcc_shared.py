@@ -16,6 +16,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from foveate.models.padding import PackedSequences
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
+    CandidateSegments,
     CompressionLayout,
     SegmentTree,
     compress,
