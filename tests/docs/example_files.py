@@ -31,7 +31,7 @@ The ship was leaking and the crew asked to go home. The captain agreed at last, 
 said that the pumps would not last a week. They reached the harbour in October without any oil.
 """
 
-MINUTES = """Anna: Good morning, everybody. Today we have to decide on the budget for the new remote control.
+MINUTES = """Anna: Good morning. Today we have to decide on the budget for the new remote control.
 Ben: The budget is fifty thousand euros, and the casing alone takes ten thousand of that.
 Anna: Then we should leave out the speech recognition, because it costs more than the casing.
 Carla: I agree. Users told us that they want large buttons and a display that can be read at night.
