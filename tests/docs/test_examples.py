@@ -1,9 +1,9 @@
 """Run the code examples of the README and of the documentation, page by page.
 
 The Python blocks of a page share one namespace and run from top to bottom in a temporary folder
-that holds `examples/` and the small files of `example_files`. A shell block is run too where each of
-its lines is a `foveate` command; other shell blocks are there to be read. An HTML comment just above
-a block, such as `<!-- skip: needs a GPU -->`, says why the block cannot run here.
+that holds `examples/` and the small files of `example_files`. A shell block is run too where each
+of its lines is a `foveate` command; other shell blocks are there to be read. An HTML comment just
+above a block, such as `<!-- skip: needs a GPU -->`, says why the block cannot run here.
 """
 
 import shlex
