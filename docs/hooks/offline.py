@@ -5,7 +5,7 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 
-LOADED = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
+LOADED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="(?:https?:)?//[^"]*"')
 
 
 def on_post_page(output: str, *, page: Any, **kwargs: Any) -> str:
