@@ -18,14 +18,14 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from finetune import Tuning, fit, write
 from foveate.data.example import Example
-from foveate.detectors import Detector
+from foveate.detectors import Detector, detector_by_name
 from foveate.evaluation.metrics import ROUGE, rouge
 from foveate.files import check_writable, written_whole
+from foveate.inference.encoder import Encoder
 from foveate.models.device import device_named
 from foveate.models.loading import load_model, load_tokenizer
 from foveate.preprocessing.led import LEDProcessor
 from foveate.progress import progress
-from foveate.tasks.keywords import detector
 
 _DRAWN = ("random", "gibberish")
 """Methods that give other keywords with another seed."""
@@ -35,7 +35,7 @@ class Method(NamedTuple):
     """How the input is made.
 
     Attributes:
-        detector: name of what detects the keywords: of `foveate.tasks.keywords.METHODS`, or of the
+        detector: name of what detects the keywords: of `foveate.detectors.METHODS`, or of the
             detectors that `few_shot` is given.
         keywords: number of them; without any, the method is the model as it is.
     """
@@ -134,8 +134,10 @@ def few_shot(
 
     @cache
     def processor(method: Method, seed: int) -> LEDProcessor:
-        own = (detectors or {}).get(method.detector)
-        found = detector(method.detector, seed=seed) if own is None else own
+        found = (detectors or {}).get(method.detector)
+        if found is None:
+            encoder = Encoder.from_pretrained() if method.detector == "embedding" else None
+            found = detector_by_name(method.detector, seed=seed, encoder=encoder)
         return LEDProcessor(tokenizer, found, method.keywords, protocol.max_length)
 
     @cache

@@ -80,7 +80,7 @@ def summarized(book: str, encoder: str, runs: dict[str, list[dict]]) -> dict:
 
 def measure(name: str, book: Path, share: float) -> dict:
     from foveate import Document, Encoder
-    from foveate.inference.default import default_model_path
+    from foveate.inference.encoder import default_model_path
 
     sentences = [sentence.text for sentence in Document.from_file(book).sentences()]
     sentences = sentences[: int(len(sentences) * share)]
@@ -114,7 +114,7 @@ def error(vectors, sentences) -> float:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    from foveate.inference.default import default_model_path
+    from foveate.inference.encoder import default_model_path
 
     model = SentenceTransformer(str(default_model_path()), device="cpu")
     lengths = [

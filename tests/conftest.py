@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 
 from foveate import Document, Encoder
 from foveate.data.corpus import Corpus
-from foveate.inference.default import default_model_path
+from foveate.inference.encoder import default_model_path
 from foveate.models.hdt import HDTConfig, HDTModel
 
 # Tests run on small tensors, where threads cost more than they bring.

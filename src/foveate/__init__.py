@@ -69,7 +69,7 @@ _HOME_OF = {
     "HDTForSequenceClassification": "models.hdt",
     "HDTModel": "models.hdt",
     "LEDProcessor": "preprocessing.led",
-    "HDTProcessor": "preprocessing.hdt",
+    "HDTProcessor": "preprocessing",
     "Recipe": "training.recipe",
     "Tree": "ops.tree_attention",
     "VccBertConfig": "models.vcc",

@@ -5,7 +5,7 @@ import pytest
 from egad_protocol import Method, Protocol, draw, few_shot, table
 from finetune import Tuning, fit, write
 from foveate import Document, accelerate
-from foveate.detectors import given
+from foveate.detectors import given_keywords
 from foveate.evaluation import Example
 from foveate.preprocessing.led import LEDProcessor
 from tests.led import bpe, led
@@ -36,7 +36,7 @@ def checkpoint(tmp_path_factory):
 
 def run(checkpoint, output, **changed):
     arguments = {"methods": METHODS, "protocol": PROTOCOL, "device": "cpu"}
-    arguments |= {"detectors": {"own": given(["cod"])}} | changed
+    arguments |= {"detectors": {"own": given_keywords(["cod"])}} | changed
     return few_shot(checkpoint, EXAMPLES, EXAMPLES[2:], EXAMPLES[:2], output, **arguments)
 
 
@@ -98,7 +98,7 @@ def test_results_of_another_setting_are_not_touched(results, checkpoint):
 def test_results_of_another_detector_of_the_name_are_not_touched(results, checkpoint, name):
     _, output = results
     before = output.read_bytes()
-    detectors = {"own": given(["cod"])} | {name: given(["boats"])}
+    detectors = {"own": given_keywords(["cod"])} | {name: given_keywords(["boats"])}
     methods = [method for method in METHODS if method.detector == name]
     with pytest.raises(ValueError, match=f"holds results of another detector '{name}'"):
         run(checkpoint, output, methods=methods, detectors=detectors)
@@ -136,7 +136,7 @@ def test_the_model_is_put_back_to_its_best_epoch():
 def test_a_model_writes_what_it_has_learnt():
     tokenizer = bpe(TEXTS)
     model = led(len(tokenizer))
-    processor = LEDProcessor(tokenizer, given(["cod"]), k=1)
+    processor = LEDProcessor(tokenizer, given_keywords(["cod"]), k=1)
     targets = [example.references[0] for example in EXAMPLES[:2]]
     rows = processor.encode([example.document for example in EXAMPLES[:2]], targets)
     tuning = Tuning(epochs=120, learning_rate=1e-2, batch_size=2, max_target_length=40, beams=2)

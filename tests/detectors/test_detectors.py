@@ -1,25 +1,26 @@
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given as given_strategies
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate import Document
 from foveate.detectors import (
-    Occurrence,
+    detector_by_name,
     embedding,
     gibberish,
-    given,
+    given_keywords,
     random_words,
     tfidf,
     yake,
 )
-from foveate.detectors.embedding import marginal_relevance
-from foveate.detectors.words import general_frequencies, words
+from foveate.detectors.embedding import maximal_marginal_relevance
+from foveate.detectors.keyword import locate, words
+from foveate.detectors.statistical import general_frequencies
 
 SEA = Document.from_sections(
     "Fish of the sea",
@@ -51,13 +52,12 @@ DETECTORS = {
     "yake": yake,
     "embedding": partial(embedding, encoder=Letters()),
     "random": random_words,
-    "given": given(["cod", "deep sea", "whale"]),
+    "given": given_keywords(["cod", "deep sea", "whale"]),
 }
 
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_keywords_say_where_they_stand(name):
-    sentences = list(SEA.sentences())
     found = DETECTORS[name](SEA, 6)
     assert 0 < len(found) <= 6
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True) or (
@@ -65,10 +65,35 @@ def test_keywords_say_where_they_stand(name):
     )
     for keyword in found:
         if name not in ("given", "yake"):
-            assert keyword.places
-        for sentence, start, end in keyword.places:
-            shown = sentences[sentence].text[start:end]
-            assert [w.key for w in words(shown)] == [w.key for w in words(keyword.text)]
+            assert keyword.spans
+        for span in keyword.spans:
+            assert SEA.text[span.start : span.end] == span.text
+            assert [w.key for w in words(span.text)] == [w.key for w in words(keyword.text)]
+
+
+def test_spans_are_exact_through_markup():
+    document = Document.from_text(
+        "# Fish\n\nThe *deep*\nsea is a sea. [Cod](cod.html) and cod swim.", format="markdown"
+    )
+    deep_sea, sea, cod = locate(document, [("deep sea", 2.0), ("sea", 1.0), ("cod", 0.0)])
+    assert [document.text[one.start : one.end] for one in deep_sea.spans] == ["deep*\nsea"]
+    assert [document.text[one.start : one.end] for one in sea.spans] == ["sea", "sea"]
+    assert [one.text for one in deep_sea.spans + sea.spans] == ["deep sea", "sea", "sea"]
+    # The link's address repeats the word, so that its own place is not known for certain.
+    second = document.spans()[1]
+    assert [one.text for one in cod.spans] == ["Cod", "cod"]
+    assert {(one.start, one.end) for one in cod.spans} == {(second.start, second.end)}
+
+
+def test_detectors_by_name():
+    assert detector_by_name("tfidf")(SEA, 5) == tfidf(SEA, 5)
+    assert detector_by_name("random", seed=3)(SEA, 5) == random_words(SEA, 5, seed=3)
+    by_name = detector_by_name("embedding", encoder=Letters())
+    assert by_name(SEA, 5) == embedding(SEA, 5, encoder=Letters())
+    with pytest.raises(ValueError, match="there is no method 'rake': name one of tfidf, "):
+        detector_by_name("rake")
+    with pytest.raises(ValueError, match="needs an encoder: pass encoder="):
+        detector_by_name("embedding")
 
 
 @pytest.mark.parametrize("name", [*DETECTORS, "gibberish"])
@@ -114,27 +139,31 @@ def test_codes_of_one_language():
 
 
 def test_phrases_are_found_as_whole_words_whatever_their_case():
-    [deep_sea, whale] = given(["Deep  Sea", "whale"])(SEA, 5)
+    [deep_sea, whale] = given_keywords(["Deep  Sea", "whale"])(SEA, 5)
     assert deep_sea.text == "Deep Sea"
-    assert deep_sea.places == (Occurrence(2, 30, 38), Occurrence(3, 4, 12))
-    assert whale.places == ()
-    [sea] = given(["se"])(SEA, 1)
-    assert sea.places == ()
+    sentences = SEA.spans()
+    assert deep_sea.spans == tuple(
+        replace(sentences[i], start=sentences[i].start + start, end=end, text="deep sea")
+        for i, start, end in ((2, 30, sentences[2].start + 38), (3, 4, sentences[3].start + 12))
+    )
+    assert whale.spans == ()
+    [sea] = given_keywords(["se"])(SEA, 1)
+    assert sea.spans == ()
 
 
 def test_one_text_is_one_keyword():
-    assert [keyword.text for keyword in given("deep sea")(SEA, 5)] == ["deep sea"]
+    assert [keyword.text for keyword in given_keywords("deep sea")(SEA, 5)] == ["deep sea"]
 
 
 def test_given_keywords_are_not_left_out_silently():
     with pytest.warns(UserWarning, match="only the first 1 of 2 given keywords are used"):
-        assert [keyword.text for keyword in given(["cod", "eel"])(SEA, 1)] == ["cod"]
+        assert [keyword.text for keyword in given_keywords(["cod", "eel"])(SEA, 1)] == ["cod"]
 
 
 @pytest.mark.parametrize("own", [[], "", [""], ["cod", "  "]])
 def test_empty_keywords_are_refused(own):
     with pytest.raises(ValueError, match="a keyword is empty"):
-        given(own)
+        given_keywords(own)
 
 
 def test_random_words_are_of_the_document_and_differ_by_seed():
@@ -167,13 +196,13 @@ def test_gibberish_has_binomial_lengths_and_uniform_letters():
 
 
 @settings(max_examples=30)
-@given_strategies(st.integers(1, 12), st.floats(0, 1), st.integers(0, 99))
-def test_marginal_relevance_takes_the_best_of_what_is_left(rows, diversity, seed):
+@given(st.integers(1, 12), st.floats(0, 1), st.integers(0, 99))
+def test_maximal_marginal_relevance_takes_the_best_of_what_is_left(rows, diversity, seed):
     generator = torch.Generator().manual_seed(seed)
     vectors = F.normalize(torch.randn(rows, 4, generator=generator, dtype=torch.double), dim=-1)
     relevance = torch.rand(rows, generator=generator, dtype=torch.double)
     left, chosen = list(range(rows)), []
-    for row, score in marginal_relevance(relevance, vectors, rows, diversity):
+    for row, score in maximal_marginal_relevance(relevance, vectors, rows, diversity):
 
         def gain(i):
             nearest = max((float(vectors[i] @ vectors[j]) for j in chosen), default=0.0)
@@ -187,7 +216,7 @@ def test_marginal_relevance_takes_the_best_of_what_is_left(rows, diversity, seed
 
 
 def test_phrases_neither_begin_nor_end_with_a_common_word_nor_cross_punctuation():
-    found = [k.text for k in embedding(SEA, 1000, encoder=Letters(), longest=3)]
+    found = [k.text for k in embedding(SEA, 1000, encoder=Letters(), max_words=3)]
     assert "deep sea" in found
     assert "herring herring" not in found
     assert not any(phrase.split()[0] == "the" or phrase.split()[-1] == "of" for phrase in found)
@@ -205,7 +234,7 @@ def test_diversity_is_a_share():
 def test_yake_does_not_read_on_behind_a_heading():
     document = Document.from_sections("", [("", ["My Report", "The quick Fox eats a Hen"])] * 4)
     for keyword in yake(document, 9):
-        assert keyword.places
+        assert keyword.spans
         assert "report the" not in keyword.text.lower()
 
 

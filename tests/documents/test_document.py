@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from foveate.documents import Document, DocumentError, Paragraph, Section, Sentence, sentences
+from foveate.documents import (
+    Document,
+    DocumentError,
+    Paragraph,
+    Section,
+    Sentence,
+    Span,
+    as_document,
+    as_documents,
+    sentences,
+)
 
 
 def test_a_document_is_sections_of_paragraphs_of_sentences():
@@ -116,6 +126,83 @@ def test_sentences_longer_than_a_window():
         first = "x" * (length % 5) + " word" * (length // 5)
         found = list(Document.from_text(f"{first}. Then another. And a third.").sentences())
         assert [one.text for one in found[1:]] == ["Then another.", "And a third."]
+
+
+def test_the_name_is_the_source_else_the_title():
+    assert Document.from_text("x.", title="Fish", source="fish.txt").name == "fish.txt"
+    assert Document.from_text("x.", title="Fish").name == "Fish"
+    assert Document.from_text("x.").name == ""
+
+
+def test_spans_locate_each_sentence():
+    document = Document.from_text(
+        "# A\n\nSome *text*.\n\n# B\n\nIt is. So!", format="markdown", source="a.md"
+    )
+    assert document.spans() == [
+        Span("a.md", ("A",), None, 5, 17, "Some text.", None),
+        Span("a.md", ("B",), None, 24, 30, "It is.", None),
+        Span("a.md", ("B",), None, 31, 34, "So!", None),
+    ]
+    meeting = Document.from_text("Ann: Hello.\nBob: Hi. Well.", format="transcript")
+    assert [span.speaker for span in meeting.spans()] == ["Ann", "Bob", "Bob"]
+
+
+def test_line_of_counts_from_1():
+    document = Document.from_text("One.\nTwo.\n\nThree.")
+    assert [document.line_of(span.start) for span in document.spans()] == [1, 2, 4]
+    assert document.line_of(0) == document.line_of(4) == 1  # the line break ends its line
+    assert document.line_of(len(document.text)) == 4
+
+
+class TestMerge:
+    def test_each_document_becomes_a_section(self, outline, in_source):
+        fish = Document.from_text("# Cod\n\nSwims.\n\n# Eel\n\nHides.", format="markdown")
+        boats = Document.from_text("Float. Sink.", source="boats.txt")
+        merged = Document.merge([fish, boats])
+        assert outline(merged) == [
+            ("", []),
+            (" > Cod", ["Swims."]),
+            (" > Eel", ["Hides."]),
+            ("boats.txt", []),
+            ("boats.txt > ", ["Float.", "Sink."]),
+        ]
+        assert merged.text == f"{fish.text}\n\n{boats.text}"
+        assert in_source(merged) == ["Swims.", "Hides.", "Float.", "Sink."]
+
+    def test_a_title_goes_before_a_source(self):
+        one = Document.from_text("x.", title="Fish", source="fish.txt")
+        assert [section.title for section in Document.merge([one, one]).sections] == ["Fish"] * 2
+
+    def test_a_single_document_is_returned_unchanged(self):
+        document = Document.from_text("Cod.")
+        assert Document.merge([document]) is document
+
+    def test_sections_that_would_nest_too_deep_become_siblings(self):
+        part = ("H64", "64.")
+        for depth in range(63, 0, -1):
+            part = (f"H{depth}", f"{depth}." if depth % 2 else "", [part])
+        document = Document.from_sections("", [part])
+        merged = Document.merge([document, document])
+        assert max(len(path) for path, _ in merged.walk()) == 64
+        assert [one.text for one in merged.sentences()] == [
+            one.text for one in document.sentences()
+        ] * 2
+        assert Document.from_dict(merged.to_dict()) == merged
+
+    def test_there_must_be_documents(self):
+        with pytest.raises(DocumentError, match="no documents to merge: give at least one"):
+            Document.merge([])
+        with pytest.raises(TypeError, match="expected a Document, got str"):
+            Document.merge(["fish.txt"])
+
+
+def test_one_document_or_several():
+    document = Document.from_text("Cod.")
+    assert as_document(document) is document
+    assert as_documents(document) == [document]
+    assert as_documents(iter([document, document])) == [document, document]
+    with pytest.raises(TypeError, match=r"got str: make one with Document\.from_file or"):
+        as_document("fish.txt")
 
 
 class TestFromSections:

@@ -1,6 +1,7 @@
 """What holds for any text in any format."""
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -64,3 +65,23 @@ def test_text_without_markup_reads_alike_in_html_xml_and_json(letters):
     for document in (html, meeting, jats):
         if document is not None:
             assert "".join(s.text for s in document.sentences()).replace(" ", "") == shown
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_merging_keeps_every_sentence_at_its_words(data):
+    formats = data.draw(st.lists(st.sampled_from(sorted(MARKUP)), min_size=1, max_size=4))
+    read_documents = [read(data.draw(texts(format)), format) for format in formats]
+    documents = [document for document in read_documents if document is not None]
+    if not documents:
+        return
+    merged = Document.merge(documents)
+    expected = [(one, span) for one in documents for span in one.spans()]
+    found = merged.spans()
+    assert len(found) == len(expected)
+    for (document, before), after in zip(expected, found, strict=True):
+        assert (after.text, after.speaker) == (before.text, before.speaker)
+        assert merged.text[after.start : after.end] == document.text[before.start : before.end]
+        assert after.path[len(after.path) - len(before.path) :] == before.path
+    assert all(one.end <= other.start for one, other in pairwise(found))
+    assert Document.from_dict(merged.to_dict()) == merged

@@ -17,9 +17,12 @@ from transformers import (
     T5Model,
 )
 
-from foveate import Document, Encoder, HDTConfig, HDTModel, HDTProcessor, Tree
-from foveate.inference.default import default_model_path
+from foveate import Document, Encoder
+from foveate.inference.encoder import default_model_path
+from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
+from foveate.ops.tree_attention import Tree
+from foveate.preprocessing import HDTProcessor
 from foveate.preprocessing.tree import outline
 from tests.numerics import relative_error
 
@@ -57,7 +60,7 @@ def test_sentences_equal_sentence_transformers(default):
 
 def test_vectors_do_not_depend_on_batch_mates(default, monkeypatch):
     together = default.encode_texts(TEXTS)
-    monkeypatch.setattr(default, "_rows_at_once", 1)
+    monkeypatch.setattr(default, "_batch_tokens", 1)
     alone = default.encode_texts(TEXTS)
     assert (together - alone).norm(dim=1).max() < 1e-5
 
@@ -159,7 +162,7 @@ def test_a_model_called_with_a_tree_is_a_tree_encoder(default):
         model(torch.tensor([[1, 2], [1, 2]]), tree=Tree.from_parents([-1, 0]))
 
 
-def test_hdt_gives_the_rows_of_its_anchors(tmp_path, tokenizer):
+def test_hdt_gives_the_hidden_states_of_its_anchors(tmp_path, tokenizer):
     torch.manual_seed(0)
     config = HDTConfig(vocab_size=30522, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
     model = HDTModel(config).eval()
@@ -168,12 +171,12 @@ def test_hdt_gives_the_rows_of_its_anchors(tmp_path, tokenizer):
     encoder = Encoder.from_pretrained(tmp_path, device="cpu")
     assert encoder.context == "tree"
     vectors = encoder.encode(WHALE)
-    batch = HDTProcessor(tokenizer, levels=3)(WHALE, return_node_types=True)
-    types = batch.pop("node_types")[0]
+    processor = HDTProcessor(tokenizer, levels=3)
+    types = processor.features(WHALE)["node_types"]
     with torch.no_grad():
-        rows = model(**batch).last_hidden_state[0]
-    assert relative_error(vectors.document, rows[0]) < 1e-5
-    assert relative_error(vectors.sections, rows[types == 2]) < 1e-5
+        hidden_states = model(**processor(WHALE)).last_hidden_state[0]
+    assert relative_error(vectors.document, hidden_states[0]) < 1e-5
+    assert relative_error(vectors.sections, hidden_states[types == 2]) < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -212,15 +215,15 @@ def test_pickled_weights_are_refused(tmp_path, tokenizer):
 
 
 def test_pooling_is_read_from_the_checkpoint(checkpoint):
-    first_row = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    cls_pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (checkpoint / "1_Pooling").mkdir()
-    (checkpoint / "1_Pooling" / "config.json").write_text(json.dumps(first_row))
+    (checkpoint / "1_Pooling" / "config.json").write_text(json.dumps(cls_pooling))
     modules = [
         {"path": "", "type": "sentence_transformers.models.Transformer"},
         {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
     ]
     (checkpoint / "modules.json").write_text(json.dumps(modules))
-    assert Encoder.from_pretrained(checkpoint).pooling.first_row
+    assert Encoder.from_pretrained(checkpoint).pooling.takes_first_token
     modules.append({"path": "2_Dense", "type": "sentence_transformers.models.Dense"})
     (checkpoint / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ValueError, match="ends in a Dense layer"):

@@ -11,7 +11,7 @@ from transformers import (
 )
 
 from foveate import FoveaForConditionalGeneration, accelerate, restore
-from foveate.detectors import given, tfidf
+from foveate.detectors import given_keywords, tfidf
 from foveate.inference.summarizer import Generator
 from foveate.models.accelerate.t5 import RelativeT5Attention
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
@@ -171,7 +171,8 @@ def led_checkpoint(tmp_path_factory) -> str:
 
 
 def test_led_reads_keywords_first_and_makes_them_global(sea, led_checkpoint, monkeypatch):
-    generator = Generator.from_pretrained(led_checkpoint, detector=given(["cod", "deep sea"]), k=2)
+    detector = given_keywords(["cod", "deep sea"])
+    generator = Generator.from_pretrained(led_checkpoint, detector=detector, k=2)
     seen = {}
     monkeypatch.setattr(generator.model, "generate", lambda **batch: seen.update(batch) or [[2]])
     generator.summarize(sea, words=9, query="which cod")

@@ -4,8 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoProcessor, AutoTokenizer
 
-from foveate import Document, HDTConfig, HDTProcessor, Tree
-from foveate.inference.default import default_model_path
+from foveate import Document
+from foveate.inference.encoder import default_model_path
+from foveate.models.hdt import HDTConfig
+from foveate.ops.tree_attention import Tree
+from foveate.preprocessing import HDTProcessor
 from foveate.preprocessing.hdt import NODE_TYPES
 from foveate.preprocessing.tree import outline
 
@@ -16,11 +19,6 @@ FISH = Document.from_sections(
         ("Eel", ["Eels are long."]),
     ],
 )
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(default_model_path())
 
 
 def sketch(anchors):
@@ -68,8 +66,9 @@ def test_the_published_form_has_three_levels():
 
 
 def test_titles_are_no_sentences_of_the_document():
-    sentences = [anchor.sentence for anchor in outline(FISH) if anchor.sentence]
-    assert sentences == list(FISH.sentences())
+    anchors = [anchor for anchor in outline(FISH) if anchor.sentence_idx is not None]
+    assert [anchor.sentence_idx for anchor in anchors] == list(range(len(anchors)))
+    assert [anchor.text for anchor in anchors] == [one.text for one in FISH.sentences()]
 
 
 def words(processor, batch, row=0):
@@ -80,7 +79,8 @@ def words(processor, batch, row=0):
 
 def test_rows_are_anchors_and_the_tokens_under_them(tokenizer):
     processor = HDTProcessor(tokenizer)
-    batch = processor(Document.from_sections("", [("Eel", ["Eels swim."])]), return_node_types=True)
+    features = processor.features(Document.from_sections("", [("Eel", ["Eels swim."])]))
+    batch = processor.pad([features])
     assert words(processor, batch) == [
         "[CLS]", "[CLS]", "[CLS]", "eel", "[CLS]", "eels", "swim", ".",
     ]  # fmt: skip
@@ -90,7 +90,8 @@ def test_rows_are_anchors_and_the_tokens_under_them(tokenizer):
 
 def test_padding_has_no_parent_and_is_masked(tokenizer):
     short = Document.from_sections("", [("", ["Eels."])])
-    batch = HDTProcessor(tokenizer)([FISH, short], return_special_tokens_mask=True)
+    processor = HDTProcessor(tokenizer)
+    batch = processor.pad([processor.features(document) for document in (FISH, short)])
     length = int(batch["attention_mask"][1].sum())
     assert batch["attention_mask"][1, length:].sum() == 0
     assert (batch["parent_ids"][1, length:] == -1).all()
@@ -108,8 +109,8 @@ def test_truncation_keeps_ancestors_and_leaves_no_bare_anchor(length, levels, lo
         max_length=length,
         max_sentence_tokens=longest,
     )
-    batch = processor(FISH, return_node_types=True)
-    parents, types = batch["parent_ids"][0], batch["node_types"][0]
+    features = processor.features(FISH)
+    parents, types = features["parent_ids"], features["node_types"]
     assert len(parents) <= length
     assert (parents[1:] < torch.arange(1, len(parents))).all()
     assert (parents[1:] >= 0).all()
@@ -129,13 +130,14 @@ def test_a_query_can_be_the_first_section(tokenizer):
 
 
 def test_a_query_can_stand_beside_the_sections(tokenizer):
-    processor = HDTProcessor(tokenizer)
-    batch = processor(FISH, query=["what is long?"], query_as="global")
+    processor = HDTProcessor(tokenizer, query_as="global")
+    batch = processor(FISH, query=["what is long?"])
     assert words(processor, batch)[:6] == ["[CLS]", "what", "is", "long", "?", "[CLS]"]
     assert batch["parent_ids"][0, :7].tolist() == [-1, 0, 0, 0, 0, 0, 5]
 
 
-def test_saves_and_loads_beside_the_tokenizer(tokenizer, tmp_path):
+def test_saves_and_loads_beside_the_tokenizer(tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(default_model_path())  # not the one others share
     tokenizer.add_tokens(["<doc>"])
     HDTProcessor(tokenizer, levels=None, max_length=50, sec_token="[SEP]").save_pretrained(tmp_path)
     HDTConfig().save_pretrained(tmp_path)
@@ -150,6 +152,7 @@ def test_saves_and_loads_beside_the_tokenizer(tokenizer, tmp_path):
     ("arguments", "message"),
     [
         ({"levels": 2}, "levels must be at least 3 or None, got 2"),
+        ({"query_as": "word"}, "query_as must be 'section' or 'global', got 'word'"),
         ({"max_length": 1}, "max_length must be at least 4"),
         ({"sec_token": "<section>"}, "has no token '<section>' for sec_token"),
     ],
@@ -173,7 +176,7 @@ def test_rows_that_were_encoded_one_by_one_are_collated(tokenizer):
 
 
 def test_documents_and_queries_must_fit(tokenizer):
-    with pytest.raises(ValueError, match="no document to encode"):
+    with pytest.raises(ValueError, match="nothing to encode: give at least one document"):
         HDTProcessor(tokenizer)([])
-    with pytest.raises(ValueError, match="1 documents need as many queries, got 2"):
+    with pytest.raises(ValueError, match="numbers of documents and queries differ: 1 and 2"):
         HDTProcessor(tokenizer)([FISH], query=["a", "b"])

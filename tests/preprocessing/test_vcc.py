@@ -1,18 +1,21 @@
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import AutoTokenizer, DataCollatorForLanguageModeling, PreTrainedTokenizerFast
+from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
 
-from foveate import Document, VCCProcessor
-from foveate.inference.default import default_model_path
-from foveate.preprocessing.vcc import mark_masked, prompted
+from foveate import Document
+from foveate.preprocessing import VCCProcessor
+from foveate.preprocessing.vcc import mark_masked
 
 SEA = Document.from_text("Cod swim in cold seas. Eels are long.")
 
 
-@pytest.fixture(scope="module")
-def bert():
-    return AutoTokenizer.from_pretrained(default_model_path())
+COD = Document.from_text("Cod swim.")
+
+
+@pytest.fixture
+def bert(tokenizer):
+    return tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -34,23 +37,43 @@ def t5():
 
 
 def test_a_question_is_marked_before_the_document(bert):
-    row, places = prompted(bert, "Which fish?", "Cod swim.")
-    assert bert.decode(row["input_ids"]) == "[CLS] which fish? [SEP] cod swim. [SEP]"
-    assert row["vip_mask"] == [1, 1, 1, 1, 1, 0, 0, 0, 0]
-    assert row["token_type_ids"] == [0, 0, 0, 0, 0, 1, 1, 1, 1]
-    assert places == [-1, -1, -1, -1, -1, 0, 4, 8, -1]
+    features = VCCProcessor(bert).features(COD, query="Which fish?")
+    assert bert.decode(features["input_ids"]) == "[CLS] which fish? [SEP] cod swim. [SEP]"
+    assert features["vip_mask"].tolist() == [1, 1, 1, 1, 1, 0, 0, 0, 0]
+    assert features["token_type_ids"].tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+    assert features["sentence_ids"].tolist() == [-1, -1, -1, -1, -1, 0, 0, 0, -1]
+    assert features["offset_mapping"][5:8].tolist() == [[12, 15], [16, 20], [20, 21]]
 
 
 def test_a_prefix_is_marked_before_the_document(t5):
-    row, places = prompted(t5, "summarize:", "cod swim.")
-    assert row["vip_mask"] == [1, 1, 0, 0, 0, 0]
-    assert places == [-1, -1, 0, 4, 8, -1]
+    features = VCCProcessor(t5).features(COD)
+    assert features["vip_mask"].tolist() == [1, 1, 0, 0, 0, 0]
+    assert features["sentence_ids"].tolist() == [-1, -1, 0, 0, 0, -1]
 
 
-def test_rows_are_padded_and_cut(bert):
+def test_t5_reads_questions_and_choices_as_its_prompt(t5):
+    processor = VCCProcessor(t5)
+    text = processor.text(COD, "Which fish?", ("cod", "eel"))
+    assert text == "question: Which fish? cod; eel context: Cod swim."
+    features = processor.features(COD, query="Which fish?", choices=("cod", "eel"))
+    vips = features["offset_mapping"][features["vip_mask"] == 1]
+    assert text[vips[0, 0] : vips[-1, 1]] == "question: Which fish? cod; eel context:"
+    assert features["vip_mask"].sum() < len(features["vip_mask"]) - 1
+
+
+def test_only_the_first_token_is_marked_where_nothing_is_asked(bert, t5):
+    assert VCCProcessor(bert).features(COD)["vip_mask"].tolist() == [1, 0, 0, 0, 0]
+    for tokenizer in (bert, t5):
+        features = VCCProcessor(tokenizer).document_features(COD)
+        assert features["vip_mask"].tolist() == [1] + [0] * (len(features["vip_mask"]) - 1)
+
+
+def test_batches_are_padded_and_truncated(bert):
     long = Document.from_text("Cod swim. " * 50)
-    batch = VCCProcessor(bert, max_length=20)([SEA, long], ["Who?", "Where do they swim?"])
-    assert {name: rows.shape for name, rows in batch.items()} == dict.fromkeys(
+    processor = VCCProcessor(bert, max_length=20)
+    with pytest.warns(UserWarning, match="1 of 2 documents are longer than 20 tokens"):
+        batch = processor([SEA, long], query=["Who?", "Where do they swim?"])
+    assert {name: column.shape for name, column in batch.items()} == dict.fromkeys(
         ("input_ids", "token_type_ids", "attention_mask", "vip_mask"), (2, 20)
     )
     assert batch["vip_mask"].sum(1).tolist() == [4, 7]
@@ -59,12 +82,13 @@ def test_rows_are_padded_and_cut(bert):
 
 
 def test_targets_become_labels(t5):
-    batch = VCCProcessor(t5)([SEA, SEA], "summarize:", ["cod", "cod cod cod"])
+    batch = VCCProcessor(t5)([SEA, SEA], targets=["cod", "cod cod cod"])
     assert batch["labels"].tolist() == [[7, 1, -100, -100], [7, 7, 7, 1]]
 
 
-def test_choices_have_a_row_each(bert):
-    batch = VCCProcessor(bert).choices([SEA, SEA], ["Who?", "Where?"], [["cod", "eel"]] * 2)
+def test_every_choice_is_encoded(bert):
+    processor = VCCProcessor(bert)
+    batch = processor.multiple_choice([SEA, SEA], ["Who?", "Where?"], [["cod", "eel"]] * 2)
     assert batch["input_ids"].shape[:2] == (2, 2)
     assert bert.decode(batch["input_ids"][1, 0]).startswith("[CLS] where? cod [SEP] cod swim")
     assert (batch["vip_mask"].sum(2) >= 5).all()
@@ -88,23 +112,17 @@ def test_the_first_of_a_row_padded_on_the_left_is_marked(bert):
     assert mark_masked(batch, bert)["vip_mask"].tolist() == [[0, 1, 0]]
 
 
-def test_what_does_not_fit_is_said(bert):
+def test_what_does_not_fit_is_refused(bert):
     processor = VCCProcessor(bert, max_length=8)
-    with pytest.raises(ValueError, match="1 documents need as many prompts, got 2"):
-        processor(SEA, ["a", "b"])
-    with pytest.raises(ValueError, match="1 documents need as many targets, got 2"):
-        processor(SEA, "a", ["a", "b"])
-    with pytest.raises(ValueError, match="the prompt fills the 8 tokens"):
-        processor(SEA, "one two three four five six")
-    with pytest.raises(ValueError, match="a prompt is empty"):
-        processor(SEA, " ")
+    with pytest.raises(ValueError, match="the prompt fills all 8 tokens"):
+        processor(SEA, query="one two three four five six")
     with pytest.raises(ValueError, match="equally many choices"):
-        processor.choices([SEA, SEA], ["a", "b"], [["c"], ["d", "e"]])
+        processor.multiple_choice([SEA, SEA], ["a", "b"], [["c"], ["d", "e"]])
+    with pytest.raises(ValueError, match=r"no place for \{question\}"):
+        VCCProcessor(bert, question_prompt="question:")
 
 
-def test_prompts_that_cannot_be_marked_are_refused(t5, monkeypatch):
-    with pytest.raises(ValueError, match="the prompt is empty"):
-        prompted(t5, "", "cod swim.")
+def test_slow_tokenizers_are_refused(t5, monkeypatch):
     monkeypatch.setattr(type(t5), "is_fast", False)
-    with pytest.raises(ValueError, match="load a fast one"):
-        prompted(t5, "summarize:", "cod swim.")
+    with pytest.raises(ValueError, match="load a fast tokenizer"):
+        VCCProcessor(t5)

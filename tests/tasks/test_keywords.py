@@ -1,8 +1,7 @@
 import pytest
 
 from foveate import keywords
-from foveate.detectors import given
-from foveate.tasks.keywords import METHODS, detector
+from foveate.detectors import METHODS, detector_by_name, given_keywords
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -14,8 +13,8 @@ def test_methods_by_name(sea, encoder, method):
 
 
 def test_a_detector_will_do(sea):
-    [cod] = keywords(sea, 5, method=given(["cod"]))
-    assert cod.places
+    [cod] = keywords(sea, 5, method=given_keywords(["cod"]))
+    assert cod.spans
 
 
 def test_the_embedding_of_a_phrase_says_what_the_document_is_about(sea, encoder):
@@ -25,7 +24,8 @@ def test_the_embedding_of_a_phrase_says_what_the_document_is_about(sea, encoder)
 
 @pytest.mark.parametrize("method", ["random", "gibberish"])
 def test_controls_have_seeds(sea, method):
-    assert detector(method, seed=1)(sea, 5) != detector(method, seed=2)(sea, 5)
+    first, second = (detector_by_name(method, seed=seed) for seed in (1, 2))
+    assert first(sea, 5) != second(sea, 5)
 
 
 def test_what_cannot_be_done_is_said(sea):

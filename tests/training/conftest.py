@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers
 
-from foveate.inference.default import default_model_path
+from foveate.inference.encoder import default_model_path
 from foveate.training.reading import as_text, as_tree
 from foveate.training.tokenizer import learn_tokenizer
 

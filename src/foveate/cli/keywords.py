@@ -1,13 +1,12 @@
 """`foveate keywords`."""
 
-from bisect import bisect_left
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from foveate.documents import Document
+from foveate.documents import Document, Span
 
 from . import common
 
@@ -45,16 +44,16 @@ def command(
 
     encoder = common.encoder(model, device, dtype) if method == "embedding" else None
     found = keywords(document, k, method=method, encoder=encoder, language=language)
-    lines = _lines_of_sentences(document)
+    lines = [_lines(document, keyword.spans) for keyword in found]
     if json:
         common.print_json(
             [
                 {
                     "text": keyword.text,
                     "score": float(f"{keyword.score:.4g}"),  # YAKE's are tiny
-                    "lines": [lines[place.sentence] for place in keyword.places],
+                    "lines": where,
                 }
-                for keyword in found
+                for keyword, where in zip(found, lines, strict=True)
             ]
         )
         return
@@ -62,9 +61,9 @@ def command(
     common.add_titles(table, "keyword", beside=36)
     for heading in ("score", "places", "first line"):
         table.add_column(heading, justify="right")
-    for keyword in found:
-        first = f"{lines[keyword.places[0].sentence]:,}" if keyword.places else "–"
-        score, places = f"{keyword.score:,.3g}", f"{len(keyword.places):,}"
+    for keyword, where in zip(found, lines, strict=True):
+        first = f"{where[0]:,}" if where else "–"
+        score, places = f"{keyword.score:,.3g}", f"{len(where):,}"
         table.add_row(escape(keyword.text), score, places, first)
     common.console.print(table)
     if not found and method == "tfidf":
@@ -73,7 +72,10 @@ def command(
         common.console.print("none: no words were found in it")
 
 
-def _lines_of_sentences(document: Document) -> list[int]:
-    """Line of the source on which each sentence begins."""
-    ends = [i for i, character in enumerate(document.text) if character == "\n"]
-    return [bisect_left(ends, sentence.start) + 1 for sentence in document.sentences()]
+def _lines(document: Document, spans: tuple[Span, ...]) -> list[int]:
+    """Line of the source on which each span begins; the spans are in document order."""
+    lines, offset = [1], 0
+    for span in spans:
+        lines.append(lines[-1] + document.text.count("\n", offset, span.start))
+        offset = span.start
+    return lines[1:]

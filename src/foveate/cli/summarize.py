@@ -91,12 +91,12 @@ def command(
 
 def _steering(number: int | None, own: list[str] | None, language: str) -> dict[str, Any]:
     """What a model that writes is steered by."""
-    from foveate.detectors import given, tfidf
+    from foveate.detectors import given_keywords, tfidf
 
     if number is not None and own:
         raise ValueError("give --keywords, to detect them, or each --keyword, not both")
     if own:
-        return {"detector": given(own), "k": len(own)}
+        return {"detector": given_keywords(own), "k": len(own)}
     if number is None:
         return {}
     if number < 1:

@@ -1,18 +1,19 @@
-"""Keywords of a document, by several detectors behind one interface."""
+"""Keywords of a document, from several detectors with one interface."""
 
-from .controls import gibberish, given, random_words
-from .embedding import embedding
-from .keyword import Detector, Keyword, Occurrence
-from .tfidf import tfidf
-from .yake import yake
+from foveate.detectors.controls import gibberish, given_keywords, random_words
+from foveate.detectors.embedding import embedding
+from foveate.detectors.factory import METHODS, detector_by_name
+from foveate.detectors.keyword import Detector, Keyword
+from foveate.detectors.statistical import tfidf, yake
 
 __all__ = [
+    "METHODS",
     "Detector",
     "Keyword",
-    "Occurrence",
+    "detector_by_name",
     "embedding",
     "gibberish",
-    "given",
+    "given_keywords",
     "random_words",
     "tfidf",
     "yake",

@@ -1,74 +1,84 @@
-"""Keywords that nothing detects: random words, gibberish, and the user's own."""
+"""Keywords that nothing detects: random words, gibberish, and the caller's own."""
 
 import random
 import string
 import warnings
 from collections.abc import Iterable
 
+from foveate.detectors.keyword import Detector, Keyword, locate, words
 from foveate.documents import Document
 
-from .keyword import Detector, Keyword, locate
-from .words import words
-
-_LETTERS_AT_MOST = 10
+_MAX_LETTERS = 10
 
 
-def random_words(document: Document, k: int, *, seed: int = 0) -> list[Keyword]:
-    """Draw k different words of the document, each with the same chance (EGAD, 2).
+def random_words(document: Document, top_k: int, *, seed: int = 0) -> list[Keyword]:
+    """Draw different words of the document, all equally likely (EGAD, section 2).
 
-    The same seed and document give the same words.
+    Args:
+        document: The document.
+        top_k: Number of words; all of them if the document has fewer.
+        seed: The same seed and document give the same words.
     """
-    present = dict.fromkeys(
+    vocabulary = dict.fromkeys(
         word.key for sentence in document.sentences() for word in words(sentence.text)
     )
-    drawn = _generator(document, seed).sample(list(present), min(k, len(present)))
+    drawn = _generator(document, seed).sample(list(vocabulary), min(top_k, len(vocabulary)))
     return locate(document, [(word, 0.0) for word in drawn])
 
 
-def gibberish(document: Document, k: int, *, seed: int = 0) -> list[Keyword]:
-    """Make up k words of random lower-case letters (EGAD, 3.3).
+def gibberish(document: Document, top_k: int, *, seed: int = 0) -> list[Keyword]:
+    """Make up words of random lower-case letters (EGAD, section 3.3).
 
-    Their lengths follow a binomial distribution, 10 letters each with a chance of one half; a
-    word of no letters, one in a thousand, is drawn again. The same seed and document give the same
-    words. They are not looked for in the document.
+    Their lengths follow a binomial distribution, 10 letters with a probability of one half each; a
+    word without letters, one in a thousand, is drawn again. The words have no spans: they are not
+    looked up in the document.
+
+    Args:
+        document: The document.
+        top_k: Number of words.
+        seed: The same seed and document give the same words.
     """
     generator = _generator(document, seed)
-    made: list[str] = []
-    while len(made) < k:
-        length = sum(generator.random() < 0.5 for _ in range(_LETTERS_AT_MOST))
+    drawn: list[str] = []
+    while len(drawn) < top_k:
+        length = sum(generator.random() < 0.5 for _ in range(_MAX_LETTERS))
         word = "".join(generator.choices(string.ascii_lowercase, k=length))
-        made += [word] if word else []
-    return [Keyword(word, 0.0) for word in made]
+        drawn += [word] if word else []
+    return [Keyword(word, 0.0) for word in drawn]
 
 
-def given(keywords: str | Iterable[str]) -> Detector:
-    """Make a detector that gives the user's own keywords, words or phrases, in their order.
+def given_keywords(keywords: str | Iterable[str]) -> Detector:
+    """Make a detector that returns the caller's own keywords in their order.
 
-    One text is one keyword. The detector warns where it is asked for fewer than there are.
+    The detector warns when it is asked for fewer keywords than were given.
+
+    Args:
+        keywords: Words or phrases; a single string is one keyword.
 
     Raises:
-        ValueError: no keywords, or an empty one.
+        ValueError: There are no keywords, or one is empty.
 
     Example:
         >>> from foveate import Document
-        >>> from foveate.detectors import given
+        >>> from foveate.detectors import given_keywords
         >>> sea = Document.from_text("The cod eats herring. Cod are fish.")
-        >>> [keyword] = given(["cod"])(sea, 5)
-        >>> keyword.places
-        (Occurrence(sentence=0, start=4, end=7), Occurrence(sentence=1, start=0, end=3))
+        >>> [keyword] = given_keywords(["cod"])(sea, 5)
+        >>> [(span.start, span.end, span.text) for span in keyword.spans]
+        [(4, 7, 'cod'), (22, 25, 'Cod')]
     """
     keywords = [keywords] if isinstance(keywords, str) else keywords
-    own = [" ".join(keyword.split()) for keyword in keywords]
-    if not own or not all(own):
+    phrases = [" ".join(keyword.split()) for keyword in keywords]
+    if not phrases or not all(phrases):
         raise ValueError("a keyword is empty: give words or phrases, at least one")
 
-    def detect(document: Document, k: int) -> list[Keyword]:
-        if k < len(own):
+    def detect(document: Document, top_k: int) -> list[Keyword]:
+        if top_k < len(phrases):
             warnings.warn(
-                f"only the first {k} of {len(own)} given keywords are used: ask for {len(own)}",
+                f"only the first {top_k} of {len(phrases)} given keywords are used: "
+                f"ask for {len(phrases)}",
                 stacklevel=2,
             )
-        return locate(document, [(keyword, 0.0) for keyword in own[:k]])
+        return locate(document, [(phrase, 0.0) for phrase in phrases[:top_k]])
 
     return detect
 

@@ -1,122 +1,128 @@
-"""Words and phrases that are close to the document, and unlike each other, in meaning."""
+"""Words and phrases whose vectors are close to the document's and unlike each other."""
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from foveate.detectors.keyword import Keyword, locate, words
+from foveate.detectors.statistical import general_frequencies
 from foveate.documents import Document
-
-from .keyword import Keyword, locate
-from .words import general_frequencies, words
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_CANDIDATES = 1000
-"""Phrases that are encoded: the most frequent. Beyond, phrases occur once, and there are many."""
+_MAX_CANDIDATES = 1000
+"""Number of phrases to encode, the most frequent first. The many others occur only once."""
 
-_TOO_COMMON = 2e-4
-"""Words with this share of general usage, some 500 in English, neither begin nor end a phrase."""
+_COMMON_WORD = 2e-4
+"""Words with at least this share of general usage (about 500 in English) do not begin or end a
+phrase."""
 
 
-class _Vectors(Protocol):
+class _DocumentVector(Protocol):
     @property
     def document(self) -> "Tensor": ...
 
 
 class TextEncoder(Protocol):
-    """What this detector needs of an encoder: `foveate.Encoder` has it."""
+    """What this detector needs of an encoder; `foveate.Encoder` is one."""
 
-    def encode(self, documents: Document) -> _Vectors: ...  # noqa: D102
+    def encode(self, documents: Document, /) -> _DocumentVector:
+        """Encode a document; its vector is the result's `document`, of shape `(hidden_size,)`."""
+        ...
 
-    def encode_texts(self, texts: list[str]) -> "Tensor": ...  # noqa: D102
+    def encode_texts(self, texts: list[str], /) -> "Tensor":
+        """Encode texts as vectors of shape `(number of texts, hidden_size)`."""
+        ...
 
 
 def embedding(
     document: Document,
-    k: int,
+    top_k: int,
     *,
     encoder: TextEncoder,
     diversity: float = 0.3,
-    longest: int = 2,
+    max_words: int = 2,
     language: str = "en",
 ) -> list[Keyword]:
     """Rank words and phrases by their vectors, with Maximal Marginal Relevance.
 
-    Phrases p are chosen one by one, each time the one with the highest
+    Phrases p are selected one by one, each time the one with the highest score
 
-        (1 - λ) ⟨p, D⟩ - λ max over the chosen c of ⟨p, c⟩
+        (1 - λ) ⟨p, D⟩ - λ max over the selected c of ⟨p, c⟩
 
-    where D is the document's vector, all of length 1, and λ the diversity. That is the score.
+    where D is the document's vector, all vectors have length 1, and λ is the diversity.
 
     Args:
-        document: the document.
-        k: number of keywords.
-        encoder: `foveate.Encoder`, or what encodes like it.
-        diversity: from 0, the closest to the document, to 1, the most different.
-        longest: words in a phrase at most.
-        language: ISO 639 code: very common words neither begin nor end a phrase.
+        document: The document.
+        top_k: Number of keywords.
+        encoder: `foveate.Encoder`, or another object with its `encode` and `encode_texts`.
+        diversity: Between 0, for the phrases closest to the document, and 1, for the most
+            different ones.
+        max_words: Greatest number of words in a phrase.
+        language: ISO 639 code of the language whose very common words do not begin or end a
+            phrase.
 
     Raises:
-        ValueError: `diversity` is not between 0 and 1, or the language is not known.
+        ValueError: `diversity` is not between 0 and 1, or the language is unknown.
     """
-    import torch.nn.functional as F  # torch takes a second, that other detectors need not wait
+    import torch.nn.functional as F  # takes a second, which the other detectors do not need
 
     if not 0 <= diversity <= 1:
         raise ValueError(f"diversity must be between 0 and 1, got {diversity}")
-    counts = Counter(_phrases(document, longest, language))
-    candidates = [phrase for phrase, _ in counts.most_common(_CANDIDATES)]
+    counts = Counter(_phrases(document, max_words, language))
+    candidates = [phrase for phrase, _ in counts.most_common(_MAX_CANDIDATES)]
     if not candidates:
         return []
     vectors = F.normalize(encoder.encode_texts(candidates), dim=-1)
-    whole = F.normalize(encoder.encode(document).document, dim=-1)
-    chosen = marginal_relevance(vectors @ whole, vectors, k, diversity)
-    return locate(document, [(candidates[i], score) for i, score in chosen])
+    document_vector = F.normalize(encoder.encode(document).document, dim=-1)
+    selected = maximal_marginal_relevance(vectors @ document_vector, vectors, top_k, diversity)
+    return locate(document, [(candidates[i], score) for i, score in selected])
 
 
-def marginal_relevance(
-    relevance: "Tensor", vectors: "Tensor", k: int, diversity: float
+def maximal_marginal_relevance(
+    relevance: "Tensor", vectors: "Tensor", top_k: int, diversity: float
 ) -> list[tuple[int, float]]:
-    """Choose rows by Maximal Marginal Relevance (Carbonell and Goldstein, 1998).
+    """Select candidates by Maximal Marginal Relevance (Carbonell and Goldstein, 1998).
 
     Args:
-        relevance: `(rows,)`.
-        vectors: `(rows, dimension)`, of length 1.
-        k: number of rows to choose; all, if there are not that many.
-        diversity: λ of `embedding`.
+        relevance: Relevance of each candidate, of shape `(candidates,)`.
+        vectors: Their vectors of length 1, of shape `(candidates, hidden_size)`.
+        top_k: Number of candidates to select; all of them if there are fewer.
+        diversity: The λ of `embedding`.
 
     Returns:
-        Rows and their scores when they were chosen, in that order.
+        Indices of the selected candidates with their scores at that moment, in order of selection.
     """
     import torch
 
-    nearest = torch.zeros_like(relevance)
+    redundancy = torch.zeros_like(relevance)
     free = torch.ones_like(relevance, dtype=torch.bool)
-    chosen = []
-    for place in range(min(k, len(relevance))):
-        scores = (1 - diversity) * relevance - diversity * nearest
+    selected: list[tuple[int, float]] = []
+    while len(selected) < min(top_k, len(relevance)):
+        scores = (1 - diversity) * relevance - diversity * redundancy
         best = int(scores.masked_fill(~free, -torch.inf).argmax())
-        chosen.append((best, float(scores[best])))
+        similarity = vectors @ vectors[best]
+        redundancy = torch.maximum(redundancy, similarity) if selected else similarity
         free[best] = False
-        likeness = vectors @ vectors[best]
-        nearest = torch.maximum(nearest, likeness) if place else likeness
-    return chosen
+        selected.append((best, float(scores[best])))
+    return selected
 
 
-def _phrases(document: Document, longest: int, language: str) -> Iterator[str]:
-    """Every run of words that only spaces part and that no very common word begins or ends."""
-    share = general_frequencies(language)
+def _phrases(document: Document, max_words: int, language: str) -> Iterator[str]:
+    """Yield the runs of words with only spaces between them, with no common word at either end."""
+    frequencies = general_frequencies(language)
 
-    def telling(word: str) -> bool:
-        return word[0].isalpha() and len(word) > 1 and share.get(word, 0) < _TOO_COMMON
+    def informative(word: str) -> bool:
+        return word[0].isalpha() and len(word) > 1 and frequencies.get(word, 0) < _COMMON_WORD
 
     for sentence in document.sentences():
-        own = words(sentence.text)
-        for i, first in enumerate(own):
-            if not telling(first.key):
+        found = words(sentence.text)
+        for i, first in enumerate(found):
+            if not informative(first.key):
                 continue
-            for j in range(i, min(i + longest, len(own))):
-                if j > i and sentence.text[own[j - 1].end : own[j].start].strip():
+            for j in range(i, min(i + max_words, len(found))):
+                if j > i and sentence.text[found[j - 1].end : found[j].start].strip():
                     break
-                if telling(own[j].key):
-                    yield " ".join(word.key for word in own[i : j + 1])
+                if informative(found[j].key):
+                    yield " ".join(word.key for word in found[i : j + 1])

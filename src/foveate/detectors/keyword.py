@@ -1,69 +1,110 @@
-"""What every detector gives: words or phrases, with a score and the places where they stand."""
+"""Keywords, the interface of what detects them, and where they occur in a document."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
-from foveate.documents import Document
+from foveate.documents import Document, Span
 
-from .words import Word, words
-
-
-class Occurrence(NamedTuple):
-    """Where a keyword stands.
-
-    Attributes:
-        sentence: index in the order of `Document.sentences`.
-        start: offset in `Sentence.text` of the first character.
-        end: offset just behind the last.
-    """
-
-    sentence: int
-    start: int
-    end: int
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A word or a phrase that stands for a document.
+    """A word or phrase that characterizes a document.
 
     Attributes:
-        text: the keyword.
-        score: how much the detector thinks of it, the higher the better; comparable only within
-            one document and detector, and 0 for detectors that do not weigh.
-        places: where the document has it, whatever its case; none if it does not.
+        text: The keyword.
+        score: How highly the detector ranks it: the higher, the better. Scores are comparable only
+            within one document and detector, and are 0 for detectors that do not score.
+        spans: Every place where the document has the keyword, in any case; empty if it has none.
+            A span covers the keyword's own characters. Where the markup inside a sentence makes
+            them ambiguous (a link whose address repeats the word), `start` and `end` are those of
+            the sentence.
     """
 
     text: str
     score: float
-    places: tuple[Occurrence, ...] = ()
+    spans: tuple[Span, ...] = ()
 
 
-Detector = Callable[[Document, int], list[Keyword]]
-"""Give the best k keywords of a document, the best first; fewer if there are not that many."""
+class Detector(Protocol):
+    """A function that finds the keywords of a document."""
+
+    def __call__(self, document: Document, top_k: int) -> list[Keyword]:
+        """Return the best `top_k` keywords, best first; fewer if there are not enough."""
+        ...
 
 
-def locate(document: Document, ranked: Iterable[tuple[str, float]]) -> list[Keyword]:
-    """Make keywords of phrases and their scores by finding them in the document as whole words."""
-    ranked = list(ranked)
-    wanted = {phrase: tuple(word.key for word in words(phrase)) for phrase, _ in ranked}
-    by_first: dict[str, set[tuple[str, ...]]] = {}
-    for key in wanted.values():
-        if key:
-            by_first.setdefault(key[0], set()).add(key)
-    found: dict[tuple[str, ...], list[Occurrence]] = {}
-    for index, sentence in enumerate(document.sentences()):
-        for key, place in _matches(words(sentence.text), by_first):
-            found.setdefault(key, []).append(Occurrence(index, *place))
+class Word(NamedTuple):
+    """A word of a text.
+
+    Attributes:
+        key: The word in lower case, by which words are compared.
+        start: Offset of its first character.
+        end: Offset just behind its last character.
+    """
+
+    key: str
+    start: int
+    end: int
+
+
+def words(text: str) -> list[Word]:
+    """Find the runs of letters and digits, including the apostrophes inside them.
+
+    Example:
+        >>> [word.key for word in words("Don't re-enter Room_12!")]
+        ["don't", 're', 'enter', 'room', '12']
+    """
     return [
-        Keyword(phrase, score, tuple(found.get(wanted[phrase], ()))) for phrase, score in ranked
+        Word(match[0].lower().replace("’", "'"), match.start(), match.end())
+        for match in _WORD.finditer(text)
     ]
 
 
-def _matches(
-    own: list[Word], by_first: dict[str, set[tuple[str, ...]]]
-) -> Iterator[tuple[tuple[str, ...], tuple[int, int]]]:
-    for i, word in enumerate(own):
-        for key in by_first.get(word.key, ()):
-            if tuple(other.key for other in own[i : i + len(key)]) == key:
-                yield key, (word.start, own[i + len(key) - 1].end)
+def locate(document: Document, ranked: Iterable[tuple[str, float]]) -> list[Keyword]:
+    """Make keywords of scored phrases by finding them in the document as whole words.
+
+    Args:
+        document: The document.
+        ranked: Phrases with their scores, in the order in which the keywords are returned.
+    """
+    ranked = list(ranked)
+    keys = {phrase: tuple(word.key for word in words(phrase)) for phrase, _ in ranked}
+    by_first_word: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for key in filter(None, keys.values()):
+        by_first_word[key[0]].add(key)
+    spans: dict[tuple[str, ...], list[Span]] = defaultdict(list)
+    for sentence in document.spans():
+        matches = _find_phrases(sentence.text, by_first_word)
+        source = document.text[sentence.start : sentence.end]
+        if source == sentence.text or not matches:
+            in_source = matches
+        else:
+            in_source = _find_phrases(source, by_first_word)
+        for key, places in matches.items():
+            exact = in_source.get(key, [])
+            for i, (start, end) in enumerate(places):
+                span = replace(sentence, text=sentence.text[start:end])
+                if len(exact) == len(places):
+                    first, last = exact[i]
+                    span = replace(span, start=sentence.start + first, end=sentence.start + last)
+                spans[key].append(span)
+    return [Keyword(phrase, score, tuple(spans[keys[phrase]])) for phrase, score in ranked]
+
+
+def _find_phrases(
+    text: str, by_first_word: dict[str, set[tuple[str, ...]]]
+) -> dict[tuple[str, ...], list[tuple[int, int]]]:
+    """Start and end of every occurrence of the phrases, which are given by their first words."""
+    found = words(text)
+    places: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    for i, word in enumerate(found):
+        for key in by_first_word.get(word.key, ()):
+            last = i + len(key) - 1
+            if tuple(other.key for other in found[i : last + 1]) == key:
+                places[key].append((word.start, found[last].end))
+    return places

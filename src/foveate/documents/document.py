@@ -11,7 +11,10 @@ from foveate.documents.compose import compose
 from foveate.documents.errors import DocumentError
 from foveate.documents.files import check_characters, check_text, load, load_bytes
 from foveate.documents.formats import reader, text_format
-from foveate.documents.structure import Paragraph, Section, Sentence
+from foveate.documents.span import Span
+from foveate.documents.structure import DEEPEST, Paragraph, Section, Sentence, move_sections
+
+_BLANK_LINE = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,29 +192,41 @@ class Document:
         """All of the document as dicts, lists, strings and numbers, fit for JSON."""
         return serialization.pack(self.title, self.sections, self.text, self.source)
 
-    @staticmethod
-    def single(document: "Document") -> "Document":
-        """Take one document, as all that reads one does.
+    @classmethod
+    def merge(cls, documents: "Iterable[Document]") -> "Document":
+        """Join several documents into one, for example to ask a question of all of them.
+
+        Each document becomes a section titled with its title, or with its source if it has none.
+        Their texts are joined by blank lines, and every sentence keeps pointing at its own words.
+        The sentences are those of the first document, then those of the second, and so on.
+        Sections that would nest more than 64 deep become siblings. A single document is returned
+        unchanged.
+
+        Args:
+            documents: At least one document.
 
         Raises:
-            TypeError: Something that is not a document, such as a path.
+            DocumentError: There are no documents.
+            TypeError: One of them is not a document.
         """
-        if not isinstance(document, Document):
-            raise TypeError(
-                f"expected a Document, got {type(document).__name__}: "
-                "make one with Document.from_file or Document.from_text"
-            )
-        return document
+        documents = as_documents(documents)
+        if not documents:
+            raise DocumentError("There are no documents to merge: give at least one.")
+        if len(documents) == 1:
+            return documents[0]
+        sections: list[Section] = []
+        offset = 0
+        for document in documents:
+            moved = move_sections(document.sections, offset, DEEPEST - 1)
+            sections.append(Section(document.title or document.name, (), moved))
+            offset += len(document.text) + len(_BLANK_LINE)
+        text = _BLANK_LINE.join(document.text for document in documents)
+        return cls(title="", sections=tuple(sections), text=text)
 
-    @staticmethod
-    def several(documents: "Document | Iterable[Document]") -> "list[Document]":
-        """Take one document or any number of them, as all that reads documents does.
-
-        Raises:
-            TypeError: Something that is not a document, such as a path.
-        """
-        found = [documents] if isinstance(documents, Document) else documents
-        return [Document.single(document) for document in found]
+    @property
+    def name(self) -> str:
+        """The name that results and messages use: the source, else the title, else empty."""
+        return self.source or self.title
 
     def walk(self) -> Iterator[tuple[tuple[str, ...], Section]]:
         """Visit every section in document order, with its path: the titles from outermost to own.
@@ -234,3 +249,50 @@ class Document:
         """Visit every sentence in document order."""
         for paragraph in self.paragraphs():
             yield from paragraph.sentences
+
+    def spans(self) -> list[Span]:
+        """Locate every sentence: one span for each of `sentences()`, in the same order.
+
+        Example:
+            >>> from foveate.documents import Document
+            >>> document = Document.from_sections("Fish", [("Cod", "Cod swim. They eat herring.")])
+            >>> document.spans()[1]
+            Span(document='Fish', path=('Cod',), page=None, start=15, end=32, \
+text='They eat herring.', speaker=None)
+        """
+        name = self.name
+        return [
+            Span(name, path, None, sentence.start, sentence.end, sentence.text, paragraph.speaker)
+            for path, section in self.walk()
+            for paragraph in section.paragraphs
+            for sentence in paragraph.sentences
+        ]
+
+    def line_of(self, offset: int) -> int:
+        """Return the number, from 1, of the line of `text` that holds the character at `offset`."""
+        return self.text.count("\n", 0, offset) + 1
+
+
+def as_document(document: Document) -> Document:
+    """Return the document after checking its type.
+
+    Raises:
+        TypeError: It is not a document but, for example, a path.
+    """
+    if not isinstance(document, Document):
+        raise TypeError(
+            f"expected a Document, got {type(document).__name__}: "
+            "make one with Document.from_file or Document.from_text"
+        )
+    return document
+
+
+def as_documents(documents: Document | Iterable[Document]) -> list[Document]:
+    """Return one document, or any number of documents, as a list after checking their types.
+
+    Raises:
+        TypeError: One of them is not a document but, for example, a path.
+    """
+    if isinstance(documents, Document):
+        return [documents]
+    return [as_document(document) for document in documents]

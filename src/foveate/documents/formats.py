@@ -37,7 +37,8 @@ _READERS = {
 def reader(format: str) -> Callable[[str], Reading]:
     """The function that reads a text format; its libraries are imported only now."""
     module = import_module(f"foveate.documents.readers.{_READERS[format]}")
-    return module.read
+    read: Callable[[str], Reading] = module.read
+    return read
 
 
 def text_format(format: str) -> str:

@@ -1,5 +1,6 @@
 """What a document is made of: sections, paragraphs, and sentences with their place in the text."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 DEEPEST = 64  # sections nest no deeper, so that walking a document by recursion is safe
@@ -46,3 +47,33 @@ class Section:
     title: str
     paragraphs: tuple[Paragraph, ...]
     sections: tuple["Section", ...] = ()
+
+
+def move_sections(sections: Iterable[Section], offset: int, levels: int) -> tuple[Section, ...]:
+    """Add `offset` to the place of every sentence in the sections.
+
+    Args:
+        sections: Sections, in order.
+        offset: Number of characters now in front of the text that the sentences point into.
+        levels: Greatest depth to keep, at least 1: deeper sections become siblings of the one
+            that holds them.
+    """
+    moved: list[Section] = []
+    for section in sections:
+        paragraphs = tuple(
+            Paragraph(
+                tuple(
+                    Sentence(sentence.text, sentence.start + offset, sentence.end + offset)
+                    for sentence in paragraph.sentences
+                ),
+                paragraph.speaker,
+            )
+            for paragraph in section.paragraphs
+        )
+        below = move_sections(section.sections, offset, max(levels - 1, 1))
+        if levels > 1:
+            moved.append(Section(section.title, paragraphs, below))
+        else:
+            moved += [Section(section.title, paragraphs)] if paragraphs else []
+            moved += below
+    return tuple(moved)

@@ -1,1 +1,14 @@
 """A loaded model with a purpose: encode, summarize, answer."""
+
+from .answerer import Answerer
+from .encoder import DocumentVectors, Encoder, as_encoder, default_model_path
+from .summarizer import Summarizer
+
+__all__ = [
+    "Answerer",
+    "DocumentVectors",
+    "Encoder",
+    "Summarizer",
+    "as_encoder",
+    "default_model_path",
+]

@@ -1,1 +1,29 @@
-"""Documents into token ids and trees: all that a tokenizer's side of a model does."""
+"""Documents, with a query and targets, into model inputs: one processor for each model family.
+
+A processor is the only code that tokenizes for a model, in training, evaluation, the tasks and the
+command line alike. It is saved beside the checkpoint's weights and is enough to use them.
+"""
+
+from .collate import IGNORE_INDEX, Features, pack_trees, pad_features
+from .factory import PROCESSORS, load_processor, load_tokenizer, processor_for
+from .hdt import HDTProcessor
+from .led import LEDProcessor
+from .processor import DocumentProcessor
+from .text import TextProcessor
+from .vcc import VCCProcessor
+
+__all__ = [
+    "IGNORE_INDEX",
+    "PROCESSORS",
+    "DocumentProcessor",
+    "Features",
+    "HDTProcessor",
+    "LEDProcessor",
+    "TextProcessor",
+    "VCCProcessor",
+    "load_processor",
+    "load_tokenizer",
+    "pack_trees",
+    "pad_features",
+    "processor_for",
+]

@@ -1,36 +1,76 @@
-"""Rows of different lengths as a batch."""
+"""Tokenized examples as a batch: padded, or packed into one sequence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 IGNORE_INDEX = -100
-"""Label of tokens that a loss leaves out."""
+"""Label that a loss ignores."""
+
+Features = dict[str, Tensor]
+"""One tokenized example: int64 columns `(tokens,)`, such as `input_ids`; labels of any length, or
+single values."""
+
+_PADDING = {
+    "labels": IGNORE_INDEX,
+    "node_types": -1,
+    "parent_ids": -1,
+    "sentence_ids": -1,
+    "special_tokens_mask": 1,
+}
+"""What columns are padded with where it is not 0; `input_ids` take the padding token."""
 
 
-def pad_features(
-    tokenizer: PreTrainedTokenizerBase, rows: Sequence[Mapping[str, Any]]
-) -> BatchEncoding:
-    """Collate rows: what a `Trainer` takes as `data_collator`.
+def pad_features(features: Sequence[Mapping[str, Any]], pad_token_id: int) -> Features:
+    """Pad examples of different lengths on the right.
+
+    Args:
+        features: Columns as tensors or lists, the same for every example. An `attention_mask` is
+            added where it is missing.
+        pad_token_id: Padding of `input_ids`.
 
     Returns:
-        int64 tensors `(rows, longest)`, padded on the right: with the padding token, 0 in the
-        masks, -100 in the labels.
+        Columns `(batch, longest)`, padded with -100 in `labels`, -1 in `parent_ids`, `node_types`
+        and `sentence_ids`, 1 in `special_tokens_mask` and 0 elsewhere; single values `(batch,)`.
 
     Raises:
-        ValueError: there are no rows.
+        ValueError: There are no examples.
     """
-    if not rows:
-        raise ValueError("there is nothing to encode: give one document or several")
-    padding = {"input_ids": tokenizer.pad_token_id or 0, "labels": IGNORE_INDEX}
-    return BatchEncoding(
-        {
-            name: pad_sequence(
-                [torch.as_tensor(row[name]) for row in rows], True, padding.get(name, 0)
-            )
-            for name in rows[0]
-        }
-    )
+    if not features:
+        raise ValueError("there is nothing to encode: give at least one document")
+    padding = {**_PADDING, "input_ids": pad_token_id}
+    masked = [
+        {"attention_mask": torch.ones(len(example["input_ids"]), dtype=torch.long), **example}
+        for example in features
+    ]
+    batch: Features = {}
+    for name in masked[0]:
+        columns = [torch.as_tensor(example[name]) for example in masked]
+        if columns[0].dim():
+            batch[name] = pad_sequence(columns, True, padding.get(name, 0))
+        else:
+            batch[name] = torch.stack(columns)
+    return batch
+
+
+def pack_trees(features: Sequence[Features], columns: Sequence[str] = ("input_ids",)) -> Features:
+    """Concatenate trees into one sequence, a forest, which needs no padding.
+
+    Args:
+        features: Trees with `parent_ids` `(nodes,)`.
+        columns: What to concatenate besides.
+
+    Returns:
+        `parent_ids` and the columns, `(1, nodes of all trees)`.
+    """
+    offset = 0
+    parents = []
+    for tree in features:
+        parent_ids = tree["parent_ids"]
+        parents.append(torch.where(parent_ids < 0, -1, parent_ids + offset))
+        offset += len(parent_ids)
+    packed = {name: torch.cat([tree[name] for tree in features])[None] for name in columns}
+    return {**packed, "parent_ids": torch.cat(parents)[None]}

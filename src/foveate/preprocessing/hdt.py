@@ -1,17 +1,16 @@
-"""Documents into the inputs of a model that attends along their structure."""
+"""Inputs of models that attend along a document's structure: HDT, and encoders used like it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
-from transformers import BatchEncoding, PreTrainedTokenizerBase
-from transformers.processing_utils import ProcessorMixin
+from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document
 
-from .tree import Anchor, Nodes, outline, parents_of_pieces, split_long
+from .collate import Features
+from .processor import DocumentProcessor, join_prompt
+from .tree import Anchor, TreeNodes, outline, parents_of_pieces, split_long
 
 _ANCHOR_TOKENS = {
     "doc_token": ("<doc>", "[DOC]"),
@@ -20,33 +19,38 @@ _ANCHOR_TOKENS = {
 }
 
 NODE_TYPES = {"token": 0, "sentence": 1, "section": 2, "document": 3}
-"""What `node_types` says of each row; padding is -1."""
+"""Values of `node_types`; padding is -1."""
 
 
-class HDTProcessor(ProcessorMixin):
-    """Turn documents into token ids and parents, beside the tokenizer it saves and loads with.
+class HDTProcessor(DocumentProcessor):
+    """Turn documents into token ids and the parent of each.
 
-    Each document becomes one row in reading order: [DOC], then for each section [SEC], for each of
-    its sentences [SENT] and the sentence's tokens (HDT, 3.2). A node's parent always stands
-    before it, so cutting a row short never parts a node from its ancestors.
+    A document is a sequence in reading order: [DOC], then for each section [SEC], for each of its
+    sentences [SENT] and the sentence's tokens (HDT, 3.2). A node's parent always stands before it,
+    so truncation never separates a node from its ancestors.
 
     Args:
-        tokenizer: any Hugging Face tokenizer.
-        levels: depth of the tree, 3 for the published form, None for one level per level of
+        tokenizer: Any Hugging Face tokenizer.
+        max_length: Longest input in nodes, None for no limit.
+        levels: Depth of the tree, 3 for the published form, None for one level per level of
             nesting (see `outline`).
-        max_length: nodes per document at most, None for no limit; what is beyond is cut off.
-        max_sentence_tokens: longer sentences are split into several, None for no limit.
-        doc_token: the [DOC] anchor's token; by default `<doc>` or `[DOC]` if the vocabulary has
+        max_sentence_tokens: Longer sentences are split into several, None for no limit.
+        query_as: "section" makes the query the first section. "global" hangs its tokens under
+            [DOC] beside the sections, so that every section exchanges with them in one step and
+            every sentence in two, as the published tokenizer's global query does.
+        doc_token: Token of the [DOC] anchor; by default `<doc>` or `[DOC]` if the vocabulary has
             it, else the tokenizer's CLS token.
-        sec_token: the [SEC] anchor's, likewise.
-        sent_token: the [SENT] anchor's, likewise (`<cls>` in the published vocabulary).
+        sec_token: Token of the [SEC] anchor, likewise.
+        sent_token: Token of the [SENT] anchor, likewise (`<cls>` in the published vocabulary).
 
     Raises:
-        ValueError: a token that the tokenizer does not know, or a limit below its least value.
+        ValueError: The tokenizer does not know a token, a limit is too low, or `query_as` is
+            neither "section" nor "global".
 
     Example:
-        >>> from foveate import Document, HDTProcessor
-        >>> from foveate.inference.default import default_model_path
+        >>> from foveate import Document
+        >>> from foveate.inference.encoder import default_model_path
+        >>> from foveate.preprocessing import HDTProcessor
         >>> from transformers import AutoTokenizer
         >>> processor = HDTProcessor(AutoTokenizer.from_pretrained(default_model_path()))
         >>> document = Document.from_sections("Fish", [("Cod", "Cod swim. They eat.")])
@@ -55,16 +59,18 @@ class HDTProcessor(ProcessorMixin):
         [-1, 0, 1, 2, 1, 4, 1, 6, 6, 6, 1, 10, 10, 10]
     """
 
+    columns: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask", "parent_ids")
+
     def __init__(
         self,
         tokenizer: PreTrainedTokenizerBase,
-        levels: int | None = 3,
         max_length: int | None = None,
+        levels: int | None = 3,
         max_sentence_tokens: int | None = 256,
+        query_as: Literal["section", "global"] = "section",
         doc_token: str | None = None,
         sec_token: str | None = None,
         sent_token: str | None = None,
-        **kwargs: Any,
     ) -> None:
         for name, value, least in (
             ("levels", levels, 3),
@@ -73,91 +79,15 @@ class HDTProcessor(ProcessorMixin):
         ):
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least} or None, got {value}")
+        if query_as not in ("section", "global"):
+            raise ValueError(f"query_as must be 'section' or 'global', got {query_as!r}")
         self.levels = levels
-        self.max_length = max_length
         self.max_sentence_tokens = max_sentence_tokens
+        self.query_as = query_as
         self.doc_token = _anchor_token(tokenizer, "doc_token", doc_token)
         self.sec_token = _anchor_token(tokenizer, "sec_token", sec_token)
         self.sent_token = _anchor_token(tokenizer, "sent_token", sent_token)
-        super().__init__(tokenizer, **kwargs)
-
-    def __call__(
-        self,
-        documents: Document | Sequence[Document],
-        *,
-        query: str | Sequence[str] | None = None,
-        query_as: Literal["section", "global"] = "section",
-        return_special_tokens_mask: bool = False,
-        return_node_types: bool = False,
-    ) -> BatchEncoding:
-        """Encode one document or several.
-
-        Args:
-            documents: what to encode, one row each.
-            query: one text for all documents, or one each.
-            query_as: "section" makes the query the first section. "global" hangs its tokens under
-                [DOC] beside the sections, so that every section exchanges with them in one step and
-                every sentence in two, as the published tokenizer's global query does.
-            return_special_tokens_mask: also return 1 at anchors, 0 at tokens, 1 at padding.
-            return_node_types: also return what each row is, by `NODE_TYPES`.
-
-        Returns:
-            int64 tensors `(documents, longest)`: `input_ids`; `attention_mask`, 0 at padding; and
-            `parent_ids`, the place of each node's parent in the row, -1 at [DOC] and padding.
-
-        Raises:
-            ValueError: no documents, or as many queries as there are not documents.
-        """
-        documents = Document.several(documents)
-        if query_as not in ("section", "global"):
-            raise ValueError(f"query_as must be 'section' or 'global', got {query_as!r}")
-        if not documents:
-            raise ValueError("there is no document to encode: give at least one")
-        queries = [query] * len(documents) if query is None or isinstance(query, str) else query
-        if len(queries) != len(documents):
-            raise ValueError(f"{len(documents)} documents need as many queries, got {len(queries)}")
-
-        rows = [
-            self._row(document, words, query_as)
-            for document, words in zip(documents, queries, strict=True)
-        ]
-        batch = self.pad(
-            [
-                {"input_ids": ids, "parent_ids": parents, "node_types": types}
-                for ids, parents, types in rows
-            ]
-        )
-        types = batch["node_types"] if return_node_types else batch.pop("node_types")
-        if return_special_tokens_mask:
-            batch["special_tokens_mask"] = (types != NODE_TYPES["token"]).long()
-        return batch
-
-    def pad(self, rows: Sequence[Mapping[str, Any]]) -> BatchEncoding:
-        """Collate rows of different lengths: what a `Trainer` takes as `data_collator`.
-
-        Args:
-            rows: mappings of columns, each a list or tensor with a value per node (`input_ids`,
-                `parent_ids`, `node_types`, `special_tokens_mask`, `labels` of nodes) or a single
-                value (`labels` of documents).
-
-        Returns:
-            Tensors `(rows, longest)`, padded with the padding token, -1 for parents and types, 1
-            in the special tokens mask, and -100 for labels; and the `attention_mask`.
-        """
-        padding = {"input_ids": self.tokenizer.pad_token_id or 0, "special_tokens_mask": 1}
-        padding |= {"parent_ids": -1, "node_types": -1, "labels": -100}
-        lengths = torch.tensor([len(row["input_ids"]) for row in rows])
-        mask = torch.arange(int(lengths.max())) < lengths[:, None]
-        batch = {"attention_mask": mask.long()}
-        for name in rows[0]:
-            if name == "attention_mask":
-                continue
-            columns = [torch.as_tensor(row[name]) for row in rows]
-            if columns[0].dim() and name in padding:
-                batch[name] = pad_sequence(columns, True, padding[name])
-            else:
-                batch[name] = torch.stack(columns)
-        return BatchEncoding(batch)
+        super().__init__(tokenizer, max_length)
 
     def anchor_ids(self) -> dict[str, int]:
         """Token id of each kind of anchor: "document", "section", "sentence"."""
@@ -165,43 +95,62 @@ class HDTProcessor(ProcessorMixin):
         ids = self.tokenizer.convert_tokens_to_ids(list(tokens))
         return dict(zip(("document", "section", "sentence"), ids, strict=True))
 
-    def _row(
-        self, document: Document, query: str | None, query_as: str
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Token ids, parents and types of a document's nodes, in reading order."""
+    def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
+        """Tokenize a document of any length with a query.
+
+        Returns:
+            Columns `(nodes,)`, `node_types` among them, see `NODE_TYPES`.
+        """
+        query = join_prompt(query, choices)
         anchors = outline(document, levels=self.levels)
-        if query is not None and query_as == "section":
+        if query and self.query_as == "section":
             anchors = _with_query_section(anchors, query)
-        tokens = self._tokenize([anchor.text for anchor in anchors])
+        # verbose=False: the tokenizer need not warn of long sentences, which are split here.
+        texts = [anchor.text for anchor in anchors]
+        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         owners, pieces = split_long(tokens, self.max_sentence_tokens)
-        if query is not None and query_as == "global":
-            pieces[0] = self._tokenize([query])[0]
-        kinds = [anchors[owner].kind for owner in owners]
+        if query and self.query_as == "global":
+            pieces[0] = self.tokenizer(query, add_special_tokens=False)["input_ids"]
         anchor_ids = self.anchor_ids()
-        nodes = Nodes.of(
-            [anchor_ids[kind] for kind in kinds],
+        nodes = TreeNodes.from_anchors(
+            [anchor_ids[anchors[owner].kind] for owner in owners],
             parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
             pieces,
         )
-        types = torch.tensor([NODE_TYPES[kind] for kind in kinds])[nodes.anchor]
-        types[nodes.position > 0] = NODE_TYPES["token"]
-        # Whatever is beyond the limit is cut off, and so are anchors with nothing left under them.
-        bare = types[: self.max_length].flip(0).ne(NODE_TYPES["token"]).int().cumprod(0).sum()
-        end = max(1, len(types[: self.max_length]) - int(bare))
-        return nodes.input_ids[:end], nodes.parents[:end], types[:end]
+        sentences = [anchors[owner].sentence_idx for owner in owners]
+        types = torch.tensor([NODE_TYPES[anchors[owner].kind] for owner in owners])
+        types = types[nodes.anchor_idx]
+        types[nodes.positions > 0] = NODE_TYPES["token"]
+        return {
+            "input_ids": nodes.input_ids,
+            "attention_mask": torch.ones_like(nodes.input_ids),
+            "parent_ids": nodes.parent_ids,
+            "node_types": types,
+            "special_tokens_mask": (types != NODE_TYPES["token"]).long(),
+            "sentence_ids": torch.tensor([-1 if i is None else i for i in sentences])[
+                nodes.anchor_idx
+            ],
+        }
 
-    def _tokenize(self, texts: list[str]) -> list[list[int]]:
-        # verbose=False: a long sentence is no reason for the tokenizer to warn, it will be split.
-        return self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    def document_features(self, document: Document) -> Features:
+        """Tokenize a document without a query."""
+        return self.truncate(self.prompted_features(document, "", ()))
+
+    def truncate(self, features: Features) -> Features:
+        """Drop the nodes beyond `max_length`, and anchors that are left without a token."""
+        types = features["node_types"][: self.max_length]
+        trailing_anchors = types.flip(0).ne(NODE_TYPES["token"]).int().cumprod(0).sum()
+        end = max(1, len(types) - int(trailing_anchors))
+        return {name: column[:end] for name, column in features.items()}
 
 
 def _with_query_section(anchors: list[Anchor], query: str) -> list[Anchor]:
     section = [Anchor("section", 0), Anchor("sentence", 1, query)]
-    moved = [
+    shifted = [
         anchor._replace(parent=anchor.parent + len(section) if anchor.parent > 0 else 0)
         for anchor in anchors[1:]
     ]
-    return [anchors[0], *section, *moved]
+    return [anchors[0], *section, *shifted]
 
 
 def _anchor_token(tokenizer: PreTrainedTokenizerBase, role: str, token: str | None) -> str:
@@ -220,4 +169,4 @@ def _anchor_token(tokenizer: PreTrainedTokenizerBase, role: str, token: str | No
         raise ValueError(
             f"the tokenizer has none of {_ANCHOR_TOKENS[role]} and no CLS token: name a {role}"
         )
-    return tokenizer.cls_token
+    return str(tokenizer.cls_token)

@@ -1,4 +1,4 @@
-"""Documents as trees: their anchors in reading order, and the nodes of anchors and tokens."""
+"""Documents as trees: anchors for the document, its sections and sentences, and tokens below."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,24 +6,27 @@ from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
-from foveate.documents import Document, Sentence
+from foveate.documents import Document
+
+AnchorKind = Literal["document", "section", "sentence"]
 
 
 class Anchor(NamedTuple):
     """An inner node of a document's tree.
 
     Attributes:
-        kind: what the anchor stands for.
-        parent: index of the parent in the outline, -1 at the document.
-        text: the words under a sentence's anchor; empty for sections and the document.
-        sentence: the sentence of the document; None where the words are a title.
+        kind: What the anchor stands for.
+        parent: Index of the parent among the anchors, -1 at the document.
+        text: The words under a sentence's anchor; empty for sections and the document.
+        sentence_idx: Which of `Document.sentences` it is; None for titles and other anchors.
     """
 
-    kind: Literal["document", "section", "sentence"]
+    kind: AnchorKind
     parent: int
     text: str = ""
-    sentence: Sentence | None = None
+    sentence_idx: int | None = None
 
 
 def outline(document: Document, *, levels: int | None = None) -> list[Anchor]:
@@ -32,13 +35,13 @@ def outline(document: Document, *, levels: int | None = None) -> list[Anchor]:
     A title is the first sentence of what it names, as the published HDT was trained (HDT, 4.2).
 
     Args:
-        document: the document.
-        levels: depth of the deepest token. Sections that nest deeper than it allows stand beside
-            the section that holds them; 3 is the published form (document, sections, sentences,
-            with the title in the first section). None keeps every level of nesting.
+        document: The document.
+        levels: Depth of the deepest token. Sections that nest deeper become siblings of the
+            section that holds them; 3 is the published form (document, sections, sentences, with
+            the title in the first section). None keeps every level of nesting.
 
     Raises:
-        ValueError: `levels` below 3.
+        ValueError: `levels` is below 3.
     """
     if levels is not None and levels < 3:
         raise ValueError(
@@ -47,102 +50,188 @@ def outline(document: Document, *, levels: int | None = None) -> list[Anchor]:
     deepest_section = levels - 2 if levels is not None else None
     anchors = [Anchor("document", -1)]
 
-    def add_sentence(parent: int, text: str, sentence: Sentence | None = None) -> None:
+    def add_sentence(parent: int, text: str, sentence_idx: int | None = None) -> None:
         if text:
-            anchors.append(Anchor("sentence", parent, text, sentence))
+            anchors.append(Anchor("sentence", parent, text, sentence_idx))
 
     title = document.title
     if levels is None:
         add_sentence(0, title)
-    enclosing = [0]  # the document, then the open sections from outermost to innermost
+    num_sentences = 0
+    open_anchors = [0]  # the document, then the open sections from outermost to innermost
     for path, section in document.walk():
         depth = min(len(path), deepest_section or len(path))
-        del enclosing[depth:]
-        here = len(anchors)
-        anchors.append(Anchor("section", enclosing[-1]))
-        enclosing.append(here)
-        if levels is not None and here == 1:
-            add_sentence(here, title)
-        add_sentence(here, section.title)
+        del open_anchors[depth:]
+        section_anchor = len(anchors)
+        anchors.append(Anchor("section", open_anchors[-1]))
+        open_anchors.append(section_anchor)
+        if levels is not None and section_anchor == 1:
+            add_sentence(section_anchor, title)
+        add_sentence(section_anchor, section.title)
         for paragraph in section.paragraphs:
             for sentence in paragraph.sentences:
-                add_sentence(here, sentence.text, sentence)
+                add_sentence(section_anchor, sentence.text, num_sentences)
+                num_sentences += 1
     return anchors
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Every anchor, followed by the tokens that hang under it.
+class TreeNodes:
+    """The nodes of a tree in reading order: every anchor, followed by the tokens under it.
 
     Attributes:
         input_ids: `(nodes,)` int64.
-        parents: `(nodes,)`, -1 at a root.
-        anchor: `(nodes,)`, index of the anchor that a node is or hangs under.
-        position: `(nodes,)`, 0 at an anchor, and its tokens counted from 1.
+        parent_ids: `(nodes,)` int64, index of each node's parent, -1 at a root.
+        anchor_idx: `(nodes,)` int64, the anchor that a node is or hangs under.
+        positions: `(nodes,)` int64, 0 at an anchor, and its tokens counted from 1.
     """
 
     input_ids: Tensor
-    parents: Tensor
-    anchor: Tensor
-    position: Tensor
+    parent_ids: Tensor
+    anchor_idx: Tensor
+    positions: Tensor
 
     @classmethod
-    def of(
+    def from_anchors(
         cls,
         anchor_ids: Iterable[int],
         anchor_parents: Sequence[int],
         tokens: Sequence[Sequence[int]],
     ) -> Self:
-        """Lay out anchors, each with its token id, its parent among the anchors, and its tokens."""
-        parents, anchor, position = place_nodes(anchor_parents, [len(own) for own in tokens])
-        ids = [i for own_id, own in zip(anchor_ids, tokens, strict=True) for i in (own_id, *own)]
-        return cls(torch.tensor(ids), parents, anchor, position)
+        """Build the nodes of anchors.
+
+        Args:
+            anchor_ids: Token id of each anchor.
+            anchor_parents: Index of each anchor's parent among the anchors, -1 at a root.
+            tokens: Token ids under each anchor.
+        """
+        parent_ids, anchor_idx, positions = place_nodes(anchor_parents, [len(x) for x in tokens])
+        ids = [
+            i for anchor, below in zip(anchor_ids, tokens, strict=True) for i in (anchor, *below)
+        ]
+        return cls(torch.tensor(ids), parent_ids, anchor_idx, positions)
 
 
 def place_nodes(
-    anchor_parents: Sequence[int], sizes: Sequence[int]
+    anchor_parents: Sequence[int], num_tokens: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Give `parents`, `anchor` and `position` of `Nodes`.
+    """Compute `parent_ids`, `anchor_idx` and `positions` of `TreeNodes`.
 
     Args:
-        anchor_parents: index of each anchor's parent, -1 at a root.
-        sizes: number of tokens under each anchor.
+        anchor_parents: Index of each anchor's parent, -1 at a root.
+        num_tokens: Number of tokens under each anchor.
     """
-    families = torch.tensor(sizes) + 1
-    place = families.cumsum(0) - families
-    anchor = torch.arange(len(families)).repeat_interleave(families)
-    position = torch.arange(len(anchor)) - place[anchor]
-    above = torch.tensor(anchor_parents)
-    above = torch.where(above >= 0, place[above], -1)
-    return torch.where(position == 0, above[anchor], place[anchor]), anchor, position
+    sizes = torch.tensor(num_tokens) + 1
+    starts = sizes.cumsum(0) - sizes
+    anchor_idx = torch.arange(len(sizes)).repeat_interleave(sizes)
+    positions = torch.arange(len(anchor_idx)) - starts[anchor_idx]
+    parents = torch.tensor(anchor_parents)
+    parents = torch.where(parents >= 0, starts[parents], -1)
+    parent_ids = torch.where(positions == 0, parents[anchor_idx], starts[anchor_idx])
+    return parent_ids, anchor_idx, positions
 
 
 def split_long(
-    tokens: Sequence[list[int]], longest: int | None
+    tokens: Sequence[list[int]], max_tokens: int | None
 ) -> tuple[list[int], list[list[int]]]:
-    """Cut token lists into pieces of at most `longest`; an empty list is one empty piece.
+    """Split lists of tokens into pieces of at most `max_tokens`; an empty list stays one piece.
 
     Returns:
-        Which list each piece is of, and the pieces.
+        The index of the list that each piece is from, and the pieces.
     """
     owners: list[int] = []
     pieces: list[list[int]] = []
-    for owner, own in enumerate(tokens):
-        step = longest or max(1, len(own))
-        for start in range(0, max(1, len(own)), step):
+    for owner, ids in enumerate(tokens):
+        step = max_tokens or max(1, len(ids))
+        for start in range(0, max(1, len(ids)), step):
             owners.append(owner)
-            pieces.append(own[start : start + step])
+            pieces.append(ids[start : start + step])
     return owners, pieces
 
 
 def parents_of_pieces(owners: Sequence[int], parents: Sequence[int]) -> list[int]:
-    """Hang every piece under the first piece of its owner's parent.
+    """Compute the parent of each piece: the first piece of its owner's parent.
 
     Args:
-        owners: which anchor each piece is of, from `split_long`.
-        parents: each anchor's parent, -1 at a root.
+        owners: The anchor that each piece is from, as `split_long` gives it.
+        parents: Each anchor's parent, -1 at a root.
     """
-    first: dict[int, int] = {-1: -1}
-    for place, owner in enumerate(owners):
-        first.setdefault(owner, place)
-    return [first[parents[owner]] for owner in owners]
+    first_piece: dict[int, int] = {-1: -1}
+    for piece, owner in enumerate(owners):
+        first_piece.setdefault(owner, piece)
+    return [first_piece[parents[owner]] for owner in owners]
+
+
+class SentenceTokenizer:
+    """Tokenize sentences, however long, for an encoder that reads each one under an anchor.
+
+    An anchor takes the place of the CLS token. A sentence longer than the encoder takes becomes
+    several pieces, each ending in the tokenizer's closing token ([SEP] or the like), so that
+    nothing is lost.
+
+    Args:
+        tokenizer: Any tokenizer that puts one token before a sentence.
+        anchor_ids: Token id of each kind of anchor.
+        max_tokens: Tokens that the encoder takes, the anchor and the closing token included.
+        closes_sentences: Whether pieces end in the closing token.
+
+    Raises:
+        ValueError: The tokenizer does not put exactly one token before a sentence.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        anchor_ids: dict[str, int],
+        max_tokens: int,
+        closes_sentences: bool = True,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.anchor_ids = anchor_ids
+        self.closing_ids = _closing_ids(tokenizer) if closes_sentences else []
+        self.max_piece_tokens = max_tokens - 1 - len(self.closing_ids)
+
+    def pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+        """Split texts into token ids that fit the encoder.
+
+        Returns:
+            The index of the text that each piece is from, and the pieces.
+        """
+        # verbose=False: the tokenizer need not warn of long texts, which are split here.
+        ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        owners, pieces = split_long(ids, self.max_piece_tokens)
+        return owners, [piece + self.closing_ids for piece in pieces]
+
+    def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
+        """Put every piece under a sentence's anchor of its own: a forest of two levels."""
+        anchor_ids = [self.anchor_ids["sentence"]] * len(pieces)
+        return TreeNodes.from_anchors(anchor_ids, [-1] * len(pieces), pieces)
+
+    def tree(self, anchors: Sequence[Anchor]) -> tuple[TreeNodes, list[int]]:
+        """Put the pieces of a document's sentences under its anchors.
+
+        Returns:
+            The nodes, and the index in `anchors` that each of their anchors is from.
+        """
+        owners, pieces = self.pieces([anchor.text for anchor in anchors])
+        nodes = TreeNodes.from_anchors(
+            [self.anchor_ids[anchors[owner].kind] for owner in owners],
+            parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
+            [
+                piece if anchors[owner].text else []
+                for owner, piece in zip(owners, pieces, strict=True)
+            ],
+        )
+        return nodes, owners
+
+
+def _closing_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Ids that the tokenizer puts behind a sentence."""
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    whole = tokenizer("a")["input_ids"]
+    if len(whole) < len(bare) + 1 or whole[1 : 1 + len(bare)] != bare:
+        raise ValueError(
+            "the tokenizer does not put exactly one token (CLS) before a sentence, "
+            "as an encoder with anchors needs"
+        )
+    return list(whole[1 + len(bare) :])

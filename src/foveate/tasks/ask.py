@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from foveate.documents import Document, Paragraph
+from foveate.documents import Document, Paragraph, as_document
 from foveate.inference.encoder import Encoder
 from foveate.models.device import device_named, dtype_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
@@ -96,7 +96,7 @@ def ask(
         raise ValueError("the question is empty: say what to look for")
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    document = Document.single(document)
+    document = as_document(document)
     if model is not None:
         reader = model if isinstance(model, Reader) else Reader.from_pretrained(model)
         text, scores = reader.read(question, document)

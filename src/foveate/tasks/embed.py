@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from foveate.documents import Document, Section, Sentence
+from foveate.documents import Document, Section, Sentence, as_documents
 from foveate.files import check_writable, written_whole
 from foveate.inference.encoder import DocumentVectors, Encoder
 from foveate.tasks.places import own_sentences
@@ -105,7 +105,7 @@ def embed(
         >>> table.vectors.shape
         torch.Size([3, 384])
     """
-    documents = Document.several(documents)
+    documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to embed: give at least one")
     encoder = encoder or Encoder.from_pretrained()

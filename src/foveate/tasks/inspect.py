@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from foveate.documents import Document, Sentence
+from foveate.documents import Document, Sentence, as_document
 from foveate.inference.default import default_model_path
 from foveate.preprocessing.tree import outline, place_nodes
 from foveate.tasks.places import Place, own_sentences, places
@@ -114,7 +114,7 @@ def inspect(document: Document, *, tokenizer: PreTrainedTokenizerBase | None = N
         31% of the pairs are attended
     """
     tokenizer = tokenizer or AutoTokenizer.from_pretrained(default_model_path())
-    anchors = outline(Document.single(document))
+    anchors = outline(as_document(document))
     # verbose=False: a long sentence is no reason to warn, nothing is run on it here.
     token_ids = tokenizer(
         [anchor.text for anchor in anchors], add_special_tokens=False, verbose=False

@@ -1,23 +1,12 @@
 """The keywords of a document, by a detector's name."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from foveate.detectors import (
-    Detector,
-    Keyword,
-    embedding,
-    gibberish,
-    random_words,
-    tfidf,
-    yake,
-)
-from foveate.documents import Document
+from foveate.detectors import Detector, Keyword, detector_by_name
+from foveate.documents import Document, as_document
 
 if TYPE_CHECKING:
     from foveate.inference.encoder import Encoder
-
-METHODS = ("tfidf", "yake", "embedding", "random", "gibberish")
 
 
 def keywords(
@@ -33,7 +22,7 @@ def keywords(
     Args:
         document: the document.
         k: number of keywords.
-        method: one of `METHODS`, see `detector`; or a detector.
+        method: one of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector.
         encoder: for the method "embedding"; by default `Encoder.from_pretrained()`.
         language: ISO 639 code of the document's language, for methods by name.
 
@@ -52,39 +41,11 @@ def keywords(
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
-    detect = (
-        detector(method, encoder=encoder, language=language) if isinstance(method, str) else method
-    )
-    return detect(Document.single(document), k)
-
-
-def detector(
-    method: str, *, seed: int = 0, encoder: "Encoder | None" = None, language: str = "en"
-) -> Detector:
-    """Give a detector by name.
-
-    Args:
-        method: "tfidf", words against general usage; "yake", phrases by the document alone;
-            "embedding", phrases by their vectors; and the controls "random", words of the document,
-            and "gibberish".
-        seed: of the controls.
-        encoder: of "embedding"; by default `Encoder.from_pretrained()`.
-        language: ISO 639 code of what "tfidf", "yake" and "embedding" compare with, and of their
-            stop words.
-
-    Raises:
-        ValueError: there is no such method.
-    """
-    if method == "embedding":
+    document = as_document(document)
+    if not isinstance(method, str):
+        return method(document, k)
+    if method == "embedding" and encoder is None:
         from foveate.inference.encoder import Encoder  # which takes seconds to import
 
-        return partial(embedding, encoder=encoder or Encoder.from_pretrained(), language=language)
-    detectors: dict[str, Detector] = {
-        "tfidf": partial(tfidf, language=language),
-        "yake": partial(yake, language=language),
-        "random": partial(random_words, seed=seed),
-        "gibberish": partial(gibberish, seed=seed),
-    }
-    if method not in detectors:
-        raise ValueError(f"there is no method {method!r}: name one of {', '.join(METHODS)}")
-    return detectors[method]
+        encoder = Encoder.from_pretrained()
+    return detector_by_name(method, encoder=encoder, language=language)(document, k)

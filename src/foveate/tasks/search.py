@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foveate.documents import Document, Sentence
+from foveate.documents import Document, Sentence, as_documents
 from foveate.inference.encoder import Encoder
 from foveate.tasks.places import Place, places
 from foveate.tasks.relevance import relevance
@@ -67,7 +67,7 @@ def search(
         raise ValueError("the query is empty: say what to look for")
     if top < 1:
         raise ValueError(f"top must be at least 1, got {top}")
-    documents = Document.several(documents)
+    documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = encoder or Encoder.from_pretrained()

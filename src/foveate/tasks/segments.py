@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import foveate.models.vcc as vcc
-from foveate.documents import Document
+from foveate.documents import Document, as_document
 from foveate.inference.default import default_model_path
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
@@ -70,7 +70,7 @@ def segments(
     """
     if not query.strip():
         raise ValueError("the query is empty: say what to look for")
-    text = plain_text(Document.single(document))
+    text = plain_text(as_document(document))
     path = str(default_model_path() if model is None else model)
     kind = load_config(path).model_type
     encoder = _ENCODERS.get(kind.removeprefix("vcc_"))

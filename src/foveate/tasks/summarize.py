@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foveate.documents import Document, Sentence
+from foveate.documents import Document, Sentence, as_document
 from foveate.inference.encoder import Encoder
 from foveate.inference.summarizer import Generator
 from foveate.tasks.places import Place, places
@@ -114,7 +114,7 @@ def summarize(
             raise ValueError(f"{name} must be at least 1, got {budget}")
     if query is not None and not query.strip():
         raise ValueError("the query is empty: say what the summary is to be about, or leave it out")
-    document = Document.single(document)
+    document = as_document(document)
     if model is not None:
         if sentences is not None:
             raise ValueError("a model writes sentences of its own: give a number of words instead")

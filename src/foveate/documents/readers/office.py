@@ -29,13 +29,17 @@ def to_markdown(data: bytes, format: str) -> str:
         raise ImportError(
             f"Reading {format.upper()} needs markitdown: pip install 'foveate[office]'."
         ) from error
+    converters: dict[str, Callable[[], Any]] = {"docx": DocxConverter, "pdf": PdfConverter}
     if format == "docx":
         _check_archive(data)
     try:
         with _quiet():
             # MarkItDown itself would try one converter after the other, and read junk as text.
-            converter = DocxConverter() if format == "docx" else PdfConverter()
-            text = converter.convert(BytesIO(data), StreamInfo(extension=f".{format}")).markdown
+            text: str = (
+                converters[format]()
+                .convert(BytesIO(data), StreamInfo(extension=f".{format}"))
+                .markdown
+            )
     except Exception as error:  # whatever the libraries below raise on a damaged file
         raise DocumentError(
             f"cannot be read as {format.upper()} ({type(error).__name__}): "

@@ -1,0 +1,55 @@
+"""Detectors by name."""
+
+from functools import partial
+
+from foveate.detectors.controls import gibberish, random_words
+from foveate.detectors.embedding import TextEncoder, embedding
+from foveate.detectors.keyword import Detector
+from foveate.detectors.statistical import tfidf, yake
+
+METHODS = ("tfidf", "yake", "embedding", "random", "gibberish")
+
+
+def detector_by_name(
+    method: str,
+    *,
+    seed: int = 0,
+    encoder: TextEncoder | None = None,
+    language: str = "en",
+) -> Detector:
+    """Return the detector with a name.
+
+    Args:
+        method: "tfidf" for words compared with general usage; "yake" for phrases by the
+            document's own statistics; "embedding" for phrases by their vectors; or one of the
+            controls: "random" for random words of the document, "gibberish" for made-up words.
+        seed: Seed of the controls.
+        encoder: Encoder of "embedding", which needs one; the other methods ignore it.
+        language: ISO 639 code of the word frequencies and stop words that "tfidf", "yake" and
+            "embedding" use.
+
+    Raises:
+        ValueError: The method is unknown, or "embedding" has no encoder.
+
+    Example:
+        >>> from foveate import Document
+        >>> from foveate.detectors import detector_by_name
+        >>> detect = detector_by_name("random", seed=1)
+        >>> [keyword.text for keyword in detect(Document.from_text("Herring!"), 5)]
+        ['herring']
+    """
+    if method == "embedding":
+        if encoder is None:
+            raise ValueError(
+                'the method "embedding" needs an encoder: pass encoder=Encoder.from_pretrained()'
+            )
+        return partial(embedding, encoder=encoder, language=language)
+    detectors: dict[str, Detector] = {
+        "tfidf": partial(tfidf, language=language),
+        "yake": partial(yake, language=language),
+        "random": partial(random_words, seed=seed),
+        "gibberish": partial(gibberish, seed=seed),
+    }
+    if method not in detectors:
+        raise ValueError(f"there is no method {method!r}: name one of {', '.join(METHODS)}")
+    return detectors[method]

@@ -1,0 +1,160 @@
+"""Which processor a checkpoint takes: the one saved with it, or that of its family."""
+
+import json
+from os import PathLike, sep
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
+from transformers.utils import cached_file
+
+from .hdt import HDTProcessor
+from .led import LEDProcessor
+from .processor import DocumentProcessor
+from .text import TextProcessor
+from .vcc import VCCProcessor
+
+PROCESSORS: dict[str, type[DocumentProcessor]] = {
+    "hdt": HDTProcessor,
+    "led": LEDProcessor,
+    "longformer": LEDProcessor,
+    "vcc_bert": VCCProcessor,
+    "vcc_roberta": VCCProcessor,
+    "vcc_t5": VCCProcessor,
+}
+"""Processors by model type; models of all other types read plain text."""
+
+_UNLIMITED = ("fovea", "hdt", "vcc_bert", "vcc_roberta", "vcc_t5")
+"""Model types that read any length, whatever the tokenizer of their checkpoint says."""
+
+
+def processor_for(
+    config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, **options: Any
+) -> DocumentProcessor:
+    """Make the processor of a model's family.
+
+    Args:
+        config: The model's configuration, which gives its family, its longest input and, for T5,
+            the prefix of summarization.
+        tokenizer: The model's tokenizer.
+        options: Arguments of the processor that take the place of these.
+
+    Raises:
+        ValueError: The processor has no such option, or refuses its value.
+    """
+    kind = PROCESSORS.get(config.model_type, TextProcessor)
+    if issubclass(kind, TextProcessor):
+        options = {"prefix": _task_prefix(config), **options}
+    options = {"max_length": longest_input(config, tokenizer), **options}
+    return _build(kind, tokenizer, options)
+
+
+def load_processor(
+    name_or_path: str | PathLike[str], config: PreTrainedConfig, **options: Any
+) -> DocumentProcessor:
+    """Load the processor that was saved with a checkpoint; without one, make that of its family.
+
+    Args:
+        name_or_path: A folder, or a name on the hub.
+        config: The checkpoint's configuration.
+        options: Arguments of the processor that take the place of what was saved.
+
+    Raises:
+        OSError: There is no such checkpoint.
+        ValueError: It has no tokenizer or a damaged one, or the processor has no such option.
+    """
+    tokenizer = load_tokenizer(name_or_path)
+    saved = _saved_options(name_or_path)
+    kinds = {kind.__name__: kind for kind in (TextProcessor, *PROCESSORS.values())}
+    kind = kinds.get(saved.pop("processor_class", ""))
+    if kind is None:
+        return processor_for(config, tokenizer, **options)
+    return _build(kind, tokenizer, saved | options)
+
+
+def longest_input(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """Longest input in tokens that a model takes, None where nothing limits it."""
+    if config.model_type in _UNLIMITED:
+        return None
+    limits = [
+        tokenizer.model_max_length,
+        getattr(config, "max_encoder_position_embeddings", None),
+        getattr(config, "max_position_embeddings", None),
+    ]
+    limit = min(limit for limit in limits if limit is not None)
+    return None if limit >= VERY_LARGE_INTEGER else int(limit)
+
+
+def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase:
+    """Load a checkpoint's tokenizer.
+
+    Raises:
+        OSError: There is no such checkpoint.
+        TypeError: Neither a name nor a path.
+        ValueError: It has no tokenizer, or a damaged one.
+    """
+    check_name_or_path(name_or_path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name_or_path)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"the tokenizer of {name_or_path} is damaged ({type(error).__name__}: {error}): "
+            "copy or download it anew"
+        ) from error
+    # Without its files transformers makes an empty one; tokenizers of bytes have none.
+    files = {*tokenizer.vocab_files_names.values(), "tokenizer.json"}
+    folder = Path(name_or_path)
+    if (
+        folder.is_dir()
+        and tokenizer.vocab_files_names
+        and not any((folder / file).exists() for file in files)
+    ):
+        raise ValueError(
+            f"{name_or_path} has no tokenizer: save the one that the model was trained with there"
+        )
+    return tokenizer
+
+
+def check_name_or_path(name_or_path: str | PathLike[str]) -> None:
+    """Reject a path that does not exist before it is taken for a name on the hub.
+
+    Raises:
+        OSError: There is no such folder.
+        TypeError: Neither a name nor a path.
+    """
+    if not isinstance(name_or_path, str | PathLike):
+        kind = type(name_or_path).__name__
+        raise TypeError(f"expected the name or path of a checkpoint, got {kind}")
+    path = Path(name_or_path)
+    if not path.exists() and (path.is_absolute() or str(name_or_path).count(sep) > 1):
+        raise OSError(f"there is no folder {name_or_path}")
+
+
+def _build(
+    kind: type[DocumentProcessor], tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]
+) -> DocumentProcessor:
+    try:
+        return kind(tokenizer, **options)
+    except TypeError as error:
+        if "unexpected keyword" not in str(error):
+            raise
+        name = str(error).rpartition("'")[0].rpartition("'")[2]
+        raise ValueError(f"{kind.__name__} has no option {name!r}") from error
+
+
+def _task_prefix(config: PreTrainedConfig) -> str:
+    tasks = getattr(config, "task_specific_params", None) or {}
+    return str(tasks.get("summarization", {}).get("prefix", ""))
+
+
+def _saved_options(name_or_path: str | PathLike[str]) -> dict[str, Any]:
+    """Read a checkpoint's processor_config.json; an empty mapping where it has none."""
+    file = cached_file(
+        name_or_path,
+        "processor_config.json",
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    return {} if file is None else dict(json.loads(Path(file).read_text(encoding="utf-8")))

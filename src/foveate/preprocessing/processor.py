@@ -1,0 +1,247 @@
+"""What the processors of all model families share."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+from transformers.processing_utils import ProcessorMixin
+
+from foveate.documents import Document, as_documents
+
+from .collate import Features, pad_features
+
+
+class DocumentProcessor(ProcessorMixin):
+    """Turn documents, with a query and targets, into the inputs of one model family.
+
+    Subclasses define `prompted_features` and `document_features`, and name in `columns` what their
+    models take. A processor is saved and loaded like a tokenizer, which is saved with it.
+
+    Args:
+        tokenizer: Any Hugging Face tokenizer.
+        max_length: Longest input in tokens; longer documents are truncated. None for no limit.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")
+    """The features that models of this family take."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None, **kwargs: Any
+    ) -> None:
+        self.max_length = max_length
+        super().__init__(tokenizer, **kwargs)
+
+    @property
+    def model_input_names(self) -> list[str]:
+        """Names of the model's inputs."""
+        return list(self.columns)
+
+    def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
+        """Tokenize a document of any length as its task is asked; see `features`."""
+        raise NotImplementedError
+
+    def document_features(self, document: Document) -> Features:
+        """Tokenize a document alone, without a prompt, as pretraining objectives read it.
+
+        Returns:
+            The columns of `features`, truncated to `max_length`.
+        """
+        raise NotImplementedError
+
+    def features(
+        self,
+        document: Document,
+        *,
+        query: str | None = None,
+        choices: Sequence[str] = (),
+        target: str | None = None,
+        max_target_length: int | None = None,
+    ) -> Features:
+        """Tokenize one example, truncated to `max_length`.
+
+        Args:
+            document: What to read.
+            query: What is asked of it: a question, or what a summary is to be about. None or an
+                empty string for the family's own prompt, such as "summarize:".
+            choices: Answers to choose from.
+            target: What the model is to write.
+            max_target_length: Longest target in tokens, None for no limit.
+
+        Returns:
+            int64 columns `(tokens,)`: those that the model takes, `special_tokens_mask`,
+            `sentence_ids` (which of `Document.sentences` each token belongs to, -1 for none) and,
+            of families that read plain text, `offset_mapping` `(tokens, 2)`, the characters of
+            `TextProcessor.text` that each token stands for. With a target also `labels`.
+
+        Raises:
+            ValueError: The prompt leaves no room for the document.
+        """
+        features = self.truncate(self.prompted_features(document, query or "", choices))
+        if target is not None:
+            features["labels"] = self.labels(target, max_target_length)
+        return features
+
+    def __call__(
+        self,
+        documents: Document | Sequence[Document],
+        *,
+        query: str | Sequence[str] | None = None,
+        choices: Sequence[Sequence[str]] | None = None,
+        targets: str | Sequence[str] | None = None,
+        max_target_length: int | None = None,
+    ) -> BatchEncoding:
+        """Encode one document or several as a batch, ready for `model(**batch)`.
+
+        Args:
+            documents: One document or a sequence.
+            query: One query for all documents, or one for each.
+            choices: Answers to choose from, for each document.
+            targets: What the model is to write for each document.
+            max_target_length: Longest target in tokens, None for no limit.
+
+        Returns:
+            int64 tensors `(documents, longest)` of the model's inputs and, with targets, `labels`.
+
+        Warns:
+            UserWarning: Documents longer than `max_length`, or targets longer than
+                `max_target_length`, are truncated.
+
+        Raises:
+            ValueError: No documents, or numbers of documents, queries, choices and targets that
+                differ.
+        """
+        documents = as_documents(documents)
+        number = len(documents)
+        queries = _one_each("queries", query, number)
+        targets = _one_each("targets", targets, number)
+        if choices is not None and len(choices) != number:
+            raise ValueError(
+                f"the numbers of documents and choices differ: {number} and {len(choices)}"
+            )
+        encoded = []
+        num_tokens, num_target_tokens = [], []
+        for i, document in enumerate(documents):
+            options = choices[i] if choices is not None else ()
+            whole = self.prompted_features(document, queries[i] or "", options)
+            num_tokens.append(len(whole["input_ids"]))
+            features = self.model_inputs(self.truncate(whole))
+            if (target := targets[i]) is not None:
+                labels = self.labels(target)
+                num_target_tokens.append(len(labels))
+                features["labels"] = self.end_labels(labels, max_target_length)
+            encoded.append(features)
+        _warn_of_truncation("document", num_tokens, self.max_length)
+        _warn_of_truncation("target", num_target_tokens, max_target_length)
+        return self.pad(encoded)
+
+    def multiple_choice(
+        self,
+        documents: Document | Sequence[Document],
+        query: str | Sequence[str],
+        choices: Sequence[Sequence[str]],
+    ) -> BatchEncoding:
+        """Encode every document once with each of its choices, for a model that scores them.
+
+        Args:
+            documents: One document or a sequence.
+            query: One query for all documents, or one for each.
+            choices: Equally many answers for each document.
+
+        Returns:
+            int64 tensors `(documents, choices, longest)`.
+
+        Raises:
+            ValueError: The numbers of documents, queries and choices do not fit.
+        """
+        documents = as_documents(documents)
+        queries = _one_each("queries", query, len(documents))
+        sizes = {len(options) for options in choices}
+        if len(sizes) != 1 or len(choices) != len(documents):
+            raise ValueError(
+                f"give equally many choices for each document, got choices for {len(choices)} of "
+                f"{len(documents)} documents, {sorted(sizes)} of them"
+            )
+        (size,) = sizes
+        flat = self.pad(
+            [
+                self.model_inputs(self.features(document, query=question, choices=(choice,)))
+                for document, question, options in zip(documents, queries, choices, strict=True)
+                for choice in options
+            ]
+        )
+        return BatchEncoding({name: x.unflatten(0, (-1, size)) for name, x in flat.items()})
+
+    def pad(self, features: Sequence[Mapping[str, Any]]) -> BatchEncoding:
+        """Pad examples into a batch, with all of their columns: a `Trainer`'s `data_collator`."""
+        return BatchEncoding(pad_features(features, self.tokenizer.pad_token_id or 0))
+
+    def model_inputs(self, features: Features) -> Features:
+        """Keep the columns that the model takes."""
+        return {name: features[name] for name in self.columns if name in features}
+
+    def truncate(self, features: Features) -> Features:
+        """Drop the tokens beyond `max_length`, but keep a special token at the end."""
+        limit = self.max_length
+        if limit is None or len(features["input_ids"]) <= limit:
+            return features
+        if not features["special_tokens_mask"][-1]:
+            return {name: column[:limit] for name, column in features.items()}
+        return {name: torch.cat([x[: limit - 1], x[-1:]]) for name, x in features.items()}
+
+    def labels(self, target: str, max_length: int | None = None) -> Tensor:
+        """Tokenize what the model is to write, `(tokens,)`; the last token is `end_token_id`."""
+        ids = self.tokenizer(text_target=target, verbose=False)["input_ids"]
+        return self.end_labels(torch.tensor(ids, dtype=torch.long), max_length)
+
+    def end_labels(self, labels: Tensor, max_length: int | None = None) -> Tensor:
+        """Truncate labels `(tokens,)`, and end them with `end_token_id` where they do not yet."""
+        labels = labels[:max_length]
+        if len(labels) and labels[-1] == self.end_token_id:
+            return labels
+        kept = labels if max_length is None else labels[: max_length - 1]
+        return torch.cat([kept, kept.new_tensor([self.end_token_id])])
+
+    @property
+    def end_token_id(self) -> int:
+        """Token that ends a target: `</s>` or, in BERT's vocabulary, `[SEP]`.
+
+        Raises:
+            ValueError: The tokenizer has neither.
+        """
+        for token_id in (self.tokenizer.eos_token_id, self.tokenizer.sep_token_id):
+            if token_id is not None:
+                return int(token_id)
+        raise ValueError("the tokenizer has no token to end a target with: add an eos_token")
+
+
+def _warn_of_truncation(what: str, num_tokens: Sequence[int], limit: int | None) -> None:
+    longer = [length for length in num_tokens if limit is not None and length > limit]
+    if not longer:
+        return
+    if len(num_tokens) == 1:
+        message = f"the {what} has {longer[0]:,} tokens: only the first {limit:,} are used"
+    else:
+        message = (
+            f"{len(longer)} of {len(num_tokens)} {what}s are longer than {limit:,} tokens (the "
+            f"longest has {max(longer):,}): only the first {limit:,} are used"
+        )
+    warnings.warn(message, stacklevel=3)
+
+
+def _one_each(name: str, values: str | Sequence[str] | None, number: int) -> Sequence[str | None]:
+    """Repeat one value for all documents, or check that there is one for each."""
+    if values is None or isinstance(values, str):
+        return [values] * number
+    if len(values) != number:
+        raise ValueError(f"the numbers of documents and {name} differ: {number} and {len(values)}")
+    return values
+
+
+def join_prompt(query: str, choices: Sequence[str]) -> str:
+    """A query and the answers to choose from, in one line."""
+    return " ".join(part for part in (query, "; ".join(choices)) if part)

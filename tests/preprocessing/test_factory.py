@@ -1,0 +1,57 @@
+import pytest
+from transformers import LEDConfig, T5Config
+
+from foveate.models.hdt import HDTConfig
+from foveate.models.vcc import VccT5Config
+from foveate.preprocessing import (
+    HDTProcessor,
+    LEDProcessor,
+    TextProcessor,
+    VCCProcessor,
+    load_processor,
+    processor_for,
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        (HDTConfig(), HDTProcessor),
+        (LEDConfig(), LEDProcessor),
+        (VccT5Config(), VCCProcessor),
+        (T5Config(), TextProcessor),
+    ],
+)
+def test_the_family_decides(tokenizer, config, kind):
+    assert type(processor_for(config, tokenizer)) is kind
+
+
+def test_t5_has_its_prefix_and_models_their_longest_input(tokenizer):
+    config = T5Config(task_specific_params={"summarization": {"prefix": "summarize: "}})
+    processor = processor_for(config, tokenizer)
+    assert processor.prefix == "summarize: "
+    assert processor.max_length == tokenizer.model_max_length
+    assert processor_for(LEDConfig(max_encoder_position_embeddings=99), tokenizer).max_length == 99
+    assert processor_for(VccT5Config(), tokenizer).max_length is None
+
+
+def test_what_was_saved_comes_before_the_family(tokenizer, tmp_path):
+    VCCProcessor(tokenizer, max_length=50, summary_prompt="sum up:").save_pretrained(tmp_path)
+    processor = load_processor(tmp_path, T5Config())
+    assert type(processor) is VCCProcessor
+    assert (processor.max_length, processor.summary_prompt) == (50, "sum up:")
+    assert load_processor(tmp_path, T5Config(), max_length=9).max_length == 9
+
+
+def test_a_bare_checkpoint_takes_its_familys(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    processor = load_processor(tmp_path, LEDConfig(), num_keywords=5)
+    assert type(processor) is LEDProcessor
+    assert processor.num_keywords == 5
+
+
+def test_unknown_options_are_refused(tokenizer):
+    with pytest.raises(ValueError, match="TextProcessor has no option 'num_keywords'"):
+        processor_for(T5Config(), tokenizer, num_keywords=3)
+    with pytest.raises(ValueError, match="num_keywords must be at least 0, got -1"):
+        processor_for(LEDConfig(), tokenizer, num_keywords=-1)
