@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,11 +79,9 @@ def commands(block: Block) -> list[list[str]]:
 def run_shell(block: Block, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the commands of a shell block in this process, with the patterns in them expanded."""
     for words in commands(block):
-        arguments = (
-            [path for word in words for path in (sorted(map(str, Path().glob(word))) or [word])]
-            if any("*" in word for word in words)
-            else words
-        )
+        arguments = [
+            path for word in words for path in (sorted(glob(word)) if "*" in word else [word])
+        ]
         monkeypatch.setattr(sys, "argv", arguments)
         try:
             main()
@@ -123,5 +122,5 @@ def test_skipped_examples():
     reasons = Counter(block.skip for page in PAGES for block in blocks(page) if block.skip)
     total = sum(1 for page in PAGES for _ in blocks(page))
     if reasons:
-        listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+        listed = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
         pytest.skip(f"{reasons.total()} of {total} blocks are not run: {listed}")
