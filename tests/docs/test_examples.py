@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from glob import glob
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +79,9 @@ def run_shell(block: Block, page: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Run the commands of a shell block in this process, with the patterns in them expanded."""
     for words in commands(block):
         arguments = [
-            path for word in words for path in (sorted(glob(word)) if "*" in word else [word])
+            path
+            for word in words
+            for path in (sorted(map(str, Path().glob(word))) if "*" in word else [word])
         ]
         monkeypatch.setattr(sys, "argv", arguments)
         try:
