@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from foveate.tasks.ask import Reader
+from foveate.inference import Answerer
 from tests.cli.conftest import FISH
 from tests.t5 import save_t5
 
@@ -13,11 +13,11 @@ from tests.t5 import save_t5
 @pytest.fixture
 def ask(foveate, fish):
     """Ask a file; give exit code, standard output and standard error."""
-    return lambda *arguments: foveate("ask", fish, *arguments)
+    return lambda question, *options: foveate("ask", question, fish, *options)
 
 
 def test_passages_are_shown_with_their_places(ask):
-    code, output, _ = ask("how are cod caught?", "--top", "1")
+    code, output, _ = ask("how are cod caught?", "--top-k", "1")
     assert code == 0
     assert "They eat small fish. Fishermen catch them with nets.\n      Cod, line 5" in output
 
@@ -26,11 +26,7 @@ def test_json_points_into_the_file(ask):
     code, output, _ = ask("how are cod caught?", "--json")
     found = json.loads(output)
     assert code == 0
-    assert (found["title"], found["question"], found["answer"]) == (
-        "Fish",
-        "how are cod caught?",
-        None,
-    )
+    assert (found["question"], found["answer"]) == ("how are cod caught?", None)
     assert len(found["passages"]) == 2
     for passage in found["passages"]:
         assert FISH[passage["start"] : passage["end"]] == passage["text"]
@@ -38,13 +34,13 @@ def test_json_points_into_the_file(ask):
 
 def test_a_t5_answers_in_the_dtype_that_is_asked_for(ask, tmp_path, monkeypatch):
     save_t5(tmp_path / "t5", FISH)
-    seen, read = [], Reader.read
+    seen, answer = [], Answerer.answer
 
-    def spy(self, question, document):
+    def spy(self, query, document, **options):
         seen.append(self.model.dtype)
-        return read(self, question, document)
+        return answer(self, query, document, **options)
 
-    monkeypatch.setattr(Reader, "read", spy)
+    monkeypatch.setattr(Answerer, "answer", spy)
     question = ("how are cod caught?", "--model", tmp_path / "t5", "--json")
     code, output, _ = ask(*question, "--dtype", "bfloat16")
     assert code == 0
@@ -61,17 +57,17 @@ def test_mistakes_are_one_sentence(ask):
     assert (code, output, error) == (
         2,
         "",
-        "foveate: the question is empty: say what to look for\n",
+        "foveate: the query is empty: say what to look for\n",
     )
 
 
-def test_help_shows_examples(ask):
-    code, output, _ = ask("--help")
+def test_help_shows_examples(foveate):
+    code, output, _ = foveate("ask", "--help")
     assert code == 0
-    assert 'foveate ask contract.docx "who pays for delays?"' in output
+    assert 'foveate ask "who pays for delays?" contract.docx' in output
 
 
-def test_the_document_comes_first(foveate, fish):
-    code, output, error = foveate("ask", "how are cod caught?", fish)
+def test_the_question_comes_first(foveate, fish):
+    code, output, error = foveate("ask", fish, "how are cod caught?")
     assert (code, output) == (2, "")
-    assert error == f"foveate: the document comes first: foveate ask {fish} 'how are cod caught?'\n"
+    assert error == f"foveate: the question comes first: foveate ask 'how are cod caught?' {fish}\n"

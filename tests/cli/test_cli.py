@@ -36,7 +36,7 @@ def test_summarize_json_points_into_the_file(foveate, fish):
 
 def test_summarize_a_real_paper_by_a_query(foveate):
     code, output, _ = foveate("summarize", EXAMPLE, "-s", 2, "-q", "garbage collection", "--json")
-    sections = [sentence["section"] for sentence in json.loads(output)[0]["sentences"]]
+    sections = [" › ".join(sentence["path"]) for sentence in json.loads(output)[0]["sentences"]]
     assert code == 0
     assert all("Garbage Collect" in section for section in sections)
 
@@ -45,13 +45,13 @@ def test_search_many_documents(foveate, fish, tmp_path):
     other = tmp_path / "cows.txt"
     other.write_text("Cows eat grass all day long. They give milk.")
     code, output, _ = foveate(
-        "search", "what do cattle feed on?", fish, other, "--top", 1, "--json"
+        "search", "what do cattle feed on?", fish, other, "--top-k", 1, "--json"
     )
     [hit] = json.loads(output)
     assert code == 0
     assert hit["text"] == "Cows eat grass all day long."
-    assert hit["source"] == str(other)
-    code, output, _ = foveate("search", "what do cattle feed on?", fish, other, "--top", 1)
+    assert hit["document"] == str(other)
+    code, output, _ = foveate("search", "what do cattle feed on?", fish, other, "--top-k", 1)
     assert f"{other}: line 1" in output
 
 
@@ -76,7 +76,7 @@ def test_who_says_it(foveate, tmp_path):
     topics = [{"topic": "Fleet", "relevant_text_span": [[0, 1]]}]
     meeting = {"turns": [{"speaker": who, "text": said} for who, said in turns], "topics": topics}
     path.write_text(json.dumps(meeting))
-    for command in (["summarize", path], ["search", "boats", path], ["ask", path, "boats"]):
+    for command in (["summarize", path], ["search", "boats", path], ["ask", "boats", path]):
         code, output, _ = foveate(*command)
         assert code == 0
         assert "Ann, Fleet, line 1" in output
@@ -97,7 +97,7 @@ def test_compressed_standard_input(foveate):
     data = gzip.compress(b"Cod swim. Eels, too.")
     code, output, _ = foveate("inspect", "-", "--json", stdin=data)
     assert code == 0
-    assert json.loads(output)["sentences"] == 2
+    assert json.loads(output)["num_sentences"] == 2
 
 
 def test_damaged_standard_input(foveate):
@@ -188,7 +188,7 @@ def test_a_sentence_of_two_hundred_thousand_words(foveate, tmp_path):
     path.write_text("word " * 200_000)
     code, output, _ = foveate("inspect", path, "--json")
     assert code == 0
-    assert json.loads(output)["longest_sentence"]["tokens"] == 200_000
+    assert json.loads(output)["longest"]["num_tokens"] == 200_000
 
 
 def test_sixty_nested_headings(foveate, tmp_path):

@@ -16,12 +16,12 @@ def test_keywords_with_score_and_places(foveate, fish):
 
 @pytest.mark.parametrize("method", ["tfidf", "yake", "embedding", "random", "gibberish"])
 def test_keywords_for_machines(foveate, fish, method):
-    code, output, _ = foveate("keywords", fish, "--top", 4, "--method", method, "--json")
+    code, output, _ = foveate("keywords", fish, "--top-k", 4, "--method", method, "--json")
     found = json.loads(output)
     assert code == 0
     assert len(found) == 4
     for keyword in found:
-        assert set(keyword) == {"text", "score", "lines"}
+        assert set(keyword) == {"text", "score", "spans", "lines"}
         for line in keyword["lines"]:
             first = keyword["text"].lower().split()[0]
             assert first in FISH.splitlines()[line - 1].lower()
@@ -38,7 +38,7 @@ def test_keywords_of_another_language(foveate, tmp_path):
     path = tmp_path / "fische.txt"
     path.write_text("Schwimmt Kabeljau?")
     _, output, _ = foveate("keywords", path)
-    assert "none: 'en' knows no word of it; --language names another" in output
+    assert "no keywords: none of its words is known in 'en'; try another --language" in output
     _, output, _ = foveate("keywords", path, "--language", "de", "--json")
     assert [keyword["text"] for keyword in json.loads(output)] == ["schwimmt"]
 
@@ -47,7 +47,7 @@ def test_keywords_of_another_language(foveate, tmp_path):
     ("options", "message"),
     [
         (["--language", "tlh"], "there are no word frequencies for the language 'tlh'"),
-        (["-k", 0], "k must be at least 1"),
+        (["-k", 0], "top_k must be at least 1"),
         (["--model", "x"], "only --method embedding uses a model"),
         (["--method", "rake"], "there is no method 'rake'"),
     ],
@@ -72,13 +72,13 @@ def test_keywords_that_leave_no_room(foveate, fish, checkpoint):
     many = [option for i in range(600) for option in ("--keyword", f"w{i}")]
     code, output, error = foveate("summarize", fish, "--model", checkpoint, *many)
     assert (code, output) == (2, "")
-    assert "the keywords fill the 512 tokens of a row, and leave no room for the text" in error
+    assert "the keywords fill all 512 tokens of the input and leave no room for the text" in error
 
 
-@pytest.mark.parametrize("steering", [["--keywords", 2], ["--keyword", "cod", "--keyword", "nets"]])
-def test_a_summary_is_steered(foveate, fish, checkpoint, steering):
+@pytest.mark.parametrize("guidance", [["--keywords", 2], ["--keyword", "cod", "--keyword", "nets"]])
+def test_a_summary_is_guided(foveate, fish, checkpoint, guidance):
     arguments = ("--model", checkpoint, "--device", "cpu", "--words", 5, "--json")
-    code, output, _ = foveate("summarize", fish, *arguments, *steering)
+    code, output, _ = foveate("summarize", fish, *arguments, *guidance)
     assert code == 0
     assert json.loads(output)[0]["sentences"] == []
 
@@ -87,12 +87,12 @@ def test_a_summary_is_steered(foveate, fish, checkpoint, steering):
     ("options", "message"),
     [
         (["--keywords", 2, "--keyword", "cod"], "not both"),
-        (["--keywords", 2], "keywords steer a model that writes"),
+        (["--keywords", 2], "keywords guide a model that writes"),
         (["--keywords", 0], "--keywords must be at least 1"),
         (["--keyword", " "], "a keyword is empty"),
     ],
 )
-def test_steering_that_makes_no_sense(foveate, fish, options, message):
+def test_guidance_that_makes_no_sense(foveate, fish, options, message):
     code, _, error = foveate("summarize", fish, *options)
     assert code == 2
     assert message in error

@@ -10,13 +10,15 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from foveate import FoveaForConditionalGeneration, accelerate, restore
+from foveate import summarize
 from foveate.detectors import given_keywords, tfidf
-from foveate.inference.summarizer import Generator
+from foveate.inference import Summarizer
+from foveate.models.accelerate import accelerate, restore
 from foveate.models.accelerate.t5 import RelativeT5Attention
+from foveate.models.fovea import FoveaForConditionalGeneration
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
-from foveate.preprocessing.hdt import HDTProcessor
-from foveate.tasks.summarize import summarize
+from foveate.models.vcc import VccT5ForConditionalGeneration
+from foveate.preprocessing import HDTProcessor, TextProcessor, VCCProcessor
 from tests.led import bpe, led
 
 WORDS = ["fish", "sea", "cod", "eel", "boats", "swim", ".", "summarize", ":", "which"]
@@ -55,34 +57,32 @@ def test_a_model_writes_the_summary(sea, checkpoint):
     summary = summarize(sea, words=12, model=checkpoint)
     assert summary.sentences == ()
     assert set(summary.text.split()) <= {*WORDS, "<unk>"}
-    assert summary == summarize(sea, words=12, model=Generator.from_pretrained(checkpoint))
+    assert summary == summarize(sea, words=12, model=Summarizer.from_pretrained(checkpoint))
 
 
 def test_the_model_reads_its_prefix_the_query_and_the_document(sea, checkpoint, monkeypatch):
-    generator = Generator.from_pretrained(checkpoint)
-    read = []
-    monkeypatch.setattr(generator, "_read", lambda text: read.append(text) or _stop())
-    with pytest.raises(StopIteration):
-        generator.summarize(sea, query="which cod")
-    lines = read[0].split("\n")
+    summarizer = Summarizer.from_pretrained(checkpoint)
+    seen = {}
+    monkeypatch.setattr(summarizer.model, "generate", lambda **batch: seen.update(batch) or [[2]])
+    summarizer.summarize(sea, query="which cod")
+    text = summarizer.processor.text(sea, "which cod")
+    expected = summarizer.processor.tokenizer(text)["input_ids"]
+    assert seen["input_ids"][0].tolist() == expected
+    lines = text.split("\n")
     assert lines[:3] == ["summarize : which cod", "Fish of the sea", "Introduction"]
     assert lines[-1] == "Trawlers drag a net behind them. Diesel is dear. The harbour is small."
 
 
-def _stop():
-    raise StopIteration
-
-
 def test_what_the_model_does_not_read_is_said(sea, checkpoint):
-    generator = Generator.from_pretrained(checkpoint)
-    assert generator.longest_input is None
-    generator.tokenizer.model_max_length = 32
-    with pytest.warns(UserWarning, match=r"the document has \d+ tokens, .* the first 32"):
-        generator.summarize(sea, words=5)
+    summarizer = Summarizer.from_pretrained(checkpoint)
+    assert summarizer.processor.max_length is None
+    summarizer.processor.max_length = 32
+    with pytest.warns(UserWarning, match=r"the document has \d+ tokens: only the first 32"):
+        summarizer.summarize(sea, words=5)
 
 
 def test_what_can_be_accelerated_is(sea, checkpoint):
-    writer = Generator.from_pretrained(checkpoint)
+    writer = Summarizer.from_pretrained(checkpoint)
     attention = writer.model.encoder.block[0].layer[0].SelfAttention
     assert type(attention) is RelativeT5Attention
     written = writer.summarize(sea, words=12)
@@ -96,28 +96,28 @@ def test_an_encoder_cannot_write(tmp_path):
     )
     BertModel(config).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"is a bert model.*name a sequence-to-sequence model"):
-        Generator.from_pretrained(tmp_path)
+        Summarizer.from_pretrained(tmp_path)
 
 
 def test_a_folder_without_weights(tmp_path):
     T5Config().save_pretrained(tmp_path)
     with pytest.raises(OSError, match=r"no file named model\.safetensors"):
-        Generator.from_pretrained(tmp_path)
+        Summarizer.from_pretrained(tmp_path)
 
 
 def test_a_model_writes_in_the_dtype_asked_for(checkpoint):
-    assert Generator.from_pretrained(checkpoint).model.dtype == torch.float32
-    assert Generator.from_pretrained(checkpoint, dtype="bfloat16").model.dtype == torch.bfloat16
+    assert Summarizer.from_pretrained(checkpoint).model.dtype == torch.float32
+    assert Summarizer.from_pretrained(checkpoint, dtype="bfloat16").model.dtype == torch.bfloat16
     with pytest.raises(ValueError, match="dtype must be float32, bfloat16 or float16, got int8"):
-        Generator.from_pretrained(checkpoint, dtype="int8")
+        Summarizer.from_pretrained(checkpoint, dtype="int8")
 
 
 def test_fovea_writes_the_summary(sea, checkpoint, tmp_path):
     FoveaForConditionalGeneration.from_pretrained(checkpoint).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
-    writer = Generator.from_pretrained(tmp_path)
+    writer = Summarizer.from_pretrained(tmp_path)
     assert isinstance(writer.model, FoveaForConditionalGeneration)
-    assert writer.longest_input is None
+    assert writer.processor.max_length is None
     summary = summarize(sea, words=12, model=tmp_path)
     assert set(summary.text.split()) <= {*WORDS, "<unk>"}
     assert summary == summarize(sea, words=12, model=writer)
@@ -138,7 +138,7 @@ def test_hdt_reads_the_tree_and_writes_the_summary(sea, checkpoint, tmp_path):
         decode_anchors="sentence",
     )
     HDTForConditionalGeneration(config).save_pretrained(tmp_path)
-    writer = Generator.from_pretrained(tmp_path)
+    writer = Summarizer.from_pretrained(tmp_path)
     assert isinstance(writer.model, HDTForConditionalGeneration)
     summary = summarize(sea, words=12, query="cod", model=tmp_path)
     assert set(summary.text.split()) <= {*WORDS, "<unk>"}
@@ -146,19 +146,20 @@ def test_hdt_reads_the_tree_and_writes_the_summary(sea, checkpoint, tmp_path):
 
 def test_an_accelerated_t5_writes_the_same(sea, checkpoint):
     model = T5ForConditionalGeneration.from_pretrained(checkpoint)
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    expected = Generator(model, tokenizer).summarize(sea, words=20)
-    assert Generator(accelerate(model), tokenizer).summarize(sea, words=20) == expected
+    processor = TextProcessor(AutoTokenizer.from_pretrained(checkpoint))
+    expected = Summarizer(model, processor).summarize(sea, words=20)
+    assert Summarizer(accelerate(model), processor).summarize(sea, words=20) == expected
 
 
 @pytest.mark.parametrize("kind", [T5ForConditionalGeneration, FoveaForConditionalGeneration])
 def test_what_else_a_tokenizer_counts_is_not_read(sea, checkpoint, kind):
     model = kind.from_pretrained(checkpoint)
-    expected = Generator(model, AutoTokenizer.from_pretrained(checkpoint)).summarize(sea, words=9)
+    processor = TextProcessor(AutoTokenizer.from_pretrained(checkpoint))
+    expected = Summarizer(model, processor).summarize(sea, words=9)
     names = ["input_ids", "token_type_ids", "attention_mask"]
     tokenizer = AutoTokenizer.from_pretrained(checkpoint, model_input_names=names)
     assert "token_type_ids" in tokenizer("cod")
-    assert Generator(model, tokenizer).summarize(sea, words=9) == expected
+    assert Summarizer(model, TextProcessor(tokenizer)).summarize(sea, words=9) == expected
 
 
 @pytest.fixture(scope="module")
@@ -172,39 +173,57 @@ def led_checkpoint(tmp_path_factory) -> str:
 
 def test_led_reads_keywords_first_and_makes_them_global(sea, led_checkpoint, monkeypatch):
     detector = given_keywords(["cod", "deep sea"])
-    generator = Generator.from_pretrained(led_checkpoint, detector=detector, k=2)
+    summarizer = Summarizer.from_pretrained(led_checkpoint, detector=detector, num_keywords=2)
     seen = {}
-    monkeypatch.setattr(generator.model, "generate", lambda **batch: seen.update(batch) or [[2]])
-    generator.summarize(sea, words=9, query="which cod")
-    text = generator.tokenizer.decode(seen["input_ids"][0], skip_special_tokens=True)
+    monkeypatch.setattr(summarizer.model, "generate", lambda **batch: seen.update(batch) or [[2]])
+    summarizer.summarize(sea, words=9, query="which cod")
+    text = summarizer.processor.tokenizer.decode(seen["input_ids"][0], skip_special_tokens=True)
     assert text.startswith("cod deep sea which cod\nFish of the sea\n")
     mask = seen["global_attention_mask"][0].tolist()
-    count = len(generator.tokenizer("cod deep sea", add_special_tokens=False)["input_ids"])
+    count = len(
+        summarizer.processor.tokenizer("cod deep sea", add_special_tokens=False)["input_ids"]
+    )
     assert mask == [1] * (1 + count) + [0] * (len(mask) - 1 - count)
 
 
 def test_led_without_keywords_has_its_task_token_global(sea, led_checkpoint, monkeypatch):
-    generator = Generator.from_pretrained(led_checkpoint)
+    summarizer = Summarizer.from_pretrained(led_checkpoint)
     seen = {}
-    monkeypatch.setattr(generator.model, "generate", lambda **batch: seen.update(batch) or [[2]])
-    generator.summarize(sea, words=9)
+    monkeypatch.setattr(summarizer.model, "generate", lambda **batch: seen.update(batch) or [[2]])
+    summarizer.summarize(sea, words=9)
     assert seen["global_attention_mask"].sum().item() == 1
 
 
 def test_a_summary_is_written_by_led_with_keywords(sea, led_checkpoint):
-    steered = Generator.from_pretrained(led_checkpoint, detector=tfidf, k=5)
+    steered = Summarizer.from_pretrained(led_checkpoint, detector=tfidf, num_keywords=5)
     summary = summarize(sea, words=9, model=steered)
     assert summary.sentences == ()
     assert summary == summarize(sea, words=9, model=steered)
 
 
 def test_what_led_does_not_read_is_said(sea, led_checkpoint):
-    generator = Generator.from_pretrained(led_checkpoint)
-    generator.tokenizer.model_max_length = 32
-    with pytest.warns(UserWarning, match=r"the document has \d+ tokens, .* the first 32"):
-        generator.summarize(sea, words=5)
+    summarizer = Summarizer.from_pretrained(led_checkpoint)
+    assert summarizer.processor.max_length == 512
+    summarizer.processor.max_length = 32
+    with pytest.warns(UserWarning, match=r"the document has \d+ tokens: only the first 32"):
+        summarizer.summarize(sea, words=5)
 
 
 def test_only_a_model_with_global_tokens_is_steered(checkpoint):
     with pytest.raises(ValueError, match="a t5 model has no global tokens for keywords"):
-        Generator.from_pretrained(checkpoint, detector=tfidf)
+        Summarizer.from_pretrained(checkpoint, num_keywords=5)
+
+
+def test_vcc_reads_its_prompt_as_vip_tokens(sea, checkpoint, tmp_path, monkeypatch):
+    VccT5ForConditionalGeneration.from_pretrained(checkpoint).save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    VCCProcessor(tokenizer, summary_prompt="summarize :").save_pretrained(tmp_path)
+    summarizer = Summarizer.from_pretrained(tmp_path)
+    assert isinstance(summarizer.model, VccT5ForConditionalGeneration)
+    assert set(summarizer.summarize(sea, words=12).split()) <= {*WORDS, "<unk>"}
+    seen = {}
+    monkeypatch.setattr(summarizer.model, "generate", lambda **batch: seen.update(batch) or [[2]])
+    for query, prompt in {None: "summarize :", "which cod": "question: which cod context:"}.items():
+        summarizer.summarize(sea, query=query)
+        vips = seen["input_ids"][0][seen["vip_mask"][0] == 1]
+        assert vips.tolist() == tokenizer(prompt, add_special_tokens=False)["input_ids"]

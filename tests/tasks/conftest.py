@@ -15,4 +15,4 @@ def segmented():
         ("End", filler),
     ]
     document = Document.from_sections("Fish", parts)
-    return document, segments(document, "Where does the cod swim?", device="cpu")
+    return document, segments("Where does the cod swim?", document, device="cpu")

@@ -1,76 +1,80 @@
 import os
 import sys
+from dataclasses import fields
 
 import pytest
 import safetensors.torch
 import torch
 
-from foveate import Document
+from foveate import Document, Span
 from foveate.files import written_whole
 from foveate.tasks.embed import Embeddings, check_output, embed
 
 
 @pytest.fixture(scope="module")
-def table(sea, encoder) -> Embeddings:
-    return embed([sea, Document.from_text("Alone.", source="alone.txt")], encoder=encoder)
+def embeddings(sea, encoder) -> Embeddings:
+    return embed([sea, Document.from_text("Alone.", source="alone.txt")], model=encoder)
 
 
-def test_a_row_for_every_document_section_and_sentence(table, sea, encoder):
-    levels = [row.level for row in table.rows if row.document == 0]
+def test_a_vector_for_every_document_section_and_sentence(embeddings, sea, encoder):
+    levels = [one.level for one in embeddings.spans if one.document_idx == 0]
     assert levels.count("document") == 1
     assert levels.count("section") == len(list(sea.walk()))
     assert levels.count("sentence") == len(list(sea.sentences()))
     vectors = encoder.encode(sea)
     for level in ("document", "section", "sentence"):
         of_level = [
-            i for i, row in enumerate(table.rows) if (row.level, row.document) == (level, 0)
+            i
+            for i, one in enumerate(embeddings.spans)
+            if (one.level, one.document_idx) == (level, 0)
         ]
         expected = torch.atleast_2d(getattr(vectors, level if level == "document" else level + "s"))
-        assert torch.allclose(table.vectors[of_level], expected, atol=1e-6)
-    assert {row.source for row in table.rows if row.document == 1} == {"alone.txt"}
+        assert torch.allclose(embeddings.vectors[of_level], expected, atol=1e-6)
+    assert {one.span.document for one in embeddings.spans if one.document_idx == 1} == {"alone.txt"}
 
 
-def test_spans_point_into_the_text(table, sea):
-    rows = {(row.level, row.text): row for row in table.rows}
-    cod = rows["section", "Cod"]
+def test_spans_point_into_the_text(embeddings, sea):
+    spans = {(one.level, one.span.text): one.span for one in embeddings.spans}
+    cod = spans["section", "Cod"]
     assert cod.path == ("Species", "Cod")
     assert sea.text[cod.start : cod.end].startswith("The cod is a fish")
     assert sea.text[cod.start : cod.end].endswith("It was cheap once.")
-    species = rows["section", "Species"]
+    species = spans["section", "Species"]
     assert species.start < cod.start
     assert species.end > cod.end
-    herring = rows["sentence", "It eats herring."]
+    herring = spans["sentence", "It eats herring."]
     assert sea.text[herring.start : herring.end] == herring.text
-    assert rows["document", "Fish of the sea"].end == len(sea.text)
+    assert spans["document", "Fish of the sea"].end == len(sea.text)
 
 
 @pytest.mark.parametrize("name", ["table.safetensors", "table.parquet"])
-def test_what_is_saved_is_loaded(table, tmp_path, name):
-    table.save(tmp_path / name)
+def test_what_is_saved_is_loaded(embeddings, tmp_path, name):
+    embeddings.save(tmp_path / name)
     loaded = Embeddings.load(tmp_path / name)
-    assert loaded.rows == table.rows
-    assert torch.equal(loaded.vectors, table.vectors)
+    assert loaded.spans == embeddings.spans
+    assert torch.equal(loaded.vectors, embeddings.vectors)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-def test_other_programs_can_read_the_files(table, tmp_path):
+def test_other_programs_can_read_the_files(embeddings, tmp_path):
     import pyarrow.parquet
 
-    table.save(tmp_path / "table.parquet")
+    embeddings.save(tmp_path / "table.parquet")
     read = pyarrow.parquet.read_table(tmp_path / "table.parquet")
-    assert read.column_names == [*table.rows[0]._fields, "vector"]
-    assert read["text"].to_pylist() == [row.text for row in table.rows]
-    assert read["vector"][0].as_py() == table.vectors[0].tolist()
-    table.save(tmp_path / "table.safetensors")
+    names = [field.name for field in fields(Span)]
+    assert read.column_names == ["level", "document_idx", *names, "vector"]
+    assert read["text"].to_pylist() == [one.span.text for one in embeddings.spans]
+    assert read["vector"][0].as_py() == embeddings.vectors[0].tolist()
+    embeddings.save(tmp_path / "table.safetensors")
     tensors = safetensors.torch.load_file(tmp_path / "table.safetensors")
-    assert torch.equal(tensors["vectors"], table.vectors)
+    assert torch.equal(tensors["vectors"], embeddings.vectors)
 
 
-def test_characters_that_end_lines_do_not_end_rows(encoder, tmp_path):
+def test_characters_that_end_lines_do_not_end_spans(encoder, tmp_path):
     document = Document.from_sections("a\u2028b", [("c\x85d", ["e\x0cf\u2029g."])])
-    table = embed(document, encoder=encoder)
-    table.save(tmp_path / "table.safetensors")
-    assert Embeddings.load(tmp_path / "table.safetensors").rows == table.rows
+    embeddings = embed(document, model=encoder)
+    embeddings.save(tmp_path / "table.safetensors")
+    assert Embeddings.load(tmp_path / "table.safetensors").spans == embeddings.spans
 
 
 @pytest.mark.parametrize("do", [check_output, Embeddings.load])
@@ -79,10 +83,10 @@ def test_the_suffix_says_the_format(tmp_path, do):
         do(tmp_path / "table.csv")
 
 
-def test_parquet_without_pyarrow_says_what_to_install(table, tmp_path, monkeypatch):
+def test_parquet_without_pyarrow_says_what_to_install(embeddings, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    for do in (table.save, check_output):
+    for do in (embeddings.save, check_output):
         with pytest.raises(ImportError, match=r"foveate\[parquet\]"):
             do(tmp_path / "table.parquet")
     assert not list(tmp_path.iterdir())
@@ -96,23 +100,23 @@ def test_a_foreign_file_is_refused(tmp_path, suffix):
         Embeddings.load(file)
 
 
-def test_a_folder_that_is_not_there_is_said_before_and_at_saving(table, tmp_path):
-    for do in (table.save, check_output):
+def test_a_folder_that_is_not_there_is_said_before_and_at_saving(embeddings, tmp_path):
+    for do in (embeddings.save, check_output):
         with pytest.raises(FileNotFoundError, match="cannot be written"):
             do(tmp_path / "nowhere" / "table.safetensors")
 
 
-def test_a_directory_is_no_file(table, tmp_path):
+def test_a_directory_is_no_file(embeddings, tmp_path):
     (tmp_path / "table.parquet").mkdir()
     with pytest.raises(IsADirectoryError, match="is a directory"):
-        table.save(tmp_path / "table.parquet")
+        embeddings.save(tmp_path / "table.parquet")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission(table, tmp_path):
+def test_a_folder_without_permission(embeddings, tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError, match="cannot be written"):
-        table.save(tmp_path / "table.parquet")
+        embeddings.save(tmp_path / "table.parquet")
 
 
 def test_there_must_be_a_document():

@@ -24,49 +24,51 @@ def test_pairs_are_counted_as_the_definition_has_them(parents):
 
 
 def test_the_outline_adds_up(sea, tokenizer):
-    inspection = inspect(sea, tokenizer=tokenizer)
-    rows = {row.path[-1]: row for row in inspection.sections}
-    assert [row.path for row in inspection.sections] == [path for path, _ in sea.walk()]
-    assert [row.depth for row in inspection.sections] == [1, 1, 2, 2, 1]
-    assert (inspection.depth, inspection.sentences) == (2, 12)
-    species, cod, eel = rows["Species"], rows["Cod"], rows["Eel"]
-    assert species.tokens == species.own_tokens + cod.tokens + eel.tokens
-    assert (species.sentences, cod.sentences, eel.sentences) == (6, 3, 2)
-    assert eel.tokens == count(
+    inspection = inspect(sea, model=tokenizer)
+    sections = {section.path[-1]: section for section in inspection.sections}
+    assert [section.path for section in inspection.sections] == [path for path, _ in sea.walk()]
+    assert [section.depth for section in inspection.sections] == [1, 1, 2, 2, 1]
+    assert (inspection.depth, inspection.num_sentences) == (2, 12)
+    species, cod, eel = sections["Species"], sections["Cod"], sections["Eel"]
+    assert species.num_tokens == species.num_own_tokens + cod.num_tokens + eel.num_tokens
+    assert (species.num_sentences, cod.num_sentences, eel.num_sentences) == (6, 3, 2)
+    assert eel.num_tokens == count(
         tokenizer, "Eel The eel is a long fish. Its larvae drift across the ocean."
     )
-    outermost = [row.tokens for row in inspection.sections if row.depth == 1]
-    assert inspection.tokens == count(tokenizer, sea.title) + sum(outermost)
+    outermost = [section.num_tokens for section in inspection.sections if section.depth == 1]
+    assert inspection.num_tokens == count(tokenizer, sea.title) + sum(outermost)
 
 
 def test_deep_nesting_adds_up(tokenizer):
     parts = ("Leaf", "One two.")
     for depth in range(60):
         parts = (f"{depth}", "Three.", [parts])
-    inspection = inspect(Document.from_sections("", [parts]), tokenizer=tokenizer)
+    inspection = inspect(Document.from_sections("", [parts]), model=tokenizer)
     assert inspection.depth == 61
-    assert inspection.sections[0].sentences == 61
-    assert inspection.sections[0].tokens == inspection.tokens
-    assert inspection.tokens == sum(row.own_tokens for row in inspection.sections)
+    assert inspection.sections[0].num_sentences == 61
+    assert inspection.sections[0].num_tokens == inspection.num_tokens
+    assert inspection.num_tokens == sum(section.num_own_tokens for section in inspection.sections)
 
 
 def test_the_longest_sentence_and_its_place(sea, tokenizer):
-    longest = inspect(sea, tokenizer=tokenizer).longest
-    assert longest.sentence.text.startswith("We describe the fish")
-    assert longest.tokens == count(tokenizer, longest.sentence.text)
-    assert (longest.place.path, longest.place.index) == (("Introduction",), 2)
+    inspection = inspect(sea, model=tokenizer)
+    longest = inspection.longest
+    assert longest.text.startswith("We describe the fish")
+    assert inspection.longest_tokens == count(tokenizer, longest.text)
+    assert longest.path == ("Introduction",)
+    assert sea.text[longest.start : longest.end] == longest.text
 
 
 def test_the_tree_is_the_one_that_models_attend_along(sea, tokenizer):
     batch = HDTProcessor(tokenizer, levels=None)(sea)
-    assert torch.equal(inspect(sea, tokenizer=tokenizer).parents, batch["parent_ids"][0])
+    assert torch.equal(inspect(sea, model=tokenizer).parent_ids, batch["parent_ids"][0])
 
 
 def test_density_is_the_share_of_pairs(sea, tokenizer):
-    inspection = inspect(sea, tokenizer=tokenizer)
-    mask = tree_mask(inspection.parents, {"parent", "siblings", "children"})
+    inspection = inspect(sea, model=tokenizer)
+    mask = tree_mask(inspection.parent_ids, {"parent", "siblings", "children"})
     assert inspection.density == pytest.approx(float(mask.double().mean()))
-    assert inspection.nodes == len(inspection.parents)
+    assert inspection.num_nodes == len(inspection.parent_ids)
 
 
 def count(tokenizer, text):

@@ -6,19 +6,19 @@ from foveate.detectors import METHODS, detector_by_name, given_keywords
 
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_by_name(sea, encoder, method):
-    found = keywords(sea, 5, method=method, encoder=encoder)
+    found = keywords(sea, top_k=5, method=method, model=encoder)
     assert len(found) == 5
-    assert found == keywords(sea, 5, method=method, encoder=encoder)
+    assert found == keywords(sea, top_k=5, method=method, model=encoder)
     assert len({keyword.text for keyword in found}) == 5
 
 
 def test_a_detector_will_do(sea):
-    [cod] = keywords(sea, 5, method=given_keywords(["cod"]))
+    [cod] = keywords(sea, top_k=5, method=given_keywords(["cod"]))
     assert cod.spans
 
 
 def test_the_embedding_of_a_phrase_says_what_the_document_is_about(sea, encoder):
-    [best] = keywords(sea, 1, method="embedding", encoder=encoder)
+    [best] = keywords(sea, top_k=1, method="embedding", model=encoder)
     assert any(word in best.text for word in ("fish", "sea", "cod", "ocean"))
 
 
@@ -29,7 +29,7 @@ def test_controls_have_seeds(sea, method):
 
 
 def test_what_cannot_be_done_is_said(sea):
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
-        keywords(sea, 0)
+    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
+        keywords(sea, top_k=0)
     with pytest.raises(ValueError, match="there is no method 'rake': name one of tfidf, "):
         keywords(sea, method="rake")

@@ -1,30 +1,35 @@
 """`foveate ask`."""
 
 import shlex
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
-
-from foveate.documents import Sentence
 
 from . import common
 
 
 def command(
-    file: common.File,
-    question: Annotated[str, typer.Argument(help="What to answer, in your own words.")],
-    top: Annotated[int, typer.Option("--top", "-k", help="Number of passages.")] = 3,
+    question: Annotated[str, typer.Argument(help="What to answer, in plain words.")],
+    files: common.Files,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of passages.")] = 3,
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ANSWER",
+            help="An answer to choose from, for a model that writes; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     format: common.Format = None,
     language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Checkpoint, a folder or a name on the hub. A T5 reads the whole document and "
-            "writes an answer, with the passages it looked at most; an encoder finds passages. "
+            help="Checkpoint, a folder or a name on the hub. A T5 reads everything and writes an "
+            "answer, with the passages it looked at most; an encoder finds passages. "
             "Default: all-MiniLM-L6-v2, installed with foveate.",
             show_default=False,
         ),
@@ -33,53 +38,37 @@ def command(
     dtype: common.DType = None,
     json: common.Json = False,
 ) -> None:
-    """Ask a document a question: the passages that answer it best, with their places.
+    """Ask documents a question: the passages that answer it best, with their places.
 
     \b
-    foveate ask contract.docx "who pays for delays?"
-    foveate ask book.txt "what does the captain hunt, and why?" --top 5 --json
-    foveate ask report.pdf "what did it cost?" --model google/flan-t5-base
+    foveate ask "who pays for delays?" contract.docx
+    foveate ask "what does the captain hunt, and why?" book.txt --top-k 5 --json
+    foveate ask "what did it cost?" report.pdf --model google/flan-t5-base
     """
-    if not Path(file).exists() and Path(question).is_file():
-        raise ValueError(f"the document comes first: foveate ask {question} {shlex.quote(file)}")
-    [document] = common.read([file], format, language)
+    if Path(question).is_file() and not Path(files[0]).exists():
+        raise ValueError(
+            f"the question comes first: foveate ask {shlex.quote(files[0])} {shlex.quote(question)}"
+        )
+    documents = common.read(files, format, language)
     common.quiet()
+    from foveate.inference import Answerer
     from foveate.tasks.ask import ask
 
-    answer = ask(question, document, top=top, **_reader_or_encoder(model, device, dtype))
-    located = [
-        common.Located.of(document, Sentence(p.text, p.start, p.end), p.path, p.speaker)
-        for p in answer.passages
-    ]
-    found = list(zip(answer.passages, located, strict=True))
+    loaded = common.encoder_or(Answerer, model, device, dtype)
+    answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
     if json:
         common.print_json(
             {
-                "source": document.source,
-                "title": document.title,
                 "question": question,
                 "answer": answer.text,
                 "passages": [
-                    {**asdict(where), "score": round(passage.score, 4)} for passage, where in found
+                    common.as_json(documents[found.document_idx], found.span, found.score)
+                    for found in answer.passages
                 ],
             }
         )
         return
     if answer.text is not None:
         common.console.print(f"[bold]{escape(answer.text)}[/bold]\n")
-    for passage, where in found:
-        common.console.print(
-            f"[bold]{passage.score:.2f}[/bold]  {escape(where.text)}\n"
-            f"      [dim]{escape(where.place)}[/dim]\n"
-        )
-
-
-def _reader_or_encoder(model: str | None, device: str | None, dtype: str | None) -> dict[str, Any]:
-    """Load what is named: a model that answers, or an encoder."""
-    if model is not None:
-        from foveate.models.loading import load_config
-        from foveate.tasks.ask import Reader
-
-        if load_config(model).is_encoder_decoder:
-            return {"model": Reader.from_pretrained(model, device=device, dtype=dtype)}
-    return {"encoder": common.encoder(model, device, dtype)}
+    for found in answer.passages:
+        common.show_result(found.span, found.score, common.place_among(documents, found))

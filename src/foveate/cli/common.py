@@ -1,18 +1,23 @@
-"""What the commands share: arguments, reading inputs, loading encoders, printing."""
+"""What the commands share: arguments, reading inputs, loading models, printing."""
 
 import json
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from foveate.documents import Document, Sentence
+from foveate.documents import Document, Span
 
 if TYPE_CHECKING:
-    from foveate.inference.encoder import Encoder
+    from foveate.inference import Answerer, Encoder, Summarizer
+    from foveate.tasks.ask import Passage
+    from foveate.tasks.search import Hit
+
+Writer = TypeVar("Writer", bound="Answerer | Summarizer")
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
@@ -28,14 +33,14 @@ Format = Annotated[
         "--format",
         metavar="NAME",
         help="text, markdown, rst, html, jats, tei, transcript, json, pdf or docx; "
-        "by default told by the file's suffix.",
+        "by default recognized by the file's suffix.",
         show_default=False,
     ),
 ]
 Language = Annotated[
     str,
     typer.Option(
-        metavar="CODE", help="Of the text: en, de, fr …, whose rules say where a sentence ends."
+        metavar="CODE", help="Language of the text (en, de, fr …), for finding sentences."
     ),
 ]
 Model = Annotated[
@@ -62,36 +67,36 @@ DType = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
-@dataclass(frozen=True)
-class Located:
-    """A sentence as shown: its words, who says them, its section, its line in the source."""
+def place(document: Document, span: Span) -> str:
+    """Say who speaks, in which section, and on which page or line."""
+    section = " › ".join(title for title in span.path if title)
+    line = f"line {document.line_of(span.start)}" if span.page is None else f"page {span.page}"
+    return ", ".join(filter(None, (span.speaker, section, line)))
 
-    text: str
-    speaker: str | None
-    section: str
-    line: int
-    start: int
-    end: int
 
-    @classmethod
-    def of(
-        cls, document: Document, sentence: Sentence, path: tuple[str, ...], speaker: str | None
-    ) -> "Located":
-        """Locate a sentence of a document."""
-        line = document.text.count("\n", 0, sentence.start) + 1
-        section = " › ".join(title for title in path if title)
-        return cls(sentence.text, speaker, section, line, sentence.start, sentence.end)
+def place_among(documents: list[Document], found: "Hit | Passage") -> str:
+    """Say the place of a result, with its document's name if there are several."""
+    where = place(documents[found.document_idx], found.span)
+    return f"{found.span.document}: {where}" if len(documents) > 1 else where
 
-    @property
-    def place(self) -> str:
-        """Speaker, section and line in words."""
-        return ", ".join(filter(None, (self.speaker, self.section, f"line {self.line}")))
+
+def as_json(document: Document, span: Span, score: float) -> dict[str, Any]:
+    """A result for machines: its span, line and score."""
+    line = document.line_of(span.start)
+    return {**asdict(span), "line": line, "score": round(score, 4)}
+
+
+def show_result(span: Span, score: float, where: str) -> None:
+    """Print a result with its score, and its place below."""
+    console.print(
+        f"[bold]{score:.2f}[/bold]  {escape(span.text)}\n      [dim]{escape(where)}[/dim]\n"
+    )
 
 
 def read(files: list[str], format: str | None, language: str) -> list[Document]:
     """Read documents, `-` from standard input."""
     if files.count("-") > 1:
-        raise ValueError("- stands for standard input, which can be read only once")
+        raise ValueError("- is standard input, which can be read only once")
     return [
         Document.from_bytes(
             sys.stdin.buffer.read(), format=format, source="standard input", language=language
@@ -103,15 +108,28 @@ def read(files: list[str], format: str | None, language: str) -> list[Document]:
 
 
 def encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
-    """Load an encoder without the noise that libraries make."""
+    """Load an encoder."""
     quiet()
-    from foveate.inference.encoder import Encoder
+    from foveate.inference import Encoder
 
     return Encoder.from_pretrained(model, device=device, dtype=dtype)
 
 
+def encoder_or(
+    writer: "type[Writer]", model: str | None, device: str | None, dtype: str | None, **options: Any
+) -> "Encoder | Writer":
+    """Load the model that is named: one that writes or, by default, an encoder."""
+    quiet()
+    if model is not None:
+        from foveate.models.loading import load_config
+
+        if load_config(model).is_encoder_decoder:
+            return writer.from_pretrained(model, device=device, dtype=dtype, **options)
+    return encoder(model, device, dtype)
+
+
 def quiet() -> None:
-    """Keep transformers' bars and remarks off the screen; its errors still are raised."""
+    """Turn off transformers' progress bars and log messages; its errors are still raised."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -119,17 +137,17 @@ def quiet() -> None:
 
 
 def name_of(document: Document) -> str:
-    """What a document is called: by its title or, where it has none, its source."""
+    """Name a document by its title or, if it has none, its source."""
     return document.title or document.source or "Untitled"
 
 
 def add_titles(table: Table, heading: str, beside: int) -> None:
-    """Add a column of titles, cut where they would push out what stands beside them.
+    """Add a column of titles, shortened to leave room for the columns beside it.
 
     Args:
-        table: without columns yet.
-        heading: of the column.
-        beside: letters that the columns to come take.
+        table: A table without columns yet.
+        heading: Heading of the column.
+        beside: Characters that the other columns take.
     """
     room = max(20, console.width - beside)
     table.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=room)

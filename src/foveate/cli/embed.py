@@ -32,10 +32,10 @@ def command(
 
     check_output(output)  # before the work, not after it
     documents = common.read(files, format, language)
-    embeddings = embed(documents, encoder=common.encoder(model, device, dtype))
+    embeddings = embed(documents, model=common.encoder(model, device, dtype))
     embeddings.save(output)
     counts = {
-        level: sum(row.level == level for row in embeddings.rows)
+        level: sum(embedded.level == level for embedded in embeddings.spans)
         for level in ("document", "section", "sentence")
     }
     dimension = embeddings.vectors.shape[1]

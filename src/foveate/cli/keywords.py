@@ -1,5 +1,6 @@
 """`foveate keywords`."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -13,11 +14,11 @@ from . import common
 
 def command(
     file: common.File,
-    k: Annotated[int, typer.Option("--top", "-k", help="Number of keywords.")] = 20,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of keywords.")] = 20,
     method: Annotated[
         str,
         typer.Option(
-            help="tfidf: words against general usage; yake: phrases, by this document alone; "
+            help="tfidf: words compared with general usage; yake: phrases, by this document alone; "
             "embedding: phrases, by their meaning; random, gibberish: controls."
         ),
     ] = "tfidf",
@@ -28,7 +29,7 @@ def command(
     dtype: common.DType = None,
     json: common.Json = False,
 ) -> None:
-    """Find the words, or phrases, that stand for a document, with their first places.
+    """Find the words or phrases that characterize a document, and where they first occur.
 
     \b
     foveate keywords minutes.txt
@@ -43,7 +44,7 @@ def command(
     from foveate.tasks.keywords import keywords
 
     encoder = common.encoder(model, device, dtype) if method == "embedding" else None
-    found = keywords(document, k, method=method, encoder=encoder, language=language)
+    found = keywords(document, top_k=top_k, method=method, model=encoder, language=language)
     lines = [_lines(document, keyword.spans) for keyword in found]
     if json:
         common.print_json(
@@ -51,6 +52,7 @@ def command(
                 {
                     "text": keyword.text,
                     "score": float(f"{keyword.score:.4g}"),  # YAKE's are tiny
+                    "spans": [asdict(span) for span in keyword.spans],
                     "lines": where,
                 }
                 for keyword, where in zip(found, lines, strict=True)
@@ -67,9 +69,11 @@ def command(
         table.add_row(escape(keyword.text), score, places, first)
     common.console.print(table)
     if not found and method == "tfidf":
-        common.console.print(f"none: {language!r} knows no word of it; --language names another")
+        common.console.print(
+            f"no keywords: none of its words is known in {language!r}; try another --language"
+        )
     elif not found:
-        common.console.print("none: no words were found in it")
+        common.console.print("no keywords: it has no words")
 
 
 def _lines(document: Document, spans: tuple[Span, ...]) -> list[int]:

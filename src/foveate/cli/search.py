@@ -1,18 +1,16 @@
 """`foveate search`."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from . import common
 
 
 def command(
-    query: Annotated[str, typer.Argument(help="What to look for, in your own words.")],
+    query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
     files: common.Files,
-    top: Annotated[int, typer.Option("--top", "-k", help="Number of sentences.")] = 5,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of sentences.")] = 5,
     format: common.Format = None,
     language: common.Language = "en",
     model: common.Model = None,
@@ -24,34 +22,17 @@ def command(
 
     \b
     foveate search "who pays for delays?" contract.docx
-    foveate search "white whale" books/*.txt --top 10 --json
+    foveate search "white whale" books/*.txt --top-k 10 --json
     """
     documents = common.read(files, format, language)
     common.quiet()
     from foveate.tasks.search import search
 
-    hits = search(query, documents, top=top, encoder=common.encoder(model, device, dtype))
-    located = [
-        common.Located.of(documents[hit.document], hit.sentence, hit.place.path, hit.place.speaker)
-        for hit in hits
-    ]
-    found = list(zip(hits, located, strict=True))
+    hits = search(query, documents, top_k=top_k, model=common.encoder(model, device, dtype))
     if json:
         common.print_json(
-            [
-                {
-                    "source": hit.source,
-                    "title": hit.title,
-                    **asdict(where),
-                    "score": round(hit.score, 4),
-                }
-                for hit, where in found
-            ]
+            [common.as_json(documents[hit.document_idx], hit.span, hit.score) for hit in hits]
         )
         return
-    for hit, where in found:
-        source = f"{hit.source}: " if len(documents) > 1 else ""
-        common.console.print(
-            f"[bold]{hit.score:.2f}[/bold]  {escape(where.text)}\n"
-            f"      [dim]{escape(source + where.place)}[/dim]\n"
-        )
+    for hit in hits:
+        common.show_result(hit.span, hit.score, common.place_among(documents, hit))

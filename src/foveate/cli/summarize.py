@@ -1,7 +1,5 @@
 """`foveate summarize`."""
 
-from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +10,7 @@ from foveate.documents import Document
 from . import common
 
 if TYPE_CHECKING:
-    from foveate.tasks.summarize import Summary, SummarySentence
+    from foveate.tasks.summarize import Summary
 
 
 def command(
@@ -34,7 +32,7 @@ def command(
     keywords: Annotated[
         int | None,
         typer.Option(
-            help="Steer a model with global tokens, such as LED, by that many keywords of the "
+            help="Guide a model with global tokens, such as LED, by this many keywords of the "
             "document.",
             show_default=False,
         ),
@@ -43,7 +41,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="WORD",
-            help="Steer it by your own, words or phrases; may be repeated.",
+            help="Guide it by keywords of your own, words or phrases; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -74,69 +72,46 @@ def command(
     """
     documents = common.read(files, format, language)
     common.quiet()
+    from foveate.inference import Encoder, Summarizer
     from foveate.tasks.summarize import summarize
 
-    using = _reader_or_writer(model, device, dtype, _steering(keywords, keyword, language))
-    summaries = [
-        summarize(document, sentences=sentences, words=words, query=query, **using)
-        for document in documents
-    ]
+    guidance = _guidance(keywords, keyword, language)
+    loaded = common.encoder_or(Summarizer, model, device, dtype, **guidance)
+    if guidance and isinstance(loaded, Encoder):
+        raise ValueError("keywords guide a model that writes: name one, such as LED, with --model")
+    summaries = summarize(documents, query=query, sentences=sentences, words=words, model=loaded)
     found = list(zip(documents, summaries, strict=True))
     if json:
-        common.print_json([_as_dict(document, summary) for document, summary in found])
+        common.print_json([_as_json(document, summary) for document, summary in found])
         return
     for document, summary in found:
         _show(document, summary)
 
 
-def _steering(number: int | None, own: list[str] | None, language: str) -> dict[str, Any]:
-    """What a model that writes is steered by."""
-    from foveate.detectors import given_keywords, tfidf
+def _guidance(number: int | None, own: list[str] | None, language: str) -> dict[str, Any]:
+    """Options of a model that writes: the keywords that guide it."""
+    from foveate.detectors import given_keywords
 
     if number is not None and own:
         raise ValueError("give --keywords, to detect them, or each --keyword, not both")
     if own:
-        return {"detector": given_keywords(own), "k": len(own)}
+        return {"detector": given_keywords(own), "num_keywords": len(own)}
     if number is None:
         return {}
     if number < 1:
         raise ValueError(f"--keywords must be at least 1, got {number}")
-    return {"detector": partial(tfidf, language=language), "k": number}
+    return {"num_keywords": number, "language": language}
 
 
-def _reader_or_writer(
-    model: str | None, device: str | None, dtype: str | None, steering: dict[str, Any]
-) -> dict[str, Any]:
-    """Load what is named: a model that writes, or an encoder."""
-    if model is not None:
-        from foveate.inference.summarizer import Generator
-        from foveate.models.loading import load_config
-
-        if load_config(model).is_encoder_decoder:
-            writer = Generator.from_pretrained(model, device=device, dtype=dtype, **steering)
-            return {"model": writer}
-    if steering:
-        raise ValueError("keywords steer a model that writes: name one, such as LED, with --model")
-    return {"encoder": common.encoder(model, device, dtype)}
-
-
-def _as_dict(document: Document, summary: "Summary") -> dict[str, Any]:
+def _as_json(document: Document, summary: "Summary") -> dict[str, Any]:
     return {
-        "source": document.source,
+        "document": document.name,
         "title": document.title,
         "text": summary.text,
         "sentences": [
-            {
-                **asdict(_located(document, chosen)),
-                "score": round(chosen.score, 4),
-            }
-            for chosen in summary.sentences
+            common.as_json(document, chosen.span, chosen.score) for chosen in summary.sentences
         ],
     }
-
-
-def _located(document: Document, chosen: "SummarySentence") -> common.Located:
-    return common.Located.of(document, chosen.sentence, chosen.place.path, chosen.place.speaker)
 
 
 def _show(document: Document, summary: "Summary") -> None:
@@ -146,5 +121,5 @@ def _show(document: Document, summary: "Summary") -> None:
     if not summary.sentences:
         show(escape(summary.text))
     for chosen in summary.sentences:
-        located = _located(document, chosen)
-        show(f"{escape(located.text)}\n  [dim]{escape(located.place)}[/dim]\n")
+        where = common.place(document, chosen.span)
+        show(f"{escape(chosen.span.text)}\n  [dim]{escape(where)}[/dim]\n")

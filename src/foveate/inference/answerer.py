@@ -82,7 +82,6 @@ class Answerer:
         features = self.processor.features(document, query=query, choices=choices)
         sentence_ids = features["sentence_ids"]
         inputs = self.processor.pad([self.processor.model_inputs(features)]).to(self.model.device)
-        inputs.pop("token_type_ids", None)  # of which T5 has none
         with progress("Reading", 2) as advance:
             encoded = self.model.encoder(**inputs, output_vip_scores=True, return_dict=True)
             advance()

@@ -1,11 +1,14 @@
 """Loading checkpoints: what is missing or damaged is said, and never made up for at random."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from transformers import AutoConfig
+from transformers.utils import logging
 
 from foveate.preprocessing.factory import check_name_or_path
 
@@ -41,9 +44,10 @@ def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> 
             pooler's may be.
     """
     try:
-        model, info = auto.from_pretrained(
-            name_or_path, use_safetensors=True, output_loading_info=True, **options
-        )
+        with _without_progress_bars():
+            model, info = auto.from_pretrained(
+                name_or_path, use_safetensors=True, output_loading_info=True, **options
+            )
     except SafetensorError as error:
         raise ValueError(
             f"the weights of {name_or_path} are damaged ({error}): copy or download them anew"
@@ -62,3 +66,16 @@ def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> 
             f"{missing[0]} among them, which would be random: name a checkpoint that has them"
         )
     return model
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Turn off transformers' progress bars, which a library call should not print."""
+    if not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()

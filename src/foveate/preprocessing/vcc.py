@@ -117,6 +117,8 @@ class VCCProcessor(DocumentProcessor):
             verbose=False,
         )
         offsets = torch.tensor(tokens.pop("offset_mapping")).view(-1, 2)
+        if not self._takes_pairs:
+            tokens.pop("token_type_ids", None)
         features = {name: torch.tensor(column) for name, column in tokens.items()}
         start = len(prompt) + 1 if prompt else 0  # where the document's text begins
         if is_pair:  # offsets of the second sequence count from its own beginning

@@ -1,43 +1,37 @@
-"""Documents as a table of vectors: one row for each document, section and sentence."""
+"""Documents as a table of vectors: one for each document, section and sentence."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from foveate.documents import Document, Section, Sentence, as_documents
+from foveate.documents import Document, Section, Span, as_documents
 from foveate.files import check_writable, written_whole
-from foveate.inference.encoder import DocumentVectors, Encoder
-from foveate.tasks.places import own_sentences
+from foveate.inference import DocumentVectors, Encoder, as_encoder
+
+Level = Literal["document", "section", "sentence"]
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EmbeddedSpan:
     """What a vector stands for.
 
     Attributes:
         level: "document", "section" or "sentence".
-        document: index of the document among those given.
-        source: the document's file, None if it came from none.
-        path: titles from the outermost section to the row's own; empty for a document.
-        text: the sentence, or the title of the section or document.
-        start: offset in `Document.text` of the first character of it.
-        end: offset behind the last.
+        document_idx: Index of the document among those given.
+        span: The place; its text is the sentence, or the title of the section or document.
     """
 
-    level: Literal["document", "section", "sentence"]
-    document: int
-    source: str | None
-    path: tuple[str, ...]
-    text: str
-    start: int
-    end: int
+    level: Level
+    document_idx: int
+    span: Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,27 +39,28 @@ class Embeddings:
     """Vectors, and what each stands for.
 
     Attributes:
-        rows: in reading order: each document, its sections, and each section's own sentences.
-        vectors: `(rows, dimension)` float32.
+        spans: In reading order: each document, its sections, and each section's own sentences.
+        vectors: `(spans, dimension)` float32.
     """
 
-    rows: list[Row]
+    spans: list[EmbeddedSpan]
     vectors: Tensor
 
     def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.rows)
+        """Return the number of vectors."""
+        return len(self.spans)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a `.safetensors` or a `.parquet` file, whole or not at all.
+        """Write a `.safetensors` or a `.parquet` file, completely or not at all.
 
-        A `.safetensors` file holds `vectors` and, as the bytes of JSON Lines in UTF-8, `rows`.
-        A `.parquet` file has a column for each attribute of `Row`, and `vector`.
+        A `.safetensors` file holds `vectors` and, as the bytes of JSON Lines in UTF-8, `spans`. A
+        `.parquet` file has a column for `level`, `document_idx` and each attribute of `Span`, and
+        `vector`.
 
         Raises:
-            ValueError: another suffix.
+            ValueError: Another suffix.
             ImportError: Parquet without the `parquet` extra.
-            OSError: the file cannot be written.
+            OSError: The file cannot be written.
         """
         write = {".safetensors": _write_safetensors, ".parquet": _write_parquet}[_suffix(path)]
         with written_whole(path) as temporary:
@@ -76,85 +71,80 @@ class Embeddings:
         """Read what `save` wrote.
 
         Raises:
-            ValueError: another suffix, or a file that `save` did not write.
+            ValueError: Another suffix, or a file that `save` did not write.
             ImportError: Parquet without the `parquet` extra.
-            OSError: the file cannot be read.
+            OSError: The file cannot be read.
         """
         read = {".safetensors": _read_safetensors, ".parquet": _read_parquet}[_suffix(path)]
         return cls(*read(Path(path)))
 
 
 def embed(
-    documents: Document | Sequence[Document], *, encoder: Encoder | None = None
+    documents: Document | Sequence[Document],
+    *,
+    model: Encoder | str | PathLike[str] | None = None,
 ) -> Embeddings:
     """Encode documents at all their levels.
 
     Args:
-        documents: one, or a sequence.
-        encoder: by default `Encoder.from_pretrained()`.
+        documents: One document or a sequence.
+        model: An encoder, or the name or path of its checkpoint; by default all-MiniLM-L6-v2.
 
     Raises:
-        ValueError: no documents.
+        ValueError: There are no documents.
 
     Example:
-        >>> from foveate import Document
-        >>> from foveate.tasks.embed import embed
-        >>> table = embed(Document.from_sections("Fish", [("Cod", "Cod swim.")]))
-        >>> [(row.level, row.text) for row in table.rows]
+        >>> from foveate import Document, embed
+        >>> embeddings = embed(Document.from_sections("Fish", [("Cod", "Cod swim.")]))
+        >>> [(embedded.level, embedded.span.text) for embedded in embeddings.spans]
         [('document', 'Fish'), ('section', 'Cod'), ('sentence', 'Cod swim.')]
-        >>> table.vectors.shape
+        >>> embeddings.vectors.shape
         torch.Size([3, 384])
     """
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to embed: give at least one")
-    encoder = encoder or Encoder.from_pretrained()
-    rows: list[Row] = []
+    spans: list[EmbeddedSpan] = []
     vectors: list[Tensor] = []
-    for index, (document, own) in enumerate(zip(documents, encoder.encode(documents), strict=True)):
-        for row, vector in _table(index, document, own):
-            rows.append(row)
+    encoded = as_encoder(model).encode(documents)
+    for idx, (document, document_vectors) in enumerate(zip(documents, encoded, strict=True)):
+        for level, span, vector in _levels(document, document_vectors):
+            spans.append(EmbeddedSpan(level, idx, span))
             vectors.append(vector)
-    return Embeddings(rows, torch.stack(vectors))
+    return Embeddings(spans, torch.stack(vectors))
 
 
 def check_output(path: str | PathLike[str]) -> None:
-    """Find out before encoding whether `Embeddings.save` will take a path.
+    """Check before encoding that `Embeddings.save` can write to a path.
 
     Raises:
-        As `Embeddings.save` does.
+        ValueError, ImportError, OSError: As `Embeddings.save`.
     """
     if _suffix(path) == ".parquet":
         _pyarrow()
     check_writable(path)
 
 
-def _table(
-    index: int, document: Document, vectors: DocumentVectors
-) -> Iterator[tuple[Row, Tensor]]:
-    first, last = _span(document.sentences())
-    source = document.source
-    yield Row("document", index, source, (), document.title, first, last), vectors.document
-    of_sentence = iter(vectors.sentences)
+def _levels(document: Document, vectors: DocumentVectors) -> Iterator[tuple[Level, Span, Tensor]]:
+    """Visit the document, its sections and their own sentences, with their vectors."""
+    sentences = document.spans()
+    name = document.name
+    start, end = sentences[0].start, sentences[-1].end
+    yield "document", Span(name, (), None, start, end, document.title), vectors.document
+    first = 0
     for (path, section), vector in zip(document.walk(), vectors.sections, strict=True):
-        span = _span(_sentences(section))
-        yield Row("section", index, source, path, section.title, *span), vector
-        for sentence in own_sentences(section):
-            text, start, end = sentence.text, sentence.start, sentence.end
-            yield Row("sentence", index, source, path, text, start, end), next(of_sentence)
+        last = first + _count_sentences(section)
+        start, end = sentences[first].start, sentences[last - 1].end
+        yield "section", Span(name, path, None, start, end, section.title), vector
+        for _ in range(sum(len(paragraph.sentences) for paragraph in section.paragraphs)):
+            yield "sentence", sentences[first], vectors.sentences[first]
+            first += 1
 
 
-def _span(sentences: Iterable[Sentence]) -> tuple[int, int]:
-    """From the first character of the first sentence to behind the last of the last."""
-    spans = [(sentence.start, sentence.end) for sentence in sentences]
-    return spans[0][0], spans[-1][1]
-
-
-def _sentences(section: Section) -> Iterator[Sentence]:
-    """Visit the sentences of a section and of its subsections."""
-    yield from own_sentences(section)
-    for subsection in section.sections:
-        yield from _sentences(subsection)
+def _count_sentences(section: Section) -> int:
+    """Count the sentences of a section and of its subsections."""
+    of_paragraphs = sum(len(paragraph.sentences) for paragraph in section.paragraphs)
+    return of_paragraphs + sum(map(_count_sentences, section.sections))
 
 
 def _suffix(path: str | PathLike[str]) -> str:
@@ -164,56 +154,65 @@ def _suffix(path: str | PathLike[str]) -> str:
     return suffix
 
 
-def _write_safetensors(table: Embeddings, path: Path) -> None:
-    rows = "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in table.rows)
-    # Rows are a tensor of bytes because a header, where metadata goes, may not exceed 100 MB.
+def _write_safetensors(embeddings: Embeddings, path: Path) -> None:
+    records = map(_as_record, embeddings.spans)
+    lines = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    # Spans are a tensor of bytes because a header, where metadata goes, may not exceed 100 MB.
     tensors = {
-        "vectors": table.vectors.contiguous(),
-        "rows": torch.frombuffer(bytearray(rows, "utf-8"), dtype=torch.uint8),
+        "vectors": embeddings.vectors.contiguous(),
+        "spans": torch.frombuffer(bytearray(lines, "utf-8"), dtype=torch.uint8),
     }
     path.write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
 
 
-def _read_safetensors(path: Path) -> tuple[list[Row], Tensor]:
+def _read_safetensors(path: Path) -> tuple[list[EmbeddedSpan], Tensor]:
     try:
         tensors = safetensors.torch.load(path.read_bytes())
-        rows = bytes(tensors["rows"].numpy()).decode().split("\n")[:-1]
-        return [_row(**json.loads(row)) for row in rows], tensors["vectors"]
+        lines = bytes(tensors["spans"].numpy()).decode().split("\n")[:-1]
+        return [_from_record(json.loads(line)) for line in lines], tensors["vectors"]
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a file that Embeddings.save wrote ({error})") from error
 
 
-def _write_parquet(table: Embeddings, path: Path) -> None:
+def _write_parquet(embeddings: Embeddings, path: Path) -> None:
     pa = _pyarrow()
-    fields = [
+    columns = [
         ("level", pa.string()),
-        ("document", pa.int64()),
-        ("source", pa.string()),
+        ("document_idx", pa.int64()),
+        ("document", pa.string()),
         ("path", pa.list_(pa.string())),
-        ("text", pa.string()),
+        ("page", pa.int64()),
         ("start", pa.int64()),
         ("end", pa.int64()),
+        ("text", pa.string()),
+        ("speaker", pa.string()),
     ]
-    rows = pa.Table.from_pylist([row._asdict() for row in table.rows], pa.schema(fields))
+    table = pa.Table.from_pylist(list(map(_as_record, embeddings.spans)), pa.schema(columns))
     vectors = pa.FixedSizeListArray.from_arrays(
-        pa.array(table.vectors.flatten().numpy()), table.vectors.shape[1]
+        pa.array(embeddings.vectors.flatten().numpy()), embeddings.vectors.shape[1]
     )
-    pa.parquet.write_table(rows.append_column("vector", vectors), path)
+    pa.parquet.write_table(table.append_column("vector", vectors), path)
 
 
-def _read_parquet(path: Path) -> tuple[list[Row], Tensor]:
+def _read_parquet(path: Path) -> tuple[list[EmbeddedSpan], Tensor]:
     pa = _pyarrow()
     try:
         table = pa.parquet.read_table(path)
-        rows = [_row(**row) for row in table.drop_columns("vector").to_pylist()]
+        spans = [_from_record(record) for record in table.drop_columns("vector").to_pylist()]
         vectors = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        return rows, torch.tensor(vectors).view(len(rows), -1)
+        return spans, torch.tensor(vectors).view(len(spans), -1)
     except (pa.ArrowException, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a file that Embeddings.save wrote ({error})") from error
 
 
-def _row(path: list[str], **others: Any) -> Row:
-    return Row(path=tuple(path), **others)
+def _as_record(embedded: EmbeddedSpan) -> dict[str, Any]:
+    place = {"level": embedded.level, "document_idx": embedded.document_idx}
+    return place | asdict(embedded.span)
+
+
+def _from_record(record: dict[str, Any]) -> EmbeddedSpan:
+    level, document_idx = record.pop("level"), record.pop("document_idx")
+    return EmbeddedSpan(level, document_idx, Span(**{**record, "path": tuple(record["path"])}))
 
 
 def _pyarrow() -> Any:

@@ -1,51 +1,80 @@
-"""The keywords of a document, by a detector's name."""
+"""The keywords of documents, by a detector or its name."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, overload
 
 from foveate.detectors import Detector, Keyword, detector_by_name
-from foveate.documents import Document, as_document
+from foveate.documents import Document, as_documents
+from foveate.tasks.arguments import check_top_k
 
 if TYPE_CHECKING:
-    from foveate.inference.encoder import Encoder
+    from foveate.inference import Encoder
+
+
+@overload
+def keywords(
+    documents: Document,
+    *,
+    top_k: int = 20,
+    method: str | Detector = "tfidf",
+    model: "Encoder | str | PathLike[str] | None" = None,
+    language: str = "en",
+) -> list[Keyword]: ...
+
+
+@overload
+def keywords(
+    documents: Sequence[Document],
+    *,
+    top_k: int = 20,
+    method: str | Detector = "tfidf",
+    model: "Encoder | str | PathLike[str] | None" = None,
+    language: str = "en",
+) -> list[list[Keyword]]: ...
 
 
 def keywords(
-    document: Document,
-    k: int = 20,
+    documents: Document | Sequence[Document],
     *,
+    top_k: int = 20,
     method: str | Detector = "tfidf",
-    encoder: "Encoder | None" = None,
+    model: "Encoder | str | PathLike[str] | None" = None,
     language: str = "en",
-) -> list[Keyword]:
-    """Find the words, or phrases, that stand for a document.
+) -> list[Keyword] | list[list[Keyword]]:
+    """Find the words, or phrases, that characterize a document.
 
     Args:
-        document: the document.
-        k: number of keywords.
-        method: one of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector.
-        encoder: for the method "embedding"; by default `Encoder.from_pretrained()`.
-        language: ISO 639 code of the document's language, for methods by name.
+        documents: One document or a sequence.
+        top_k: Number of keywords of each.
+        method: One of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector.
+        model: For the method "embedding", an encoder, or the name or path of its checkpoint; by
+            default all-MiniLM-L6-v2.
+        language: ISO 639 code of the documents' language, for methods by name.
 
     Returns:
-        The best first; fewer if there are not that many.
+        The keywords of the one document, the best first and fewer if there are not enough; or a
+        list of them for each document.
 
     Raises:
-        ValueError: `k` below 1, a method that there is not, or a language that it does not know.
-        ImportError: the method needs an extra that is not installed.
+        ValueError: `top_k` below 1, an unknown method, or a language that it does not know.
+        ImportError: The method needs an extra that is not installed.
 
     Example:
         >>> from foveate import Document, keywords
         >>> sea = Document.from_text("Herring swim in the sea. Cod eat herring.")
-        >>> [keyword.text for keyword in keywords(sea, 2)]
+        >>> [keyword.text for keyword in keywords(sea, top_k=2)]
         ['herring', 'cod']
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    document = as_document(document)
+    check_top_k(top_k)
+    listed = as_documents(documents)
     if not isinstance(method, str):
-        return method(document, k)
-    if method == "embedding" and encoder is None:
-        from foveate.inference.encoder import Encoder  # which takes seconds to import
+        detect = method
+    elif method == "embedding":
+        from foveate.inference import as_encoder  # takes seconds to import
 
-        encoder = Encoder.from_pretrained()
-    return detector_by_name(method, encoder=encoder, language=language)(document, k)
+        detect = detector_by_name(method, encoder=as_encoder(model), language=language)
+    else:
+        detect = detector_by_name(method, language=language)
+    found = [detect(document, top_k) for document in listed]
+    return found[0] if isinstance(documents, Document) else found

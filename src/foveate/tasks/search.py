@@ -1,12 +1,16 @@
-"""The sentences of documents that answer to a query."""
+"""The sentences of documents that answer a query."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 
-from foveate.documents import Document, Sentence, as_documents
-from foveate.inference.encoder import Encoder
-from foveate.tasks.places import Place, places
-from foveate.tasks.relevance import relevance
+import torch
+from torch import Tensor
+
+from foveate.documents import Document, Span, as_documents
+from foveate.inference import DocumentVectors, Encoder, as_encoder
+from foveate.tasks.arguments import check_query, check_top_k
+from foveate.tasks.relevance import SentencePositions, relevance
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,74 +18,67 @@ class Hit:
     """A sentence found.
 
     Attributes:
-        document: index of the document among those searched.
-        source: the document's file, None if it came from none.
-        title: the document's title.
-        sentence: the sentence.
-        place: where it stands.
-        score: of `foveate.tasks.relevance.relevance`, at most 1.
+        span: The sentence and its place.
+        score: Of `foveate.tasks.relevance.relevance`, at most 1.
+        document_idx: Index of its document among those searched.
     """
 
-    document: int
-    source: str | None
-    title: str
-    sentence: Sentence
-    place: Place
+    span: Span
     score: float
+    document_idx: int
 
 
 def search(
     query: str,
     documents: Document | Sequence[Document],
     *,
-    top: int = 5,
-    encoder: Encoder | None = None,
+    top_k: int = 5,
+    model: Encoder | str | PathLike[str] | None = None,
 ) -> list[Hit]:
     """Find the sentences that are closest to a query, in a section that is close to it.
 
     Args:
-        query: what to look for, in words of one's own.
-        documents: where: one, or a sequence.
-        top: number of sentences to find.
-        encoder: by default `Encoder.from_pretrained()`.
+        query: What to look for, in plain words.
+        documents: One document or a sequence.
+        top_k: Number of sentences to find.
+        model: An encoder, or the name or path of its checkpoint; by default all-MiniLM-L6-v2.
 
     Returns:
-        The best first; what scores the same, in the order in which it stands.
+        The best first; sentences of the same score in the order of the documents.
 
     Raises:
-        ValueError: an empty query, no documents, or `top` below 1.
+        ValueError: An empty query, no documents, or `top_k` below 1.
 
     Example:
-        >>> from foveate import Document
-        >>> from foveate.tasks.search import search
+        >>> from foveate import Document, search
         >>> parts = [("Fish", "Cod swim. They eat."), ("Salt", "It is white.")]
         >>> sea = Document.from_sections("Sea", parts)
-        >>> [hit] = search("What do fish live on?", sea, top=1)
-        >>> hit.sentence.text, hit.place.path
+        >>> [hit] = search("What do fish live on?", sea, top_k=1)
+        >>> hit.span.text, hit.span.path
         ('They eat.', ('Fish',))
     """
-    if not isinstance(query, str):
-        kind = type(query).__name__
-        raise TypeError(f"expected a query and then what to read, got {kind} first")
-    if not query.strip():
-        raise ValueError("the query is empty: say what to look for")
-    if top < 1:
-        raise ValueError(f"top must be at least 1, got {top}")
+    check_query(query)
+    check_top_k(top_k)
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to search: give at least one")
-    encoder = encoder or Encoder.from_pretrained()
-    query_vector = encoder.encode_texts([query])[0]
+    encoder = as_encoder(model)
+    query_vector = encoder.encode_texts(query)
     hits: list[Hit] = []
-    for index, (document, vectors) in enumerate(
+    for idx, (document, vectors) in enumerate(
         zip(documents, encoder.encode(documents), strict=True)
     ):
-        where = places(document)
-        # Rounded, because the same words come out of different batches with differences of 1e-7.
-        scores = relevance(vectors, where, query_vector).double().round(decimals=5)
-        sentences = list(document.sentences())
-        hits += [
-            Hit(index, document.source, document.title, sentences[i], where[i], float(scores[i]))
-            for i in scores.argsort(descending=True, stable=True)[:top].tolist()
-        ]
-    return sorted(hits, key=lambda hit: -hit.score)[:top]  # sorted() keeps the order of equals
+        scores = relevance_scores(document, vectors, query_vector)
+        spans = document.spans()
+        best = scores.argsort(descending=True, stable=True)[:top_k].tolist()
+        hits += [Hit(spans[i], float(scores[i]), idx) for i in best]
+    return sorted(hits, key=lambda hit: -hit.score)[:top_k]  # sorted() keeps the order of ties
+
+
+def relevance_scores(document: Document, vectors: DocumentVectors, query: Tensor) -> Tensor:
+    """Relevance of each sentence to a query vector: `(sentences,)` float64.
+
+    Scores are rounded, because equal sentences in different batches differ by some 1e-7.
+    """
+    scores = relevance(vectors, SentencePositions.from_document(document), query)
+    return scores.to(torch.float64).round(decimals=5)

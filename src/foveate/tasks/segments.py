@@ -8,11 +8,11 @@ from torch import Tensor
 
 import foveate.models.vcc as vcc
 from foveate.documents import Document, as_document
-from foveate.inference.default import default_model_path
+from foveate.inference import default_model_path
 from foveate.models.device import device_named
-from foveate.models.loading import load_config, load_model, load_tokenizer
-from foveate.preprocessing.text import plain_text
-from foveate.preprocessing.vcc import prompted
+from foveate.models.loading import load_config, load_model
+from foveate.preprocessing import VCCProcessor, load_tokenizer
+from foveate.tasks.arguments import check_query
 
 _ENCODERS = {
     "bert": vcc.VccBertModel,
@@ -23,28 +23,28 @@ _ENCODERS = {
 
 @dataclass(frozen=True)
 class Segments:
-    """What was looked at.
+    """What a model looked at.
 
     Attributes:
-        resolutions: `(layers, tokens)` int64, of how many tokens the segment is that a compressed
-            layer saw each token of the document in.
+        resolutions: `(layers, tokens)` int64, the length in tokens of the segment in which a
+            compressed layer saw each token of the document.
         scores: `(layers, tokens)`, the share of the query's attention that the token's coarsest
             segment got.
-        places: `(tokens,)` int64, where each token begins in the text that was read, which is the
-            document's `foveate.preprocessing.text.plain_text`.
-        first_layer: number of the first compressed layer, from 0.
+        sentence_ids: `(tokens,)` int64, which of `Document.sentences` each token belongs to, -1 for
+            titles.
+        first_layer: Index of the first compressed layer.
     """
 
     resolutions: Tensor
     scores: Tensor
-    places: Tensor
+    sentence_ids: Tensor
     first_layer: int
 
 
 @torch.inference_mode()
 def segments(
-    document: Document,
     query: str,
+    document: Document,
     *,
     model: str | PathLike[str] | None = None,
     device: str | torch.device | None = None,
@@ -52,38 +52,38 @@ def segments(
     """Read a document with the tokens of a query as VIP tokens.
 
     Args:
-        document: of any length.
-        query: what it is read for.
-        model: a BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub; by default
-            all-MiniLM-L6-v2, whose later four layers are compressed.
-        device: by default CUDA if there is one, else the CPU.
+        query: What the document is read for.
+        document: A document of any length.
+        model: A BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub; by default
+            all-MiniLM-L6-v2, whose last four layers are compressed.
+        device: By default CUDA if available, else the CPU.
 
     Raises:
-        ValueError: an empty query, or a model of another kind.
+        ValueError: An empty query, or a model of another kind.
 
     Example:
         >>> from foveate import Document
         >>> from foveate.tasks.segments import segments
-        >>> found = segments(Document.from_text("Cod swim. Eels are long."), "Who swims?")
+        >>> found = segments("Who swims?", Document.from_text("Cod swim. Eels are long."))
         >>> found.resolutions.shape, found.first_layer
         (torch.Size([4, 7]), 2)
     """
-    if not query.strip():
-        raise ValueError("the query is empty: say what to look for")
-    text = plain_text(as_document(document))
-    path = str(default_model_path() if model is None else model)
+    check_query(query)
+    document = as_document(document)
+    path = default_model_path() if model is None else model
     kind = load_config(path).model_type
-    encoder = _ENCODERS.get(kind.removeprefix("vcc_"))
-    if encoder is None:
+    encoder_class = _ENCODERS.get(kind.removeprefix("vcc_"))
+    if encoder_class is None:
         raise ValueError(f"{path} is a {kind} model: name a BERT, RoBERTa, T5 or VCC checkpoint")
-    loaded = load_model(encoder, path).eval().to(device_named(device))
-    row, places = prompted(load_tokenizer(path), query, text)
-    inputs = {name: torch.tensor([ids], device=loaded.device) for name, ids in row.items()}
-    out = loaded(**inputs, output_vip_scores=True)
-    read = torch.tensor(places) >= 0
+    encoder = load_model(encoder_class, path).eval().to(device_named(device))
+    processor = VCCProcessor(load_tokenizer(path))
+    features = processor.features(document, query=query)
+    inputs = processor.pad([processor.model_inputs(features)]).to(encoder.device)
+    outputs = encoder(**inputs, output_vip_scores=True)
+    is_document = (features["vip_mask"] == 0) & (features["special_tokens_mask"] == 0)
     return Segments(
-        resolutions=torch.cat(out.resolutions).cpu()[:, read],
-        scores=torch.cat(out.vip_scores).float().cpu()[:, read],
-        places=torch.tensor(places)[read],
-        first_layer=loaded.config.num_segment_layers,
+        resolutions=torch.cat(outputs.resolutions).cpu()[:, is_document],
+        scores=torch.cat(outputs.vip_scores).float().cpu()[:, is_document],
+        sentence_ids=features["sentence_ids"][is_document],
+        first_layer=encoder.config.num_segment_layers,
     )

@@ -1,32 +1,34 @@
 """Summaries: of a document's most central sentences, or in the words of a checkpoint."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
+from typing import overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foveate.documents import Document, Sentence, as_document
-from foveate.inference.encoder import Encoder
-from foveate.inference.summarizer import Generator
-from foveate.tasks.places import Place, places
-from foveate.tasks.relevance import centrality, relevance
+from foveate.documents import Document, Span, as_documents
+from foveate.inference import DocumentVectors, Encoder, Summarizer, as_encoder
+from foveate.models.loading import load_config
+from foveate.tasks.relevance import SentencePositions, centrality, relevance
 
-_DEFAULT_SENTENCES = 5
+DEFAULT_SENTENCES = 5
 
-# What a sentence loses for each unit of cosine with one that is chosen already; it decides among
+# What a sentence loses for each unit of cosine with one that is already chosen; it decides among
 # sentences of about the same score. (ROUGE on ScisummNet hardly depends on it between 0 and 0.3.)
-REDUNDANCY = 1 / 6
-# From this cosine on sentences say the same, and lose 1, which is more than scores differ by: they
-# are taken only if there is nothing else, as with encoders to which all sentences are that close.
-REPETITION = 0.9
-# What has fewer characters is rather a label or a lead-in than a sentence, and would only fill up
-# the budget. In scripts that write a word with one sign or two, few sentences are that short.
-SHORTEST = 20
-# In speech, what has fewer different words rather says that somebody listens ("yeah, OK"), and is
-# as close to the middle of a meeting as to that of any other. (Found on QMSum's training part.)
-FEWEST_WORDS_SAID = 10
+REDUNDANCY_PENALTY = 1 / 6
+# From this cosine on, sentences say the same and lose 1, which is more than scores differ by: they
+# are taken only if nothing else is left, as with encoders to which all sentences are that close.
+REPETITION_THRESHOLD = 0.9
+# Anything shorter is a label or a lead-in rather than a sentence, and would only fill up the
+# budget. In scripts that write a word with one or two characters, few sentences are that short.
+MIN_SENTENCE_CHARACTERS = 20
+# In speech, an utterance with fewer different words mostly shows that somebody listens ("yeah,
+# OK"): a backchannel, as close to the centre of this meeting as to that of any other. (Found on
+# QMSum's training part.)
+MIN_UTTERANCE_WORDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,11 @@ class SummarySentence:
     """A sentence of a summary.
 
     Attributes:
-        sentence: the sentence.
-        place: where it stands in the document.
-        score: of `foveate.tasks.relevance.centrality` or, with a query, `relevance`.
+        span: The sentence and its place.
+        score: Of `foveate.tasks.relevance.centrality` or, with a query, `relevance`.
     """
 
-    sentence: Sentence
-    place: Place
+    span: Span
     score: float
 
 
@@ -49,8 +49,8 @@ class Summary:
     """A summary.
 
     Attributes:
-        text: the summary.
-        sentences: the document's sentences that it consists of, in the document's order; none if
+        text: The summary.
+        sentences: The document's sentences that it consists of, in the document's order; empty if
             a model wrote it.
     """
 
@@ -58,45 +58,66 @@ class Summary:
     sentences: tuple[SummarySentence, ...]
 
 
+@overload
 def summarize(
-    document: Document,
+    documents: Document,
     *,
+    query: str | None = None,
     sentences: int | None = None,
     words: int | None = None,
-    query: str | None = None,
-    encoder: Encoder | None = None,
-    model: str | PathLike[str] | Generator | None = None,
-) -> Summary:
-    """Summarize a document.
+    model: Summarizer | Encoder | str | PathLike[str] | None = None,
+) -> Summary: ...
 
-    Sentences are chosen one by one, each time the one with the highest
+
+@overload
+def summarize(
+    documents: Sequence[Document],
+    *,
+    query: str | None = None,
+    sentences: int | None = None,
+    words: int | None = None,
+    model: Summarizer | Encoder | str | PathLike[str] | None = None,
+) -> list[Summary]: ...
+
+
+def summarize(
+    documents: Document | Sequence[Document],
+    *,
+    query: str | None = None,
+    sentences: int | None = None,
+    words: int | None = None,
+    model: Summarizer | Encoder | str | PathLike[str] | None = None,
+) -> Summary | list[Summary]:
+    """Summarize a document, or several, each by itself.
+
+    An encoder chooses sentences one by one, each time the one with the highest
 
         c(s) - x/6 - [x > 0.9],    x = max over the chosen s' of ⟨s, s'⟩, at least 0,
 
-    among those that fit what is left of the budget, where c is
-    `foveate.tasks.relevance.centrality` or, with a query, `relevance` to it. Fragments of fewer
-    than 20 characters are passed over, unless there is nothing else; without a query, so is what
-    a speaker says in fewer than ten different words.
+    among those that fit the rest of the budget, where c is `foveate.tasks.relevance.centrality`
+    or, with a query, `relevance` to it. Fragments of fewer than 20 characters are passed over
+    unless there is nothing else; without a query, so are utterances of fewer than ten different
+    words.
 
     Args:
-        document: the document.
-        sentences: budget in sentences, by default 5.
-        words: budget in words instead, exceeded only if each sentence alone exceeds it: then the
-            best is the summary.
-        query: what the summary is to be about.
-        encoder: by default `Encoder.from_pretrained()`; not used with `model`.
-        model: a sequence-to-sequence checkpoint, by name or path or loaded, that writes the
-            summary instead; see `Generator.summarize`.
+        documents: One document or a sequence.
+        query: What the summary is to be about.
+        sentences: Budget in sentences, by default 5.
+        words: Budget in words instead, exceeded only if every single sentence exceeds it: then the
+            best one is the summary.
+        model: An encoder chooses sentences; a sequence-to-sequence checkpoint writes the summary
+            in its own words. Loaded, or its name or path; by default the encoder
+            all-MiniLM-L6-v2.
 
     Returns:
-        The text and, unless a model wrote it, its sentences with places and scores.
+        The summary of the one document, or a list of them.
 
     Raises:
-        ValueError: both budgets, a budget below 1, sentences for a model, or an empty query.
+        ValueError: Both budgets, a budget below 1, a number of sentences for a model that writes,
+            or an empty query.
 
     Example:
-        >>> from foveate import Document
-        >>> from foveate.tasks.summarize import summarize
+        >>> from foveate import Document, summarize
         >>> sea = Document.from_sections("Fish of the sea", [
         ...     ("Cod", "The cod is a fish of cold seas. It was cheap in 1950."),
         ...     ("Eel", "The eel is a long fish. Nobody knows why."),
@@ -104,7 +125,7 @@ def summarize(
         >>> summary = summarize(sea, sentences=2)
         >>> summary.text
         'The cod is a fish of cold seas. The eel is a long fish.'
-        >>> [chosen.place.path for chosen in summary.sentences]
+        >>> [sentence.span.path for sentence in summary.sentences]
         [('Cod',), ('Eel',)]
     """
     if sentences is not None and words is not None:
@@ -114,51 +135,76 @@ def summarize(
             raise ValueError(f"{name} must be at least 1, got {budget}")
     if query is not None and not query.strip():
         raise ValueError("the query is empty: say what the summary is to be about, or leave it out")
-    document = as_document(document)
-    if model is not None:
+    listed = as_documents(documents)
+    loaded = _load(model)
+    if isinstance(loaded, Summarizer):
         if sentences is not None:
-            raise ValueError("a model writes sentences of its own: give a number of words instead")
-        writer = model if isinstance(model, Generator) else Generator.from_pretrained(model)
-        return Summary(writer.summarize(document, words=words, query=query), ())
+            raise ValueError(
+                "a model that writes makes sentences of its own: give a number of words instead"
+            )
+        summaries = [
+            Summary(loaded.summarize(document, words=words, query=query), ()) for document in listed
+        ]
+    else:
+        summaries = _extract(listed, loaded, query, sentences, words)
+    return summaries[0] if isinstance(documents, Document) else summaries
 
-    budget = words or sentences or _DEFAULT_SENTENCES
-    return _extract(
-        document, budget, words is not None, query, encoder or Encoder.from_pretrained()
-    )
+
+def _load(model: Summarizer | Encoder | str | PathLike[str] | None) -> Summarizer | Encoder:
+    if isinstance(model, Summarizer):
+        return model
+    if model is None or isinstance(model, Encoder) or not load_config(model).is_encoder_decoder:
+        return as_encoder(model)
+    return Summarizer.from_pretrained(model)
 
 
 def _extract(
-    document: Document, budget: int, in_words: bool, query: str | None, encoder: Encoder
-) -> Summary:
-    everything = list(document.sentences())
-    where = places(document)
-    vectors = encoder.encode(document)
-    if query is not None:
-        scores = relevance(vectors, where, encoder.encode_texts([query])[0])
-    else:
-        title = encoder.encode_texts([document.title])[0] if document.title else None
-        scores = centrality(vectors, where, title)
-    long_enough = [
+    documents: Sequence[Document],
+    encoder: Encoder,
+    query: str | None,
+    sentences: int | None,
+    words: int | None,
+) -> list[Summary]:
+    budget = words or sentences or DEFAULT_SENTENCES
+    query_vector = None if query is None else encoder.encode_texts(query)
+    summaries = []
+    for document, vectors in zip(documents, encoder.encode(documents), strict=True):
+        positions = SentencePositions.from_document(document)
+        if query_vector is not None:
+            scores = relevance(vectors, positions, query_vector)
+        else:
+            title = encoder.encode_texts(document.title) if document.title else None
+            scores = centrality(vectors, positions, title)
+        spans = document.spans()
+        chosen = _choose_sentences(spans, vectors, scores, budget, words is not None, query is None)
+        picked = tuple(SummarySentence(spans[i], float(scores[i])) for i in sorted(chosen))
+        summaries.append(Summary(" ".join(sentence.span.text for sentence in picked), picked))
+    return summaries
+
+
+def _choose_sentences(
+    spans: Sequence[Span],
+    vectors: DocumentVectors,
+    scores: Tensor,
+    budget: int,
+    in_words: bool,
+    skip_backchannels: bool,
+) -> list[int]:
+    """Choose among the sentences that say something, or among all where none does."""
+    candidates = [
         i
-        for i, (sentence, place) in enumerate(zip(everything, where, strict=True))
-        if len(sentence.text) >= SHORTEST
-        and (query is not None or place.speaker is None or _says_something(sentence.text))
-    ]
-    candidates = torch.tensor(long_enough or range(len(everything)))
-    costs = [len(sentence.text.split()) if in_words else 1 for sentence in everything]
-    rows = choose(
-        scores[candidates], vectors.sentences[candidates], torch.tensor(costs)[candidates], budget
-    )
-    chosen = tuple(
-        SummarySentence(everything[i], where[i], float(scores[i]))
-        for i in sorted(candidates[rows].tolist())
-    )
-    return Summary(" ".join(one.sentence.text for one in chosen), chosen)
+        for i, span in enumerate(spans)
+        if len(span.text) >= MIN_SENTENCE_CHARACTERS
+        and not (skip_backchannels and span.speaker is not None and _is_backchannel(span.text))
+    ] or list(range(len(spans)))
+    costs = torch.tensor([len(spans[i].text.split()) if in_words else 1 for i in candidates])
+    rows = choose(scores[candidates], vectors.sentences[candidates], costs, budget)
+    return [candidates[row] for row in rows]
 
 
-def _says_something(said: str) -> bool:
-    words = {word for word in said.lower().split() if any(map(str.isalpha, word))}
-    return len(words) >= FEWEST_WORDS_SAID
+def _is_backchannel(utterance: str) -> bool:
+    words = {word for word in utterance.lower().split() if any(map(str.isalpha, word))}
+    return len(words) < MIN_UTTERANCE_WORDS
 
 
 def choose(scores: Tensor, vectors: Tensor, costs: Tensor, budget: int) -> list[int]:
@@ -167,22 +213,22 @@ def choose(scores: Tensor, vectors: Tensor, costs: Tensor, budget: int) -> list[
     Args:
         scores: `(rows,)`.
         vectors: `(rows, dimension)`.
-        costs: `(rows,)`.
-        budget: what the rows may cost; if each alone costs more, the best is chosen.
+        costs: `(rows,)` int64.
+        budget: Total cost allowed; if every single row exceeds it, the best one is chosen.
 
     Returns:
         The rows, in the order of choice.
     """
     vectors = F.normalize(vectors, dim=-1)
     nearest = torch.zeros_like(scores)  # cosine with the closest of the chosen rows
-    free = torch.ones_like(scores, dtype=torch.bool)
+    is_free = torch.ones_like(scores, dtype=torch.bool)
     chosen: list[int] = []
-    left = budget
-    while (fits := free & (costs <= left)).any():
-        gain = scores - REDUNDANCY * nearest - (nearest > REPETITION).float()
+    rest = budget
+    while (fits := is_free & (costs <= rest)).any():
+        gain = scores - REDUNDANCY_PENALTY * nearest - (nearest > REPETITION_THRESHOLD).float()
         best = int(gain.masked_fill(~fits, -torch.inf).argmax())
         chosen.append(best)
-        free[best] = False
-        left -= int(costs[best])
+        is_free[best] = False
+        rest -= int(costs[best])
         nearest = torch.maximum(nearest, vectors @ vectors[best])
     return chosen or [int(scores.argmax())]

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from foveate.documents import Document
-from foveate.preprocessing.text import plain_text
 from foveate.tasks.segments import Segments
 
 from .picture import INK, check_format, heading, panel, save, sheet
@@ -45,7 +44,7 @@ def plot_segments(
     figure = sheet(_LEFT + _WIDTH + 0.2, _HEAD + height + _FOOT)
     axes = panel(figure, _LEFT, _FOOT, _WIDTH, height)
     _draw(axes, segments)
-    begins = _sections(document, segments.places)
+    begins = _sections(document, segments.sentence_ids)
     for at, _ in begins:
         axes.axvline(at, color="white", linewidth=0.8)
     named = _apart([begin for begin in begins if begin[1]], tokens * _APART)
@@ -96,16 +95,16 @@ def _draw(axes: Any, segments: Segments) -> None:
     axes.set_ylabel("layer", color=INK)
 
 
-def _sections(document: Document, places: Tensor) -> list[tuple[int, str]]:
-    """The token that each outermost section begins with, and its title."""
-    text, position, begins = plain_text(document), 0, []
-    for section_path, section in document.walk():
-        sentences = section.paragraphs[0].sentences if section.paragraphs else ()
-        words = section.title or " ".join(sentence.text for sentence in sentences)
-        position = max(position, text.find(words, position))
-        if len(section_path) == 1:
-            begins.append((int((places < position).sum()), section.title))
-    return begins
+def _sections(document: Document, sentence_ids: Tensor) -> list[tuple[int, str]]:
+    """The token that each outermost section's first sentence begins with, and its title."""
+    starts = []
+    num_sentences = 0
+    for path, section in document.walk():
+        if len(path) == 1:
+            is_later = sentence_ids >= num_sentences
+            starts.append((int(is_later.int().argmax()), section.title))
+        num_sentences += sum(len(paragraph.sentences) for paragraph in section.paragraphs)
+    return starts
 
 
 def _apart(begins: list[tuple[int, str]], distance: float) -> list[tuple[int, str]]:

@@ -1,0 +1,21 @@
+"""Checks of arguments that several tasks take."""
+
+
+def check_query(query: object) -> None:
+    """Check that a query is a text that says something.
+
+    Raises:
+        TypeError: It is not a text; most likely it was not given first.
+        ValueError: It is empty.
+    """
+    if not isinstance(query, str):
+        kind = type(query).__name__
+        raise TypeError(f"expected a query and then what to read, got {kind} first")
+    if not query.strip():
+        raise ValueError("the query is empty: say what to look for")
+
+
+def check_top_k(top_k: int) -> None:
+    """Raise a ValueError if `top_k` is below 1."""
+    if top_k < 1:
+        raise ValueError(f"top_k must be at least 1, got {top_k}")
