@@ -13,10 +13,10 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/foveate summarize examples/pep-0703.rst --sentences 5
 	$(BIN)/foveate search "what happens to extensions that are not thread safe?" examples/pep-0703.rst
-	$(BIN)/foveate inspect examples/pep-0703.rst --plot pattern.png
+	$(BIN)/foveate plot tree examples/pep-0703.rst -o pattern.png
 
 test: lint
-	$(BIN)/pytest --quiet
+	$(BIN)/pytest --quiet --numprocesses auto
 
 lint: $(READY)
 	$(BIN)/ruff check .

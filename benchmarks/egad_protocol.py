@@ -20,7 +20,7 @@ from finetune import Tuning, fit, write
 from foveate.data.example import Example
 from foveate.detectors import Detector, detector_by_name
 from foveate.evaluation.metrics import ROUGE, rouge
-from foveate.files import check_writable, written_whole
+from foveate.files import atomic_write, check_writable
 from foveate.inference.encoder import Encoder
 from foveate.models.device import device_named
 from foveate.models.loading import load_model, load_tokenizer
@@ -178,7 +178,7 @@ def few_shot(
             result |= {"validation_loss": losses, "inputs": digest}
             result["seconds"] = time.perf_counter() - begun
             runs.append(result)
-            with written_whole(output) as temporary:
+            with atomic_write(output) as temporary:
                 temporary.write_text(json.dumps({"setting": setting, "runs": runs}, indent=1))
             advance()
     return runs

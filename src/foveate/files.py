@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -7,28 +7,38 @@ from pathlib import Path
 from uuid import uuid4
 
 
-class _Abandoned(Exception):  # noqa: N818
-    """Nothing is to be written after all."""
+class _Discard(Exception):  # noqa: N818 (a signal, not an error)
+    """Raised to drop what has been written."""
 
 
 @contextmanager
-def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
-    """Give the path of a temporary file that takes the place of `path` once it is written.
+def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
+    """Give the path of a temporary file that replaces `path` once it is written.
 
-    Where writing fails, nothing is left behind and a file that stood at `path` is untouched.
+    If writing fails, the temporary file is removed and an existing file at `path` is left as it
+    was.
+
+    Args:
+        path: The file to write.
 
     Raises:
         OSError: `path` cannot be written.
+
+    Example:
+        >>> from foveate.files import atomic_write
+        >>> with atomic_write(getfixture("tmp_path") / "notes.txt") as temporary:
+        ...     _ = temporary.write_text("Cod swim.")
     """
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory: name a file in it")
-    temporary = path.with_name(f".{uuid4().hex}{path.suffix}")  # a rename keeps to one file system
+    # In the same folder, since a file cannot be renamed from one file system to another.
+    temporary = path.with_name(f".{uuid4().hex}{path.suffix}")
     try:
         temporary.touch(exist_ok=False)
     except OSError as error:
         raise type(error)(
-            f"{path} cannot be written ({error.strerror}): name a file in a folder that takes files"
+            f"{path} cannot be written ({error.strerror}): name a file in a writable folder"
         ) from error
     try:
         yield temporary
@@ -38,10 +48,10 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(path: str | PathLike[str]) -> None:
-    """Find out before long work whether its result can be written.
+    """Check that a file can be written, before the long work whose result it is to hold.
 
     Raises:
         OSError: `path` cannot be written.
     """
-    with suppress(_Abandoned), written_whole(path):
-        raise _Abandoned
+    with suppress(_Discard), atomic_write(path):
+        raise _Discard

@@ -1,4 +1,4 @@
-"""A progress bar for work that turns out to take longer than two seconds."""
+"""A progress bar for work that takes longer than two seconds."""
 
 import sys
 import time
@@ -6,24 +6,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-_PATIENCE = 2.0
-"""Seconds of work before a bar appears."""
+_DELAY = 2.0
+"""Seconds of work before the bar appears."""
 
 
 class Advance(Protocol):
-    """Tell how much more is done."""
+    """A function that advances a progress bar."""
 
-    def __call__(self, steps: int = 1) -> None: ...  # noqa: D102
+    def __call__(self, steps: int = 1) -> None:
+        """Advance by a number of steps."""
+        ...
 
 
 @contextmanager
 def progress(description: str, total: int, shown: bool | None = None) -> Iterator[Advance]:
-    """Give a function that advances a bar on standard error.
+    """Give a function that advances a progress bar on standard error.
 
     Args:
-        description: what is being done.
-        total: steps in all.
-        shown: whether to show it; by default if standard error is a terminal.
+        description: What is being done.
+        total: Total number of steps.
+        shown: Whether to show the bar. By default it is shown if standard error is a terminal.
+
+    Example:
+        >>> from foveate.progress import progress
+        >>> with progress("Reading", total=3) as advance:
+        ...     for _ in range(3):
+        ...         advance()
     """
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda steps=1: None
@@ -33,10 +41,10 @@ def progress(description: str, total: int, shown: bool | None = None) -> Iterato
 
     bar = Progress(console=Console(stderr=True), transient=True)
     task = bar.add_task(description, total=total)
-    begun = time.monotonic()
+    started = time.monotonic()
 
     def advance(steps: int = 1) -> None:
-        if not bar.live.is_started and time.monotonic() - begun > _PATIENCE:
+        if not bar.live.is_started and time.monotonic() - started > _DELAY:
             bar.start()
         bar.advance(task, steps)
 

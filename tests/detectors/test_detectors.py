@@ -57,7 +57,7 @@ DETECTORS = {
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-def test_keywords_say_where_they_stand(name):
+def test_keywords_are_located(name):
     found = DETECTORS[name](SEA, 6)
     assert 0 < len(found) <= 6
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True) or (
@@ -97,13 +97,13 @@ def test_detectors_by_name():
 
 
 @pytest.mark.parametrize("name", [*DETECTORS, "gibberish"])
-def test_detectors_do_not_depend_on_the_run(name):
+def test_detectors_are_deterministic(name):
     detect = {**DETECTORS, "gibberish": gibberish}[name]
     assert detect(SEA, 5) == detect(SEA, 5)
     assert len(detect(SEA, 3)) == 3
 
 
-def test_tfidf_is_the_share_here_over_the_share_in_general():
+def test_tfidf_is_the_share_in_the_document_over_the_general_share():
     share = general_frequencies("en")
     counts = Counter(word.key for one in SEA.sentences() for word in words(one.text))
     expected = {w: n / counts.total() / share[w] for w, n in counts.items() if w in share}
@@ -113,12 +113,12 @@ def test_tfidf_is_the_share_here_over_the_share_in_general():
     assert "xyzzyq" not in found
 
 
-def test_a_word_that_comes_up_unusually_often_is_first():
+def test_unusually_frequent_words_come_first():
     assert tfidf(SEA, 3)[0].text in ("herring", "eel")
     assert "the" not in [keyword.text for keyword in tfidf(SEA, 8)]
 
 
-def test_numbers_are_no_keywords():
+def test_numbers_are_not_keywords():
     document = Document.from_text("In 1950 the cod was cheap. In 1951 it was not.")
     assert not any(keyword.text[0].isdigit() for keyword in tfidf(document, 100))
 
@@ -151,11 +151,11 @@ def test_phrases_are_found_as_whole_words_whatever_their_case():
     assert sea.spans == ()
 
 
-def test_one_text_is_one_keyword():
+def test_a_single_string_is_one_keyword():
     assert [keyword.text for keyword in given_keywords("deep sea")(SEA, 5)] == ["deep sea"]
 
 
-def test_given_keywords_are_not_left_out_silently():
+def test_leaving_out_given_keywords_warns():
     with pytest.warns(UserWarning, match="only the first 1 of 2 given keywords are used"):
         assert [keyword.text for keyword in given_keywords(["cod", "eel"])(SEA, 1)] == ["cod"]
 
@@ -166,7 +166,7 @@ def test_empty_keywords_are_refused(own):
         given_keywords(own)
 
 
-def test_random_words_are_of_the_document_and_differ_by_seed():
+def test_random_words_are_from_the_document_and_differ_by_seed():
     present = {word.key for one in SEA.sentences() for word in words(one.text)}
     found = [keyword.text for keyword in random_words(SEA, 5)]
     assert set(found) <= present
@@ -226,12 +226,12 @@ def test_a_document_of_common_words_has_no_phrases():
     assert embedding(Document.from_text("It is what it is."), 5, encoder=Letters()) == []
 
 
-def test_diversity_is_a_share():
+def test_diversity_must_be_between_0_and_1():
     with pytest.raises(ValueError, match="diversity must be between 0 and 1, got 2"):
         embedding(SEA, 5, encoder=Letters(), diversity=2)
 
 
-def test_yake_does_not_read_on_behind_a_heading():
+def test_yake_does_not_join_a_heading_with_what_follows():
     document = Document.from_sections("", [("", ["My Report", "The quick Fox eats a Hen"])] * 4)
     for keyword in yake(document, 9):
         assert keyword.spans

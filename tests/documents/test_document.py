@@ -76,7 +76,7 @@ def test_sections_nest_64_deep_and_no_deeper():
 
 
 @pytest.mark.parametrize("text", ["a \ud800 b", "a \0 b"])
-def test_what_is_no_text_is_refused(text):
+def test_characters_that_are_not_text_are_refused(text):
     message = r"has the character U\+(D800|0000) at 2, which is not text"
     for title, section in ((text, ("", "x.")), ("", (text, "x.")), ("", ("", [text]))):
         with pytest.raises(DocumentError, match=message):
@@ -87,8 +87,8 @@ def test_what_is_no_text_is_refused(text):
         Document.from_text(json.dumps(packed), format="json")
 
 
-def test_wrong_types_are_told():
-    with pytest.raises(DocumentError, match="The title is 5: give a text"):
+def test_wrong_types_are_refused():
+    with pytest.raises(DocumentError, match="The title is 5: give a string"):
         Document.from_sections(5, [("", "x.")])
     for other in ("x", None, Path("x")):
         with pytest.raises(TypeError, match="expected bytes, got"):
@@ -99,7 +99,7 @@ def test_wrong_types_are_told():
 
 
 @pytest.mark.parametrize("sentence", ["Abcdefgh. ", "Sentence number 7 is here. ", "So it is! "])
-def test_long_paragraphs_are_cut_where_short_ones_are(sentence):
+def test_long_paragraphs_are_split_like_short_ones(sentence):
     document = Document.from_text(sentence * 3000)
     assert {one.text for one in document.sentences()} == {sentence.strip()}
     assert sum(1 for _ in document.sentences()) == 3000
@@ -317,5 +317,5 @@ class TestSentences:
         document = Document.from_text("word " * 200_000, format=format)
         assert [one.end for one in document.sentences()] == [999_999]
 
-    def test_endless_quotation_marks_take_no_endless_time(self):
+    def test_long_runs_of_quotation_marks_are_fast(self):
         assert len(self.sentences("“" * 200_000)) == 1

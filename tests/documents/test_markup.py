@@ -73,7 +73,7 @@ End.
         assert document.title == "On Things"
         assert outline(document) == [("One", ["a."]), ("Two", ["b."])]
 
-    def test_a_first_heading_among_equals_is_no_title(self, tmp_path, outline):
+    def test_a_first_heading_among_equals_is_not_the_title(self, tmp_path, outline):
         path = tmp_path / "notes.md"
         path.write_text("# One\n\na.\n\n# Two\n\nb.")
         document = Document.from_file(path)
@@ -239,7 +239,7 @@ class TestHtml:
         assert outline(document) == [("", ["Text."])]
 
 
-def test_titles_of_topics_are_no_headings(outline):
+def test_titles_of_topics_are_not_headings(outline):
     text = """Fish
 ====
 

@@ -78,7 +78,7 @@ def test_pdf(tmp_path, outline):
     assert outline(document) == [("", ["Hello there.", "Bye."])]
 
 
-def test_the_content_tells_what_no_name_tells(tmp_path, outline):
+def test_the_format_is_recognized_by_the_content(tmp_path, outline):
     pytest.importorskip("pdfminer")
     content = pdf("Hello there. Bye.")
     document = Document.from_bytes(content, source="an upload")
@@ -103,7 +103,7 @@ def test_damaged_files_are_refused(tmp_path, name, content):
         read(tmp_path, name, content)
 
 
-def test_any_damage_to_a_docx_is_said(tmp_path):
+def test_any_damage_to_a_docx_is_reported(tmp_path):
     pytest.importorskip("markitdown")
     whole = docx(paragraph("Hello there. " * 50))
     random, messages = Random(0), []
@@ -127,12 +127,12 @@ def test_a_zip_bomb_is_refused(tmp_path):
 
 def test_too_many_parts_are_refused(tmp_path, monkeypatch):
     pytest.importorskip("markitdown")
-    monkeypatch.setattr("foveate.documents.readers.office._MOST_MEMBERS", 2)
+    monkeypatch.setattr("foveate.documents.readers.office._MAX_MEMBERS", 2)
     with pytest.raises(DocumentError, match="has 3 parts"):
         read(tmp_path, "x.docx", docx(paragraph("Hi.")))
 
 
-def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
+def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "markitdown", None)
     with pytest.raises(ImportError, match=r"pip install 'foveate\[office\]'"):
         read(tmp_path, "x.docx", docx(""))

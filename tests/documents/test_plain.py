@@ -98,7 +98,7 @@ def test_spans_point_into_the_text_as_it_is(in_source):
     assert in_source(document) == ["One\r\n  two.", "Three.", "Four."]
 
 
-def test_contents_that_never_come_again_hide_no_text():
+def test_contents_without_matching_headings_hide_no_text():
     text = (
         "Contents\n\nCHAPTER I\n\nA line.\n\nCHAPTER II\n\nA line more.\n\nCHAPTER III\n\nThe end."
     )

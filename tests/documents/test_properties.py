@@ -39,7 +39,7 @@ def read(text, format):
 @pytest.mark.parametrize("format", MARKUP)
 @given(data=st.data())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_spans_are_ordered_apart_and_inside(format, data):
+def test_spans_are_sorted_non_overlapping_and_inside(format, data):
     text = data.draw(texts(format))
     document = read(text, format)
     if document is None:
@@ -56,7 +56,7 @@ def test_spans_are_ordered_apart_and_inside(format, data):
 
 
 @given(LETTERS.filter(str.strip))
-def test_text_without_markup_reads_alike_in_html_xml_and_json(letters):
+def test_plain_text_reads_the_same_in_html_xml_and_json(letters):
     escaped = letters.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     shown = "".join(letters.split())
     html = read(f"<p>{escaped}</p>", "html")

@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 
 from foveate import Document, Span
-from foveate.files import written_whole
+from foveate.files import atomic_write
 from foveate.tasks.embed import Embeddings, check_output, embed
 
 
@@ -125,7 +125,7 @@ def test_there_must_be_a_document():
 
 
 def fail_midway(path):
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("half")
         raise RuntimeError("power cut")
 

@@ -8,7 +8,7 @@ import typer
 
 from foveate import __version__
 
-from . import ask, embed, evaluate, inspect, keywords, search, summarize, train
+from . import ask, embed, evaluate, inspect, keywords, plot, search, summarize, train
 
 _EXPECTED = (ValueError, OSError, ImportError)
 """What the library raises with a sentence for the user."""
@@ -31,6 +31,7 @@ app.command("inspect")(inspect.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
 app.command("keywords")(keywords.command)
+app.add_typer(plot.app, name="plot")
 
 
 def _show_version(wanted: bool) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from foveate.tasks.ask import Passage
     from foveate.tasks.search import Hit
 
-Writer = TypeVar("Writer", bound="Answerer | Summarizer")
+Writer = TypeVar("Writer", "Answerer", "Summarizer")
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
@@ -124,7 +124,8 @@ def encoder_or(
         from foveate.models.loading import load_config
 
         if load_config(model).is_encoder_decoder:
-            return writer.from_pretrained(model, device=device, dtype=dtype, **options)
+            loaded: Writer = writer.from_pretrained(model, device=device, dtype=dtype, **options)
+            return loaded
     return encoder(model, device, dtype)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from foveate.documents import Document, DocumentError
-from foveate.documents.files import whole_gzip
+from foveate.documents.decoding import gzip_errors
 from foveate.training.entries import value
 
 _LINES = (".jsonl", ".jsonl.gz")
@@ -129,7 +129,7 @@ class Corpus(Sequence[Sample]):
         if number not in self._open:
             path = self._files[number]
             if path.suffix == ".gz":
-                with whole_gzip(path):
+                with gzip_errors(path):
                     self._open[number] = gzip.decompress(path.read_bytes())
             elif path.stat().st_size:
                 with path.open("rb") as file:

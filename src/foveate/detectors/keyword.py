@@ -86,13 +86,14 @@ def locate(document: Document, ranked: Iterable[tuple[str, float]]) -> list[Keyw
         else:
             in_source = _find_phrases(source, by_first_word)
         for key, places in matches.items():
-            exact = in_source.get(key, [])
-            for i, (start, end) in enumerate(places):
-                span = replace(sentence, text=sentence.text[start:end])
-                if len(exact) == len(places):
-                    first, last = exact[i]
-                    span = replace(span, start=sentence.start + first, end=sentence.start + last)
-                spans[key].append(span)
+            exact = in_source.get(key, ())
+            if len(exact) == len(places):
+                offsets = [(sentence.start + i, sentence.start + j) for i, j in exact]
+            else:
+                offsets = [(sentence.start, sentence.end)] * len(places)
+            for (i, j), (start, end) in zip(places, offsets, strict=True):
+                text = sentence.text[i:j]
+                spans[key].append(replace(sentence, start=start, end=end, text=text))
     return [Keyword(phrase, score, tuple(spans[keys[phrase]])) for phrase, score in ranked]
 
 

@@ -1,7 +1,7 @@
-"""What every reader yields, and how it becomes sections.
+"""What every reader returns, and how it becomes sections.
 
-A reader turns its format into a flat run of headings and paragraphs whose text knows, character by
-character, where in the source it stands; everything after that is the same for all formats.
+A reader turns its format into a flat list of headings and paragraphs. The text of a paragraph knows
+the source offset of each of its characters. Everything after that is the same for all formats.
 """
 
 from bisect import bisect_right
@@ -9,65 +9,65 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from foveate.documents.sentences import split
-from foveate.documents.structure import DEEPEST, Paragraph, Section, Sentence
+from foveate.documents.sentences import split_sentences
+from foveate.documents.structure import MAX_DEPTH, Paragraph, Section, Sentence
 
-PSEUDO_SECTION = 32  # sentences, as in the tree attention paper
+PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
 
 
 class MappedText:
-    """Text put together from pieces of a source, that knows where each character came from."""
+    """Text assembled from pieces of a source, with the source offset of each character."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Make an empty text."""
         self._pieces: list[str] = []
         self._length = 0
-        self._offsets: list[int] = []  # where each piece starts here
-        self._spans: list[tuple[int, int]] = []  # and where it stands in the source
+        self._offsets: list[int] = []  # of each piece in this text
+        self._source_spans: list[tuple[int, int]] = []  # of each piece
 
     @classmethod
-    def copy(cls, source: str, start: int, end: int) -> Self:
-        """A stretch of the source as it stands."""
+    def from_source(cls, source: str, start: int, end: int) -> Self:
+        """Make the text that is written at `source[start:end]`."""
         mapped = cls()
         mapped.add(source[start:end], start, end)
         return mapped
 
     def add(self, text: str, start: int, end: int) -> None:
-        """Append what ``source[start:end]`` displays.
+        """Append the text displayed for `source[start:end]`.
 
-        Where the two differ in length (an entity, an escape) all of the text stands for all of the
-        span; otherwise they correspond character by character.
+        If the two have the same length, they correspond character by character. Otherwise (an
+        entity, an escape) every character of the text stands for the whole piece of source.
         """
         if text:
             self._pieces.append(text)
             self._offsets.append(self._length)
-            self._spans.append((start, end))
+            self._source_spans.append((start, end))
             self._length += len(text)
 
     def __str__(self) -> str:
-        """The text alone."""
+        """Return the text alone."""
         return "".join(self._pieces)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to see."""
+        """Return whether any character is visible."""
         return not all(piece.isspace() for piece in self._pieces)
 
     def source_span(self, start: int, end: int) -> tuple[int, int]:
-        """The source from the character at ``start`` to the one before ``end``."""
-        return self._place(start)[0], self._place(end - 1)[1]
+        """Return start and end in the source of the text from `start` to `end`."""
+        return self._source_of(start)[0], self._source_of(end - 1)[1]
 
-    def _place(self, index: int) -> tuple[int, int]:
+    def _source_of(self, index: int) -> tuple[int, int]:
         piece = bisect_right(self._offsets, index) - 1
-        start, end = self._spans[piece]
+        start, end = self._source_spans[piece]
         if end - start != len(self._pieces[piece]):
             return start, end
-        place = start + index - self._offsets[piece]
-        return place, place + 1
+        offset = start + index - self._offsets[piece]
+        return offset, offset + 1
 
 
 @dataclass(slots=True)
 class Heading:
-    """The start of a section; a lower level encloses the higher ones that follow."""
+    """The start of a section, which encloses the following headings of higher levels."""
 
     level: int
     text: str
@@ -85,44 +85,44 @@ Block = Heading | Prose
 
 
 @dataclass(slots=True)
-class Reading:
-    """What a reader makes of a source."""
+class ParsedText:
+    """What a reader returns: the title, if the source states one, and the blocks."""
 
     title: str | None
     blocks: list[Block]
 
 
-def names(listed: str) -> frozenset[str]:
-    """Names written one behind the other, as a set."""
-    return frozenset(listed.split())
+def name_set(names: str) -> frozenset[str]:
+    """Split names separated by spaces."""
+    return frozenset(names.split())
 
 
 def collapse(text: object) -> str:
-    """The text with every run of white space as one space."""
+    """Replace each run of whitespace with a single space."""
     return " ".join(str(text).split())
 
 
-def lift_title(blocks: list[Block]) -> Reading:
-    """Take the first heading as the title where it stands first and encloses all the others."""
+def lift_title(blocks: list[Block]) -> ParsedText:
+    """Take the first block as the title if it is a heading that encloses all the others."""
     levels = [block.level for block in blocks if isinstance(block, Heading)]
     first = blocks[0] if blocks else None
     if isinstance(first, Heading) and min(levels[1:], default=first.level + 1) > first.level:
-        return Reading(collapse(first.text), blocks[1:])
-    return Reading(None, blocks)
+        return ParsedText(collapse(first.text), blocks[1:])
+    return ParsedText(None, blocks)
 
 
 @dataclass(slots=True)
-class _Node:
+class _OpenSection:
     """A section under construction."""
 
     level: int
     title: str = ""
     paragraphs: list[Paragraph] = field(default_factory=list)
-    children: list["_Node"] = field(default_factory=list)
-    sections: tuple[Section, ...] = ()  # what became of the children
+    children: list["_OpenSection"] = field(default_factory=list)
+    sections: tuple[Section, ...] = ()
 
     def finish(self) -> None:
-        """Turn the children, which are finished, into sections; drop those without a sentence."""
+        """Turn the finished children into sections, without those that hold no sentence."""
         self.sections = tuple(
             Section(child.title, tuple(child.paragraphs), child.sections)
             for child in self.children
@@ -130,28 +130,32 @@ class _Node:
         )
 
 
-def build(blocks: Iterable[Block], language: str) -> tuple[Section, ...]:
-    """Nest a run of blocks into sections.
+def build_sections(blocks: Iterable[Block], language: str) -> tuple[Section, ...]:
+    """Nest blocks into sections.
 
-    What precedes the first heading is an untitled section. Headings without any text under them
-    are left out. Where there is no heading at all, every 32 sentences are a section.
+    The text before the first heading becomes an untitled section. Headings without text are left
+    out. If there are no headings at all, every 32 sentences become a section.
+
+    Args:
+        blocks: Headings and paragraphs, in order.
+        language: ISO 639 code of the language by whose rules sentences are split.
     """
-    root = _Node(level=0)
-    nodes = [root]
+    root = _OpenSection(level=0)
+    opened = [root]
     enclosing = [root]
     for block in blocks:
         if isinstance(block, Heading):
             while len(enclosing) > 1 and enclosing[-1].level >= block.level:
                 enclosing.pop()
-            del enclosing[DEEPEST:]
-            node = _Node(block.level, collapse(block.text))
-            enclosing[-1].children.append(node)
-            enclosing.append(node)
-            nodes.append(node)
+            del enclosing[MAX_DEPTH:]
+            section = _OpenSection(block.level, collapse(block.text))
+            enclosing[-1].children.append(section)
+            enclosing.append(section)
+            opened.append(section)
         elif sentences := _sentences(block.text, language):
             enclosing[-1].paragraphs.append(Paragraph(sentences, block.speaker))
-    for node in reversed(nodes):
-        node.finish()
+    for section in reversed(opened):
+        section.finish()
     if not root.sections:
         return pseudo_sections(root.paragraphs)
     leading = (Section("", tuple(root.paragraphs)),) if root.paragraphs else ()
@@ -161,24 +165,24 @@ def build(blocks: Iterable[Block], language: str) -> tuple[Section, ...]:
 def _sentences(text: MappedText, language: str) -> tuple[Sentence, ...]:
     shown = str(text)
     spans: list[tuple[int, int]] = []
-    behind = -1  # the end of the sentence before, in the source
-    for start, end in split(shown, language):
+    previous_end = -1  # in the source
+    for start, end in split_sentences(shown, language):
         first, last = text.source_span(start, end)
-        if first < behind:  # one piece of source displays the end of one and the start of this
+        if first < previous_end:  # one piece of source displays parts of both sentences
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
-        behind = last
+        previous_end = last
     return tuple(
         Sentence(collapse(shown[start:end]), *text.source_span(start, end)) for start, end in spans
     )
 
 
 def pseudo_sections(paragraphs: Iterable[Paragraph]) -> tuple[Section, ...]:
-    """Cut a text without headings into untitled sections of 32 sentences."""
+    """Group the paragraphs of a text without headings into untitled sections of 32 sentences."""
     sections: list[Section] = []
     current: list[Paragraph] = []
-    room = PSEUDO_SECTION
+    room = PSEUDO_SECTION_LENGTH
     for paragraph in paragraphs:
         rest = paragraph.sentences
         while rest:
@@ -187,7 +191,7 @@ def pseudo_sections(paragraphs: Iterable[Paragraph]) -> tuple[Section, ...]:
             room -= len(taken)
             if not room:
                 sections.append(Section("", tuple(current)))
-                current, room = [], PSEUDO_SECTION
+                current, room = [], PSEUDO_SECTION_LENGTH
     if current:
         sections.append(Section("", tuple(current)))
     return tuple(sections)

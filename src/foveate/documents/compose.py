@@ -1,12 +1,12 @@
-"""A document's text and sections from parts that are already separate."""
+"""The text and sections of a document, from parts that are already separate."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foveate.documents.blocks import collapse
 from foveate.documents.errors import DocumentError
-from foveate.documents.sentences import split
-from foveate.documents.structure import DEEPEST, Paragraph, Section, Sentence
+from foveate.documents.sentences import split_sentences
+from foveate.documents.structure import MAX_DEPTH, Paragraph, Section, Sentence
 
 _SHAPE = (
     'give (heading, text or list of sentences[, subsections]) or a mapping with "title" or '
@@ -15,7 +15,7 @@ _SHAPE = (
 
 
 def compose(parts: Sequence[Any], language: str) -> tuple[str, tuple[Section, ...]]:
-    """Write the parts one below the other, and note where each sentence comes to stand."""
+    """Join the parts into one text, and locate each sentence in it."""
     composer = _Composer(language)
     sections = composer.sections(parts, depth=1)
     return "".join(composer.text).rstrip(), sections
@@ -28,8 +28,8 @@ class _Composer:
         self.length = 0
 
     def sections(self, parts: Sequence[Any], depth: int) -> tuple[Section, ...]:
-        if parts and depth > DEEPEST:
-            raise DocumentError(f"Sections are nested more than {DEEPEST} deep: flatten some.")
+        if parts and depth > MAX_DEPTH:
+            raise DocumentError(f"Sections are nested more than {MAX_DEPTH} deep: flatten some.")
         sections = (self.section(part, depth) for part in parts)
         return tuple(section for section in sections if section.paragraphs or section.sections)
 
@@ -38,32 +38,35 @@ class _Composer:
         if title:
             self.write(title, "\n\n")
         if isinstance(content, str):
-            paragraphs = [self.prose(text) for text in content.split("\n\n")]
+            paragraphs = [self.split_paragraph(text) for text in content.split("\n\n")]
         else:
-            paragraphs = [self.given(content)]
+            paragraphs = [self.paragraph(content)]
         kept = tuple(paragraph for paragraph in paragraphs if paragraph.sentences)
         return Section(title, kept, self.sections(below, depth + 1))
 
-    def prose(self, text: str) -> Paragraph:
-        """A paragraph whose sentences are still to be found."""
+    def split_paragraph(self, text: str) -> Paragraph:
+        """Write a paragraph after splitting it into sentences."""
         text = collapse(text)
-        return self.given([text[start:end] for start, end in split(text, self.language)])
+        return self.paragraph(
+            [text[start:end] for start, end in split_sentences(text, self.language)]
+        )
 
-    def given(self, sentences: Sequence[str]) -> Paragraph:
-        """A paragraph whose sentences are known."""
+    def paragraph(self, sentences: Sequence[str]) -> Paragraph:
+        """Write a paragraph of sentences."""
         shown = [text for text in map(collapse, sentences) if text]
-        placed = tuple(self.write(text, " ") for text in shown[:-1])
-        return Paragraph(placed + tuple(self.write(text, "\n\n") for text in shown[-1:]))
+        located = tuple(self.write(text, " ") for text in shown[:-1])
+        return Paragraph(located + tuple(self.write(text, "\n\n") for text in shown[-1:]))
 
-    def write(self, text: str, then: str) -> Sentence:
+    def write(self, text: str, separator: str) -> Sentence:
+        """Append a text and what separates it from the next one."""
         sentence = Sentence(text, self.length, self.length + len(text))
-        self.text += text, then
-        self.length = sentence.end + len(then)
+        self.text += text, separator
+        self.length = sentence.end + len(separator)
         return sentence
 
 
 def _parts(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
-    """Heading, content and subsections of either form."""
+    """Return heading, content and subsections of a part in either form."""
     if isinstance(part, Mapping):
         title = part.get("title") or part.get("heading") or ""
         below = part.get("sections") or ()

@@ -1,4 +1,4 @@
-"""The document: a title, nested sections, and the text that its sentences point into."""
+"""Documents: a title, nested sections, and the text that their sentences point into."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from os import PathLike
 from typing import Any, Self
 
 from foveate.documents import serialization
-from foveate.documents.blocks import build
+from foveate.documents.blocks import build_sections
 from foveate.documents.compose import compose
+from foveate.documents.decoding import check_characters, check_text, load, load_bytes
 from foveate.documents.errors import DocumentError
-from foveate.documents.files import check_characters, check_text, load, load_bytes
-from foveate.documents.formats import reader, text_format
+from foveate.documents.formats import check_text_format, load_reader
 from foveate.documents.span import Span
-from foveate.documents.structure import DEEPEST, Paragraph, Section, Sentence, move_sections
+from foveate.documents.structure import MAX_DEPTH, Paragraph, Section, Sentence, move_sections
 
 _BLANK_LINE = "\n\n"
 
@@ -21,18 +21,24 @@ _BLANK_LINE = "\n\n"
 class Document:
     """A text with its structure.
 
-    Every section holds at least one sentence, in itself or below it, and sections nest at most
-    64 deep. A document without headings is cut into untitled sections of 32 sentences.
+    Every section holds at least one sentence, directly or in a subsection. Sections nest at most 64
+    deep. A document without headings is split into untitled sections of 32 sentences.
 
     Attributes:
-        title: The document's own title, empty where it has none.
+        title: The document's title; empty if it has none.
         sections: The outermost sections, in order.
-        text: What the sentences' offsets point into: the file's content as decoded or, for
-            formats that are not text, the Markdown they convert to.
-        source: The file it came from, as the caller named it.
+        text: The text that the sentences' offsets point into: the decoded content of the file or,
+            for PDF and DOCX, the Markdown that it converts to.
+        source: The file that the document was read from, as the caller named it.
 
     Raises:
-        DocumentError: The sections hold no sentence, or what is no text.
+        DocumentError: The sections hold no sentence, or characters that are not text.
+
+    Example:
+        >>> from foveate import Document
+        >>> document = Document.from_text("# Cod\\n\\nCod swim. They eat.", format="markdown")
+        >>> document.title, [sentence.text for sentence in document.sentences()]
+        ('Cod', ['Cod swim.', 'They eat.'])
     """
 
     title: str
@@ -41,9 +47,9 @@ class Document:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a document that says nothing, or what is no text."""
+        """Reject a document without sentences, or with characters that are not text."""
         if not isinstance(self.title, str):
-            raise DocumentError(f"The title is {self.title!r:.60}: give a text.")
+            raise DocumentError(f"The title is {self.title!r:.60}: give a string.")
         name = self.source or (f'"{self.title}"' if self.title else "The text")
         if next(self.sentences(), None) is None:
             raise DocumentError(f"{name} has no sentence to read: give it some text.")
@@ -61,17 +67,17 @@ class Document:
         """Read a file.
 
         Args:
-            path: The file. It may be compressed by gzip.
-            format: One of ``text``, ``markdown``, ``rst``, ``html``, ``jats``, ``tei``,
-                ``transcript``, ``json``, ``pdf``, ``docx``; without it, the name's suffix and,
-                where that leaves a choice or says text, the content decide.
-            language: ISO 639 code of the language whose rules end a sentence.
+            path: The file. It may be compressed with gzip.
+            format: "text", "markdown", "rst", "html", "jats", "tei", "transcript", "json", "pdf" or
+                "docx". By default the format is recognized by the file's suffix and, for text and
+                XML, by the content.
+            language: ISO 639 code of the language by whose rules sentences are split.
 
         Raises:
-            FileNotFoundError: There is no such file.
-            IsADirectoryError: It is a directory.
+            FileNotFoundError: The file does not exist.
+            IsADirectoryError: The path is a directory.
             DocumentError: The file cannot be read as that format, or holds no text.
-            ImportError: PDF or DOCX without the ``office`` extra.
+            ImportError: The file is PDF or DOCX, and the `office` extra is not installed.
         """
         file = load(path, format)
         return cls._read(file.text, file.format, None, file.name, language)
@@ -85,19 +91,19 @@ class Document:
         source: str | None = None,
         language: str = "en",
     ) -> Self:
-        """Read what a file would hold, such as an upload or standard input.
+        """Read the content of a file, such as an upload or standard input.
 
         Args:
-            data: The content; text may be compressed by gzip.
-            format: Any of :meth:`from_file`; without it, PDF, DOCX and transcripts are told by
-                the content, and all else is plain text.
-            source: Where it came from; kept, and named in messages.
-            language: ISO 639 code of the language whose rules end a sentence.
+            data: The content. Text may be compressed with gzip.
+            format: A format of `from_file`. By default PDF, DOCX and transcripts are recognized by
+                the content, and everything else is plain text.
+            source: Where the data came from; it becomes the document's source.
+            language: ISO 639 code of the language by whose rules sentences are split.
 
         Raises:
-            DocumentError: It cannot be read as that format, or holds no text.
-            ImportError: PDF or DOCX without the ``office`` extra.
-            TypeError: What is no bytes.
+            DocumentError: The data cannot be read as that format, or holds no text.
+            ImportError: The data is PDF or DOCX, and the `office` extra is not installed.
+            TypeError: `data` is not bytes.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(
@@ -120,21 +126,21 @@ class Document:
         """Read a string.
 
         Args:
-            text: The content of what would be a file.
-            format: Any of :meth:`from_file` but ``pdf`` and ``docx``.
-            title: Overrides the title found in the text.
-            source: Where the text came from; kept, and named in messages.
-            language: ISO 639 code of the language whose rules end a sentence.
+            text: The text.
+            format: A format of `from_file` other than "pdf" and "docx".
+            title: Replaces the title found in the text.
+            source: Where the text came from; it becomes the document's source.
+            language: ISO 639 code of the language by whose rules sentences are split.
 
         Raises:
-            DocumentError: The text is not of that format, or holds no sentence.
-            TypeError: Bytes.
+            DocumentError: The text cannot be read as that format, or holds no sentence.
+            TypeError: `text` is not a string.
         """
         if not isinstance(text, str):
             raise TypeError(
                 f"expected str, got {type(text).__name__}: read bytes with Document.from_bytes"
             )
-        return cls._read(text, text_format(format), title, source, language)
+        return cls._read(text, check_text_format(format), title, source, language)
 
     @classmethod
     def _read(
@@ -147,49 +153,47 @@ class Document:
     ) -> Self:
         try:
             check_text(text)
-            if format == "json" and (data := serialization.find(text)) is not None:
+            if format == "json" and (data := serialization.parse_packed(text)) is not None:
                 parts = serialization.unpack(data)
             else:
-                reading = reader(format)(text)
+                reading = load_reader(format)(text)
                 parts = {"title": title or reading.title or "", "text": text, "source": source}
-                parts["sections"] = build(reading.blocks, language)
+                parts["sections"] = build_sections(reading.blocks, language)
         except DocumentError as error:
             raise DocumentError(f"{source or 'The text'} {error}") from error
         return cls(**parts)
 
     @classmethod
     def from_sections(cls, title: str, sections: Sequence[Any], *, language: str = "en") -> Self:
-        """Put a document together from parts that are already separate.
+        """Assemble a document from parts that are already separate.
 
-        The text is composed from the parts, and the offsets point into it. Sections without a
-        sentence are left out.
+        The document's text is composed of the parts. Sections without a sentence are left out.
 
         Args:
             title: The document's title.
-            sections: Each ``(heading, content)`` or ``(heading, content, subsections)``, or a
-                mapping with the keys ``title`` or ``heading``, ``text`` or ``sentences``, and
-                ``sections``.
-                Content that is a string is split into paragraphs at blank lines and further into
-                sentences; a list of strings is taken as the sentences of one paragraph.
-            language: ISO 639 code of the language whose rules end a sentence.
+            sections: Each section is `(heading, content)` or `(heading, content, subsections)`, or
+                a mapping with the keys "title" or "heading", "text" or "sentences", and "sections".
+                A content that is a string is split into paragraphs at blank lines and further into
+                sentences. A list of strings holds the sentences of one paragraph.
+            language: ISO 639 code of the language by whose rules sentences are split.
 
         Raises:
-            DocumentError: A section has another shape, or there is no sentence at all.
+            DocumentError: A section has another form, or there are no sentences.
         """
         text, built = compose(sections, language)
         return cls(title, built, text)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` gave, or what JSON made of it.
+        """Rebuild a document from the result of `to_dict`, also after a round trip through JSON.
 
         Raises:
-            DocumentError: The mapping is not of that form.
+            DocumentError: The mapping has another form.
         """
         return cls(**serialization.unpack(data))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of the document as dicts, lists, strings and numbers, fit for JSON."""
+        """Return the whole document as dicts, lists, strings and numbers, which JSON can hold."""
         return serialization.pack(self.title, self.sections, self.text, self.source)
 
     @classmethod
@@ -198,7 +202,8 @@ class Document:
 
         Each document becomes a section titled with its title, or with its source if it has none.
         Their texts are joined by blank lines, and every sentence keeps pointing at its own words.
-        The sentences are those of the first document, then those of the second, and so on.
+        The sentences are those of the first document, then those of the second, and so on, so that
+        the i-th span of all documents is where the i-th merged sentence comes from.
         Sections that would nest more than 64 deep become siblings. A single document is returned
         unchanged.
 
@@ -217,7 +222,7 @@ class Document:
         sections: list[Section] = []
         offset = 0
         for document in documents:
-            moved = move_sections(document.sections, offset, DEEPEST - 1)
+            moved = move_sections(document.sections, offset, levels=MAX_DEPTH - 1)
             sections.append(Section(document.title or document.name, (), moved))
             offset += len(document.text) + len(_BLANK_LINE)
         text = _BLANK_LINE.join(document.text for document in documents)
@@ -225,13 +230,14 @@ class Document:
 
     @property
     def name(self) -> str:
-        """The name that results and messages use: the source, else the title, else empty."""
+        """The document's name in results: its source, else its title, else the empty string."""
         return self.source or self.title
 
     def walk(self) -> Iterator[tuple[tuple[str, ...], Section]]:
-        """Visit every section in document order, with its path: the titles from outermost to own.
+        """Iterate over all sections in document order, each with its path.
 
-        The path's length is the section's depth, from 1.
+        The path is the tuple of titles from the outermost section to the section itself; its
+        length is the section's depth, from 1.
         """
         pending: list[tuple[tuple[str, ...], Section]]
         pending = [((section.title,), section) for section in reversed(self.sections)]
@@ -241,12 +247,12 @@ class Document:
             pending.extend(((*path, sub.title), sub) for sub in reversed(section.sections))
 
     def paragraphs(self) -> Iterator[Paragraph]:
-        """Visit every paragraph in document order."""
+        """Iterate over all paragraphs in document order."""
         for _, section in self.walk():
             yield from section.paragraphs
 
     def sentences(self) -> Iterator[Sentence]:
-        """Visit every sentence in document order."""
+        """Iterate over all sentences in document order."""
         for paragraph in self.paragraphs():
             yield from paragraph.sentences
 

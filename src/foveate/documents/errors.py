@@ -1,4 +1,4 @@
-"""What is raised when something cannot be read."""
+"""The error raised for files and texts that cannot be read."""
 
 
 class DocumentError(ValueError):

@@ -1,10 +1,10 @@
-"""Which formats there are, how to tell them apart, and which reader reads them."""
+"""The known formats, how to recognize them, and their readers."""
 
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import PurePath
 
-from foveate.documents.blocks import Reading
+from foveate.documents.blocks import ParsedText
 from foveate.documents.errors import DocumentError
 
 SUFFIXES = {
@@ -34,29 +34,29 @@ _READERS = {
 }
 
 
-def reader(format: str) -> Callable[[str], Reading]:
-    """The function that reads a text format; its libraries are imported only now."""
+def load_reader(format: str) -> Callable[[str], ParsedText]:
+    """Import the function that reads a text format, with the libraries it needs."""
     module = import_module(f"foveate.documents.readers.{_READERS[format]}")
-    read: Callable[[str], Reading] = module.read
+    read: Callable[[str], ParsedText] = module.read
     return read
 
 
-def text_format(format: str) -> str:
-    """The format, if text can be of it."""
-    if checked(format) in OFFICE:
+def check_text_format(format: str) -> str:
+    """Validate the name of a format that a string can have."""
+    if check_format(format) in OFFICE:
         raise DocumentError(f"{format.upper()} is not text: read it with Document.from_file.")
     return format
 
 
-def checked(format: str) -> str:
-    """The format, if there is such a one."""
+def check_format(format: str) -> str:
+    """Validate the name of a format."""
     if format not in SUFFIXES:
         raise DocumentError(f"There is no format {format!r}: use one of {', '.join(SUFFIXES)}.")
     return format
 
 
-def format_of(name: str) -> str:
-    """What a file's name says: a format, or ``xml`` where only the content can tell."""
+def format_from_name(name: str) -> str:
+    """Return the format of a file name, or "xml" if it depends on the content."""
     path = PurePath(name)
     suffix = path.suffix.lower()
     if suffix == ".gz":
@@ -68,24 +68,24 @@ def format_of(name: str) -> str:
             return format
     known = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if suffix)
     raise DocumentError(
-        f"{name} ends in {suffix}, which is none of {known}, .xml: "
+        f"{name} ends in {suffix}, which is not a known suffix ({known}, .xml): "
         f"name its format, one of {', '.join(SUFFIXES)}."
     )
 
 
 def sniff_bytes(format: str, data: bytes) -> str:
-    """The format, decided by the first bytes where no name told more than that it is text."""
+    """Recognize PDF and DOCX by their first bytes if the name says only that it is text."""
     if format == "text" and data.startswith(_PDF):
         return "pdf"
     if format == "text" and data.startswith(_ZIP):
-        if b"word/document.xml" not in data:  # an archive lists names as they are
-            raise DocumentError("is a ZIP archive and no DOCX: give one of the files in it.")
+        if b"word/document.xml" not in data:  # archives list the names of their files uncompressed
+            raise DocumentError("is a ZIP archive but not DOCX: give one of the files in it.")
         return "docx"
     return format
 
 
 def sniff(format: str, text: str) -> str:
-    """The format, decided by the content where the name left a choice."""
+    """Recognize the format by the content if the name leaves a choice."""
     if format == "xml":
         from foveate.documents.readers.xml import format_of_root
 

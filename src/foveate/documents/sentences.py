@@ -1,4 +1,4 @@
-"""Where sentences begin and end."""
+"""Splitting of paragraphs into sentences."""
 
 import re
 from bisect import bisect_right
@@ -6,25 +6,25 @@ from collections.abc import Iterator
 
 _QUOTATION = re.compile(r'“[^“”]*”|"[^"]*"')
 _SPACE = re.compile(r"\s")
-_WINDOW = 10_000  # characters looked at together: the time for quotations grows as its square
-_UNDECIDED = 200  # characters before the end of a window in which sentences may begin otherwise
+_WINDOW = 10_000  # characters split at once: the time for quotations grows with the square
+_UNDECIDED = 200  # characters at the end of a window whose sentences depend on what follows
 _WORD = re.compile(r"\w")
 
 
-def split(text: str, language: str = "en") -> list[tuple[int, int]]:
+def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     """Find the sentences of a paragraph.
 
     Args:
-        text: One paragraph; its line breaks mean nothing.
-        language: ISO 639 code; an unknown one falls back to general rules.
+        text: One paragraph. A line break counts as a space.
+        language: ISO 639 code. Unknown languages fall back to general rules.
 
     Returns:
-        The span of each sentence: in order, apart, starting and ending with a visible character.
-        Together they cover everything but white space.
+        Start and end of each sentence, sorted and non-overlapping. They start and end with a
+        visible character and together cover everything but whitespace.
     """
     flat = _SPACE.sub(" ", text)
     spans: list[tuple[int, int]] = []
-    cuts = [*_cuts(flat, language), len(flat)]
+    cuts = [*_boundaries(flat, language), len(flat)]
     start = 0
     for cut in cuts:
         piece = flat[start:cut]
@@ -40,21 +40,23 @@ def split(text: str, language: str = "en") -> list[tuple[int, int]]:
     return spans
 
 
-def _cuts(text: str, language: str) -> list[int]:
-    """Offsets at which a new sentence starts.
+def _boundaries(text: str, language: str) -> list[int]:
+    """Return the offsets at which a new sentence starts.
 
-    A quotation is one sentence to ``sentencex`` however many it quotes, so that pages of dialogue
-    would be one: quotations are cut too.
+    `sentencex` takes a quotation as one sentence, even pages of dialogue. Therefore quotations are
+    split on their own too.
     """
-    cuts = set(_starts(text, language))
+    cuts = set(_sentence_starts(text, language))
     for quotation in _QUOTATION.finditer(text):
         inside = quotation.start() + 1
-        cuts.update(inside + cut for cut in _starts(text[inside : quotation.end() - 1], language))
+        cuts.update(
+            inside + cut for cut in _sentence_starts(text[inside : quotation.end() - 1], language)
+        )
     return sorted(cuts)
 
 
-def _starts(text: str, language: str) -> Iterator[int]:
-    # Imported here so that models, which import documents, run where torch alone is installed.
+def _sentence_starts(text: str, language: str) -> Iterator[int]:
+    # Imported late: models import documents, and must run with torch alone installed.
     from sentencex import get_sentence_boundaries
 
     quoted = [i for quotation in _QUOTATION.finditer(text) for i in quotation.span()]
@@ -65,8 +67,8 @@ def _starts(text: str, language: str) -> Iterator[int]:
         if offset + _WINDOW >= len(text):
             yield from starts
             return
-        # What follows a window decides about its last words. The next one begins with a sentence
-        # outside of quotations, or their marks would be paired otherwise.
+        # What follows a window decides about its last words. The next window starts at a sentence
+        # outside quotations, because within one the quotation marks would be paired wrongly.
         starts = [start for start in starts if start < offset + _WINDOW - _UNDECIDED]
         outside = [start for start in starts if bisect_right(quoted, start) % 2 == 0]
         offset = outside[-1] if outside else offset + _WINDOW - 2 * _UNDECIDED

@@ -1,17 +1,17 @@
-"""A document as plain dicts and lists, and back."""
+"""Documents as plain dicts and lists, and back."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from foveate.documents.errors import DocumentError
-from foveate.documents.structure import DEEPEST, Paragraph, Section, Sentence
+from foveate.documents.structure import MAX_DEPTH, Paragraph, Section, Sentence
 
 
 def pack(
     title: str, sections: tuple[Section, ...], text: str, source: str | None
 ) -> dict[str, Any]:
-    """The parts of a document, fit for JSON."""
+    """Return the parts of a document as values that JSON can hold."""
     return {
         "title": title,
         "source": source,
@@ -37,26 +37,26 @@ def _pack_section(section: Section) -> dict[str, Any]:
     }
 
 
-def find(text: str) -> Mapping[str, Any] | None:
-    """The JSON in the text, if it is a packed document."""
+def parse_packed(text: str) -> Mapping[str, Any] | None:
+    """Parse a text as JSON, and return it if it is a packed document."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        return None  # the reader of other JSON explains
+        return None  # the reader of meetings explains what is wrong
     return data if isinstance(data, dict) and {"title", "sections", "text"} <= set(data) else None
 
 
 def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the document that was packed.
+    """Return the constructor arguments of a packed document.
 
     Raises:
-        DocumentError: Something is missing, of the wrong type, or points outside the text.
+        DocumentError: A part is missing, has the wrong type, or points outside the text.
     """
     try:
-        text = _of(str, data["text"])
+        text = _expect(str, data["text"])
         return {
-            "title": _of(str, data["title"]),
-            "source": _of(str | None, data.get("source")),
+            "title": _expect(str, data["title"]),
+            "source": _expect(str | None, data.get("source")),
             "sections": _unpack_sections(data["sections"], len(text), depth=1),
             "text": text,
         }
@@ -68,14 +68,14 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unpack_sections(items: Any, length: int, depth: int) -> tuple[Section, ...]:
-    if items and depth > DEEPEST:
-        raise DocumentError(f"nests sections more than {DEEPEST} deep: flatten some.")
+    if items and depth > MAX_DEPTH:
+        raise DocumentError(f"nests sections more than {MAX_DEPTH} deep: flatten some.")
     return tuple(_unpack_section(item, length, depth) for item in items)
 
 
 def _unpack_section(item: Any, length: int, depth: int) -> Section:
     section = Section(
-        _of(str, item["title"]),
+        _expect(str, item["title"]),
         tuple(_unpack_paragraph(paragraph, length) for paragraph in item["paragraphs"]),
         _unpack_sections(item.get("sections", ()), length, depth + 1),
     )
@@ -86,7 +86,7 @@ def _unpack_section(item: Any, length: int, depth: int) -> Section:
 
 def _unpack_paragraph(item: Any, length: int) -> Paragraph:
     sentences = tuple(
-        Sentence(_of(str, one["text"]), _of(int, one["start"]), _of(int, one["end"]))
+        Sentence(_expect(str, one["text"]), _expect(int, one["start"]), _expect(int, one["end"]))
         for one in item["sentences"]
     )
     if not sentences:
@@ -99,11 +99,11 @@ def _unpack_paragraph(item: Any, length: int) -> Paragraph:
                 f"places a sentence at {sentence.start}-{sentence.end}, outside its text of "
                 f"{length} characters: keep text and sections together."
             )
-    return Paragraph(sentences, _of(str | None, item.get("speaker")))
+    return Paragraph(sentences, _expect(str | None, item.get("speaker")))
 
 
-def _of(kind: Any, value: Any) -> Any:
-    """The value, if it is of that kind."""
+def _expect(kind: Any, value: Any) -> Any:
+    """Return the value if it has the type."""
     if not isinstance(value, kind):
         raise TypeError(f"{value!r:.40} is not {getattr(kind, '__name__', kind)}")
     return value

@@ -1,18 +1,18 @@
-"""What a document is made of: sections, paragraphs, and sentences with their place in the text."""
+"""What a document consists of: sections, paragraphs, and sentences with their offsets."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-DEEPEST = 64  # sections nest no deeper, so that walking a document by recursion is safe
+MAX_DEPTH = 64  # of nested sections; walking them by recursion is safe
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence and where it stands.
+    """A sentence and its place in the text.
 
     Attributes:
-        text: The sentence as displayed: without markup, every run of whitespace one space.
-        start: Offset in ``Document.text`` of the sentence's first character.
+        text: The sentence as displayed: without markup, with single spaces.
+        start: Offset in `Document.text` of the sentence's first character.
         end: Offset just behind its last character.
     """
 
@@ -26,8 +26,8 @@ class Paragraph:
     """Sentences that belong together.
 
     Attributes:
-        sentences: At least one.
-        speaker: Who says them, in a transcript.
+        sentences: At least one sentence.
+        speaker: Who says them; None if the document does not say.
     """
 
     sentences: tuple[Sentence, ...]
@@ -36,11 +36,11 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands under it: its own paragraphs, then its subsections.
+    """A section: a heading, its own paragraphs, then its subsections.
 
     Attributes:
-        title: The heading; empty where there is none.
-        paragraphs: What precedes the first subsection.
+        title: The heading; empty if there is none.
+        paragraphs: The paragraphs before the first subsection.
         sections: The subsections.
     """
 
@@ -54,7 +54,7 @@ def move_sections(sections: Iterable[Section], offset: int, levels: int) -> tupl
 
     Args:
         sections: Sections, in order.
-        offset: Number of characters now in front of the text that the sentences point into.
+        offset: Number of characters in front of the text that the sentences point into.
         levels: Greatest depth to keep, at least 1: deeper sections become siblings of the one
             that holds them.
     """

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from foveate.documents import Document, as_documents
 from foveate.models.device import device_named, dtype_named
@@ -313,7 +313,8 @@ class Encoder:
     ) -> tuple[Tensor, ...]:
         """Encode lists of texts together."""
         vectors = self.encode_texts(list(chain.from_iterable(lists)), show_progress=show_progress)
-        return vectors.split([len(texts) for texts in lists])
+        parts: tuple[Tensor, ...] = vectors.split([len(texts) for texts in lists])
+        return parts
 
     def _encode_tree(self, anchors: list[Anchor]) -> Tensor:
         """Encode a document as one tree; `(anchors, dimension)`."""

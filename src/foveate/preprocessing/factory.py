@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from .hdt import HDTProcessor
 from .led import LEDProcessor
@@ -66,7 +66,8 @@ def load_processor(
     """
     tokenizer = load_tokenizer(name_or_path)
     saved = _saved_options(name_or_path)
-    kinds = {kind.__name__: kind for kind in (TextProcessor, *PROCESSORS.values())}
+    families: set[type[DocumentProcessor]] = {TextProcessor, *PROCESSORS.values()}
+    kinds = {kind.__name__: kind for kind in families}
     kind = kinds.get(saved.pop("processor_class", ""))
     if kind is None:
         return processor_for(config, tokenizer, **options)

@@ -87,13 +87,17 @@ class HDTProcessor(DocumentProcessor):
         self.doc_token = _anchor_token(tokenizer, "doc_token", doc_token)
         self.sec_token = _anchor_token(tokenizer, "sec_token", sec_token)
         self.sent_token = _anchor_token(tokenizer, "sent_token", sent_token)
+        vocabulary = tokenizer.get_vocab()
+        self._anchor_ids = {
+            "document": vocabulary[self.doc_token],
+            "section": vocabulary[self.sec_token],
+            "sentence": vocabulary[self.sent_token],
+        }
         super().__init__(tokenizer, max_length)
 
     def anchor_ids(self) -> dict[str, int]:
         """Token id of each kind of anchor: "document", "section", "sentence"."""
-        tokens = (self.doc_token, self.sec_token, self.sent_token)
-        ids = self.tokenizer.convert_tokens_to_ids(list(tokens))
-        return dict(zip(("document", "section", "sentence"), ids, strict=True))
+        return self._anchor_ids
 
     def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
         """Tokenize a document of any length with a query.

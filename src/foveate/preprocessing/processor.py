@@ -34,7 +34,7 @@ class DocumentProcessor(ProcessorMixin):
         self, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None, **kwargs: Any
     ) -> None:
         self.max_length = max_length
-        super().__init__(tokenizer, **kwargs)
+        super().__init__(tokenizer, **kwargs)  # type: ignore[no-untyped-call] # transformers leaves it untyped
 
     @property
     def model_input_names(self) -> list[str]:
@@ -118,7 +118,7 @@ class DocumentProcessor(ProcessorMixin):
         documents = as_documents(documents)
         number = len(documents)
         queries = _one_each("queries", query, number)
-        targets = _one_each("targets", targets, number)
+        wanted = _one_each("targets", targets, number)
         if choices is not None and len(choices) != number:
             raise ValueError(
                 f"the numbers of documents and choices differ: {number} and {len(choices)}"
@@ -130,7 +130,7 @@ class DocumentProcessor(ProcessorMixin):
             whole = self.prompted_features(document, queries[i] or "", options)
             num_tokens.append(len(whole["input_ids"]))
             features = self.model_inputs(self.truncate(whole))
-            if (target := targets[i]) is not None:
+            if (target := wanted[i]) is not None:
                 labels = self.labels(target)
                 num_target_tokens.append(len(labels))
                 features["labels"] = self.end_labels(labels, max_target_length)

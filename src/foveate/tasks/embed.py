@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from foveate.documents import Document, Section, Span, as_documents
-from foveate.files import check_writable, written_whole
+from foveate.files import atomic_write, check_writable
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 
 Level = Literal["document", "section", "sentence"]
@@ -63,7 +63,7 @@ class Embeddings:
             OSError: The file cannot be written.
         """
         write = {".safetensors": _write_safetensors, ".parquet": _write_parquet}[_suffix(path)]
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             write(self, temporary)
 
     @classmethod

@@ -23,13 +23,12 @@ class SentencePositions(NamedTuple):
     """Where the sentences of a document stand.
 
     Attributes:
-        section: `(sentences,)` int64, index of each sentence's section in the order of
-            `Document.walk`.
-        index: `(sentences,)` int64, index among the section's own sentences.
+        section_idx: `(sentences,)` int64, each sentence's section in the order of `Document.walk`.
+        sentence_idx: `(sentences,)` int64, its index among the section's own sentences.
     """
 
-    section: Tensor
-    index: Tensor
+    section_idx: Tensor
+    sentence_idx: Tensor
 
     @classmethod
     def from_document(cls, document: Document) -> "SentencePositions":
@@ -63,7 +62,7 @@ def centrality(
     Returns:
         `(sentences,)`.
     """
-    section, index = positions
+    section, index = positions.section_idx, positions.sentence_idx
     sentences = _unit(vectors.sentences)
     closeness = [
         (sentences * _unit(vectors.sections)[section]).sum(-1),
@@ -97,7 +96,7 @@ def relevance(vectors: DocumentVectors, positions: SentencePositions, query: Ten
     """
     query = _unit(query)
     of_sections = _unit(vectors.sections) @ query
-    return (_unit(vectors.sentences) @ query + of_sections[positions.section]) / 2
+    return (_unit(vectors.sentences) @ query + of_sections[positions.section_idx]) / 2
 
 
 def _unit(vectors: Tensor) -> Tensor:

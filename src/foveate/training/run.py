@@ -17,7 +17,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from foveate.data.corpus import Corpus
-from foveate.files import written_whole
+from foveate.files import atomic_write
 from foveate.models.accelerate import accelerated
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model, load_tokenizer
@@ -214,7 +214,7 @@ def _keep(recipe: Recipe, folder: Path, goes_on: bool, saves: bool) -> None:
             )
     elif saves:
         folder.mkdir(parents=True, exist_ok=True)
-        with written_whole(file) as temporary:
+        with atomic_write(file) as temporary:
             temporary.write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
 
 

@@ -12,8 +12,8 @@ from foveate.tasks.plots.tree import (
     SUBSECTIONS,
     TOKENS,
     family_kinds,
-    pattern,
-    plot_pattern,
+    pattern_image,
+    plot_tree,
 )
 from tests.trees import forests
 
@@ -30,7 +30,7 @@ def test_what_is_painted_is_what_is_attended(parents):
     parents = torch.tensor(parents)
     n = len(parents)
     mask = tree_mask(parents, {"parent", "siblings", "children"}).numpy()
-    image = pattern(parents, family_kinds(parents), n, cells=n)
+    image = pattern_image(parents, family_kinds(parents), n, max_cells=n)
     assert np.array_equal(image > 0, mask)
 
 
@@ -42,20 +42,20 @@ def test_a_cell_is_painted_if_any_of_its_pairs_is_attended(parents):
     cell = np.arange(n) * cells // n
     expected = np.zeros((cells, cells), bool)
     np.logical_or.at(expected, (cell[:, None], cell[None, :]), mask)
-    assert np.array_equal(pattern(parents, family_kinds(parents), n, cells) > 0, expected)
+    assert np.array_equal(pattern_image(parents, family_kinds(parents), n, cells) > 0, expected)
 
 
 def test_a_window_shows_the_first_nodes_of_the_whole(sea):
     parents = torch.tensor([-1, 0, 1, 1, 0, 4, 4])
     kinds = family_kinds(parents)
-    whole = pattern(parents, kinds, 7, cells=7)
-    assert np.array_equal(pattern(parents, kinds, 5, cells=7), whole[:5, :5])
+    whole = pattern_image(parents, kinds, 7, max_cells=7)
+    assert np.array_equal(pattern_image(parents, kinds, 5, max_cells=7), whole[:5, :5])
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_a_document_is_drawn(sea, tmp_path, suffix):
     file = tmp_path / f"pattern.{suffix}"
-    plot_pattern(sea, file, window=50, title="Costs $5 or $6")
+    plot_tree(sea, file, window=50, title="Costs $5 or $6")
     assert file.stat().st_size > 5_000
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
@@ -67,7 +67,7 @@ def test_a_hundred_thousand_nodes_are_painted_in_a_moment():
     for place in range(2, 26):
         parents[place::25] = torch.arange(1, len(parents), 25)
     begun = time.perf_counter()
-    pattern(parents, family_kinds(parents), len(parents), cells=400)
+    pattern_image(parents, family_kinds(parents), len(parents), max_cells=400)
     assert time.perf_counter() - begun < 5  # 0.4 s on an idle core
 
 
@@ -81,18 +81,18 @@ def test_a_hundred_thousand_nodes_are_painted_in_a_moment():
         ([1, 0], "pattern.png", 9, "its own ancestors"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(tmp_path, tree, name, window, message):
+def test_invalid_arguments_are_refused(tmp_path, tree, name, window, message):
     with pytest.raises(ValueError, match=message):
-        plot_pattern(tree, tmp_path / name, window=window)
+        plot_tree(tree, tmp_path / name, window=window)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_plot_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"foveate\[plot\]"):
-        plot_pattern([-1, 0], tmp_path / "pattern.png")
+        plot_tree([-1, 0], tmp_path / "pattern.png")
 
 
 def test_a_plot_that_cannot_be_written(tmp_path):
     with pytest.raises(FileNotFoundError, match="cannot be written"):
-        plot_pattern([-1, 0], tmp_path / "nowhere" / "pattern.png")
+        plot_tree([-1, 0], tmp_path / "nowhere" / "pattern.png")

@@ -10,9 +10,9 @@ from foveate.tasks.plots.windows import (
     NEAR,
     PATTERNS,
     RANDOM,
-    bigbird,
-    longformer,
-    plot_patterns,
+    bigbird_pattern,
+    longformer_pattern,
+    plot_windows,
 )
 from tests.led import led
 
@@ -20,7 +20,7 @@ from tests.led import led
 @given(st.integers(2, 30), st.integers(2, 9), st.data())
 def test_longformer_sees_its_window_and_what_is_global(tokens, window, data):
     keywords = data.draw(st.integers(0, tokens - 1))
-    image = longformer(tokens, window, keywords)
+    image = longformer_pattern(tokens, window, keywords)
     for i in range(tokens):
         for j in range(tokens):
             if min(i, j) == 0:
@@ -48,12 +48,12 @@ def test_what_is_painted_is_what_led_attends():
         lambda inputs: hidden(inputs)[0].square().sum(-1), embedded
     )
     depends = rows[:, 0].abs().sum(-1) > 0
-    assert np.array_equal(depends.numpy(), longformer(tokens, 16, keywords) > 0)
+    assert np.array_equal(depends.numpy(), longformer_pattern(tokens, 16, keywords) > 0)
 
 
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(0, 5))
 def test_bigbird_attends_blocks(tokens, block, seed):
-    image = bigbird(tokens, block, seed=seed)
+    image = bigbird_pattern(tokens, block, seed=seed)
     owner = np.arange(tokens) // block
     last = owner[-1]
     for row in range(1, last):
@@ -66,8 +66,10 @@ def test_bigbird_attends_blocks(tokens, block, seed):
 
 
 def test_all_are_drawn(tmp_path):
-    plot_patterns(tmp_path / "patterns.png")
-    plot_patterns(tmp_path / "one.svg", patterns=["keywords"], tokens=12, window=4, keywords=2)
+    plot_windows(tmp_path / "patterns.png")
+    plot_windows(
+        tmp_path / "one.svg", patterns=["keywords"], num_tokens=12, window=4, num_keywords=2
+    )
     assert (tmp_path / "patterns.png").stat().st_size > 5_000
     assert len(list(tmp_path.iterdir())) == 2
     assert PATTERNS == ("full", "longformer", "bigbird", "keywords")
@@ -79,11 +81,11 @@ def test_all_are_drawn(tmp_path):
         ("p.docx", {}, "must end in the name of an image format"),
         ("p.png", {"patterns": []}, "name patterns of full, longformer, bigbird, keywords"),
         ("p.png", {"patterns": ["reformer"]}, "name patterns of .*; got reformer"),
-        ("p.png", {"tokens": 4, "keywords": 4}, "fewer keywords than tokens"),
-        ("p.png", {"window": 1}, "a window of 2"),
+        ("p.png", {"num_tokens": 4, "num_keywords": 4}, "fewer keywords than tokens"),
+        ("p.png", {"window": 1}, "a window of at least 2"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(tmp_path, name, options, message):
+def test_invalid_arguments_are_refused(tmp_path, name, options, message):
     with pytest.raises(ValueError, match=message):
-        plot_patterns(tmp_path / name, **options)
+        plot_windows(tmp_path / name, **options)
     assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 from foveate.documents import DocumentError
-from foveate.documents.files import whole_gzip
+from foveate.documents.decoding import gzip_errors
 
 Row = Mapping[str, Any]
 Places = Iterable[tuple[str, Row]]
@@ -35,7 +35,7 @@ def rows(path: str | PathLike[str]) -> Iterator[tuple[str, Row]]:
                 yield from rows(child)
         return
     suffix = Path(path.name.removesuffix(".gz")).suffix
-    with whole_gzip(path), opened(path) as file:
+    with gzip_errors(path), opened(path) as file:
         yield from _FORMATS.get(suffix, _json_lines)(path, file)
 
 

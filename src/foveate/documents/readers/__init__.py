@@ -1,1 +1,1 @@
-"""One module for each format, with one function, ``read``, that yields headings and paragraphs."""
+"""One module per format, each with a function `read` that returns headings and paragraphs."""

@@ -1,24 +1,24 @@
-"""JATS, the XML of journals and of PubMed Central."""
+"""JATS, the XML format of journals and PubMed Central."""
 
-from foveate.documents.blocks import Reading, names
+from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.readers import xml
 
 _JATS = xml.Vocabulary(
     title=("title-group", "article-title"),
-    parts=names("abstract body"),
-    sections=names("abstract sec"),
+    parts=name_set("abstract body"),
+    sections=name_set("abstract sec"),
     heading="title",
-    blocks=names("p verse-group"),
-    breaks=names("break verse-line"),
-    hidden=names(
+    blocks=name_set("p verse-group"),
+    breaks=name_set("break verse-line"),
+    hidden=name_set(
         "back ref-list table-wrap table-wrap-group fig fig-group disp-formula disp-formula-group "
         "tex-math math fn supplementary-material media graphic code preformat "
         "sub-article response floats-group object-id"
     ),
-    names={"abstract": "Abstract"},
+    default_headings={"abstract": "Abstract"},
 )
 
 
-def read(text: str) -> Reading:
-    """Abstract and body; figures, tables, formulas and back matter are not prose."""
+def read(text: str) -> ParsedText:
+    """Read abstract and body; figures, tables, formulas and back matter are skipped."""
     return xml.read(text, _JATS)

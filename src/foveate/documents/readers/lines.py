@@ -1,13 +1,15 @@
-"""Plain text as spans: visible lines, and the blocks that blank lines part."""
+"""The visible lines of a plain text, grouped into the blocks between blank lines."""
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
-Span = tuple[int, int]
+Line: TypeAlias = tuple[int, int]
+"""Start and end of a line in the text, without the whitespace around it."""
 
 
-def blocks(text: str) -> Iterator[list[Span]]:
-    """The lines of each block, without the white space around them."""
-    lines: list[Span] = []
+def line_blocks(text: str) -> Iterator[list[Line]]:
+    """Yield the lines of each block."""
+    lines: list[Line] = []
     offset = 0
     for line in text.split("\n"):
         visible = line.strip()

@@ -1,9 +1,9 @@
 """Markdown: CommonMark with tables and YAML front matter.
 
-markdown-it knows the lines of a block but not the place of what stands in a line. Two steps make
-up for it: a block's content is its lines without indentation and quotation marks, so each of its
-lines is found again at the end of a source line; and a rule that runs before all others notes, for
-every inline token, where in the content it starts.
+markdown-it knows the lines of a block but not the offsets within a line. Two steps recover them. A
+block's content is its lines without indentation and quotation marks, so that each of its lines is
+found at the end of a source line. And a rule that runs before all others notes where in the content
+each inline token starts.
 """
 
 import re
@@ -14,16 +14,16 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from foveate.documents.blocks import Block, Heading, MappedText, Prose, Reading, lift_title
+from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, lift_title
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"^title:[ \t]*(\S.*?)\s*$", re.MULTILINE)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
-_DEEPEST = 100  # nested quotations and lists; what is deeper is not read
+_MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
 
 
-def read(text: str) -> Reading:
-    """Headings and paragraphs; code, tables, images and HTML are not prose."""
+def read(text: str) -> ParsedText:
+    """Read headings and paragraphs; code, tables, images and HTML are skipped."""
     front = _FRONT_MATTER.match(text)
     reading = lift_title(list(_blocks(text, front.end() if front else 0)))
     if not reading.title and front and (stated := _TITLE.search(front[0])):
@@ -32,7 +32,7 @@ def read(text: str) -> Reading:
 
 
 def _blocks(text: str, start: int) -> Iterator[Block]:
-    markdown = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable("table")
+    markdown = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table")
     markdown.disable(["text_join", "fragments_join"])  # they would renumber the tokens
     markdown.inline.ruler.before("text", "mark", _mark)
     lines = list(_LINE.finditer(text, start))
@@ -52,7 +52,7 @@ def _blocks(text: str, start: int) -> Iterator[Block]:
 
 
 def _mark(state: StateInline, silent: bool) -> bool:
-    """Note where the tokens of the next rule start; the rule itself never applies."""
+    """Note where the tokens of the next rule start; this rule itself never applies."""
     if not silent:
         if state.pending:
             state.pushPending()
@@ -61,7 +61,7 @@ def _mark(state: StateInline, silent: bool) -> bool:
 
 
 class _Content:
-    """The content of a block, and the place of each of its lines in the source."""
+    """The content of a block, with the source offset of each of its lines."""
 
     def __init__(self, token: Token, lines: list[re.Match[str]]) -> None:
         assert token.map is not None
@@ -78,7 +78,7 @@ class _Content:
             offset += len(line) + 1
 
     def display(self, marks: list[tuple[int, int]]) -> MappedText:
-        """What a reader sees of it."""
+        """Return the displayed text."""
         shown = MappedText()
         firsts = [first for first, _ in marks]
         for index, token in enumerate(self.tokens):
@@ -86,7 +86,7 @@ class _Content:
             start = marks[rule][1] + index - firsts[rule]
             if token.type in ("softbreak", "hardbreak"):
                 self.add(shown, " ", start, start + 1)
-            elif token.type == "text_special":  # an escape or entity, written as its markup
+            elif token.type == "text_special":  # an escape or entity; its markup is what is written
                 self.add(shown, token.content, start, start + len(token.markup))
             elif token.type == "code_inline":
                 start += len(token.markup)
@@ -102,8 +102,8 @@ class _Content:
 
     def add(self, shown: MappedText, text: str, start: int, end: int) -> None:
         if text:
-            shown.add(text, self.place(start), self.place(end - 1) + 1)
+            shown.add(text, self.source_offset(start), self.source_offset(end - 1) + 1)
 
-    def place(self, offset: int) -> int:
+    def source_offset(self, offset: int) -> int:
         line = max(bisect_right(self.offsets, offset) - 1, 0)
         return self.sources[line] + offset - self.offsets[line]

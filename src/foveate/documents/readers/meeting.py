@@ -1,13 +1,13 @@
-"""Meetings in JSON: QMSum as published, or ``turns`` and ``topics``."""
+"""Meetings in JSON: QMSum as published, or an object with "turns" and "topics"."""
 
 import json
 import re
 from collections.abc import Iterator
-from json.decoder import scanstring  # type: ignore[attr-defined] # not in the library's types
-from json.scanner import py_make_scanner  # type: ignore[attr-defined] # nor this
+from json.decoder import scanstring  # type: ignore[attr-defined] # missing in typeshed
+from json.scanner import py_make_scanner  # type: ignore[attr-defined] # missing in typeshed
 from typing import Any
 
-from foveate.documents.blocks import Block, Heading, MappedText, Prose, Reading
+from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose
 from foveate.documents.errors import DocumentError
 
 _PIECE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]+", re.DOTALL)
@@ -16,19 +16,19 @@ _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class _String(str):
-    """A JSON string that knows where its content stands."""
+    """A JSON string with the offsets of its content."""
 
     start: int
     end: int
 
 
 class _Decoder(json.JSONDecoder):
-    """Decodes as usual, but notes the place of every string."""
+    """A decoder that notes the offsets of every string."""
 
     def __init__(self) -> None:
         super().__init__()
         self.parse_string = _parse_string
-        self.scan_once = py_make_scanner(self)  # the one in C would not ask for parse_string
+        self.scan_once = py_make_scanner(self)  # the one in C would not call parse_string
 
 
 def _parse_string(text: str, start: int, strict: bool = True) -> tuple[_String, int]:
@@ -38,20 +38,21 @@ def _parse_string(text: str, start: int, strict: bool = True) -> tuple[_String, 
     return string, end
 
 
-def read(text: str) -> Reading:
-    """A paragraph for each turn and a section for each topic; marks such as {vocalsound} left out.
+def read(text: str) -> ParsedText:
+    """Read each turn as a paragraph and each topic as a section.
 
-    Turns without a topic are untitled sections; a turn that two topics claim goes to the first.
+    Marks such as {vocalsound} are left out. Turns without a topic form untitled sections. A turn
+    that belongs to two topics goes to the first.
     """
     try:
         data = _Decoder().decode(text)
-        return Reading(None, list(_blocks(text, data)))
+        return ParsedText(None, list(_blocks(text, data)))
     except json.JSONDecodeError as error:
         raise DocumentError(f"is not valid JSON ({error}): correct it there.") from error
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DocumentError(
             'is JSON, but neither a meeting ("turns" with "speaker" and "text", and "topics") nor '
-            "what Document.to_dict gives: bring it to one of these forms."
+            "the result of Document.to_dict: convert it to one of these forms."
         ) from error
 
 
@@ -69,7 +70,7 @@ def _blocks(text: str, data: dict[str, Any]) -> Iterator[Block]:
 
 
 def _topics(topics: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
-    """Number and name of the topic of each turn that has one."""
+    """Return number and name of the topic of each turn that has one."""
     owners: dict[int, tuple[int, str]] = {}
     for number, topic in enumerate(topics):
         for first, last in topic["relevant_text_span"]:
@@ -79,7 +80,7 @@ def _topics(topics: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
 
 
 def _displayed(text: str, string: _String) -> MappedText:
-    """The string's characters, each with the place where it is written; without its marks."""
+    """Return the characters of a string with their source offsets, without its marks."""
     shown = MappedText()
     for piece in _PIECE.finditer(text, string.start, string.end):
         if piece[0][0] == "\\":
@@ -92,7 +93,7 @@ def _displayed(text: str, string: _String) -> MappedText:
 
 
 def _unmarked(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What is left of a stretch without its marks."""
+    """Yield the stretches between the marks."""
     for mark in _MARK.finditer(text, start, end):
         yield start, mark.start()
         start = mark.end()

@@ -1,13 +1,13 @@
-"""Plain text: paragraphs parted by blank lines, and headings where typography shows them.
+"""Plain text: paragraphs between blank lines, and headings recognized by their typography.
 
-A heading stands alone between blank lines and is short. Five kinds are known, and to take too few
-is better than to take too many:
+A heading is short and has blank lines around it. Five kinds are recognized, and it is better to
+miss a heading than to invent one:
 
-- parts of a book: ``BOOK ONE: 1805``, ``PART II``, ``CHAPTER 1. Loomings.``
-- by name: ``Abstract``, ``SECOND EPILOGUE``
-- numbered ``1 Introduction``, ``2.3.1 Results``, where each number follows from the one before
-- underlined with ``===`` or ``---``
-- in CAPITALS, where there is none of the other kinds or a table of contents names it
+- parts of a book: `BOOK ONE: 1805`, `PART II`, `CHAPTER 1. Loomings.`
+- by name: `Abstract`, `SECOND EPILOGUE`
+- numbered: `1 Introduction`, `2.3.1 Results`, where each number follows from the previous one
+- underlined with `===` or `---`
+- in CAPITALS, if there are no other headings or a table of contents lists it
 
 A table of contents is left out.
 """
@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from foveate.documents.blocks import Block, Heading, MappedText, Prose, Reading, lift_title
-from foveate.documents.readers.lines import Span, blocks
+from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, lift_title
+from foveate.documents.readers.lines import Line, line_blocks
 
-_LONGEST = 120  # characters of a heading
+_MAX_HEADING = 120  # characters
 _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
 _NUMBER = (
     r"(?:\d{1,3}|[ivxlcdm]{1,9}|(?:the )?(?:" + _ORDINALS + r"|last)|one|two|three|four|five|six|"
@@ -46,31 +46,31 @@ _RULE = re.compile(r"([=~*#-])\1{2,}")
 _PAGE = re.compile(r"(?:\s*\.\s*\.[\s.]*|\s{2,}|\t)\d+$")
 _NOT_WORD = re.compile(r"[\W_]+")
 
-# Levels of the kinds; parts of a book other than these come above, in the order they appear.
+# Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
 _PART_LEVELS = {"chapter": 10, "letter": 10, "section": 11, "scene": 11}
 _NUMBERS, _UNDERLINED, _CAPITALS = 20, 40, 50
 
 
 @dataclass(slots=True)
 class _Chunk:
-    """What stands between two blank lines, and the kind of heading that it is."""
+    """The lines between two blank lines, and the kind of heading that they are, if any."""
 
-    lines: list[Span]
+    lines: list[Line]
     shown: str
     kind: str = ""
 
     @property
     def is_line(self) -> bool:
-        return len(self.lines) == 1 and len(self.shown) <= _LONGEST
+        return len(self.lines) == 1 and len(self.shown) <= _MAX_HEADING
 
     @property
     def key(self) -> str:
-        """The words alone, to find a heading again in a table of contents."""
-        return _key(self.shown) if len(self.shown) <= _LONGEST else ""
+        """The words alone, by which headings are compared with a table of contents."""
+        return _key(self.shown) if len(self.shown) <= _MAX_HEADING else ""
 
 
-def read(text: str) -> Reading:
-    """Headings and paragraphs, as far as they can be told apart."""
+def read(text: str) -> ParsedText:
+    """Read headings and paragraphs."""
     chunks = list(_split(text))
     for chunk in chunks:
         chunk.kind = _kind(chunk)
@@ -83,8 +83,8 @@ def read(text: str) -> Reading:
 
 
 def _split(text: str) -> Iterator[_Chunk]:
-    """The blocks of the text, an underlined heading apart from what follows it."""
-    for lines in blocks(text):
+    """Yield the blocks of the text, with underlined headings as blocks of their own."""
+    for lines in line_blocks(text):
         shown = [text[start:end] for start, end in lines]
         if len(lines) > 1 and _underlines(shown[1], shown[0]):
             yield _Chunk(lines[:1], shown[0], kind=shown[1][0])
@@ -96,16 +96,16 @@ def _split(text: str) -> Iterator[_Chunk]:
 def _underlines(rule: str, title: str) -> bool:
     return (
         _RULE.fullmatch(rule) is not None
-        and len(title) <= _LONGEST
+        and len(title) <= _MAX_HEADING
         and len(title) / 2 <= len(rule)
         and any(character.isalpha() for character in title)
     )
 
 
 def _kind(chunk: _Chunk) -> str:
-    """The kind of a heading that can be told without its neighbours."""
+    """Return the kind of a heading that can be recognized without its neighbours."""
     shown = chunk.shown
-    if len(chunk.lines) > 2 or len(shown) > _LONGEST or not shown[0].isupper():
+    if len(chunk.lines) > 2 or len(shown) > _MAX_HEADING or not shown[0].isupper():
         return chunk.kind
     if part := _PART.fullmatch(shown):
         return part[1].lower()
@@ -115,7 +115,7 @@ def _kind(chunk: _Chunk) -> str:
 
 
 def _number(chunks: list[_Chunk]) -> None:
-    """Mark the numbered headings: each follows from the last, and more than a list comes of it."""
+    """Mark the numbered headings, whose numbers follow from each other, unless they are a list."""
     numbers = [_numbers(chunk) for chunk in chunks]
     taken: list[int] = []
     keys: set[str] = set()
@@ -134,7 +134,7 @@ def _number(chunks: list[_Chunk]) -> None:
 
 
 def _numbers(chunk: _Chunk) -> tuple[int, ...]:
-    """The number before a line that could be a heading: ``(2, 3)`` for "2.3 Results"."""
+    """Return the number before a line that may be a heading: (2, 3) for "2.3 Results"."""
     match = _NUMBERED.match(chunk.shown) if chunk.is_line and not chunk.kind else None
     if not match or not chunk.shown[match.end()].isupper() or chunk.shown[-1] in ".,;:!?":
         return ()
@@ -143,13 +143,13 @@ def _numbers(chunk: _Chunk) -> tuple[int, ...]:
 
 def _follows(number: tuple[int, ...], last: tuple[int, ...]) -> bool:
     *enclosing, own = number
-    if tuple(enclosing) == last:  # the first heading of all, or the first below the last
+    if tuple(enclosing) == last:  # the first heading, or the first one below the previous one
         return own in (0, 1)
     return tuple(enclosing) == last[: len(enclosing)] and own == last[len(enclosing)] + 1
 
 
 def _contents(chunks: list[_Chunk]) -> range:
-    """Which chunks are the table of contents: a run of headings that come again."""
+    """Return which chunks are the table of contents: a run of headings that occur again."""
     last_seen = {chunk.key: index for index, chunk in enumerate(chunks) if chunk.key}
     start = 0
     while start < len(chunks):
@@ -168,9 +168,9 @@ def _contents(chunks: list[_Chunk]) -> range:
 
 
 def _end_of_contents(chunks: list[_Chunk], start: int, last_seen: dict[str, int]) -> int:
-    """Where the run of entries ends; one other line among them is borne."""
+    """Return where the run of entries ends; a single other line among them is tolerated."""
     end = start
-    first = _key(chunks[start].shown.split("\n")[0][:_LONGEST]) if start < len(chunks) else ""
+    first = _key(chunks[start].shown.split("\n")[0][:_MAX_HEADING]) if start < len(chunks) else ""
     for index in range(start, len(chunks)):
         if index > start and first and chunks[index].key == first:
             return index  # the text itself begins
@@ -185,7 +185,9 @@ def _is_entry(chunk: _Chunk, index: int, last_seen: dict[str, int]) -> bool:
     if chunk.kind or last_seen.get(chunk.key, 0) > index:
         return True
     lines = chunk.shown.split("\n")
-    again = [line for line in lines if len(line) <= _LONGEST and _is_listed(line, index, last_seen)]
+    again = [
+        line for line in lines if len(line) <= _MAX_HEADING and _is_listed(line, index, last_seen)
+    ]
     return len(lines) > 1 and len(again) > len(lines) / 2
 
 
@@ -194,14 +196,14 @@ def _is_listed(line: str, index: int, last_seen: dict[str, int]) -> bool:
 
 
 def _admit_capitals(chunks: list[_Chunk], listed: set[str]) -> None:
-    """Mark lines in capitals that a table of contents names or, failing other headings, all."""
+    """Mark lines in capitals that the contents list or, if there are no other headings, all."""
     capitals = [chunk for chunk in chunks if not chunk.kind and _is_capitals(chunk)]
     often = Counter(chunk.key for chunk in capitals)
     others = any(chunk.kind for chunk in chunks)
     for chunk in capitals:
         if any(entry.startswith(chunk.key) for entry in listed):
             chunk.kind = "named"
-        elif not others and len(often) > 1 and often[chunk.key] == 1:  # else a running title
+        elif not others and len(often) > 1 and often[chunk.key] == 1:  # not a running title
             chunk.kind = "capitals"
 
 
@@ -216,13 +218,13 @@ def _is_capitals(chunk: _Chunk) -> bool:
 
 
 def _ranked(text: str, chunks: list[_Chunk]) -> Iterator[Block]:
-    """Headings, with the level that their kind has in this text, and paragraphs."""
+    """Yield paragraphs, and headings with the level that their kind has in this text."""
     levels = _levels([chunk.kind for chunk in chunks if chunk.kind])
     for chunk in chunks:
         if chunk.kind:
             yield Heading(levels[chunk.kind], chunk.shown)
         else:
-            yield Prose(MappedText.copy(text, chunk.lines[0][0], chunk.lines[-1][1]))
+            yield Prose(MappedText.from_source(text, chunk.lines[0][0], chunk.lines[-1][1]))
 
 
 def _levels(kinds: list[str]) -> dict[str, int]:

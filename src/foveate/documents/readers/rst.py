@@ -1,10 +1,10 @@
-"""reStructuredText, by docutils; what only Sphinx knows is read too.
+"""reStructuredText by docutils, including the roles and directives of Sphinx.
 
-docutils keeps the raw text of a paragraph and of every inline element, but not where they stand.
-Both are found again: a paragraph's lines among the lines of the source, at the line that docutils
-gives or else in order; inline elements one behind the other, since only markup and backslashes part
-raw text from displayed text. Nothing is registered with docutils, whose registries are global:
-roles and directives that it does not know are read from the errors it leaves in the tree.
+docutils keeps the raw text of paragraphs and inline elements, but not their offsets. They are found
+again: the lines of a paragraph at the source line that docutils gives, or else in order; inline
+elements from left to right, since raw text and displayed text differ only in markup and
+backslashes. Nothing is registered with docutils, whose registries are global: unknown roles and
+directives are read from the errors that it leaves in the tree.
 """
 
 import re
@@ -22,11 +22,11 @@ from foveate.documents.blocks import (
     Block,
     Heading,
     MappedText,
+    ParsedText,
     Prose,
-    Reading,
     collapse,
     lift_title,
-    names,
+    name_set,
 )
 from foveate.documents.errors import DocumentError
 
@@ -49,21 +49,21 @@ _NOT_PROSE = (
     nodes.raw,
     nodes.pending,
 )
-_NOT_PROSE_DIRECTIVES = names(
+_NOT_PROSE_DIRECTIVES = name_set(
     "productionlist testcode testsetup testcleanup testoutput doctest ipython toctree index "
     "highlight literalinclude mermaid graphviz digraph graph plot tabularcolumns "
     "canonical-doc canonical-pypa-spec canonical-typing-spec"
 )
 
 
-def read(text: str) -> Reading:
-    """Headings and paragraphs; code, tables, figures and footnotes are not prose."""
+def read(text: str) -> ParsedText:
+    """Read headings and paragraphs; code, tables, figures and footnotes are skipped."""
     is_pep = _PEP.match(text) is not None
     registered = dict(roles._roles)  # a text may define roles
     try:
         document = _parse(text, is_pep)
         blocks = list(_Walk(text).blocks(document, 0))
-    except Exception as error:  # docutils trips over some malformed or very deep markup
+    except Exception as error:  # docutils fails in many ways on malformed or very deep markup
         raise DocumentError(
             f"cannot be read as reStructuredText ({type(error).__name__}): "
             "simplify its markup or read it as plain text."
@@ -71,7 +71,7 @@ def read(text: str) -> Reading:
     finally:
         roles._roles = registered
     title = _field(document, "title")
-    return Reading(title, blocks) if title else lift_title(blocks)
+    return ParsedText(title, blocks) if title else lift_title(blocks)
 
 
 def _parse(text: str, is_pep: bool = False) -> nodes.document:
@@ -89,7 +89,7 @@ def _parse(text: str, is_pep: bool = False) -> nodes.document:
 
 
 def _field(document: nodes.document, name: str) -> str | None:
-    """A field of the list that heads the document."""
+    """Return a field of the list at the start of the document."""
     header = _header(document)
     for field in header.children if header else ():
         if field.children[0].astext().casefold() == name:
@@ -103,7 +103,7 @@ def _header(document: nodes.document) -> nodes.field_list | None:
 
 
 class _Walk:
-    """Turns a tree into blocks, with the source at hand."""
+    """Turns a docutils tree into blocks, given the source."""
 
     def __init__(self, text: str) -> None:
         self.lines: list[tuple[int, str]] = []
@@ -116,7 +116,7 @@ class _Walk:
         self.substitutions: dict[str, Any] = {}
 
     def blocks(self, document: nodes.document, first_line: int) -> Iterator[Block]:
-        """The blocks of a tree whose source starts on that line."""
+        """Yield the blocks of a tree whose source starts on a line."""
         self.substitutions |= document.substitution_defs
         header = _header(document)
         pending: list[tuple[nodes.Node, int]] = [(document, 0)]
@@ -125,18 +125,18 @@ class _Walk:
             if isinstance(node, nodes.system_message):
                 yield from self.directive(node, first_line)
             elif isinstance(node, nodes.title):
-                if isinstance(node.parent, (nodes.document, nodes.section)):  # else of a topic
+                if isinstance(node.parent, (nodes.document, nodes.section)):  # not that of a topic
                     yield Heading(level, self.heading(node))
             elif isinstance(node, (nodes.paragraph, nodes.line, nodes.term)):
                 raw = node.rawsource or node.astext()
-                places = self.find(raw, first_line + (node.line or 0) - 1)
-                yield Prose(self.display(node, raw, places))
+                offsets = self.find(raw, first_line + (node.line or 0) - 1)
+                yield Prose(self.display(node, raw, offsets))
             elif node is not header and not isinstance(node, _NOT_PROSE):
                 inner = level + isinstance(node, nodes.section)
                 pending.extend((child, inner) for child in reversed(node.children))
 
     def directive(self, message: nodes.system_message, first_line: int) -> Iterator[Block]:
-        """The content of a directive that docutils does not know, given with its error."""
+        """Yield the content of an unknown directive, which docutils keeps with its error."""
         block = next(iter(message.findall(nodes.literal_block)), None)
         named = _DIRECTIVE.match(block.astext()) if block else None
         if block is None or named is None or named[1] in _NOT_PROSE_DIRECTIVES:
@@ -148,23 +148,23 @@ class _Walk:
         yield from self.blocks(inside, first_line + message["line"])
 
     def find(self, raw: str, expected: int) -> list[int]:
-        """Where in the source each character of a paragraph's raw text stands."""
+        """Return the source offset of each character of a paragraph's raw text."""
         wanted = ["".join(line.split()) for line in raw.split("\n")]
         candidates = chain([expected], range(self.next_line, len(self.lines)))
         first = next((line for line in candidates if self.matches(wanted, line)), self.next_line)
         self.next_line = max(self.next_line, first)
-        places: list[int] = []
+        offsets: list[int] = []
         for number, line in enumerate(raw.split("\n"), first):
             offset, source = self.lines[min(number, len(self.lines) - 1)]
             visible = [offset + i for i, letter in enumerate(source) if not letter.isspace()]
-            own = iter(visible[len(visible) - len("".join(line.split())) :])
+            rest = iter(visible[len(visible) - len("".join(line.split())) :])
             for letter in line + "\n":
-                after = places[-1] + 1 if places else offset
-                places.append(after if letter.isspace() else next(own, after))
-        return places
+                after = offsets[-1] + 1 if offsets else offset
+                offsets.append(after if letter.isspace() else next(rest, after))
+        return offsets
 
     def matches(self, wanted: list[str], first: int) -> bool:
-        """Whether the lines of a raw text end the lines of the source from the first on."""
+        """Return whether the lines of a raw text end the source lines from `first` on."""
         if not 0 <= first <= len(self.squeezed) - len(wanted):
             return False
         return all(
@@ -175,46 +175,46 @@ class _Walk:
         raw = title.rawsource or title.astext()
         return str(self.display(title, raw, list(range(len(raw) + 1))))
 
-    def display(self, node: nodes.Element, raw: str, places: list[int]) -> MappedText:
-        """The displayed text of a paragraph's children, placed in the source."""
+    def display(self, node: nodes.Element, raw: str, offsets: list[int]) -> MappedText:
+        """Return the displayed text of a paragraph's children with its source offsets."""
         shown = MappedText()
         at = 0
         for child in node.children:
             written = getattr(child, "rawsource", "")
             if isinstance(child, nodes.Text):
-                at = _add_literally(shown, child.astext(), raw, at, places)
+                at = _add_literally(shown, child.astext(), raw, at, offsets)
             elif written and (found := raw.find(written, at)) >= 0:
                 text = self.displayed(child)
                 at = found + len(written)
                 inside = written.replace("\n", " ").find(text.replace("\n", " "))
                 if inside >= 0:
-                    _add_literally(shown, text, raw, found + inside, places)
+                    _add_literally(shown, text, raw, found + inside, offsets)
                 else:
-                    shown.add(text, places[found], places[at - 1] + 1)
+                    shown.add(text, offsets[found], offsets[at - 1] + 1)
         return shown
 
     def displayed(self, node: nodes.Node) -> str:
-        """What a reader sees of an inline element."""
-        text = node.astext()
+        """Return the displayed text of an inline element."""
+        text: str = node.astext()
         if isinstance(node, nodes.problematic):
             role = _ROLE.fullmatch(text)
             return role[1] if role else text
         if isinstance(node, nodes.substitution_reference):
             definition = self.substitutions.get(node["refname"])
-            return definition.astext() if definition is not None else text
+            return text if definition is None else str(definition.astext())
         if isinstance(node, (nodes.footnote_reference, nodes.citation_reference)):
             return f"[{text}]" if text else ""
         return text
 
 
-def _add_literally(shown: MappedText, text: str, raw: str, at: int, places: list[int]) -> int:
-    """Add text that is in the raw text but for backslashes; return where it ends there."""
+def _add_literally(shown: MappedText, text: str, raw: str, at: int, offsets: list[int]) -> int:
+    """Add a text that the raw text has with backslashes; return where it ends in the raw text."""
     for letter in text:
         while at < len(raw) - 1 and raw[at] != letter:
             if letter.isspace() and raw[at].isspace():
                 break
             at += 1
-        place = places[min(at, len(places) - 1)]
-        shown.add(letter, place, place + 1)
+        offset = offsets[min(at, len(offsets) - 1)]
+        shown.add(letter, offset, offset + 1)
         at += 1
     return at

@@ -1,7 +1,8 @@
-"""The attention pattern of a document as a picture."""
+"""Plot of the tree attention pattern of a document."""
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,11 +12,20 @@ from torch import Tensor
 from foveate.documents import Document
 from foveate.ops.tree_attention import Tree
 from foveate.tasks.inspect import attended_pairs, inspect
+from foveate.tasks.plots.figure import (
+    add_legend,
+    add_title,
+    check_image_path,
+    paint,
+    save,
+    square_panels,
+)
 
-from .picture import check_format, heading, legend, paint, save, squares
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
-# Kinds of families by what the children are, from the leaves up. They are painted in this order:
-# the fewer families there are of a kind, the more easily the others would cover them.
+# Kinds of families (a parent with its children), by what the children are. Families are painted in
+# this order: there are fewer of each kind than of the one before, which would cover them.
 TOKENS, SENTENCES, SUBSECTIONS, SECTIONS = 1, 2, 3, 4
 _LEGEND = {
     TOKENS: ("tokens of a sentence", "#a9c9e8"),
@@ -24,105 +34,113 @@ _LEGEND = {
     SECTIONS: ("sections of the document", "#c8283c"),
 }
 _PANEL, _GAP, _HEAD, _FOOT = 5.0, 0.75, 1.05, 0.8  # inches
-_CELLS = 400  # along the side of a whole document: a cell is the smallest dot one sees in a talk
+_MAX_CELLS = 400  # along each side of a panel: smaller dots could not be seen on a slide
 
 
-def plot_pattern(
-    tree: Document | Tensor | Sequence[int],
+def plot_tree(
+    document: Document | Tensor | Sequence[int],
     path: str | PathLike[str],
     *,
     window: int = 192,
+    model: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None,
     title: str | None = None,
 ) -> None:
-    """Draw which nodes attend each other, coloured by level.
+    """Plot which nodes of a tree attend to each other, coloured by level.
 
-    A document longer than the window is drawn twice: whole, in cells of many pairs that have the
-    colour of the outermost family among them; and its first nodes, one by one.
+    A tree larger than the window is drawn twice. The left panel shows all of it, in cells that
+    each stand for many pairs and have the colour of the outermost family among them. The right
+    panel shows the first nodes one by one.
 
     Args:
-        tree: a document, read as by `inspect`; or `(nodes,)` parents, -1 at a root.
-        path: the image; its suffix (.png, .svg, .pdf, ...) says the format.
-        window: number of nodes to draw one by one.
-        title: what to write above; by default the document's title.
+        document: A document, whose tree is that of `foveate.inspect`, or a tree's parents of shape
+            `(nodes,)`, -1 at a root.
+        path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
+        window: Number of nodes to draw one by one.
+        model: As of `foveate.inspect`.
+        title: Title of the plot. The default is the document's title, or its source.
 
     Raises:
         ImportError: matplotlib, the `plot` extra, is not installed.
-        ValueError: no format of images, an empty window, no nodes, or parents of no forest.
-        OSError: the file cannot be written.
+        ValueError: The suffix is not an image format, the window or the tree is empty, or the
+            parents do not form a forest.
+        OSError: The file cannot be written.
 
     Example:
-        >>> from foveate.tasks.plots.tree import plot_pattern
-        >>> plot_pattern([-1, 0, 1, 2, 2, 1, 5, 5], getfixture("tmp_path") / "pattern.png")
+        >>> from foveate.tasks.plots import plot_tree
+        >>> plot_tree([-1, 0, 1, 2, 2, 1, 5, 5], getfixture("tmp_path") / "tree.png")
     """
-    check_format(path)
+    check_image_path(path)
     if window < 1:
         raise ValueError(f"window must be at least 1 node, got {window}")
-    if isinstance(tree, Document):
-        title = tree.title if title is None else title
-        tree = inspect(tree).parents
-    parents = torch.as_tensor(tree)
-    n = len(parents)
-    if not n:
+    if isinstance(document, Document):
+        title = title or document.title or document.name
+        parents = inspect(document, model=model).parent_ids
+    else:
+        parents = torch.as_tensor(document)
+    num_nodes = len(parents)
+    if not num_nodes:
         raise ValueError("there are no nodes to draw: give at least one")
     kinds = family_kinds(parents)
 
-    sizes = [n] if n <= window else [n, window]
-    figure, axes = squares(len(sizes), _PANEL, gap=_GAP, head=_HEAD, foot=_FOOT)
+    sizes = [num_nodes] if num_nodes <= window else [num_nodes, window]
+    figure, panels = square_panels(len(sizes), _PANEL, gap=_GAP, head=_HEAD, foot=_FOOT)
     colours = [colour for _, colour in _LEGEND.values()]
-    for square, size in zip(axes, sizes, strict=True):
-        paint(square, pattern(parents, kinds, size, max(window, _CELLS)), colours, size)
-    heading(figure, _GAP, title or "", _caption(parents, sizes))
+    for panel, size in zip(panels, sizes, strict=True):
+        paint(panel, pattern_image(parents, kinds, size, max(window, _MAX_CELLS)), colours, size)
+    add_title(figure, _GAP, title or "", _caption(parents, sizes))
     shown = [_LEGEND[kind] for kind in sorted(set(kinds.tolist())) if kind]
-    legend(figure, _GAP, shown, ncols=2 if len(shown) > 2 and len(sizes) == 1 else 4)
+    add_legend(figure, _GAP, shown, ncols=2 if len(shown) > 2 and len(sizes) == 1 else 4)
     save(figure, path)
 
 
 def family_kinds(parents: Tensor) -> Tensor:
-    """Kind of the family under each node, `(nodes,)`; 0 where there is none.
+    """Return the kind of the family under each node, `(nodes,)`; 0 for a node without children.
 
-    A family of which nobody has children is a sentence's; the roots' are the documents' sections;
-    in between, sections are those that hold sentences alone, or subsections too.
+    A family whose children have no children is a sentence. The family of a root is a document's
+    sections. In between, a family is a section with sentences alone or with subsections too.
     """
     tree = Tree.from_parents(parents)
     level, children = tree.from_level_order(tree.level), tree.from_level_order(tree.num_children)
     has_children = children > 0
-    has_grandchildren = _any_child(parents, has_children)
+    has_grandchildren = _has_child_in(has_children, parents)
     kinds = has_children.long() * TOKENS
     kinds[has_grandchildren] = SENTENCES
-    kinds[_any_child(parents, has_grandchildren)] = SUBSECTIONS
+    kinds[_has_child_in(has_grandchildren, parents)] = SUBSECTIONS
     kinds[has_grandchildren & (level == 0)] = SECTIONS
     return kinds
 
 
-def pattern(parents: Tensor, kinds: Tensor, size: int, cells: int) -> NDArray[np.uint8]:
-    """Kind of the pairs among the first `size` nodes, 0 where nothing is attended.
+def pattern_image(parents: Tensor, kinds: Tensor, size: int, max_cells: int) -> NDArray[np.uint8]:
+    """Return the kind of family through which each pair of the first `size` nodes attends.
 
-    Nodes that are more than `cells` share cells, which have the highest kind in them. A parent and
-    its children all attend each other, so that each family paints a grid of its own.
+    If there are more nodes than cells, a cell stands for several pairs and has the highest kind
+    among them. A parent and its children all attend to each other, so that each family paints a
+    grid of its own.
 
     Returns:
-        `(cells, cells)`, or `(size, size)` if that is less.
+        Kinds of shape `(cells, cells)`, 0 for pairs that do not attend to each other, where
+        `cells` is the lesser of `size` and `max_cells`.
     """
-    cells = min(size, cells)
+    cells = min(size, max_cells)
     cell = torch.arange(size) * cells // size
     image = np.diag(np.full(cells, TOKENS, np.uint8))
     child = ((parents[:size] >= 0) & (parents[:size] < size)).nonzero()[:, 0]
     child = child[torch.argsort(kinds[parents[child]] * len(parents) + parents[child], stable=True)]
     heads, counts = torch.unique_consecutive(parents[child], return_counts=True)
-    for head, family in zip(heads.tolist(), child.split(counts.tolist()), strict=True):
+    for head, family in zip(heads.tolist(), torch.split(child, counts.tolist()), strict=True):
         members = np.unique(np.append(cell[family].numpy(), int(cell[head])))
         image[np.ix_(members, members)] = int(kinds[head])
     return image
 
 
-def _any_child(parents: Tensor, is_it: Tensor) -> Tensor:
-    """Whether any of a node's children is it."""
-    found = torch.zeros_like(is_it)
-    found[parents[is_it & (parents >= 0)]] = True
+def _has_child_in(mask: Tensor, parents: Tensor) -> Tensor:
+    """Return which nodes have a child that is in the mask."""
+    found = torch.zeros_like(mask)
+    found[parents[mask & (parents >= 0)]] = True
     return found
 
 
 def _caption(parents: Tensor, sizes: list[int]) -> str:
     n, pairs = len(parents), attended_pairs(parents)
-    whole = f"{n:,} nodes, each attending {pairs / n:.0f} on average ({100 * pairs / n**2:.2g} %)"
-    return whole if len(sizes) == 1 else f"{whole}; on the right the first {sizes[1]:,}"
+    summary = f"{n:,} nodes, each attending {pairs / n:.0f} on average ({100 * pairs / n**2:.2g} %)"
+    return summary if len(sizes) == 1 else f"{summary}; on the right the first {sizes[1]:,}"

@@ -98,7 +98,7 @@ def _of_queries(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """dQ and D of a tile of queries, and its sums of dS by distance."""
+    """DQ and D of a tile of queries, and its sums of dS by distance."""
     head = (tl.program_id(0) % heads).to(tl.int64)
     tile = tl.program_id(0) // heads
     first, _, count, begin, plain, end = load_six(tiles, tile)
@@ -192,7 +192,7 @@ def _of_keys(
     KEYS: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """dK and dV of a tile of tokens or windows; scores are transposed: keys down.
+    """DK and dV of a tile of tokens or windows; scores are transposed: keys down.
 
     Tiles of queries are taken in parts, `ROWS` rows at a time.
     """

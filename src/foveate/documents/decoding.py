@@ -1,4 +1,4 @@
-"""From a path, or bytes, to text and its format."""
+"""From a path or bytes to text and its format."""
 
 import codecs
 import gzip
@@ -12,10 +12,10 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from foveate.documents.errors import DocumentError
-from foveate.documents.formats import OFFICE, checked, format_of, sniff, sniff_bytes
+from foveate.documents.formats import OFFICE, check_format, format_from_name, sniff, sniff_bytes
 
 MARKUP = ("html", "xml", "jats", "tei")  # formats that may declare their encoding
-LARGEST = 256 * 2**20  # bytes after decompression
+MAX_BYTES = 256 * 2**20  # bytes after decompression
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -27,7 +27,7 @@ _BYTE_ORDER_MARKS = (
 _DECLARED_ENCODING = re.compile(rb"(?:encoding|charset)\s*=\s*[\"']?\s*([A-Za-z][\w.:-]*)")
 _WIDE = ("utf-16", "utf-32")
 _GZIP = b"\x1f\x8b"
-_UNREADABLE = re.compile("[\0\ud800-\udfff]")
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,60 +40,71 @@ class File:
 
 
 def load(path: str | PathLike[str], format: str | None) -> File:
-    """Read, decompress, decode or convert a file; without a format, find out which it is."""
+    """Read, decompress, and decode or convert a file.
+
+    Args:
+        path: The file.
+        format: Its format; None to recognize it by name and content.
+    """
     name, file = fspath(path), Path(path)
     if file.is_dir():
         raise IsADirectoryError(f"{name} is a directory: give one of the files in it.")
     if not file.exists():
         raise FileNotFoundError(f"{name} does not exist: check the path.")
-    named = checked(format) if format else format_of(file.name)
+    named = check_format(format) if format else format_from_name(file.name)
     return _read(name, file.read_bytes(), named, not format, file.suffix.lower() == ".gz")
 
 
 def load_bytes(data: bytes, name: str, format: str | None) -> File:
-    """The same for bytes without a path; `name` says in messages what they are."""
-    return _read(name, data, checked(format) if format else "text", not format)
+    """Decompress, and decode or convert bytes.
+
+    Args:
+        data: The bytes.
+        name: Their name in messages.
+        format: Their format; None to recognize it by the content.
+    """
+    return _read(name, data, check_format(format) if format else "text", not format)
 
 
-def _read(name: str, data: bytes, format: str, guessed: bool, compressed: bool = False) -> File:
+def _read(name: str, data: bytes, format: str, guess: bool, compressed: bool = False) -> File:
     if compressed or data.startswith(_GZIP):
         data = _decompress(data, name)
     try:
-        if guessed:
+        if guess:
             format = sniff_bytes(format, data)
         if format in OFFICE:
             from foveate.documents.readers.office import to_markdown
 
             return File(name, to_markdown(data, format), "markdown")
         text = decode(data, markup=format in MARKUP)
-        return File(name, text, sniff(format, text) if guessed else format)
+        return File(name, text, sniff(format, text) if guess else format)
     except DocumentError as error:
         raise DocumentError(f"{name} {error}") from error
 
 
 def _decompress(data: bytes, name: str) -> bytes:
-    with whole_gzip(name), gzip.open(BytesIO(data)) as stream:
-        content = stream.read(LARGEST + 1)
-    if len(content) > LARGEST:
+    with gzip_errors(name), gzip.open(BytesIO(data)) as stream:
+        content = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
         raise DocumentError(
-            f"{name} decompresses to more than {LARGEST >> 20} MiB: split it into smaller files."
+            f"{name} decompresses to more than {MAX_BYTES >> 20} MiB: split it into smaller files."
         )
     return content
 
 
 @contextmanager
-def whole_gzip(name: object) -> Iterator[None]:
-    """Say of which file it is that the gzip data read within is damaged."""
+def gzip_errors(name: object) -> Iterator[None]:
+    """Turn errors about damaged gzip data into a `DocumentError` that names the file."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DocumentError(
-            f"{name} is not a whole gzip file ({error}): compress it anew."
+            f"{name} is not a whole gzip file ({error}): compress it again."
         ) from error
 
 
 def decode(data: bytes, *, markup: bool = False) -> str:
-    """Bytes as text: by byte order mark, by what the markup declares, or else as UTF-8."""
+    """Decode bytes by their byte order mark, the encoding that markup declares, or as UTF-8."""
     encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
     if markup and encoding == "utf-8" and (declared := _DECLARED_ENCODING.search(data[:1024])):
         encoding = declared[1].decode()
@@ -105,7 +116,7 @@ def decode(data: bytes, *, markup: bool = False) -> str:
         return data.decode(encoding)
     except LookupError:
         raise DocumentError(
-            f"declares the encoding {encoding!r}, which is not known: convert it to UTF-8."
+            f"declares the unknown encoding {encoding!r}: convert it to UTF-8."
         ) from None
     except UnicodeDecodeError as error:
         raise DocumentError(
@@ -114,15 +125,15 @@ def decode(data: bytes, *, markup: bool = False) -> str:
 
 
 def check_text(text: str) -> None:
-    """Refuse what says nothing, and characters that no text has."""
+    """Reject blank text and characters that are not text."""
     if not text.strip():
         raise DocumentError("is empty: give it some text.")
     check_characters(text)
 
 
 def check_characters(text: str) -> None:
-    """Refuse characters that no text has and no tokenizer takes."""
-    if bad := _UNREADABLE.search(text):
+    """Reject null characters and lone surrogates, which tokenizers do not take."""
+    if bad := _NOT_TEXT.search(text):
         raise DocumentError(
             f"has the character U+{ord(bad[0]):04X} at {bad.start()}, which is not text: remove it."
         )

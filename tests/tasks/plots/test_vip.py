@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 import torch
 
-from foveate.tasks.plots.segments import closeness, plot_segments
+from foveate.tasks.plots.vip import closeness, plot_vip
 
 
 def test_a_picture_is_drawn(segmented, tmp_path):
     document, seen = segmented
     for suffix in ("png", "svg"):
-        plot_segments(seen, document, "Where does it cost $5?", tmp_path / f"seen.{suffix}")
+        plot_vip("Where does it cost $5?", document, tmp_path / f"seen.{suffix}", segments=seen)
         assert (tmp_path / f"seen.{suffix}").stat().st_size > 3_000
     with pytest.raises(ValueError, match="must end in the name of an image format"):
-        plot_segments(seen, document, "cod", tmp_path / "seen.txt")
+        plot_vip("cod", document, tmp_path / "seen.txt", segments=seen)
 
 
 def test_cells_show_their_closest_token():

@@ -54,7 +54,7 @@ def test_bytes_are_read_as_files_are(write):
         document = Document.from_bytes(data, format="markdown")
         assert (document.title, document.sections) == (whole.title, whole.sections)
     assert Document.from_bytes(markdown).title == ""
-    with pytest.raises(DocumentError, match="The data is a ZIP archive and no DOCX"):
+    with pytest.raises(DocumentError, match="The data is a ZIP archive but not DOCX"):
         Document.from_bytes(archive())
     with pytest.raises(DocumentError, match="The data is not valid UTF-8"):
         Document.from_bytes(b"ab\xff")
@@ -89,7 +89,7 @@ class TestRefusals:
             Document.from_file(tmp_path)
 
     @pytest.mark.parametrize("content", ["", " \n\t\n"])
-    def test_nothing_in_it(self, write, content):
+    def test_empty_files(self, write, content):
         assert "is empty: give it some text" in refusal(write("x.md", content))
 
     def test_binary(self, write):
@@ -117,7 +117,7 @@ class TestRefusals:
         assert "is not a whole gzip file" in refusal(write("y.txt.gz", b"Hello."))
 
     def test_gzip_that_expands_without_end(self, write, monkeypatch):
-        monkeypatch.setattr("foveate.documents.files.LARGEST", 2**20)
+        monkeypatch.setattr("foveate.documents.decoding.MAX_BYTES", 2**20)
         assert "decompresses to more than 1 MiB" in refusal(
             write("x.txt.gz", gzip.compress(b"a" * 2**21))
         )
@@ -126,7 +126,7 @@ class TestRefusals:
         assert "root <svg>" in refusal(write("x.xml", "<!-- <TEI> --><svg/>"))
         assert "is not XML" in refusal(write("y.xml", "Hello."))
 
-    def test_characters_that_are_no_text(self):
+    def test_characters_that_are_not_text(self):
         with pytest.raises(DocumentError, match=r"U\+D800 at 1"):
             Document.from_text("a\ud800")
         with pytest.raises(DocumentError, match=r"U\+0000 at 0"):

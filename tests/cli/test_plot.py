@@ -1,0 +1,67 @@
+"""`foveate plot` as a user meets it."""
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["tree", "fovea"])
+def test_plots_of_a_document(foveate, fish, tmp_path, name):
+    code, output, _ = foveate("plot", name, fish, "-o", tmp_path / "a.png")
+    assert code == 0
+    assert output.endswith("a.png\n")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_windows_take_no_file(foveate, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, output, _ = foveate("plot", "windows", "--tokens", 16, "--window", 4, "--keywords", 2)
+    assert (code, output) == (0, "picture: windows.png\n")
+    assert (tmp_path / "windows.png").read_bytes().startswith(b"\x89PNG")
+    code, _, error = foveate("plot", "windows", "fish.md")
+    assert code == 2
+    assert "fish.md" in error
+
+
+def test_what_a_query_makes_a_model_look_at(foveate, fish, tmp_path):
+    query, picture = "who eats small fish?", tmp_path / "a.svg"
+    code, output, _ = foveate("plot", "vip", query, fish, "-o", picture, "--device", "cpu")
+    assert code == 0
+    assert output.endswith("a.svg\n")
+    assert b"<svg" in picture.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["vip", " ", "fish.md"], "the query is empty"),
+        (["tree", "fish.md", "-o", "a.txt"], "must end in the name of an image format"),
+        (["fovea", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
+        (["vip", "cod", "fish.md", "-o", "nowhere/a.png"], "cannot be written"),
+        (["windows", "-o", "nowhere/a.png"], "cannot be written"),
+        (["tree", "fish.md", "--window", "0"], "window must be at least 1 node, got 0"),
+        (["fovea", "fish.md", "--neighbours", "0"], "must be at least 1, got 1 and 0"),
+        (["windows", "--window", "1"], "a window of at least 2"),
+        (["tree", "eel.md"], "eel.md does not exist"),
+    ],
+)
+def test_mistakes_are_one_sentence(foveate, fish, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, output, error = foveate("plot", *arguments)
+    assert (code, output) == (2, "")
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [fish]
+
+
+def test_there_is_no_other_plot(foveate):
+    code, output, error = foveate("plot", "moire")
+    assert (code, output) == (2, "")
+    assert "moire" in error
+
+
+@pytest.mark.parametrize("name", ["tree", "fovea", "windows", "vip"])
+def test_help_teaches_by_example(foveate, name):
+    code, output, _ = foveate("plot", name, "--help")
+    assert code == 0
+    assert f"foveate plot {name}" in output
+    _, output, _ = foveate("plot", "--help")
+    assert f"foveate plot {name}" in output
