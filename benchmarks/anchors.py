@@ -25,18 +25,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import foveate
 import report
 import stages
-from foveate import HDTForConditionalGeneration
-from foveate.data.corpus import Corpus
+from foveate.data import Corpus
 from foveate.evaluation import rouge
+from foveate.evaluation.benchmark import load_trained
+from foveate.models.hdt import HDTForConditionalGeneration
 from foveate.models.hdt.encoder_decoder import HDTMemory
-from foveate.training.objectives.base import INPUTS, only
-from foveate.training.reading import Reader
-from foveate.training.rows import Row
-from foveate.training.run import load
-from foveate.training.tokenizer import learn_tokenizer
+from foveate.preprocessing import DocumentProcessor, Features
+from foveate.training import Recipe
+from foveate.training.tokenizer import train_tokenizer
 
 ROOT = Path(__file__).parents[1]
 STATE = Path(tempfile.gettempdir()) / "foveate" / "anchors"
@@ -101,7 +99,7 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
     documents = stages.documents(folder, limit)
     stages.pack(
         file,
-        learn_tokenizer(documents, VOCABULARY),
+        train_tokenizer(documents, VOCABULARY),
         pretrain=(piece for document in documents for piece in stages.pieces(document, WORDS)),
         train=papers(folder / "scisummnet" / "train.jsonl.gz", limit),
         dev=papers(folder / "scisummnet" / "dev.jsonl.gz", limit),
@@ -148,13 +146,15 @@ def recipes(read: str, options: argparse.Namespace) -> tuple[stages.Record, stag
         "model": new,
         "tokenizer": str(data / "tokenizer"),
         "objective": {"name": "mixture_of_denoisers", "max_target_length": 768},
-        "data": {"train": str(data / "pretrain.jsonl"), "max_length": options.length},
+        "data": {"train": str(data / "pretrain.jsonl")},
+        "processor": {"max_length": options.length},
         "batch": {"tokens": options.tokens},
         "training": denoising,
     }, {
         "model": {"checkpoint": str(first), "decode_anchors": read},
         "objective": {"name": "sequence_to_sequence", "max_target_length": options.target},
-        "data": {"train": str(data / "train.jsonl"), "max_length": options.length},
+        "data": {"train": str(data / "train.jsonl")},
+        "processor": {"max_length": options.length},
         "batch": {"tokens": options.tokens},
         "training": writing,
     }
@@ -189,42 +189,48 @@ def run(read: str, options: argparse.Namespace) -> None:
         "pretraining": stages.stage(first, folder / "pretrained"),
         "training": stages.stage(second, folder / "trained"),
     }
-    recipe = foveate.Recipe.of(second)
-    model, reader = load(recipe, folder / "trained")
+    recipe = Recipe.from_dict(second)
+    model, processor = load_trained(recipe, folder / "trained")
     dev = Corpus(options.state / "data" / "dev.jsonl")
-    rows = [row for paper in dev for row in recipe.objective.rows(reader, paper, torch.Generator())]
+    features = [
+        one
+        for paper in dev
+        for one in recipe.objective.features(processor, paper, torch.Generator())
+    ]
     autocast = torch.autocast(model.device.type, torch.bfloat16, torch.cuda.is_available())
     with torch.inference_mode(), autocast:
         memories = [
-            encoded(model, reader, rows[start : start + BATCH])
-            for start in range(0, len(rows), BATCH)
+            encoded(model, processor, features[start : start + BATCH])
+            for start in range(0, len(features), BATCH)
         ]
         read_rows = sum(int(memory.memory_mask.sum()) for memory in memories)
         losses = torch.stack(
             [
-                losses_of(model, memories, row["labels"][: options.target].to(model.device))
-                for row in rows
+                losses_of(model, memories, paper["labels"][: options.target].to(model.device))
+                for paper in features
             ]
         )
-        texts = [text for memory in memories for text in write(model, reader, memory, options)]
+        texts = [text for memory in memories for text in write(model, processor, memory, options)]
     found = {
         **curves,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "rows read": read_rows / len(rows),
+        "rows read": read_rows / len(features),
         **likelihood(losses.cpu()),
     }
     print(read, json.dumps(found), flush=True)
     (folder / "written.json").write_text(json.dumps({**found, "written": texts}))
 
 
-def encoded(model: HDTForConditionalGeneration, reader: Reader, rows: list[Row]) -> HDTMemory:
-    batch = reader.pad([only(row, INPUTS) for row in rows])
+def encoded(
+    model: HDTForConditionalGeneration, processor: DocumentProcessor, features: list[Features]
+) -> HDTMemory:
+    batch = processor.pad([processor.model_inputs(one) for one in features])
     return model.encode(**{name: column.to(model.device) for name, column in batch.items()})
 
 
 def write(
     model: HDTForConditionalGeneration,
-    reader: Reader,
+    processor: DocumentProcessor,
     memory: HDTMemory,
     options: argparse.Namespace,
 ) -> list[str]:
@@ -234,7 +240,7 @@ def write(
         no_repeat_ngram_size=3,
         max_new_tokens=options.target,
     )
-    texts = reader.tokenizer.batch_decode(ids, skip_special_tokens=True)
+    texts = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
     return [text.strip() for text in texts]
 
 

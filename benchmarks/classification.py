@@ -33,15 +33,14 @@ import torch
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-import foveate
 import report
 import stages
-from foveate.data.corpus import Corpus
+from foveate.data import Corpus
 from foveate.evaluation import label_f1
+from foveate.evaluation.benchmark import load_trained
 from foveate.preprocessing.text import plain_text
-from foveate.training.objectives.base import INPUTS, only
-from foveate.training.run import load
-from foveate.training.tokenizer import learn_tokenizer
+from foveate.training import Recipe
+from foveate.training.tokenizer import train_tokenizer
 
 ROOT = Path(__file__).parents[1]
 STATE = Path(tempfile.gettempdir()) / "foveate" / "classification"
@@ -115,7 +114,7 @@ def main() -> None:
 
 def prepare(folder: Path, file: Path, limit: int | None) -> None:
     documents = stages.documents(folder, limit)
-    tokenizer = learn_tokenizer(documents, VOCABULARY)
+    tokenizer = train_tokenizer(documents, VOCABULARY)
     begin_with_class_token(tokenizer)
     stages.pack(
         file,
@@ -169,7 +168,8 @@ def pretraining(kind: str, options: argparse.Namespace) -> stages.Record:
         "model": new(kind, options),
         "tokenizer": str(data / "tokenizer"),
         "objective": {"name": "masked_lm"},
-        "data": {"train": str(data / f"{kind}.jsonl"), **reads(kind)},
+        "data": {"train": str(data / f"{kind}.jsonl")},
+        "processor": {"max_length": LENGTHS[kind]},
         "batch": {"tokens": options.tokens},
         "training": stages.training(steps, rate, options.workers, 0),
     }
@@ -183,14 +183,11 @@ def finetuning(name: str, start: str, seed: int, options: argparse.Namespace) ->
         "model": checkpoint if start == "pretrained" else new(kind, options),
         "tokenizer": str(data / "tokenizer"),
         "objective": {"name": "classification", "labels": list(CLASSES)},
-        "data": {"train": str(data / "train.jsonl"), **reads(name)},
+        "data": {"train": str(data / "train.jsonl")},
+        "processor": {"max_length": LENGTHS[name]},
         "batch": {"documents": options.batch},
         "training": stages.training(steps, rate, options.workers, seed),
     }
-
-
-def reads(name: str) -> dict[str, Any]:
-    return {"read": "text" if name == "bert" else "tree", "max_length": LENGTHS[name]}
 
 
 def kind_of(name: str) -> str:
@@ -257,22 +254,22 @@ def finetune(name: str, options: argparse.Namespace) -> None:
             recipe = finetuning(name, start, seed, options)
             curve = stages.stage(recipe, own)
             if not kept.exists():
-                kept.write_text(json.dumps(classify(foveate.Recipe.of(recipe), own, options)))
+                kept.write_text(json.dumps(classify(Recipe.from_dict(recipe), own, options)))
             found[start].append({**curve, **json.loads(kept.read_text())})
             print(name, start, seed, curve["seconds"], "s", flush=True)
     (folder / "predictions.json").write_text(json.dumps(found))
 
 
 @torch.inference_mode()
-def classify(recipe: foveate.Recipe, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    model, reader = load(recipe, folder)
+def classify(recipe: Recipe, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    model, processor = load_trained(recipe, folder)
     model.eval()
     dev = Corpus(options.state / "data" / "dev.jsonl")
-    rows = [only(reader.read(example.document, ""), INPUTS) for example in dev]
+    features = [processor.model_inputs(processor.features(one.document)) for one in dev]
     classes: list[int] = []
     with torch.autocast(model.device.type, torch.bfloat16, enabled=torch.cuda.is_available()):
-        for start in range(0, len(rows), options.batch):
-            batch = reader.pad(rows[start : start + options.batch])
+        for start in range(0, len(features), options.batch):
+            batch = processor.pad(features[start : start + options.batch])
             batch = {name: column.to(model.device) for name, column in batch.items()}
             classes += model(**batch).logits.argmax(1).tolist()
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)

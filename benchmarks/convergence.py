@@ -34,10 +34,13 @@ from torch import Tensor, nn
 
 import report
 import runs
-from foveate import Document, DocumentError, HDTConfig, HDTForMaskedLM, HDTProcessor, Tree
+from foveate import Document, DocumentError
+from foveate.models.hdt import HDTConfig, HDTForMaskedLM
+from foveate.ops.tree_attention import Tree
 from foveate.ops.window_attention import Side, window_attention
+from foveate.preprocessing import HDTProcessor
 from foveate.preprocessing.hdt import NODE_TYPES
-from foveate.training.tokenizer import learn_tokenizer
+from foveate.training.tokenizer import train_tokenizer
 
 ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "convergence.json"
@@ -120,7 +123,7 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
     )
     with Pool() as pool:
         documents = [found for found in pool.imap(read, texts, chunksize=8) if found]
-    tokenizer = learn_tokenizer(documents, VOCABULARY)
+    tokenizer = train_tokenizer(documents, VOCABULARY)
     processor = HDTProcessor(tokenizer)
     ids, types, sizes = [], [], []
     for document in documents:

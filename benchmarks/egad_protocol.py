@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import transformers
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
-from finetune import Tuning, fit, write
-from foveate.data.example import Example
+from finetune import Tuning, encode, fit, write
+from foveate.data import Example
 from foveate.detectors import Detector, detector_by_name
 from foveate.evaluation.metrics import ROUGE, rouge
 from foveate.files import atomic_write, check_writable
 from foveate.inference.encoder import Encoder
 from foveate.models.device import device_named
-from foveate.models.loading import load_model, load_tokenizer
-from foveate.preprocessing.led import LEDProcessor
+from foveate.models.loading import load_model
+from foveate.preprocessing import Features, LEDProcessor, load_tokenizer
 from foveate.progress import progress
 
 _DRAWN = ("random", "gibberish")
@@ -92,7 +92,7 @@ def few_shot(
         checkpoint: a sequence-to-sequence model, by name or path. One without global tokens only
             reads the keywords.
         train: where training examples are drawn from; the first reference is the target, and
-            questions are not read.
+            queries are not read.
         validation: where validation examples are drawn from.
         test: what is summarized; each needs a reference.
         output: JSON file of results.
@@ -138,12 +138,18 @@ def few_shot(
         if found is None:
             encoder = Encoder.from_pretrained() if method.detector == "embedding" else None
             found = detector_by_name(method.detector, seed=seed, encoder=encoder)
-        return LEDProcessor(tokenizer, found, method.keywords, protocol.max_length)
+        return LEDProcessor(
+            tokenizer,
+            max_length=protocol.max_length or tokenizer.model_max_length,
+            num_keywords=method.keywords,
+            detector=found,
+        )
 
     @cache
-    def inputs(method: Method, seed: int) -> tuple[list[dict[str, list[int]]], str]:
-        rows = processor(method, seed).encode([example.document for example in test])
-        return rows, _digest(rows)
+    def inputs(method: Method, seed: int) -> tuple[list[Features], str]:
+        features = encode(processor(method, seed), [example.document for example in test])
+        columns = [{name: x.tolist() for name, x in example.items()} for example in features]
+        return features, _digest(columns)
 
     plan = _plan(methods, protocol)
     for count, seed, method in plan:
@@ -164,7 +170,7 @@ def few_shot(
             if prepare is not None:
                 model = prepare(model)
             own = processor(method, _of_detector(method, seed))
-            rows, digest = inputs(method, _of_detector(method, seed))
+            test_features, digest = inputs(method, _of_detector(method, seed))
             losses: list[float] = []
             if count:
                 drawn_train, drawn_validation = (
@@ -172,7 +178,7 @@ def few_shot(
                     for part in (train, validation)
                 )
                 losses = fit(model, own.pad, drawn_train, drawn_validation, protocol.tuning, seed)
-            summaries = write(model, own, rows, protocol.tuning)
+            summaries = write(model, own, test_features, protocol.tuning)
             scores = rouge(summaries, [example.references for example in test])
             result = {**method._asdict(), "examples": count, "seed": seed, **scores}
             result |= {"validation_loss": losses, "inputs": digest}
@@ -229,10 +235,9 @@ def _key(run: Mapping[str, Any]) -> tuple[int, int, Method]:
     return run["examples"], run["seed"], Method(run["detector"], run["keywords"])
 
 
-def _encoded(
-    processor: LEDProcessor, examples: list[Example], tuning: Tuning
-) -> list[dict[str, list[int]]]:
-    return processor.encode(
+def _encoded(processor: LEDProcessor, examples: list[Example], tuning: Tuning) -> list[Features]:
+    return encode(
+        processor,
         [example.document for example in examples],
         [example.references[0] for example in examples],
         max_target_length=tuning.max_target_length,

@@ -40,14 +40,15 @@ def parents_of(length: int) -> torch.Tensor:
 
 
 def hdt(length: int) -> tuple[torch.nn.Module, dict]:
-    from foveate import HDTConfig, HDTModel
+    from foveate.models.hdt import HDTConfig, HDTModel
 
     parents = parents_of(length)[None]
     return HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0)), {"parent_ids": parents}
 
 
 def hdt_packed(length: int) -> tuple[torch.nn.Module, dict]:
-    from foveate import HDTConfig, HDTModel, Tree
+    from foveate.models.hdt import HDTConfig, HDTModel
+    from foveate.ops.tree_attention import Tree
 
     tree = Tree.from_parents(parents_of(length)).in_level_order
     return HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0)), {"tree": tree}

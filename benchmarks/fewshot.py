@@ -33,9 +33,9 @@ import report
 import stages
 from egad_protocol import Method, Protocol, few_shot, table
 from finetune import Tuning
-from foveate import LEDProcessor, accelerate
-from foveate.evaluation import Example, read
-from foveate.preprocessing.led import cut, guided
+from foveate.data import Example, read_benchmark
+from foveate.models.accelerate import accelerate
+from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.text import plain_text
 
 HERE = Path(__file__).parent
@@ -158,7 +158,7 @@ class Batches(Dataset):
     ):
         self.options, self.tokenizer = options, tokenizer
         self.pairs, self.sources = pairs, sources
-        self.processor = LEDProcessor(tokenizer, k=0)
+        self.processor = LEDProcessor(tokenizer)
 
     def __len__(self) -> int:
         return self.options.steps
@@ -170,14 +170,21 @@ class Batches(Dataset):
         else:
             sources = generator.choices(self.sources, k=8 * self.options.batch)
             picked = [gap(source, generator) for source in sources]
-        return self.processor.pad([self.row(pair) for pair in picked])
+        return self.processor.pad([self.features(pair) for pair in picked])
 
-    def row(self, pair: Pair) -> dict[str, list[int]]:
-        """Ids and labels, cut to their lengths."""
+    def features(self, pair: Pair) -> dict[str, list[int]]:
+        """Tokenize a text, whose first token is global, and its target."""
         text, target = pair
-        labels = self.tokenizer(text_target=target, verbose=False)["input_ids"]
-        labels = cut({"labels": labels}, self.options.target_length)
-        return cut(guided(self.tokenizer, text, []), self.options.length) | labels
+        tokens = self.tokenizer(text, max_length=self.options.length, truncation=True)
+        labels = self.tokenizer(
+            text_target=target, max_length=self.options.target_length, truncation=True
+        )
+        return {
+            "input_ids": tokens["input_ids"],
+            "attention_mask": tokens["attention_mask"],
+            "global_attention_mask": [1] + [0] * (len(tokens["input_ids"]) - 1),
+            "labels": labels["input_ids"],
+        }
 
 
 def pretrain(options: argparse.Namespace, device: str) -> dict[str, Any]:
@@ -223,7 +230,7 @@ def meetings(options: argparse.Namespace) -> tuple[list[Example], list[Example],
     """Meetings to draw from for training and for validation, and those to summarize."""
     parts = []
     for part in ("train", "val"):
-        examples = read("qmsum", options.data / "qmsum" / f"{part}.jsonl.gz")
+        examples = read_benchmark("qmsum", options.data / "qmsum" / f"{part}.jsonl.gz")
         parts.append([one for one in examples if one.labels == ("general", options.domain)])
     train, test = parts
     held_out = random.Random(SEED).sample(range(len(train)), HELD_OUT)

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainingArguments
 
-from foveate.preprocessing.led import LEDProcessor, has_global_tokens
-
-Rows = list[dict[str, list[int]]]
+from foveate.documents import Document
+from foveate.preprocessing import Features, LEDProcessor
+from foveate.preprocessing.led import has_global_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,27 @@ class Tuning:
     bf16: bool = False
 
 
+def encode(
+    processor: LEDProcessor,
+    documents: Sequence[Document],
+    targets: Sequence[str] | None = None,
+    max_target_length: int | None = None,
+) -> list[Features]:
+    """Tokenize documents into model inputs and, with targets, labels."""
+    if targets is None:
+        return [processor.model_inputs(processor.features(document)) for document in documents]
+    encoded = []
+    for document, target in zip(documents, targets, strict=True):
+        features = processor.features(document, target=target, max_target_length=max_target_length)
+        encoded.append({**processor.model_inputs(features), "labels": features["labels"]})
+    return encoded
+
+
 def fit(
     model: PreTrainedModel,
     pad: Callable[[Sequence[Any]], Any],
-    train: Rows,
-    validation: Rows,
+    train: list[Features],
+    validation: list[Features],
     tuning: Tuning,
     seed: int,
 ) -> list[float]:
@@ -46,8 +62,8 @@ def fit(
 
     Args:
         model: on the device to train on.
-        pad: collates rows.
-        train: rows with labels.
+        pad: Pads features into a batch.
+        train: Features with labels.
         validation: likewise.
         tuning: how.
         seed: of the order of examples, and of dropout.
@@ -88,13 +104,15 @@ def fit(
 
 
 @torch.inference_mode()
-def write(model: PreTrainedModel, processor: LEDProcessor, rows: Rows, tuning: Tuning) -> list[str]:
-    """Let a model write what belongs to each row, by beam search."""
+def write(
+    model: PreTrainedModel, processor: LEDProcessor, features: list[Features], tuning: Tuning
+) -> list[str]:
+    """Generate a text for each example, by beam search."""
     model.eval()
     generator: Any = model  # transformers declares `generate` on a mixin alone
     texts: list[str] = []
-    for start in range(0, len(rows), tuning.batch_size):
-        batch = processor.pad(rows[start : start + tuning.batch_size])
+    for start in range(0, len(features), tuning.batch_size):
+        batch = processor.pad(features[start : start + tuning.batch_size])
         if not has_global_tokens(model):
             del batch["global_attention_mask"]
         with torch.autocast(model.device.type, torch.bfloat16, enabled=tuning.bf16):

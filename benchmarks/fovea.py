@@ -45,19 +45,19 @@ Built = tuple[torch.nn.Module, dict]
 
 
 def fovea(length: int) -> Built:
-    from foveate import FoveaConfig, FoveaEncoderModel
+    from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 
     return FoveaEncoderModel(FoveaConfig(**SIZES)), {}
 
 
 def fovea_paper(length: int) -> Built:
-    from foveate import FoveaConfig, FoveaEncoderModel
+    from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 
     return FoveaEncoderModel(FoveaConfig(**SIZES, coverage="paper")), {}
 
 
 def fovea_captured(length: int) -> Built:
-    from foveate import capture
+    from foveate.models.accelerate import capture
 
     model, inputs = fovea(length)
     return capture(model), inputs
@@ -82,7 +82,7 @@ def t5(attention: str) -> Callable[[int], Built]:
 
 
 def accelerated(length: int) -> Built:
-    from foveate import accelerate
+    from foveate.models.accelerate import accelerate
 
     model, inputs = t5("sdpa")(length)
     return accelerate(model), inputs
@@ -164,7 +164,7 @@ def generation(written: int = 64) -> list[list]:
     """Milliseconds a generated token, T5's and accelerated T5's, with the cache."""
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from foveate import accelerate, restore
+    from foveate.models.accelerate import accelerate, restore
 
     model = T5ForConditionalGeneration(T5Config(**SIZES, decoder_start_token_id=0))
     model = model.to("cuda", torch.bfloat16).eval()

@@ -27,7 +27,9 @@ from torch import Tensor, nn
 
 import report
 import runs
-from foveate import HDTConfig, HDTForSequenceClassification, Tree, accelerate
+from foveate.models.accelerate import accelerate
+from foveate.models.hdt import HDTConfig, HDTForSequenceClassification
+from foveate.ops.tree_attention import Tree
 from listops_data import PADDING, VOCABULARY, Expressions, generate
 
 RESULTS = report.RESULTS / "listops.json"

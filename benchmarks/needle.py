@@ -44,7 +44,8 @@ from torch.utils.data import DataLoader, Dataset
 
 import report
 import runs
-from foveate import VccT5Config, VccT5EncoderModel, accelerate
+from foveate.models.accelerate import accelerate
+from foveate.models.vcc import VccT5Config, VccT5EncoderModel
 
 HERE = Path(__file__).parent
 RESULTS = report.RESULTS / "needle.json"

@@ -16,11 +16,11 @@ import torch
 from transformers import PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
-import foveate
-from foveate import Document
+from foveate import Document, train
+from foveate.training import Recipe
 
 Record = dict[str, Any]
-"""A line that `foveate.data.corpus.Corpus` reads."""
+"""A line that `foveate.data.Corpus` reads."""
 
 
 # Data: a zip file with a tokenizer and files of JSON lines, made where the documents are
@@ -93,7 +93,7 @@ def stage(recipe: Mapping[str, Any], folder: Path) -> Record:
     set_verbosity_error()
     state = folder / "trainer_state.json"  # the last that is written
     if not state.exists():
-        foveate.train(foveate.Recipe.of(recipe), folder)
+        train(Recipe.from_dict(recipe), folder)
     history = json.loads(state.read_text())["log_history"]
     curve = [{"step": e["step"], "loss": round(e["loss"], 4)} for e in history if "loss" in e]
     return {"curve": curve, "seconds": round(history[-1]["train_runtime"], 1)}

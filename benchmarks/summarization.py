@@ -32,7 +32,7 @@ from sumy.utils import get_stop_words
 
 import report
 from foveate import Document, Encoder
-from foveate.evaluation import read
+from foveate.data import read_benchmark
 from foveate.tasks.summarize import summarize
 
 HERE = Path(__file__).parent
@@ -112,7 +112,7 @@ def papers(path: Path, keep_repeated: bool) -> Iterator[tuple[Document, str]]:
 def meetings(path: Path) -> Iterator[tuple[Document, str]]:
     """Yield each meeting and its summary, which answers the first general query about it."""
     seen = set()
-    for example in read("qmsum", path):
+    for example in read_benchmark("qmsum", path):
         if "general" in example.labels and example.document.text not in seen:
             seen.add(example.document.text)
             yield example.document, example.references[0]

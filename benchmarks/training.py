@@ -32,10 +32,10 @@ from torch import nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import report
-from foveate import HDTConfig, HDTForConditionalGeneration, HDTForMaskedLM
-from foveate.training.masking import mask_tokens
-from foveate.training.packs import Packs, join
-from foveate.training.rows import Row, forest, pad
+from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTForMaskedLM
+from foveate.preprocessing import Features, pack_trees, pad_features
+from foveate.training.objectives.masked_lm import mask_tokens
+from foveate.training.packing import PackedDataset, collate_packs
 from tree_documents import document
 
 RESULTS = report.RESULTS / "training.json"
@@ -124,29 +124,35 @@ MODELS = {"hdt": hdt, "longformer": longformer, "hdt-ed": hdt_ed, "led": led}
 WRITERS = ("hdt-ed", "led")
 
 
-def read(name: str, options: argparse.Namespace, number: int, rng: torch.Generator) -> list[Row]:
+def make_features(
+    name: str, options: argparse.Namespace, number: int, generator: torch.Generator
+) -> list[Features]:
     """A document of random tokens."""
     length = options.length
-    row = {"input_ids": torch.randint(5, VOCABULARY, (length,), generator=rng)}
+    features = {"input_ids": torch.randint(5, VOCABULARY, (length,), generator=generator)}
     if name.startswith("hdt"):
         parents = document(length, random.Random(number))[:length]
-        row["parent_ids"] = torch.tensor(parents)
-        row["special_tokens_mask"] = torch.zeros(length, dtype=torch.long)
-        row["special_tokens_mask"][row["parent_ids"].clamp(min=0)] = 1
+        features["parent_ids"] = torch.tensor(parents)
+        features["special_tokens_mask"] = torch.zeros(length, dtype=torch.long)
+        features["special_tokens_mask"][features["parent_ids"].clamp(min=0)] = 1
     else:
-        row["special_tokens_mask"] = (torch.arange(length) == 0).long()
+        features["special_tokens_mask"] = (torch.arange(length) == 0).long()
     if name in WRITERS:
-        labels = torch.randint(5, VOCABULARY, (options.target,), generator=rng)
-        return [{**row, "labels": labels}]
-    return [mask_tokens(row, ratio=0.15, mask_id=MASK, vocabulary=VOCABULARY, rng=rng)]
+        labels = torch.randint(5, VOCABULARY, (options.target,), generator=generator)
+        return [{**features, "labels": labels}]
+    return [
+        mask_tokens(
+            features, ratio=0.15, mask_token_id=MASK, vocab_size=VOCABULARY, generator=generator
+        )
+    ]
 
 
-def collate(name: str, rows: list[Row]) -> Row:
+def collate(name: str, features: list[Features]) -> Features:
     if name == "hdt":
-        return forest(rows, ("input_ids", "labels"))
+        return pack_trees(features, ("input_ids", "labels"))
     if name == "hdt-ed":
-        return {**forest(rows), "labels": torch.stack([row["labels"] for row in rows])}
-    batch = pad(rows, PADDING)
+        return {**pack_trees(features), "labels": torch.stack([one["labels"] for one in features])}
+    batch = pad_features(features, PADDING)
     first = batch.pop("special_tokens_mask")
     return {**batch, "global_attention_mask": first}
 
@@ -192,12 +198,12 @@ def measure(
     per_pack = max(1, options.tokens // options.length)
     accumulated = options.packs // cards
     number = options.steps * options.packs
-    packs = Packs(
+    packs = PackedDataset(
         range(number * per_pack),
         [1] * (number * per_pack),
         per_pack,
-        partial(read, name, options),
-        number=number,
+        partial(make_features, name, options),
+        num_packs=number,
     )
     torch.manual_seed(0)
     model = MODELS[name](options)
@@ -226,7 +232,7 @@ def measure(
         trainer = Trainer(
             model,
             arguments,
-            data_collator=partial(join, partial(collate, name)),
+            data_collator=partial(collate_packs, partial(collate, name)),
             train_dataset=packs,
             callbacks=[clock],
         )

@@ -23,7 +23,8 @@ import transformers
 
 import report
 from encoders import VOCABULARY, measure, timed
-from foveate import VccT5Config, VccT5EncoderModel, VccT5ForConditionalGeneration, accelerate
+from foveate.models.accelerate import accelerate
+from foveate.models.vcc import VccT5Config, VccT5EncoderModel, VccT5ForConditionalGeneration
 
 LENGTHS = (4096, 16384, 65536, 131072, 262144, 1048576)
 RESULTS = report.RESULTS / "vcc.json"

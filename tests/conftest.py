@@ -8,7 +8,7 @@ import torch
 from transformers import AutoTokenizer
 
 from foveate import Document, Encoder
-from foveate.data.corpus import Corpus
+from foveate.data import Corpus
 from foveate.inference.encoder import default_model_path
 from foveate.models.hdt import HDTConfig, HDTModel
 

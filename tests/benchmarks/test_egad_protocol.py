@@ -3,11 +3,12 @@ import json
 import pytest
 
 from egad_protocol import Method, Protocol, draw, few_shot, table
-from finetune import Tuning, fit, write
-from foveate import Document, accelerate
+from finetune import Tuning, encode, fit, write
+from foveate import Document
+from foveate.data import Example
 from foveate.detectors import given_keywords
-from foveate.evaluation import Example
-from foveate.preprocessing.led import LEDProcessor
+from foveate.models.accelerate import accelerate
+from foveate.preprocessing import LEDProcessor
 from tests.led import bpe, led
 
 TEXTS = [
@@ -17,7 +18,7 @@ TEXTS = [
     "The harbour is small. Boats come in at night.",
 ]
 EXAMPLES = [
-    Example(str(i), Document.from_text(text), references=(text.partition(".")[0],))
+    Example(id=str(i), document=Document.from_text(text), references=(text.partition(".")[0],))
     for i, text in enumerate(TEXTS)
 ]
 TUNING = Tuning(epochs=2, learning_rate=1e-2, batch_size=2, max_target_length=24, beams=1)
@@ -123,25 +124,25 @@ def test_the_model_is_put_back_to_its_best_epoch():
     """At such a rate the loss rises again."""
     tokenizer = bpe(TEXTS)
     model = led(len(tokenizer))
-    processor = LEDProcessor(tokenizer, k=0)
+    processor = LEDProcessor(tokenizer)
     targets = [example.references[0] for example in EXAMPLES]
-    rows = processor.encode([example.document for example in EXAMPLES], targets)
+    features = encode(processor, [example.document for example in EXAMPLES], targets)
     tuning = Tuning(epochs=5, learning_rate=1.0, batch_size=2)
-    losses = fit(model, processor.pad, rows[:2], rows[2:], tuning, seed=0)
+    losses = fit(model, processor.pad, features[:2], features[2:], tuning, seed=0)
     assert len(losses) == 5
     assert losses.index(min(losses)) < 4
-    assert model.eval()(**processor.pad(rows[2:])).loss.item() == pytest.approx(min(losses))
+    assert model.eval()(**processor.pad(features[2:])).loss.item() == pytest.approx(min(losses))
 
 
 def test_a_model_writes_what_it_has_learnt():
     tokenizer = bpe(TEXTS)
     model = led(len(tokenizer))
-    processor = LEDProcessor(tokenizer, given_keywords(["cod"]), k=1)
+    processor = LEDProcessor(tokenizer, num_keywords=1, detector=given_keywords(["cod"]))
     targets = [example.references[0] for example in EXAMPLES[:2]]
-    rows = processor.encode([example.document for example in EXAMPLES[:2]], targets)
+    features = encode(processor, [example.document for example in EXAMPLES[:2]], targets)
     tuning = Tuning(epochs=120, learning_rate=1e-2, batch_size=2, max_target_length=40, beams=2)
-    fit(model, processor.pad, rows, rows, tuning, seed=0)
-    unlabelled = processor.encode([example.document for example in EXAMPLES[:2]])
+    fit(model, processor.pad, features, features, tuning, seed=0)
+    unlabelled = encode(processor, [example.document for example in EXAMPLES[:2]])
     assert write(model, processor, unlabelled, tuning) == targets
 
 

@@ -3,7 +3,7 @@ import statistics
 import pytest
 import torch
 
-from foveate import Tree
+from foveate.ops.tree_attention import Tree
 from listops_data import CLOSE, OPERATORS, PADDING, START, generate
 
 

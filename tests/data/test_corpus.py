@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from foveate import Document, DocumentError
-from foveate.data.corpus import Corpus
+from foveate.data import Corpus
 
 LINES = [
     {"title": "A", "sections": [{"heading": "One", "sentences": ["Cod swim.", "They eat."]}]},
@@ -16,8 +16,8 @@ LINES = [
 ]
 
 
-def first_sentence(sample):
-    return next(sample.document.sentences()).text
+def first_sentence(example):
+    return next(example.document.sentences()).text
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -38,7 +38,7 @@ def test_files_folders_and_patterns(tmp_path):
     (tmp_path / "deep" / "a.md").write_text("# A\n\nCod swim.")
     (tmp_path / "b.txt").write_text("Eels are long.")
     (tmp_path / "c.jsonl").write_text(json.dumps(LINES[2]))
-    assert {first_sentence(sample) for sample in Corpus(tmp_path)} == {
+    assert {first_sentence(example) for example in Corpus(tmp_path)} == {
         "Cod swim.",
         "Eels are long.",
         "Rays glide.",
@@ -56,34 +56,34 @@ def test_related_documents(tmp_path):
     file = tmp_path / "t.jsonl"
     pair = {"anchor": LINES[0], "positive": LINES[1]}
     file.write_text(json.dumps(pair) + "\n" + json.dumps({**pair, "negative": LINES[2]}) + "\n")
-    assert [len(sample.related) for sample in Corpus(file)] == [1, 2]
+    assert [len(example.related) for example in Corpus(file)] == [1, 2]
 
 
 def test_what_a_task_has(tmp_path):
     file = tmp_path / "t.jsonl"
-    task = {"question": "Who?", "choices": ["x", "y"], "references": ["y"], "labels": ["a"]}
+    task = {"query": "Who?", "choices": ["x", "y"], "references": ["y"], "labels": ["a"]}
     file.write_text(json.dumps(LINES[0]) + "\n" + json.dumps({**LINES[0], **task}))
     bare, asked = Corpus(file)
-    assert (bare.question, bare.choices, bare.references, bare.labels) == ("", (), (), ())
-    assert (asked.question, asked.choices) == ("Who?", ("x", "y"))
+    assert (bare.query, bare.choices, bare.references, bare.labels) == ("", (), (), ())
+    assert (asked.query, asked.choices) == ("Who?", ("x", "y"))
     assert (asked.references, asked.labels) == (("y",), ("a",))
 
 
 def test_a_text_stands_for_a_list_of_one(tmp_path):
     file = tmp_path / "t.jsonl"
     file.write_text(json.dumps({**LINES[0], "references": "All cod swim", "labels": "3"}))
-    [sample] = Corpus(file)
-    assert (sample.references, sample.labels) == (("All cod swim",), ("3",))
+    [example] = Corpus(file)
+    assert (example.references, example.labels) == (("All cod swim",), ("3",))
     file.write_text(json.dumps({**LINES[0], "labels": [3]}))
     with (
         pytest.raises(DocumentError, match=r"labels must be a text or a list of texts, got \[3\]"),
-        pytest.warns(match="another"),
+        pytest.warns(match="instead"),
     ):
         Corpus(file)[0]
 
 
-def test_documents_are_read_one_by_one(corpus_file):
-    with pytest.raises(TypeError, match="read one by one: give an integer, got slice"):
+def test_a_corpus_takes_one_index_at_a_time(corpus_file):
+    with pytest.raises(TypeError, match="one index at a time: give an integer, got slice"):
         Corpus(corpus_file)[0:1]
 
 
@@ -92,7 +92,7 @@ def test_documents_are_read_one_by_one(corpus_file):
     [
         *("{", '{"title": "no text"}', "[1]", '{"text": ""}', '{"title": ["x"], "text": "Cod."}'),
         '{"title": 5, "sections": [["A", "Cod."]]}',
-        '{"text": "Cod.", "question": 5}',
+        '{"text": "Cod.", "query": 5}',
         '{"sections": [{"heading": "A", "sentences": ["Cod \\ud800."]}]}',
     ],
 )
@@ -100,14 +100,14 @@ def test_a_line_that_is_no_document_is_named(line, tmp_path):
     file = tmp_path / "c.jsonl"
     file.write_text(json.dumps(LINES[2]) + "\n" + line)
     corpus = Corpus(file)
-    named = r"line 2 of .*c\.jsonl is no document: .*another document is read"
+    named = r"line 2 of .*c\.jsonl is not a document: .*next document instead"
     with pytest.warns(match=named):
         assert first_sentence(corpus[1]) == "Rays glide."
     file.write_text(line)
-    with pytest.raises(DocumentError, match="line 1 of"), pytest.warns(match="another"):
+    with pytest.raises(DocumentError, match="line 1 of"), pytest.warns(match="instead"):
         Corpus(file)[0]
     with pytest.raises(DocumentError, match="line 1 of"):
-        list(Corpus(file).whole())
+        list(Corpus(file).read_all())
 
 
 def test_damaged_gzip(tmp_path):

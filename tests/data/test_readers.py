@@ -4,22 +4,20 @@ import json
 import datasets
 import pytest
 
-from foveate.data.readers import (
-    HUB,
-    READERS,
-    from_hub,
-    labelled,
-    labelled_from_hub,
-    rankings,
-    rankings_from_hub,
+from foveate.data import BENCHMARKS, Example, read_benchmark
+from foveate.data.readers.hub import (
+    HUB_BENCHMARKS,
+    read_from_hub,
+    read_labelled_papers_from_hub,
+    read_rankings_from_hub,
 )
-from foveate.evaluation import Example, read
+from foveate.data.readers.scirepeval import read_labelled_papers, read_rankings
 from foveate.preprocessing.text import plain_text
 from tests.paths import shared
 
 
-def written(path, *rows):
-    text = "".join(json.dumps(row) + "\n" for row in rows)
+def written(path, *records):
+    text = "".join(json.dumps(record) + "\n" for record in records)
     path.write_bytes(gzip.compress(text.encode())) if path.suffix == ".gz" else path.write_text(
         text
     )
@@ -31,7 +29,7 @@ def titles(example):
 
 
 def test_arxiv_and_pubmed(tmp_path):
-    row = {
+    record = {
         "article_id": "1",
         "article_text": ["cod swim .", "they eat ."],
         "abstract_text": ["<S> on cod . </S>", "<S> they swim . </S>"],
@@ -39,9 +37,9 @@ def test_arxiv_and_pubmed(tmp_path):
         "section_names": ["introduction", "results"],
         "sections": [["cod swim ."], ["they eat .", ""]],
     }
-    file = written(tmp_path / "test.txt", row)
+    file = written(tmp_path / "test.txt", record)
     for name in ("arxiv", "pubmed"):
-        [example] = read(name, file)
+        [example] = read_benchmark(name, file)
         assert example.id == "1"
         assert titles(example) == ["introduction", "results"]
         assert example.references == ("on cod . they swim .",)
@@ -64,7 +62,7 @@ def test_govreport(tmp_path):
     crs["reports"] = section("", "", below=[section("Depth", "Seas are wet.")])
     (tmp_path / "GAO-1.json").write_text(json.dumps(gao))
     (tmp_path / "R1.json").write_text(json.dumps(crs, indent=1))
-    first, second = read("govreport", tmp_path)
+    first, second = read_benchmark("govreport", tmp_path)
     assert first.references == ("Cod is cheap.\nIt swims.",)
     assert plain_text(first.document).split("\n") == [
         "Fisheries",
@@ -82,30 +80,30 @@ def test_multi_news(tmp_path):
     source = tmp_path / "val.src.cleaned"
     source.write_text("Cod swim. NEWLINE_CHAR They eat. ||||| Eels are long.\nOne story.\n")
     (tmp_path / "val.tgt").write_text("– Of cod and eels.\n– Of one.\n")
-    first, second = read("multi_news", source)
+    first, second = read_benchmark("multi_news", source)
     assert len(first.document.sections) == 2
     assert first.references == ("– Of cod and eels.",)
     assert second.references == ("– Of one.",)
     with pytest.raises(ValueError, match=r"name the file that has \.src"):
-        list(read("multi_news", tmp_path / "val.tgt"))
+        list(read_benchmark("multi_news", tmp_path / "val.tgt"))
     (tmp_path / "val.tgt").write_text("– Of cod and eels.\n")
-    with pytest.raises(ValueError, match="differ in length: line 2 is in one"):
-        list(read("multi_news", source))
+    with pytest.raises(ValueError, match="differ in length: line 2 is in only one"):
+        list(read_benchmark("multi_news", source))
     (tmp_path / "val.tgt").unlink()
     with pytest.raises(FileNotFoundError, match=r"val\.tgt"):
-        list(read("multi_news", source))
+        list(read_benchmark("multi_news", source))
 
 
 def test_wcep(tmp_path):
     articles = [{"title": "Cod", "text": "Cod swim."}, {"title": None, "text": "Eels are long."}]
-    row = {"id": 7, "summary": "Fish.", "articles": articles}
-    [example] = read("wcep", written(tmp_path / "test.jsonl.gz", row))
+    record = {"id": 7, "summary": "Fish.", "articles": articles}
+    [example] = read_benchmark("wcep", written(tmp_path / "test.jsonl.gz", record))
     assert (example.id, titles(example), example.references) == ("7", ["Cod", ""], ("Fish.",))
 
 
 def test_facetsum(tmp_path):
     names = ["Purpose", "Design/methodology/approach", "Findings", "Originality/value", "Keywords"]
-    row = {
+    record = {
         "id": "x",
         "title": "Of cod",
         "section_names": ["__NO_TITLE__", "1. Introduction"],
@@ -113,8 +111,8 @@ def test_facetsum(tmp_path):
         "abstract_sections_names": names,
         "abstract_sections": [["To know."], ["By looking."], ["They", "swim."], ["New."], ["cod"]],
     }
-    examples = list(read("facetsum", written(tmp_path / "emerald.jsonl", row)))
-    assert [example.question for example in examples] == ["Purpose", "Method", "Findings", "Value"]
+    examples = list(read_benchmark("facetsum", written(tmp_path / "emerald.jsonl", record)))
+    assert [example.query for example in examples] == ["Purpose", "Method", "Findings", "Value"]
     assert examples[2].references == ("They swim.",)
     assert titles(examples[0]) == ["", "1. Introduction"]
 
@@ -131,22 +129,22 @@ def test_scisummnet(tmp_path):
     )
     summary = folder / "summary" / "A00-1.gold.txt"
     summary.write_text("Of Cod\nThey look at cod.\nCod swim.\n")
-    [example] = read("scisummnet", tmp_path)
+    [example] = read_benchmark("scisummnet", tmp_path)
     assert example.document.title == "Of Cod"
     assert [sentence.text for sentence in example.document.sentences()] == ["Cod swim.", "Yes."]
     assert example.references == ("They look at cod. Cod swim.",)
     with pytest.raises(NotADirectoryError, match="is not a folder"):
-        list(read("scisummnet", xml))
+        list(read_benchmark("scisummnet", xml))
     xml.write_text('<!DOCTYPE a [<!ENTITY b "c">]><PAPER>&b;</PAPER>')
-    with pytest.raises(ValueError, match="declares entities"):
-        list(read("scisummnet", tmp_path))
+    with pytest.raises(ValueError, match="declares its own entities"):
+        list(read_benchmark("scisummnet", tmp_path))
     xml.write_text("<PAPER>")
     with pytest.raises(ValueError, match="not well-formed XML"):
-        list(read("scisummnet", tmp_path))
+        list(read_benchmark("scisummnet", tmp_path))
 
 
 def test_scrolls_puts_references_together(tmp_path):
-    rows = [
+    records = [
         {
             "id": "a",
             "pid": "a_0",
@@ -161,26 +159,26 @@ def test_scrolls_puts_references_together(tmp_path):
             "output": "eels",
         },
     ]
-    file = written(tmp_path / "validation.jsonl", *rows)
-    asked, other = read("scrolls_questions", file)
-    assert (asked.question, asked.references) == ("What swims?", ("cod", "eels"))
+    file = written(tmp_path / "validation.jsonl", *records)
+    asked, other = read_benchmark("scrolls_questions", file)
+    assert (asked.query, asked.references) == ("What swims?", ("cod", "eels"))
     assert plain_text(asked.document) == "Cod swim.\nEels too."
     assert other.references == ()
-    untold, _ = read("scrolls", file)
-    assert (untold.question, untold.references) == ("", ("cod", "eels"))
+    untold, _ = read_benchmark("scrolls", file)
+    assert (untold.query, untold.references) == ("", ("cod", "eels"))
     assert plain_text(untold.document).startswith("What swims?")
 
 
 def test_scrolls_quality_has_choices(tmp_path):
     text = "What swims?\n\n (A) a cow\n (B) a cod\n\n\nCod swim. Cows do not."
-    row = {"id": "q", "pid": "q_0", "input": text, "output": "a cod"}
-    [example] = read("scrolls_questions", written(tmp_path / "dev.jsonl", row))
-    assert (example.question, example.choices) == ("What swims?", ("a cow", "a cod"))
+    record = {"id": "q", "pid": "q_0", "input": text, "output": "a cod"}
+    [example] = read_benchmark("scrolls_questions", written(tmp_path / "dev.jsonl", record))
+    assert (example.query, example.choices) == ("What swims?", ("a cow", "a cod"))
     assert plain_text(example.document) == "Cod swim. Cows do not."
 
 
 def test_qmsum_as_published(tmp_path):
-    row = {
+    record = {
         "topic_list": [{"topic": "Buttons", "relevant_text_span": [["1", "2"]]}],
         "general_query_list": [{"query": "Summarize the meeting.", "answer": "Buttons."}],
         "specific_query_list": [
@@ -192,14 +190,14 @@ def test_qmsum_as_published(tmp_path):
             {"speaker": "A", "content": "{pause}"},
         ],
     }
-    general, specific = read("qmsum", written(tmp_path / "val.jsonl", row))
+    general, specific = read_benchmark("qmsum", written(tmp_path / "val.jsonl", record))
     assert (general.labels, specific.labels) == (("general",), ("specific",))
-    assert (specific.question, specific.references) == ("How many?", ("Two.",))
+    assert (specific.query, specific.references) == ("How many?", ("Two.",))
     assert plain_text(general.document) == "Hello .\nButtons\nTwo two buttons ."
 
 
 def test_qmsum_with_its_domains():
-    examples = list(read("qmsum", shared("data/qmsum/val.jsonl.gz")))
+    examples = list(read_benchmark("qmsum", shared("data/qmsum/val.jsonl.gz")))
     whole = [example for example in examples if example.labels[0] == "general"]
     assert len(whole) == 35
     assert {example.labels[1] for example in whole} == {"academic", "product", "committee"}
@@ -208,30 +206,30 @@ def test_qmsum_with_its_domains():
 
 def test_quality(tmp_path):
     question = {"question": "What swims?", "question_unique_id": "1_1", "options": ["cow", "cod"]}
-    row = {"article_id": "1", "title": "Sea", "article": "Cod swim."}
-    row["questions"] = [{**question, "gold_label": 2}, question]
-    first, second = read("quality", written(tmp_path / "dev", row))
+    record = {"article_id": "1", "title": "Sea", "article": "Cod swim."}
+    record["questions"] = [{**question, "gold_label": 2}, question]
+    first, second = read_benchmark("quality", written(tmp_path / "dev", record))
     assert (first.choices, first.references) == (("cow", "cod"), ("cod",))
     assert second.references == ()
     assert first.document.title == "Sea"
 
 
 def test_hotpotqa(tmp_path):
-    row = {"_id": "5a", "question": "Who swims?", "answer": "cod", "type": "bridge"}
-    row |= {"context": [["Cod", ["Cod swim.", " They eat."]], ["Cow", ["Cows walk."]]]}
-    row |= {"supporting_facts": [["Cod", 0]], "level": "hard"}
-    (tmp_path / "dev.json").write_text(json.dumps([row, {**row, "_id": "5b"}]))
-    first, second = read("hotpotqa", tmp_path / "dev.json")
+    record = {"_id": "5a", "question": "Who swims?", "answer": "cod", "type": "bridge"}
+    record |= {"context": [["Cod", ["Cod swim.", " They eat."]], ["Cow", ["Cows walk."]]]}
+    record |= {"supporting_facts": [["Cod", 0]], "level": "hard"}
+    (tmp_path / "dev.json").write_text(json.dumps([record, {**record, "_id": "5b"}]))
+    first, second = read_benchmark("hotpotqa", tmp_path / "dev.json")
     assert (first.id, second.id) == ("5a", "5b")
     assert titles(first) == ["Cod", "Cow"]
     assert first.references == ("cod",)
 
 
 def test_ecthr(tmp_path):
-    row = {"case_id": "001-1", "facts": ["1. He fished.", "2. He was fined."]}
-    row |= {"violated_articles": ["6", "10"], "allegedly_violated_articles": ["6"]}
+    record = {"case_id": "001-1", "facts": ["1. He fished.", "2. He was fined."]}
+    record |= {"violated_articles": ["6", "10"], "allegedly_violated_articles": ["6"]}
     lexglue = {"text": ["1. He fished."], "labels": []}
-    first, second = read("ecthr", written(tmp_path / "dev.jsonl", row, lexglue))
+    first, second = read_benchmark("ecthr", written(tmp_path / "dev.jsonl", record, lexglue))
     assert first.labels == ("6", "10")
     assert len(list(first.document.paragraphs())) == 2
     assert second.labels == ()
@@ -242,7 +240,7 @@ def test_mimic(tmp_path):
     file = tmp_path / "dev.csv"
     note = "admitted with cough. " * 10_000
     file.write_text(f'SUBJECT_ID,HADM_ID,TEXT,LABELS\n1,100,"{note}\n\nsent home.",038.9;518.81\n')
-    [example] = read("mimic", file)
+    [example] = read_benchmark("mimic", file)
     assert (example.id, example.labels) == ("100", ("038.9", "518.81"))
 
 
@@ -253,71 +251,73 @@ def scientific(identity, title, abstract, **more):
 def test_scirepeval_rankings(tmp_path):
     full = [{"title": "Introduction", "sentences": ["Cod swim.", "They eat."]}]
     cod = scientific("1", "Cod", "Of cod.", full_text=full)
-    row = {
+    record = {
         "query": cod,
         "candidates": [scientific("2", "Eel", None), scientific("3", "Cow", "Moo.")],
     }
     search = {"query": "what swims", "doc_id": "q", "candidates": [cod]}
-    papers = written(tmp_path / "meta.jsonl", row, search)
+    papers = written(tmp_path / "meta.jsonl", record, search)
     judgements = written(
         tmp_path / "test_qrel.jsonl",
         {"query_id": "1", "cand_id": "2", "score": 1},
         {"query_id": "1", "cand_id": "3", "score": 0},
         {"query_id": "q", "cand_id": "1", "score": 2},
     )
-    first, second = rankings(papers, judgements)
+    first, second = read_rankings(papers, judgements)
     assert (first.id, first.relevance) == ("1", (1.0, 0.0))
     assert [section.title for section in first.query.sections] == ["Abstract", "Introduction"]
     assert [candidate.title for candidate in first.candidates] == ["Eel", "Cow"]
     assert plain_text(second.query) == "what swims"
     written(judgements, {"query_id": "1", "cand_id": "9", "score": 1})
     with pytest.raises(ValueError, match="the paper 9 is judged, but is not among the papers"):
-        list(rankings(papers, judgements))
+        list(read_rankings(papers, judgements))
 
 
 def test_scirepeval_labels(tmp_path):
     papers = written(tmp_path / "meta.jsonl", scientific(1, "Cod", "Of cod."))
     (tmp_path / "test.csv").write_text("paper_id,label\n1,2.5\n1,Biology\n")
-    number, name = labelled(papers, tmp_path / "test.csv")
+    number, name = read_labelled_papers(papers, tmp_path / "test.csv")
     assert (number.target, name.target, name.labels) == (2.5, None, ("Biology",))
-    [several] = labelled(
+    [several] = read_labelled_papers(
         papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": ["a", "b"]})
     )
     assert several.labels == ("a", "b")
 
 
-def test_a_row_of_another_form_is_named(tmp_path):
+def test_a_record_of_another_form_is_named(tmp_path):
     file = written(tmp_path / "dev.jsonl", {"id": "1"})
-    with pytest.raises(ValueError, match=r"dev\.jsonl, line 1 is not a row .*'input' is missing"):
-        list(read("scrolls", file))
+    with pytest.raises(
+        ValueError, match=r"dev\.jsonl, line 1 is not a record .*'input' is missing"
+    ):
+        list(read_benchmark("scrolls", file))
     file.write_text('{"document": ["Cod."], "summary": "Cod."}\n{"id"\n')
-    with pytest.raises(ValueError, match=r"dev\.jsonl, line 2 is not JSON"):
-        list(read("wcep", file))
+    with pytest.raises(ValueError, match=r"dev\.jsonl, line 2 is not valid JSON"):
+        list(read_benchmark("wcep", file))
 
 
 def test_damaged_gzip(tmp_path):
     file = tmp_path / "dev.jsonl.gz"
     file.write_bytes(gzip.compress(b'{"id": "1", "input": "Cod.", "output": "x"}\n' * 99)[:-20])
     with pytest.raises(ValueError, match=r"dev\.jsonl\.gz is not a whole gzip file"):
-        list(read("scrolls", file))
+        list(read_benchmark("scrolls", file))
 
 
-def test_a_row_without_text_is_left_out_with_a_warning(tmp_path):
-    rows = [{"id": "1", "input": "", "output": "x"}, {"id": "2", "input": "Cod.", "output": "x"}]
-    with pytest.warns(UserWarning, match="line 1 is left out"):
-        [example] = read("scrolls", written(tmp_path / "dev.jsonl", *rows))
+def test_a_record_without_text_is_skipped_with_a_warning(tmp_path):
+    records = [{"id": "1", "input": "", "output": "x"}, {"id": "2", "input": "Cod.", "output": "x"}]
+    with pytest.warns(UserWarning, match="line 1 is skipped"):
+        [example] = read_benchmark("scrolls", written(tmp_path / "dev.jsonl", *records))
     assert example.id == "2"
 
 
 def test_no_such_benchmark_or_file(tmp_path):
-    with pytest.raises(ValueError, match="there is no benchmark 'glue': name one of arxiv"):
-        read("glue", tmp_path)
-    for name in set(READERS) - {"multi_news", "scisummnet"}:
+    with pytest.raises(ValueError, match="unknown benchmark 'glue': name one of arxiv"):
+        read_benchmark("glue", tmp_path)
+    for name in set(BENCHMARKS) - {"multi_news", "scisummnet"}:
         with pytest.raises(FileNotFoundError):
-            list(read(name, tmp_path / "nowhere.jsonl"))
+            list(read_benchmark(name, tmp_path / "nowhere.jsonl"))
 
 
-HUB_ROWS = {
+HUB_RECORDS = {
     "arxiv": {"article": "Cod swim.", "abstract": "Cod."},
     "ecthr_a": {"text": ["He fished."], "labels": [3]},
     "govreport": {"report": "Cod swim.", "summary": "Cod."},
@@ -341,18 +341,18 @@ HUB_ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", HUB_ROWS)
+@pytest.mark.parametrize("name", HUB_RECORDS)
 def test_names_on_the_hub(name, monkeypatch):
     asked = []
 
     def load_dataset(*arguments, **options):
         asked.append((*arguments, options["split"]))
-        return datasets.Dataset.from_list([HUB_ROWS[name]])
+        return datasets.Dataset.from_list([HUB_RECORDS[name]])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    [example] = from_hub(name, "validation")
+    [example] = read_from_hub(name, "validation")
     assert isinstance(example, Example)
-    assert asked == [(HUB[name].name, HUB[name].config, "validation")]
+    assert asked == [(HUB_BENCHMARKS[name].name, HUB_BENCHMARKS[name].config, "validation")]
 
 
 def test_classes_on_the_hub_are_named(monkeypatch):
@@ -361,10 +361,10 @@ def test_classes_on_the_hub_are_named(monkeypatch):
         text=datasets.Sequence(datasets.Value("string")),
         labels=datasets.Sequence(datasets.ClassLabel(names=names)),
     )
-    rows = [{"text": ["He fished."], "labels": own} for own in ([4, 9], [], [1])]
-    stored = datasets.Dataset.from_list(rows, features=features)
+    records = [{"text": ["He fished."], "labels": own} for own in ([4, 9], [], [1])]
+    stored = datasets.Dataset.from_list(records, features=features)
     monkeypatch.setattr("datasets.load_dataset", lambda *arguments, **options: stored)
-    found = [example.labels for example in from_hub("ecthr_a", "test")]
+    found = [example.labels for example in read_from_hub("ecthr_a", "test")]
     assert found == [("8", "P1-1"), (), ("3",)]
 
 
@@ -383,12 +383,12 @@ def test_scirepeval_on_the_hub(monkeypatch):
         return datasets.Dataset.from_list(stored[name, config, split])
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    [ranking] = rankings_from_hub("scidocs_cite")
+    [ranking] = read_rankings_from_hub("scidocs_cite")
     assert (ranking.query.title, ranking.candidates[0].title) == ("Cod", "Eel")
-    [example] = labelled_from_hub("hIndex", "allenai/scirepeval")
+    [example] = read_labelled_papers_from_hub("hIndex", "allenai/scirepeval")
     assert (example.document.title, example.target) == ("Eel", 7.0)
 
 
 def test_a_name_that_is_not_on_the_hub():
     with pytest.raises(ValueError, match="'mimic' is not on the hub: name one of arxiv"):
-        from_hub("mimic", "train")
+        read_from_hub("mimic", "train")

@@ -67,7 +67,7 @@ def test_average_precision_and_ndcg_by_hand():
     third = 1 / 2  # 1 / log2(3 + 1)
     ideal = 1 + 1 / torch.log2(torch.tensor(3.0)).item()
     assert ndcg(scores, relevance) == pytest.approx(100 * ((1 + third) / ideal + 1) / 2)
-    assert ndcg(scores, relevance, top=1) == pytest.approx(100)
+    assert ndcg(scores, relevance, top_k=1) == pytest.approx(100)
 
 
 def test_one_candidate_is_in_order():
@@ -103,27 +103,27 @@ def test_what_cannot_be_scored_is_said(metric):
         metric([], [])
     with pytest.raises(ValueError, match="there are 1 predictions for 2 examples"):
         metric(["cod"], [["cod"], ["eel"]])
-    with pytest.raises(ValueError, match="example 1 has nothing that would be right"):
+    with pytest.raises(ValueError, match="example 1 has no correct answer"):
         metric(["cod", "eel"], [["cod"], []])
-    with pytest.raises(TypeError, match="example 1 has a text where a list of texts belongs: 'eel"):
+    with pytest.raises(TypeError, match="example 1 has a text in place of a list of texts: 'eel"):
         metric(["cod", "eel"], [["cod"], "eel"])
 
 
 def test_rankings_and_orders_that_do_not_exist():
     nothing = [torch.tensor([0, 0])]
     for metric in (average_precision, ndcg):
-        with pytest.raises(ValueError, match="example 0 has nothing that would be right"):
+        with pytest.raises(ValueError, match="example 0 has no correct answer"):
             metric([torch.tensor([0.1, 0.2])], nothing)
-        with pytest.raises(ValueError, match=r"example 0 has scores \(1,\) of candidates \(2,\)"):
+        with pytest.raises(ValueError, match=r"example 0 has scores \(1,\) for candidates \(2,\)"):
             metric([torch.tensor([0.1])], [torch.tensor([0, 1])])
     with pytest.raises(ValueError, match="there is no order to compare"):
         kendall_tau(torch.ones(3), torch.arange(3))
-    with pytest.raises(ValueError, match="0 predictions of 1 examples"):
+    with pytest.raises(ValueError, match="0 predictions for 1 examples"):
         label_f1([], [["a"]])
-    with pytest.raises(ValueError, match="no example has a class, predicted or right"):
+    with pytest.raises(ValueError, match="no example has a class, predicted or correct"):
         label_f1([(), ()], [(), ()])
     for predictions, labels in (("a", ["a"]), (["a"], [["a"]]), ([["a"]], ["a"])):
-        with pytest.raises(TypeError, match="example 0 has a text where a list of texts belongs"):
+        with pytest.raises(TypeError, match="example 0 has a text in place of a list of texts"):
             label_f1(predictions, labels)
 
 

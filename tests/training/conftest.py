@@ -1,17 +1,26 @@
-"""A small vocabulary, and the ways of reading."""
+"""A small vocabulary, and processors that use it."""
 
 import pytest
 import torch
 import transformers
 
 from foveate.inference.encoder import default_model_path
-from foveate.training.reading import as_text, as_tree
-from foveate.training.tokenizer import learn_tokenizer
+from foveate.preprocessing import HDTProcessor, TextProcessor
+from foveate.training.tokenizer import train_tokenizer
+from tests.t5 import save_t5
 
 
 @pytest.fixture(scope="session")
 def small_tokenizer(samples):
-    return learn_tokenizer((sample.document for sample in samples), 420)
+    return train_tokenizer((sample.document for sample in samples), 420)
+
+
+@pytest.fixture(scope="session")
+def t5_tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("t5")
+    text = "summarize: question: context: Where does it swim? at sea; on land whale swims. A ship"
+    save_t5(folder, text)
+    return transformers.AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="session")
@@ -20,17 +29,17 @@ def bert_tokenizer():
 
 
 @pytest.fixture(scope="session")
-def tree_reader(small_tokenizer):
-    return as_tree(small_tokenizer)
+def tree_processor(small_tokenizer):
+    return HDTProcessor(small_tokenizer)
 
 
 @pytest.fixture(scope="session")
-def text_reader(small_tokenizer):
-    return as_text(small_tokenizer)
+def text_processor(small_tokenizer):
+    return TextProcessor(small_tokenizer)
 
 
 @pytest.fixture
-def rng():
+def generator():
     return torch.Generator().manual_seed(0)
 
 

@@ -5,18 +5,19 @@ import torch
 from transformers import BatchEncoding
 
 from foveate import Document
-from foveate.training.contrastive import in_batch, triplet
+from foveate.data import Example
+from foveate.preprocessing import TextProcessor, VCCProcessor
 from foveate.training.objectives import (
     Classification,
-    Contrast,
+    Contrastive,
     MaskedLM,
     MixtureOfDenoisers,
     MultipleChoice,
+    QuestionAnswering,
     SequenceToSequence,
-    Span,
     SpanCorruption,
 )
-from foveate.training.reading import as_text, question_and_text
+from foveate.training.objectives.contrastive import in_batch_loss, triplet_loss
 from tests.numerics import relative_error
 
 WHALE = Document.from_sections("", [("Loomings", ["The whale swims.", "A ship follows it."])])
@@ -24,80 +25,85 @@ COD = Document.from_sections("", [("Fish", ["Northern seas and ice."])])
 
 
 def example(document=WHALE, **fields):
-    empty = {"question": "", "choices": (), "references": (), "labels": ()}
-    return SimpleNamespace(document=document, **(empty | fields))
+    return Example(document=document, **fields)
 
 
-def batch_of(objective, reader, *examples):
-    rng = torch.Generator().manual_seed(0)
-    rows = [row for one in examples for row in objective.rows(reader, one, rng)]
-    return rows, objective.collate(reader, rows)
+def batch_of(objective, processor, *examples):
+    generator = torch.Generator().manual_seed(0)
+    features = [
+        features
+        for example in examples
+        for features in objective.features(processor, example, generator)
+    ]
+    return features, objective.collate(processor, features)
 
 
-def test_masked_trees_are_one_row_and_texts_are_padded(tree_reader, text_reader):
-    rows, batch = batch_of(MaskedLM(), tree_reader, example(), example(COD))
+def test_masked_trees_are_packed_and_texts_are_padded(tree_processor, text_processor):
+    encoded, batch = batch_of(MaskedLM(), tree_processor, example(), example(COD))
     assert set(batch) == {"input_ids", "labels", "parent_ids"}
-    assert batch["input_ids"].shape == (1, sum(len(row["input_ids"]) for row in rows))
+    assert batch["input_ids"].shape == (1, sum(len(features["input_ids"]) for features in encoded))
     assert (batch["parent_ids"] == -1).sum() == 2
-    rows, batch = batch_of(MaskedLM(), text_reader, example(), example(COD))
+    encoded, batch = batch_of(MaskedLM(), text_processor, example(), example(COD))
     assert set(batch) == {"input_ids", "attention_mask", "labels"}
     assert len(batch["labels"]) == 2
 
 
-def test_what_is_written_ends_within_its_limit(tree_reader, text_reader):
-    end = tree_reader.tokenizer.eos_token_id
+def test_targets_end_within_their_limit(tree_processor, text_processor):
+    end = tree_processor.tokenizer.eos_token_id
     for objective in (SpanCorruption(max_target_length=4), MixtureOfDenoisers(max_target_length=4)):
-        _, batch = batch_of(objective, tree_reader, example(), example(COD))
+        _, batch = batch_of(objective, tree_processor, example(), example(COD))
         assert batch["labels"].shape[1] <= 4
         for labels in batch["labels"]:
             assert labels[labels != -100][-1] == end
     target = example(references=("A ship follows the whale.", "Another."))
-    _, batch = batch_of(SequenceToSequence(), text_reader, target)
-    written = text_reader.tokenizer.decode(batch["labels"][0], skip_special_tokens=True)
+    _, batch = batch_of(SequenceToSequence(), text_processor, target)
+    written = text_processor.tokenizer.decode(batch["labels"][0], skip_special_tokens=True)
     assert written.strip() == "A ship follows the whale."
     assert batch["labels"][0, -1] == end
 
 
-def test_questions_are_read_first(tree_reader, text_reader):
-    asked = example(question="Which ship?", references=("a",))
-    for reader in (tree_reader, text_reader):
-        [row], _ = batch_of(SequenceToSequence(), reader, asked)
-        tokens = row["input_ids"][row["special_tokens_mask"] == 0]
-        assert reader.tokenizer.decode(tokens).strip().startswith("Which ship?")
+def test_queries_are_read_first(tree_processor, text_processor):
+    asked = example(query="Which ship?", references=("a",))
+    for processor in (tree_processor, text_processor):
+        [features], _ = batch_of(SequenceToSequence(), processor, asked)
+        tokens = features["input_ids"][features["special_tokens_mask"] == 0]
+        assert processor.tokenizer.decode(tokens).strip().startswith("Which ship?")
 
 
-def test_classes_are_numbered(tree_reader):
+def test_classes_are_numbered(tree_processor):
     one = Classification(("sea", "land"))
-    _, batch = batch_of(one, tree_reader, example(labels=("land",)), example(COD, labels=("sea",)))
+    _, batch = batch_of(
+        one, tree_processor, example(labels=("land",)), example(COD, labels=("sea",))
+    )
     assert batch["labels"].tolist() == [1, 0]
-    several = Classification(("sea", "land"), several=True)
-    _, batch = batch_of(several, tree_reader, example(labels=("sea", "land")), example(COD))
+    several = Classification(("sea", "land"), multi_label=True)
+    _, batch = batch_of(several, tree_processor, example(labels=("sea", "land")), example(COD))
     assert batch["labels"].tolist() == [[1.0, 1.0], [0.0, 0.0]]
-    assert several.configuration()["problem_type"] == "multi_label_classification"
+    assert several.config_options()["problem_type"] == "multi_label_classification"
 
 
-def test_choices_are_a_dimension_of_their_own(text_reader):
-    asked = example(question="Where?", choices=("sea", "on land", "ice"), references=("ice",))
-    _, batch = batch_of(MultipleChoice(), text_reader, asked, asked)
+def test_choices_are_a_dimension_of_their_own(text_processor):
+    asked = example(query="Where?", choices=("sea", "on land", "ice"), references=("ice",))
+    _, batch = batch_of(MultipleChoice(), text_processor, asked, asked)
     assert batch["input_ids"].shape[:2] == (2, 3)
     assert batch["labels"].tolist() == [2, 2]
     fewer = example(choices=("sea", "ice"), references=("ice",))
     with pytest.raises(ValueError, match=r"have \[2, 3\] choices"):
-        batch_of(MultipleChoice(), text_reader, asked, fewer)
+        batch_of(MultipleChoice(), text_processor, asked, fewer)
 
 
-def test_spans_are_found_behind_the_question(text_reader, small_tokenizer):
-    asked = example(question="Does a ship follow it?", references=("Nemo", "ship follows it"))
-    [row], batch = batch_of(Span(), text_reader, asked)
-    found = row["input_ids"][row["start_positions"] : row["end_positions"] + 1]
+def test_answers_are_found_after_the_query(text_processor, small_tokenizer):
+    asked = example(query="Does a ship follow it?", references=("Nemo", "ship follows it"))
+    [features], batch = batch_of(QuestionAnswering(), text_processor, asked)
+    found = features["input_ids"][features["start_positions"] : features["end_positions"] + 1]
     assert small_tokenizer.decode(found).strip() == "ship follows it"
-    assert row["start_positions"] > 5
+    assert features["start_positions"] > 5
     assert batch["end_positions"].shape == (1,)
-    [row], _ = batch_of(Span(), text_reader, example(references=("Nemo",)))
-    assert row["start_positions"] == row["end_positions"] == 0
-    short = as_text(small_tokenizer, max_length=8)
-    [row], _ = batch_of(Span(), short, asked)
-    assert row["end_positions"] == 0
+    [features], _ = batch_of(QuestionAnswering(), text_processor, example(references=("Nemo",)))
+    assert features["start_positions"] == features["end_positions"] == 0
+    short = TextProcessor(small_tokenizer, max_length=8)
+    [features], _ = batch_of(QuestionAnswering(), short, asked)
+    assert features["end_positions"] == 0
 
 
 @pytest.mark.parametrize(
@@ -110,47 +116,87 @@ def test_spans_are_found_behind_the_question(text_reader, small_tokenizer):
         ("ark", ""),
     ],
 )
-def test_spans_are_whole_words(answer, found, text_reader, small_tokenizer):
+def test_answers_are_whole_words(answer, found, text_processor, small_tokenizer):
     sentences = ["We know its sails.", "But no ark9 has it (9)."]
     document = Document.from_sections("", [("Ships", sentences)])
-    [row], _ = batch_of(Span(), text_reader, example(document, references=(answer,)))
-    start, end = int(row["start_positions"]), int(row["end_positions"])
+    [features], _ = batch_of(
+        QuestionAnswering(), text_processor, example(document, references=(answer,))
+    )
+    start, end = int(features["start_positions"]), int(features["end_positions"])
     assert (start > 0) == bool(found)
     if found:
-        text = question_and_text(document, "")
-        places = row["offsets"]
+        text = text_processor.text(document)
+        places = features["offset_mapping"]
         first = text.index(f" {found}", text.index("But")) + 1
         assert int(places[start, 0]) in (first - 1, first)
         assert int(places[end, 1]) >= first + len(found)
 
 
-def test_vip_tokens_are_the_question_and_the_first(small_tokenizer):
-    reader = as_text(small_tokenizer, vips=True)
-    asked = example(question="Which ship?", references=("a",))
-    [row], batch = batch_of(SequenceToSequence(), reader, asked)
-    vips = row["input_ids"][row["vip_mask"] == 1]
-    assert small_tokenizer.decode(vips).strip() == "Which ship?"
+def vip_text(tokenizer, features):
+    return tokenizer.decode(features["input_ids"][features["vip_mask"] == 1])
+
+
+def test_masked_spans_are_the_vip_tokens(small_tokenizer):
+    processor = VCCProcessor(small_tokenizer)
+    [features], batch = batch_of(SpanCorruption(), processor, example())
     assert batch["vip_mask"].shape == batch["input_ids"].shape
-    [row], _ = batch_of(SpanCorruption(), reader, example())
-    vips = small_tokenizer.convert_ids_to_tokens(row["input_ids"][row["vip_mask"] == 1])
+    vips = small_tokenizer.convert_ids_to_tokens(features["input_ids"][features["vip_mask"] == 1])
     assert vips
     assert all(token.startswith("<extra_id") for token in vips)
 
 
-def test_contrast_sorts_documents_by_their_part(tree_reader):
-    triple = SimpleNamespace(document=WHALE, related=(COD, WHALE))
-    rows, batch = batch_of(Contrast(), tree_reader, triple, triple)
+ASKED = {"query": "Where does it swim?", "choices": ("at sea", "on land")}
+
+
+@pytest.mark.parametrize("task", [{}, {"query": ASKED["query"]}, ASKED])
+@pytest.mark.parametrize("family", ["t5", "bert"])
+def test_vip_tokens_of_training_are_those_of_inference(task, family, t5_tokenizer, bert_tokenizer):
+    tokenizer = t5_tokenizer if family == "t5" else bert_tokenizer
+    processor = VCCProcessor(tokenizer)
+    asked = example(references=("at sea",), labels=("sea",), **task)
+    objectives = [Classification(("sea", "land"))]
+    objectives += [SequenceToSequence()] if family == "t5" else [QuestionAnswering()]
+    choices = {"choices": [task["choices"]]} if "choices" in task else {}
+    inference = processor(WHALE, query=task.get("query"), **choices)
+    for objective in objectives:
+        [features], batch = batch_of(objective, processor, asked)
+        for name in processor.columns & inference.keys():
+            assert torch.equal(batch[name], inference[name])
+        prompt = vip_text(tokenizer, features)
+        for part in (task.get("query", ""), *task.get("choices", ())):
+            assert part.lower() in prompt.lower()
+        if family == "t5" and not task:
+            assert prompt == "summarize:"
+
+
+def test_vip_tokens_of_a_choice_are_the_question_and_the_choice(bert_tokenizer):
+    processor = VCCProcessor(bert_tokenizer)
+    asked = example(references=("at sea",), **ASKED)
+    encoded, batch = batch_of(MultipleChoice(), processor, asked)
+    prompts = [vip_text(bert_tokenizer, features) for features in encoded]
+    assert prompts == [
+        "[CLS] where does it swim? at sea [SEP]",
+        "[CLS] where does it swim? on land [SEP]",
+    ]
+    inference = processor.multiple_choice(WHALE, ASKED["query"], [ASKED["choices"]])
+    for name in inference:
+        assert torch.equal(batch[name], inference[name])
+
+
+def test_contrastive_batches_hold_anchors_then_positives_then_negatives(tree_processor):
+    triple = example(related=(COD, WHALE))
+    encoded, batch = batch_of(Contrastive(), tree_processor, triple, triple)
     assert batch["labels"].tolist() == [0, 1]
     assert batch["input_ids"].shape[0] == 6
-    cod = rows[1]["input_ids"]
+    cod = encoded[1]["input_ids"]
     assert torch.equal(batch["input_ids"][2, : len(cod)], cod)
     assert torch.equal(batch["input_ids"][3, : len(cod)], cod)
-    rows = torch.randn(6, 3, 4)
-    output = BatchEncoding({"last_hidden_state": rows})
-    loss = Contrast().measure(SimpleNamespace(**output), batch["labels"])
-    expected = torch.nn.functional.triplet_margin_loss(*rows[:, 0].split(2), margin=1.0)
+    hidden_states = torch.randn(6, 3, 4)
+    output = BatchEncoding({"last_hidden_state": hidden_states})
+    loss = Contrastive().compute_loss(SimpleNamespace(**output), batch["labels"])
+    expected = torch.nn.functional.triplet_margin_loss(*hidden_states[:, 0].split(2), margin=1.0)
     assert relative_error(loss, expected) < 1e-6
-    accumulated = Contrast().measure(SimpleNamespace(**output), batch["labels"], 8)
+    accumulated = Contrastive().compute_loss(SimpleNamespace(**output), batch["labels"], 8)
     assert relative_error(accumulated, expected / 4) < 1e-6
 
 
@@ -159,31 +205,31 @@ def test_losses_are_those_of_sentence_transformers():
     columns = list(torch.randn(3, 5, 8))
     ranking = losses.MultipleNegativesRankingLoss(torch.nn.Identity())
     expected = ranking.compute_loss_from_embeddings(columns, None)
-    assert relative_error(in_batch(columns).mean(), expected) < 1e-5
-    assert triplet(columns).shape == (5,)
-    with pytest.raises(ValueError, match="needs an anchor, a positive and a negative"):
-        triplet(columns[:2])
+    assert relative_error(in_batch_loss(columns).mean(), expected) < 1e-5
+    assert triplet_loss(columns).shape == (5,)
+    with pytest.raises(ValueError, match="needs a negative for every anchor"):
+        triplet_loss(columns[:2])
 
 
 @pytest.mark.parametrize(
     ("objective", "bad", "message"),
     [
-        (SequenceToSequence(), example(), "no reference to write"),
-        (Classification(("a", "b")), example(), r"has the labels \[\]: let it have one"),
+        (SequenceToSequence(), example(), "no reference to generate"),
+        (Classification(("a", "b")), example(), r"has the labels \[\]: give it exactly one"),
         (Classification(("a", "b")), example(labels=("c",)), "'c' is not among the labels"),
         (MultipleChoice(), example(choices=("a",)), "does not say which choice"),
-        (Contrast(), SimpleNamespace(document=WHALE, related=()), "no positive"),
-        (Span(), example(), "read as text"),
+        (Contrastive(), example(), "no positive"),
+        (QuestionAnswering(), example(), "HDTProcessor does not map tokens to text"),
     ],
 )
-def test_examples_that_do_not_fit_are_refused(objective, bad, message, tree_reader):
+def test_unusable_examples_are_rejected(objective, bad, message, tree_processor):
     with pytest.raises(ValueError, match=message):
-        batch_of(objective, tree_reader, bad)
+        batch_of(objective, tree_processor, bad)
 
 
-def test_a_vocabulary_without_what_is_needed_is_refused(bert_tokenizer):
-    reader = as_text(bert_tokenizer)
+def test_a_vocabulary_without_the_needed_tokens_is_rejected(bert_tokenizer):
+    processor = TextProcessor(bert_tokenizer)
     with pytest.raises(ValueError, match="no sentinel '<extra_id_0>'"):
-        batch_of(SpanCorruption(), reader, example())
+        batch_of(SpanCorruption(), processor, example())
     with pytest.raises(ValueError, match="no mode token"):
-        batch_of(MixtureOfDenoisers(), reader, example())
+        batch_of(MixtureOfDenoisers(), processor, example())

@@ -13,7 +13,7 @@ def command(
         str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="A YAML file, or the name of a recipe that comes along.",
+            help="A YAML file, or the name of an installed recipe.",
             show_default=False,
         ),
     ] = None,
@@ -23,39 +23,33 @@ def command(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Where checkpoints and the model go; default: the recipe's name.",
+            help="Folder for checkpoints and the model; default: the recipe's name.",
             show_default=False,
         ),
     ] = None,
-    changes: Annotated[
+    overrides: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="ENTRY=VALUE",
-            help="Change an entry, such as training.max_steps=100; may be repeated.",
+            help="Change an entry of the recipe, such as training.max_steps=100; may be repeated.",
             show_default=False,
         ),
     ] = None,
-    recipes: Annotated[
-        bool, typer.Option("--recipes", help="List the recipes that come along.")
-    ] = False,
+    recipes: Annotated[bool, typer.Option("--recipes", help="List the installed recipes.")] = False,
 ) -> None:
-    """Train a model by a recipe; a run that was broken off goes on where it was.
+    """Train a model by a recipe; an interrupted run resumes where it stopped.
 
     \b
     foveate train --recipes
     foveate train hdt-e --set data.train=corpus --set model.num_layers=6
     torchrun --nproc-per-node 4 --no-python foveate train recipe.yaml --output model
     """
-    from foveate.training.recipe import Recipe, names
+    from foveate.training import Recipe, recipe_names, train
 
     if recipes:
-        common.console.print("\n".join(names()))
+        common.console.print("\n".join(recipe_names()))
         return
     if recipe is None:
-        raise typer.BadParameter("name a recipe, or list those that come along by --recipes")
-    loaded = Recipe.load(recipe, changes or [])
-    from foveate.evaluation import read
-    from foveate.training.run import train
-
-    train(loaded, output or Path(Path(recipe).stem), read)
+        raise typer.BadParameter("name a recipe, or list the installed ones with --recipes")
+    train(Recipe.load(recipe, overrides or []), output or Path(Path(recipe).stem))

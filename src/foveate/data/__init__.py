@@ -1,1 +1,7 @@
-"""Datasets: one Example type, readers of benchmark formats, and corpora that stay on disk."""
+"""Data sets: one `Example` type, readers of benchmark files, and corpora that stay on disk."""
+
+from .corpus import Corpus
+from .example import Example, Ranking
+from .readers import BENCHMARKS, read_benchmark
+
+__all__ = ["BENCHMARKS", "Corpus", "Example", "Ranking", "read_benchmark"]

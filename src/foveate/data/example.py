@@ -1,44 +1,47 @@
-"""What benchmarks consist of."""
+"""What data sets consist of."""
 
 from dataclasses import dataclass
 
 from foveate.documents import Document
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A document, and what is to be made of it.
+    """A document with what a task asks of it and expects as the answer.
 
     Attributes:
-        id: the benchmark's own or, where it has none, the place in the file.
-        document: what is to be read. Where there are several, such as the articles of a cluster,
-            each is a section.
-        question: what is asked of it, empty where nothing is.
-        choices: answers to choose from.
-        references: summaries or answers that people gave, any of which counts; of choices, the
-            right one. Empty where the benchmark keeps them to itself.
-        labels: classes that it belongs to.
-        target: the number to predict, in regression.
+        id: The data set's own identifier or, if it has none, the record's place in its file; may
+            be empty.
+        document: The document to read. Several texts, such as the articles of a cluster, are the
+            sections of one document. In contrastive learning, the anchor.
+        query: The question about the document; empty if there is none.
+        choices: The answers to choose from.
+        references: Correct summaries or answers, any of which is acceptable; in multiple choice,
+            the correct choice. Empty if the data set does not publish them.
+        labels: The classes that the document belongs to.
+        target: The number to predict, in regression.
+        related: A positive and, optionally, a negative document, in contrastive learning.
     """
 
-    id: str
+    id: str = ""
     document: Document
-    question: str = ""
+    query: str = ""
     choices: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     target: float | None = None
+    related: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A query, and candidates to rank by it.
+    """A query with candidates to rank by their relevance to it.
 
     Attributes:
-        id: of the query.
-        query: the query: a paper or a few words.
-        candidates: what is to be ranked.
-        relevance: of each candidate; 0 is irrelevant.
+        id: The identifier of the query.
+        query: A paper or a few words.
+        candidates: The documents to rank.
+        relevance: The relevance of each candidate; 0 means irrelevant.
     """
 
     id: str

@@ -1,7 +1,4 @@
-"""Benchmarks: their files into examples, and their metrics; `fewshot` is a protocol on them."""
-
-from foveate.data.example import Example, Ranking
-from foveate.data.readers import read
+"""Metrics, and the predictions and scores of trained models on benchmarks."""
 
 from .metrics import (
     average_precision,
@@ -15,14 +12,11 @@ from .metrics import (
 )
 
 __all__ = [
-    "Example",
-    "Ranking",
     "average_precision",
     "exact_match",
     "kendall_tau",
     "label_f1",
     "ndcg",
-    "read",
     "rouge",
     "rouge_geometric_mean",
     "token_f1",

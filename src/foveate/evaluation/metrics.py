@@ -1,6 +1,7 @@
-"""How good summaries, answers, rankings and classifications are. All scores are in per cent.
+"""Metrics of summaries, answers, rankings and classifications. All scores are in per cent.
 
-They need what `pip install 'foveate[evaluation]'` brings, and raise `ImportError` without it.
+The metrics need the dependencies of `pip install 'foveate[evaluation]'`, and raise an `ImportError`
+without them.
 """
 
 import re
@@ -22,22 +23,24 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def rouge(predictions: Sequence[str], references: Sequence[Collection[str]]) -> dict[str, float]:
-    """ROUGE-1, ROUGE-2 and ROUGE-L: F-measures, mean over the predictions.
+    """Compute ROUGE-1, ROUGE-2 and ROUGE-L: mean F-measures over the predictions.
 
-    As Google's rouge-score and Hugging Face's wrapper of it have them by default, which EGAD
-    and SCROLLS use: words are not stemmed, and ROUGE-L takes a text as one sequence (ROUGE-Lsum
-    would take it line by line). Of several references, each measure takes the one that is best.
+    These are the defaults of Google's rouge-score and of its Hugging Face wrapper, which EGAD and
+    SCROLLS use: words are not stemmed, and ROUGE-L treats a text as one sequence, unlike
+    ROUGE-Lsum, which treats it line by line. If there are several references, each measure takes
+    the best one.
 
     Args:
-        predictions: texts.
-        references: for each of them, at least one.
+        predictions: The texts to score.
+        references: For each prediction, at least one reference.
 
     Returns:
         "rouge1", "rouge2" and "rougeL".
 
     Raises:
-        TypeError: a text in place of the references of a prediction.
-        ValueError: no predictions, or not as many references, or a prediction without one.
+        TypeError: A string is given in place of a list of references.
+        ValueError: There are no predictions, the numbers of predictions and references differ, or
+            a prediction has no reference.
 
     Example:
         >>> from foveate.evaluation import rouge
@@ -45,11 +48,11 @@ def rouge(predictions: Sequence[str], references: Sequence[Collection[str]]) -> 
         >>> {name: round(score, 1) for name, score in scores.items()}
         {'rouge1': 80.0, 'rouge2': 66.7, 'rougeL': 80.0}
     """
-    _check(predictions, references)
+    _check_references(predictions, references)
     scorer = _rouge_scorer()
     columns: dict[str, list[float]] = {name: [] for name in ROUGE}
-    for prediction, own in zip(predictions, references, strict=True):
-        scores = [scorer.score(reference, prediction) for reference in own]
+    for prediction, correct in zip(predictions, references, strict=True):
+        scores = [scorer.score(reference, prediction) for reference in correct]
         for name, column in columns.items():
             column.append(max(score[name].fmeasure for score in scores))
     return {name: 100 * fmean(column) for name, column in columns.items()}
@@ -58,153 +61,169 @@ def rouge(predictions: Sequence[str], references: Sequence[Collection[str]]) -> 
 def rouge_geometric_mean(
     predictions: Sequence[str], references: Sequence[Collection[str]]
 ) -> float:
-    """SCROLLS' score of a summarization task: the geometric mean of the three of `rouge`.
+    """Compute the geometric mean of `rouge`, by which SCROLLS scores summarization tasks.
 
     Raises:
-        TypeError, ValueError: as `rouge`.
+        TypeError: See `rouge`.
+        ValueError: See `rouge`.
     """
     return prod(rouge(predictions, references).values()) ** (1 / len(ROUGE))
 
 
 def token_f1(predictions: Sequence[str], references: Sequence[Collection[str]]) -> float:
-    """SCROLLS' and SQuAD's F1: of the words of prediction and reference, the best, in the mean.
+    """Compute the F1 of words, as SQuAD and SCROLLS do: the best over references, on average.
 
-    Case, punctuation, the articles "a", "an" and "the" and spaces do not count.
+    Case, punctuation, white space and the articles "a", "an" and "the" are ignored.
 
     Raises:
-        TypeError, ValueError: as `rouge`.
+        TypeError: See `rouge`.
+        ValueError: See `rouge`.
     """
-    return _mean_of_best(predictions, references, _f1)
+    return _mean_of_best(predictions, references, _word_f1)
 
 
 def exact_match(predictions: Sequence[str], references: Sequence[Collection[str]]) -> float:
-    """SCROLLS' and SQuAD's share of predictions that equal a reference.
+    """Compute the share of predictions that equal a reference, as SQuAD and SCROLLS do.
 
-    What does not count is as for `token_f1`.
+    The same is ignored as by `token_f1`.
 
     Raises:
-        TypeError, ValueError: as `rouge`.
+        TypeError: See `rouge`.
+        ValueError: See `rouge`.
     """
     return _mean_of_best(
-        predictions, references, lambda ours, theirs: _normal(ours) == _normal(theirs)
+        predictions,
+        references,
+        lambda prediction, reference: _normalize(prediction) == _normalize(reference),
     )
 
 
 def average_precision(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> float:
-    """Mean average precision (MAP) over queries.
+    """Compute the mean average precision (MAP) over queries.
 
     Args:
-        scores: for each query `(candidates,)`, the higher the sooner.
-        relevance: for each query `(candidates,)`; what is above 0 is relevant.
+        scores: For each query `(candidates,)`; candidates are ranked by descending score.
+        relevance: For each query `(candidates,)`; candidates above 0 are relevant.
 
     Raises:
-        ValueError: no queries, not as many of one as of the other, or nothing relevant to a query;
-            or a query has as many scores as there are not candidates.
+        ValueError: There are no queries, the numbers of scores and relevances differ, or a query
+            has no relevant candidate.
     """
-    score = _of_extra("sklearn.metrics").average_precision_score
-    return 100 * fmean(score(truth > 0, guess) for guess, truth in _ranked(scores, relevance))
+    score = _import_extra("sklearn.metrics").average_precision_score
+    rankings = _to_arrays(scores, relevance)
+    return 100 * fmean(score(relevant > 0, predicted) for predicted, relevant in rankings)
 
 
-def ndcg(scores: Sequence[Tensor], relevance: Sequence[Tensor], *, top: int | None = None) -> float:
-    """Normalized discounted cumulative gain over queries, gains being the relevances.
+def ndcg(
+    scores: Sequence[Tensor], relevance: Sequence[Tensor], *, top_k: int | None = None
+) -> float:
+    """Compute the normalized discounted cumulative gain over queries, with relevances as gains.
 
     Args:
-        scores: for each query `(candidates,)`, the higher the sooner.
-        relevance: for each query `(candidates,)`, not negative.
-        top: number of candidates that count, None for all.
+        scores: For each query `(candidates,)`; candidates are ranked by descending score.
+        relevance: For each query `(candidates,)`, not negative.
+        top_k: Number of top-ranked candidates that count, None for all.
 
     Raises:
-        ValueError: as `average_precision`.
+        ValueError: See `average_precision`.
     """
-    score = _of_extra("sklearn.metrics").ndcg_score
+    score = _import_extra("sklearn.metrics").ndcg_score
     return 100 * fmean(
-        # One candidate has one order, the ideal one.
-        score(truth[None], guess[None], k=top) if len(truth) > 1 else 1.0
-        for guess, truth in _ranked(scores, relevance)
+        # A single candidate has only one order, the ideal one.
+        score(relevant[None], predicted[None], k=top_k) if len(relevant) > 1 else 1.0
+        for predicted, relevant in _to_arrays(scores, relevance)
     )
 
 
 def kendall_tau(predictions: Tensor, targets: Tensor) -> float:
-    """Kendall's rank correlation τ-b, from -100 to 100.
+    """Compute Kendall's rank correlation τ-b, from -100 to 100.
 
     Args:
         predictions: `(examples,)`.
         targets: `(examples,)`.
 
     Raises:
-        ValueError: different lengths, or one of them is constant, so that there is no order.
+        ValueError: The lengths differ, or all values of a tensor are equal and so have no order.
     """
-    correlation = _of_extra("scipy.stats").kendalltau
-    if predictions.unique().numel() < 2 or targets.unique().numel() < 2:
-        raise ValueError("predictions or targets are all the same: there is no order to compare")
-    return 100 * float(correlation(_array(predictions), _array(targets)).statistic)
+    correlation = _import_extra("scipy.stats").kendalltau
+    if min(len(set(values.tolist())) for values in (predictions, targets)) < 2:
+        raise ValueError("all predictions or all targets are equal: there is no order to compare")
+    return 100 * float(correlation(_to_array(predictions), _to_array(targets)).statistic)
 
 
 def label_f1(
     predictions: Sequence[Collection[str]], labels: Sequence[Collection[str]]
 ) -> dict[str, float]:
-    """Micro and macro F1 of classes, any number to an example.
+    """Compute micro and macro F1 of classes, of which an example may have any number.
 
-    Micro counts all decisions together; macro is the mean over classes, those counted that are
-    predicted or right somewhere, and a class that is never right is 0.
+    Micro F1 counts all decisions together. Macro F1 is the mean over the classes that are predicted
+    or correct somewhere; it is 0 for a class that is never predicted correctly.
+
+    Args:
+        predictions: For each example, the predicted classes.
+        labels: For each example, the correct classes.
 
     Returns:
         "micro" and "macro".
 
     Raises:
-        TypeError: a text in place of the classes of an example.
-        ValueError: no examples, not as many of one as of the other, or none has a class.
+        TypeError: A string is given in place of a list of classes.
+        ValueError: There are no examples, the numbers of predictions and labels differ, or no
+            example has a class.
     """
-    score = _of_extra("sklearn.metrics").f1_score
-    binarizer = _of_extra("sklearn.preprocessing").MultiLabelBinarizer()
+    score = _import_extra("sklearn.metrics").f1_score
+    binarizer = _import_extra("sklearn.preprocessing").MultiLabelBinarizer()
     if not predictions or len(predictions) != len(labels):
         raise ValueError(
-            f"there are {len(predictions)} predictions of {len(labels)} examples: give one for each"
+            f"there are {len(predictions)} predictions for {len(labels)} examples: give one for "
+            "each, and at least one"
         )
-    _refuse_texts(predictions)
-    _refuse_texts(labels)
+    _check_not_strings(predictions)
+    _check_not_strings(labels)
     if not any(map(len, (*predictions, *labels))):
-        raise ValueError("no example has a class, predicted or right: there is nothing to score")
+        raise ValueError("no example has a class, predicted or correct: there is nothing to score")
     binarizer.fit([*predictions, *labels])
-    truth, guess = binarizer.transform(labels), binarizer.transform(predictions)
+    correct, predicted = binarizer.transform(labels), binarizer.transform(predictions)
     return {
-        average: 100 * float(score(truth, guess, average=average, zero_division=0))
+        average: 100 * float(score(correct, predicted, average=average, zero_division=0))
         for average in ("micro", "macro")
     }
 
 
-def _check(predictions: Sequence[Any], references: Sequence[Any]) -> None:
+def _check_references(predictions: Sequence[Any], references: Sequence[Any]) -> None:
     if not predictions or len(predictions) != len(references):
         raise ValueError(
             f"there are {len(predictions)} predictions for {len(references)} examples: give one "
             "for each, and at least one"
         )
-    _refuse_texts(references)
-    for index, own in enumerate(references):
-        if not len(own):
-            raise ValueError(f"example {index} has nothing that would be right: leave it out")
+    _check_not_strings(references)
+    for index, correct in enumerate(references):
+        if not len(correct):
+            raise ValueError(f"example {index} has no correct answer: leave it out")
 
 
-def _refuse_texts(collections: Sequence[Any]) -> None:
-    for index, own in enumerate(collections):
-        if isinstance(own, str):
-            raise TypeError(f"example {index} has a text where a list of texts belongs: {own!r}")
+def _check_not_strings(collections: Sequence[Any]) -> None:
+    for index, texts in enumerate(collections):
+        if isinstance(texts, str):
+            raise TypeError(f"example {index} has a text in place of a list of texts: {texts!r}")
 
 
-def _ranked(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> list[tuple[Any, Any]]:
-    """Arrays of scores and of relevances for each query."""
-    _check(scores, [own[own > 0] for own in relevance])
-    for index, (guess, truth) in enumerate(zip(scores, relevance, strict=True)):
-        if guess.shape != truth.shape:
+def _to_arrays(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> list[tuple[Any, Any]]:
+    """Convert the scores and relevances of each query to arrays."""
+    _check_references(scores, [values[values > 0] for values in relevance])
+    arrays = []
+    for index, (predicted, relevant) in enumerate(zip(scores, relevance, strict=True)):
+        if predicted.shape != relevant.shape:
             raise ValueError(
-                f"example {index} has scores {tuple(guess.shape)} of candidates "
-                f"{tuple(truth.shape)}: give one for each"
+                f"example {index} has scores {tuple(predicted.shape)} for candidates "
+                f"{tuple(relevant.shape)}: give one for each"
             )
-    return [(_array(guess), _array(truth)) for guess, truth in zip(scores, relevance, strict=True)]
+        arrays.append((_to_array(predicted), _to_array(relevant)))
+    return arrays
 
 
-def _array(tensor: Tensor) -> Any:
-    """In float64, which numpy has and every other dtype fits into."""
+def _to_array(tensor: Tensor) -> Any:
+    """Convert to float64, which numpy has and which holds the values of every other dtype."""
     return tensor.detach().cpu().double().numpy()
 
 
@@ -213,30 +232,31 @@ def _mean_of_best(
     references: Sequence[Collection[str]],
     score: Callable[[str, str], float],
 ) -> float:
-    _check(predictions, references)
+    _check_references(predictions, references)
     return 100 * fmean(
-        max(score(prediction, reference) for reference in own)
-        for prediction, own in zip(predictions, references, strict=True)
+        max(score(prediction, reference) for reference in correct)
+        for prediction, correct in zip(predictions, references, strict=True)
     )
 
 
-def _f1(prediction: str, reference: str) -> float:
-    ours, theirs = Counter(_normal(prediction).split()), Counter(_normal(reference).split())
-    shared = (ours & theirs).total()
-    return 2 * shared / (ours.total() + theirs.total()) if shared else 0.0
+def _word_f1(prediction: str, reference: str) -> float:
+    predicted = Counter(_normalize(prediction).split())
+    correct = Counter(_normalize(reference).split())
+    shared = (predicted & correct).total()
+    return 2 * shared / (predicted.total() + correct.total()) if shared else 0.0
 
 
-def _normal(text: str) -> str:
-    """What SQuAD compares."""
+def _normalize(text: str) -> str:
+    """Normalize a text as SQuAD does."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 @cache
 def _rouge_scorer() -> Any:
-    return _of_extra("rouge_score.rouge_scorer").RougeScorer(ROUGE, use_stemmer=False)
+    return _import_extra("rouge_score.rouge_scorer").RougeScorer(ROUGE, use_stemmer=False)
 
 
-def _of_extra(module: str) -> Any:
+def _import_extra(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:

@@ -9,10 +9,20 @@ from typing import Any, Self, get_args
 
 import yaml
 
-from .entries import change, check, loaded, made, mapping, plain, value
+from foveate.data import BENCHMARKS
+
+from .config import (
+    apply_override,
+    build,
+    check_mapping,
+    check_names,
+    check_type,
+    load_yaml,
+    to_yaml_types,
+)
 from .objectives import OBJECTIVES, Objective
 
-OURS = {
+RESERVED_ARGUMENTS = {
     "output_dir",
     "per_device_train_batch_size",
     "per_device_eval_batch_size",
@@ -22,49 +32,37 @@ OURS = {
 """Arguments of `TrainingArguments` that follow from the rest of a recipe."""
 
 
-READ = ("tree", "text", "keywords", "vips")
-
-
 @dataclass(frozen=True)
 class Data:
-    """What is read.
+    """What to train on.
 
     Attributes:
-        train: files, folders or patterns.
-        dev: likewise, to measure the loss on; none if empty.
-        benchmark: whose form the files have, as `foveate.evaluation.read` names it; "" for a
-            `Corpus`.
-        read: "tree" for HDT; "text" for other models; "keywords" for text with keywords (EGAD);
-            "vips" for text with VIP tokens (VCC).
-        max_length: tokens (of trees: nodes) of a document at most, None for no limit.
-        keywords: number of keywords.
+        train: Files, folders or patterns to train on.
+        dev: Likewise, to measure the loss on; empty for none.
+        benchmark: The benchmark whose form the files have, one of `foveate.data.BENCHMARKS`; ""
+            for a `foveate.data.Corpus`.
     """
 
     train: tuple[str, ...]
     dev: tuple[str, ...] = ()
     benchmark: str = ""
-    read: str = "tree"
-    max_length: int | None = 8192
-    keywords: int = 20
 
     def __post_init__(self) -> None:
-        if self.read not in READ:
-            raise ValueError(f"read must be one of {', '.join(READ)}, got {self.read!r}")
         if not self.train:
             raise ValueError("train names no files")
-        if self.max_length is not None and self.max_length < 1:
-            raise ValueError(f"max_length must be at least 1, got {self.max_length}")
-        if self.keywords < 1:
-            raise ValueError(f"keywords must be at least 1, got {self.keywords}")
+        if self.benchmark and self.benchmark not in BENCHMARKS:
+            raise ValueError(
+                f"benchmark must be one of {', '.join(BENCHMARKS)}, got {self.benchmark!r}"
+            )
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What one device reads in one step, before gradients are accumulated: one of the two.
+    """What one device reads in one step, before gradient accumulation; exactly one of the two.
 
     Attributes:
-        tokens: documents of like length that have about so many tokens together.
-        documents: a number of documents.
+        tokens: A token budget for documents of similar length.
+        documents: A number of documents.
     """
 
     tokens: int | None = None
@@ -72,7 +70,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         if (self.tokens is None) == (self.documents is None):
-            raise ValueError("give it tokens or documents, one of the two")
+            raise ValueError("give either tokens or documents")
         if (self.tokens or self.documents or 0) < 1:
             raise ValueError("must be at least 1")
 
@@ -82,15 +80,17 @@ class Recipe:
     """A training run.
 
     Attributes:
-        model: `checkpoint`, a folder or a name on the hub; or `type`, as configurations name it
-            ("hdt"), for a new model; or both, for a checkpoint whose weights another type takes
-            (LongT5's by "fovea"). Other entries change the configuration.
-        tokenizer: a folder or a name on the hub; or, for a new model, the size of a vocabulary to
-            learn from the documents; None for the checkpoint's own.
-        objective: what is to be learned.
-        data: what is read.
-        batch: how much of it at once.
-        training: the rest, as `transformers.TrainingArguments` names it.
+        model: A `checkpoint`, that is a folder or a name on the hub; or the `type` of a new model,
+            as configurations name it ("hdt"); or both, to load the weights of a checkpoint into
+            another type (LongT5's into "fovea"). Other entries override the configuration.
+        objective: What the model is trained to do.
+        data: What it is trained on.
+        batch: How much of it in one step.
+        tokenizer: A folder or a name on the hub; or, for a new model, the size of a vocabulary to
+            train on the documents; None for the checkpoint's own tokenizer.
+        processor: Options of the processor of the model's family, such as `max_length`,
+            `num_keywords` (EGAD) or `levels` (HDT).
+        training: Any other `transformers.TrainingArguments`.
     """
 
     model: Mapping[str, Any]
@@ -98,114 +98,115 @@ class Recipe:
     data: Data
     batch: Batch
     tokenizer: str | int | None = None
+    processor: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not {"checkpoint", "type"} & set(self.model):
-            raise ValueError("model: give it a checkpoint or a type")
+            raise ValueError("model: give a checkpoint or a type")
         if "checkpoint" not in self.model and self.tokenizer is None:
-            raise ValueError("tokenizer: name one, or give the size of one to learn")
+            raise ValueError("tokenizer: name one, or give the size of a vocabulary to train")
         if "checkpoint" in self.model and isinstance(self.tokenizer, int):
             raise ValueError(
-                "tokenizer: a checkpoint knows its own vocabulary: leave the entry out, or name one"
+                "tokenizer: a checkpoint has its own vocabulary: omit the entry or name a tokenizer"
             )
         _check_training(self.training)
 
     @classmethod
-    def load(cls, name: str | PathLike[str], changes: Sequence[str] = ()) -> Self:
-        """Read a recipe.
+    def load(cls, name: str | PathLike[str], overrides: Sequence[str] = ()) -> Self:
+        """Load a recipe.
 
         Args:
-            name: a YAML file, or one of `names()`.
-            changes: entries to change, such as `training.max_steps=10`.
+            name: A YAML file, or one of `recipe_names()`.
+            overrides: Entries to change, such as `training.max_steps=10`.
 
         Raises:
-            FileNotFoundError: there is no such file or recipe.
-            ValueError: it is not a recipe; the message says where.
+            FileNotFoundError: There is no such file or recipe.
+            ValueError: It is not a valid recipe; the message says where.
         """
         path = Path(name)
         if path.suffix not in (".yaml", ".yml"):
-            if str(name) not in names():
+            if str(name) not in recipe_names():
                 raise FileNotFoundError(
                     f"there is no recipe {str(name)!r}: name a .yaml file or one of "
-                    f"{', '.join(names())}"
+                    f"{', '.join(recipe_names())}"
                 )
-            path = _folder() / f"{name}.yaml"
+            path = _recipes_folder() / f"{name}.yaml"
         elif not path.exists():
             raise FileNotFoundError(
-                f"{path} does not exist: check the path, or name one of {', '.join(names())}"
+                f"{path} does not exist: check the path, or name one of {', '.join(recipe_names())}"
             )
         try:
-            data = loaded(path.read_text(encoding="utf-8"))
-            for one in changes:
-                change(data, one)
-            return cls.of(data)
+            data = load_yaml(path.read_text(encoding="utf-8"))
+            for override in overrides:
+                apply_override(data, override)
+            return cls.from_dict(data)
         except (ValueError, yaml.YAMLError) as error:
             raise ValueError(f"{name}: {error}") from error
 
     @classmethod
-    def of(cls, data: Any) -> Self:
-        """Make a recipe of what YAML gives.
+    def from_dict(cls, data: Any) -> Self:
+        """Make a recipe from what YAML contains.
 
         Raises:
-            ValueError: it is not a recipe; the message says where.
+            ValueError: It is not a valid recipe; the message says where.
         """
-        data = dict(mapping(data, "a recipe"))
-        check(data, {entry.name for entry in fields(cls)}, "")
+        sections = dict(check_mapping(data, "a recipe"))
+        check_names(sections, {section.name for section in fields(cls)}, "")
         for name in ("model", "objective", "data", "batch"):
-            if name not in data:
+            if name not in sections:
                 raise ValueError(f"{name} is missing")
-            data[name] = mapping(data[name], name)
-        data["training"] = {
-            # YAML reads a bare no as false.
-            name: "no" if name.endswith("_strategy") and value is False else value
-            for name, value in mapping(data.get("training") or {}, "training").items()
-        }
-        objective = dict(data["objective"])
-        kind = objective.pop("name", None)
-        if kind not in OBJECTIVES:
+            sections[name] = check_mapping(sections[name], name)
+        for name in ("processor", "training"):
+            sections[name] = dict(check_mapping(sections.get(name) or {}, name))
+        for name, value in sections["training"].items():
+            if name.endswith("_strategy") and value is False:
+                sections["training"][name] = "no"  # which YAML 1.1 reads as false
+        options = dict(sections["objective"])
+        objective = options.pop("name", None)
+        if objective not in OBJECTIVES:
             raise ValueError(
-                f"objective: name must be one of {', '.join(OBJECTIVES)}, got {kind!r}"
+                f"objective: name must be one of {', '.join(OBJECTIVES)}, got {objective!r}"
             )
-        data["objective"] = made(OBJECTIVES[kind], objective, "objective")
-        data["data"] = made(Data, data["data"], "data")
-        data["batch"] = made(Batch, data["batch"], "batch")
-        if "tokenizer" in data:
-            data["tokenizer"] = value(data["tokenizer"], str | int | None, "tokenizer")
-        return cls(**data)
+        sections["objective"] = build(OBJECTIVES[objective], options, "objective")
+        sections["data"] = build(Data, sections["data"], "data")
+        sections["batch"] = build(Batch, sections["batch"], "batch")
+        if "tokenizer" in sections:
+            sections["tokenizer"] = check_type(sections["tokenizer"], str | int | None, "tokenizer")
+        return cls(**sections)
 
-    def entries(self) -> dict[str, Any]:
-        """Return what `of` makes this recipe of, in the values that YAML has."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` makes this recipe from, in types that YAML has."""
         [name] = (name for name, kind in OBJECTIVES.items() if kind is type(self.objective))
-        entries = {
-            **{entry.name: getattr(self, entry.name) for entry in fields(self)},
+        sections = {
+            **{section.name: getattr(self, section.name) for section in fields(self)},
             "objective": {"name": name, **asdict(self.objective)},
             "data": asdict(self.data),
             "batch": asdict(self.batch),
         }
-        return dict(plain(entries))
+        return dict(to_yaml_types(sections))
 
 
-def names() -> list[str]:
-    """Return the recipes that come along."""
-    return sorted(path.stem for path in _folder().glob("*.yaml"))
+def recipe_names() -> list[str]:
+    """List the recipes that are installed with the package."""
+    return sorted(path.stem for path in _recipes_folder().glob("*.yaml"))
 
 
-def _folder() -> Path:
+def _recipes_folder() -> Path:
     return Path(str(files(__package__))) / "recipes"
 
 
-def _check_training(given: Mapping[str, Any]) -> None:
-    """Numbers and truth values are checked here; `TrainingArguments` checks the rest."""
+def _check_training(arguments: Mapping[str, Any]) -> None:
+    """Check the numbers and booleans; `TrainingArguments` itself checks the rest."""
     from transformers import TrainingArguments
 
     known = {argument.name: argument for argument in fields(TrainingArguments) if argument.init}
-    check(given, known.keys() - OURS, "training")
-    for name, one in given.items():
+    check_names(arguments, known.keys() - RESERVED_ARGUMENTS, "training")
+    for name, value in arguments.items():
         kind = known[name].type
         if {*(get_args(kind) or (kind,))} <= {bool, int, float, type(None)}:
-            value(one, kind, f"training: {name}")
-    if given.get("gradient_accumulation_steps", 1) < 1:
+            check_type(value, kind, f"training: {name}")
+    if arguments.get("gradient_accumulation_steps", 1) < 1:
         raise ValueError("training: gradient_accumulation_steps must be at least 1")
-    if given.get("max_steps", -1) <= 0 and given.get("num_train_epochs", 1) <= 0:
-        raise ValueError("training: num_train_epochs must be above 0, or max_steps be given")
+    if arguments.get("max_steps", -1) <= 0 and arguments.get("num_train_epochs", 1) <= 0:
+        raise ValueError("training: either num_train_epochs or max_steps must be above 0")

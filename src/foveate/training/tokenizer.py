@@ -1,4 +1,4 @@
-"""A byte-level BPE vocabulary, learned from the documents to train on (HDT, 4.2)."""
+"""A byte-level BPE vocabulary, trained on the documents of a corpus (HDT, 4.2)."""
 
 from collections.abc import Iterable
 
@@ -8,44 +8,47 @@ from transformers import PreTrainedTokenizerFast
 from foveate.documents import Document
 from foveate.preprocessing.text import plain_text
 
-SPECIAL = ("<pad>", "</s>", "<unk>", "<mask>", "<cls>", "<sec>", "<doc>")
-"""First of the vocabulary; the last three are the anchors."""
-MODES = {"R": "[R]", "S": "[S]", "X": "[X]"}
+SPECIAL_TOKENS = ("<pad>", "</s>", "<unk>", "<mask>", "<cls>", "<sec>", "<doc>")
+"""The first tokens of the vocabulary; the last three are the anchors."""
+MODE_TOKENS = {"R": "[R]", "S": "[S]", "X": "[X]"}
 """UL2's mode tokens."""
 SENTINELS = tuple(f"<extra_id_{number}>" for number in range(100))
-"""What stands for hidden spans."""
+"""Tokens that stand for masked spans."""
 
 
-def learn_tokenizer(documents: Iterable[Document], size: int) -> PreTrainedTokenizerFast:
-    """Learn a vocabulary.
+def train_tokenizer(documents: Iterable[Document], vocab_size: int) -> PreTrainedTokenizerFast:
+    """Train a tokenizer.
 
     Args:
-        documents: to learn from, a few thousand are enough.
-        size: number of ids, with those of `SPECIAL`, `MODES`, `SENTINELS` and 256 bytes.
+        documents: The documents to train on; a few thousand are enough.
+        vocab_size: Size of the vocabulary, including `SPECIAL_TOKENS`, `MODE_TOKENS`, `SENTINELS`
+            and the 256 bytes.
 
     Raises:
-        ValueError: a size that does not hold these.
+        ValueError: The vocabulary is too small for these.
     """
-    special = [*SPECIAL, *MODES.values(), *SENTINELS]
+    special_tokens = [*SPECIAL_TOKENS, *MODE_TOKENS.values(), *SENTINELS]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    if size < len(special) + len(alphabet):
-        raise ValueError(
-            f"a vocabulary of {size} is too small: {len(special) + len(alphabet)} is the least"
-        )
+    smallest = len(special_tokens) + len(alphabet)
+    if vocab_size < smallest:
+        raise ValueError(f"a vocabulary must have at least {smallest} tokens, got {vocab_size}")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        vocab_size=vocab_size,
+        special_tokens=special_tokens,
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     tokenizer.train_from_iterator(map(plain_text, documents), trainer)
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]  # not annotated there
         tokenizer_object=tokenizer,
         pad_token="<pad>",
         eos_token="</s>",
         unk_token="<unk>",
         mask_token="<mask>",
         cls_token="<cls>",
-        additional_special_tokens=["<sec>", "<doc>", *MODES.values(), *SENTINELS],
+        additional_special_tokens=["<sec>", "<doc>", *MODE_TOKENS.values(), *SENTINELS],
     )

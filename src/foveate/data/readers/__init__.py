@@ -1,70 +1,77 @@
-"""Readers of the benchmarks' own files, each of which gives examples."""
+"""Readers of benchmarks in the form of their published files."""
 
 from collections.abc import Callable, Iterator
 from os import PathLike
 
 from foveate.data.example import Example
 
-from .classes import ecthr, mimic
-from .hub import HUB, from_hub, labelled_from_hub, rankings_from_hub
-from .questions import hotpotqa, qmsum, quality, scrolls, scrolls_questions, wikihop
-from .scirepeval import labelled, rankings
-from .summaries import facetsum, govreport, multi_news, papers, scisummnet, wcep
+from .classification import read_ecthr, read_mimic
+from .question_answering import (
+    read_hotpotqa,
+    read_qmsum,
+    read_quality,
+    read_scrolls,
+    read_scrolls_questions,
+    read_wikihop,
+)
+from .summarization import (
+    read_arxiv,
+    read_facetsum,
+    read_govreport,
+    read_multi_news,
+    read_scisummnet,
+    read_wcep,
+)
 
-READERS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
-    "arxiv": papers,
-    "ecthr": ecthr,
-    "facetsum": facetsum,
-    "govreport": govreport,
-    "hotpotqa": hotpotqa,
-    "mimic": mimic,
-    "multi_news": multi_news,
-    "pubmed": papers,
-    "qmsum": qmsum,
-    "quality": quality,
-    "scisummnet": scisummnet,
-    "scrolls": scrolls,
-    "scrolls_questions": scrolls_questions,
-    "wcep": wcep,
-    "wikihop": wikihop,
+BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
+    "arxiv": read_arxiv,
+    "ecthr": read_ecthr,
+    "facetsum": read_facetsum,
+    "govreport": read_govreport,
+    "hotpotqa": read_hotpotqa,
+    "mimic": read_mimic,
+    "multi_news": read_multi_news,
+    "pubmed": read_arxiv,
+    "qmsum": read_qmsum,
+    "quality": read_quality,
+    "scisummnet": read_scisummnet,
+    "scrolls": read_scrolls,
+    "scrolls_questions": read_scrolls_questions,
+    "wcep": read_wcep,
+    "wikihop": read_wikihop,
 }
-
-__all__ = [
-    "HUB",
-    "READERS",
-    "from_hub",
-    "labelled",
-    "labelled_from_hub",
-    "rankings",
-    "rankings_from_hub",
-    "read",
-]
+"""The reader of each benchmark."""
 
 
-def read(benchmark: str, path: str | PathLike[str]) -> Iterator[Example]:
-    """Read a benchmark's file.
+def read_benchmark(benchmark: str, path: str | PathLike[str]) -> Iterator[Example]:
+    """Read the examples of a benchmark's file.
+
+    SciRepEval, whose tasks consist of two files each, has its own functions in
+    `foveate.data.readers.scirepeval`.
 
     Args:
-        benchmark: one of `READERS`; SciRepEval, whose tasks are two files each, has `rankings` and
-            `labelled` of its own.
-        path: the file, as published; the readers say in which form. It may be gzipped, and a
-            folder of such files will do.
+        benchmark: A name in `BENCHMARKS`.
+        path: The file as published, or a folder of such files, which may be gzipped. The readers
+            describe the expected form.
+
+    Returns:
+        An iterator over the examples.
 
     Raises:
-        OSError: there is no such file.
-        ValueError: there is no such benchmark, or a row is not of its form.
+        OSError: The file does not exist.
+        ValueError: The benchmark is unknown, or a record does not have its form.
 
     Example:
         >>> import json
-        >>> from foveate.evaluation import read
+        >>> from foveate.data import read_benchmark
         >>> file = getfixture("tmp_path") / "dev.json"
-        >>> question = {"id": "1", "query": "place_of_birth cod", "answer": "sea"}
-        >>> question |= {"candidates": ["sea", "land"], "supports": ["The cod is born in the sea."]}
-        >>> _ = file.write_text(json.dumps([question]))
-        >>> [example] = read("wikihop", file)
-        >>> example.question, example.choices, example.references
+        >>> record = {"id": "1", "query": "place_of_birth cod", "answer": "sea"}
+        >>> record |= {"candidates": ["sea", "land"], "supports": ["The cod is born in the sea."]}
+        >>> _ = file.write_text(json.dumps([record]))
+        >>> [example] = read_benchmark("wikihop", file)
+        >>> example.query, example.choices, example.references
         ('place of birth cod', ('sea', 'land'), ('sea',))
     """
-    if benchmark not in READERS:
-        raise ValueError(f"there is no benchmark {benchmark!r}: name one of {', '.join(READERS)}")
-    return READERS[benchmark](path)
+    if benchmark not in BENCHMARKS:
+        raise ValueError(f"unknown benchmark {benchmark!r}: name one of {', '.join(BENCHMARKS)}")
+    return BENCHMARKS[benchmark](path)

@@ -1,6 +1,6 @@
-"""Benchmarks under the names they have on the Hugging Face hub, for those who want them from there.
+"""Benchmarks on the Hugging Face hub, by name.
 
-Nothing is downloaded unless a name is asked for.
+Nothing is downloaded until one of the functions is called.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -8,127 +8,139 @@ from functools import partial
 from typing import NamedTuple
 
 from foveate.data.example import Example, Ranking
+from foveate.data.records import LocatedRecords, Record, parse_records
 
-from . import classes, questions, scirepeval, summaries
-from .rows import Places, Row, each
+from . import classification, question_answering, scirepeval, summarization
 
-_AS_PARQUET = "refs/convert/parquet"
-"""Where the hub keeps data sets whose own loading scripts `datasets` no longer runs."""
+_PARQUET_REVISION = "refs/convert/parquet"
+"""Where the hub keeps data sets whose loading scripts `datasets` no longer runs."""
 
 
-class Source(NamedTuple):
+class HubSource(NamedTuple):
     """Where a benchmark is on the hub.
 
     Attributes:
-        name: of the data set.
-        config: of it, None where it has one only.
-        make: makes examples of a row.
+        name: The name of the data set.
+        config: Its configuration, None if it has only one.
+        parse: Parses a record into examples.
         revision: None for the main one.
     """
 
     name: str
     config: str | None
-    make: Callable[[str, Row], Iterable[Example]]
+    parse: Callable[[str, Record], Iterable[Example]]
     revision: str | None = None
 
 
-_article = partial(summaries.flat, text="article", summary="abstract")
-_report = partial(summaries.flat, text="report", summary="summary")
+_paper_record = partial(summarization.text_and_summary_record, text="article", summary="abstract")
+_report_record = partial(summarization.text_and_summary_record, text="report", summary="summary")
 
-FULL_TEXT = "howey/super_scirep"
-"""FullTextSciRepEval, where HDT has its numbers from."""
+FULL_TEXT_PAPERS = "howey/super_scirep"
+"""FullTextSciRepEval, on which HDT was evaluated."""
 
-_TASKS_THAT_SHARE_PAPERS = {
+_SHARED_PAPERS = {
     f"scidocs_{task}": "scidocs_view_cite_read" for task in ("cite", "cocite", "view", "read")
 } | dict.fromkeys(("peer_review_score", "hIndex"), "peer_review_score_hIndex")
+"""The configuration that holds the papers of several tasks of SciRepEval."""
 
-HUB = {
-    "arxiv": Source("ccdv/arxiv-summarization", "document", _article),
-    "ecthr_a": Source("coastalcph/lex_glue", "ecthr_a", classes.case),
-    "ecthr_b": Source("coastalcph/lex_glue", "ecthr_b", classes.case),
-    "facetsum": Source("memray/FacetSum", None, summaries.facets),
-    "govreport": Source("ccdv/govreport-summarization", "document", _report),
-    "hotpotqa": Source("hotpotqa/hotpot_qa", "distractor", questions.paragraphs),
-    "multi_news": Source("alexfabbri/multi_news", None, summaries.cluster, _AS_PARQUET),
-    "pubmed": Source("ccdv/pubmed-summarization", "document", _article),
-    "quality": Source("emozilla/quality", None, questions.single_choice),
-    "wcep": Source("ccdv/WCEP-10", "list", summaries.cluster, _AS_PARQUET),
-    "wikihop": Source("MoE-UNC/wikihop", None, questions.hops),
+HUB_BENCHMARKS = {
+    "arxiv": HubSource("ccdv/arxiv-summarization", "document", _paper_record),
+    "ecthr_a": HubSource("coastalcph/lex_glue", "ecthr_a", classification.ecthr_record),
+    "ecthr_b": HubSource("coastalcph/lex_glue", "ecthr_b", classification.ecthr_record),
+    "facetsum": HubSource("memray/FacetSum", None, summarization.facetsum_record),
+    "govreport": HubSource("ccdv/govreport-summarization", "document", _report_record),
+    "hotpotqa": HubSource("hotpotqa/hotpot_qa", "distractor", question_answering.hotpotqa_record),
+    "multi_news": HubSource(
+        "alexfabbri/multi_news", None, summarization.article_cluster_record, _PARQUET_REVISION
+    ),
+    "pubmed": HubSource("ccdv/pubmed-summarization", "document", _paper_record),
+    "quality": HubSource("emozilla/quality", None, question_answering.quality_hub_record),
+    "wcep": HubSource(
+        "ccdv/WCEP-10", "list", summarization.article_cluster_record, _PARQUET_REVISION
+    ),
+    "wikihop": HubSource("MoE-UNC/wikihop", None, question_answering.wikihop_record),
 } | {
-    f"scrolls_{task}": Source("tau/scrolls", task, make, _AS_PARQUET)
-    for task, make in {
-        "contract_nli": questions.asked,
-        "gov_report": questions.untold,
-        "narrative_qa": questions.asked,
-        "qasper": questions.asked,
-        "qmsum": questions.asked,
-        "quality": questions.asked,
-        "summ_screen_fd": questions.untold,
+    f"scrolls_{task}": HubSource("tau/scrolls", task, parse, _PARQUET_REVISION)
+    for task, parse in {
+        "contract_nli": question_answering.scrolls_question_record,
+        "gov_report": question_answering.scrolls_summary_record,
+        "narrative_qa": question_answering.scrolls_question_record,
+        "qasper": question_answering.scrolls_question_record,
+        "qmsum": question_answering.scrolls_question_record,
+        "quality": question_answering.scrolls_question_record,
+        "summ_screen_fd": question_answering.scrolls_summary_record,
     }.items()
 }
+"""The benchmarks that `read_from_hub` knows."""
 
 
-def from_hub(benchmark: str, split: str) -> Iterator[Example]:
+def read_from_hub(benchmark: str, split: str) -> Iterator[Example]:
     """Download a benchmark, or take it from the cache of `datasets`.
 
     Args:
-        benchmark: one of `HUB`.
+        benchmark: A name in `HUB_BENCHMARKS`.
         split: "train", "validation" or "test", as the data set names them.
 
     Raises:
         ImportError: `datasets`, of the `evaluation` extra, is not installed.
-        ValueError: there is no such benchmark, or a row is not of its form.
+        ValueError: The benchmark is unknown, or a record does not have its form.
     """
-    if benchmark not in HUB:
-        raise ValueError(f"{benchmark!r} is not on the hub: name one of {', '.join(HUB)}")
-    source = HUB[benchmark]
-    examples = each(source.make, _rows(source.name, source.config, split, source.revision))
-    return questions.merged(examples) if source.name == "tau/scrolls" else examples
+    if benchmark not in HUB_BENCHMARKS:
+        raise ValueError(
+            f"{benchmark!r} is not on the hub: name one of {', '.join(HUB_BENCHMARKS)}"
+        )
+    source = HUB_BENCHMARKS[benchmark]
+    records = _download(source.name, source.config, split, source.revision)
+    examples = parse_records(source.parse, records)
+    if source.name == "tau/scrolls":
+        return question_answering.merge_references(examples)
+    return examples
 
 
-def rankings_from_hub(task: str, papers: str = FULL_TEXT) -> Iterator[Ranking]:
-    """Download a task of proximity or search: "feeds_1", "search", "scidocs_cite", ...
+def read_rankings_from_hub(task: str, papers: str = FULL_TEXT_PAPERS) -> Iterator[Ranking]:
+    """Download a proximity or search task of SciRepEval.
 
     Args:
-        task: as the repository of test data names it.
-        papers: the repository of papers: `FULL_TEXT`, or "allenai/scirepeval" for abstracts.
+        task: "feeds_1", "search", "scidocs_cite" ..., as the repository of test data names it.
+        papers: The repository of papers: `FULL_TEXT_PAPERS`, or "allenai/scirepeval" for
+            abstracts.
 
     Raises:
-        ImportError: as `from_hub`.
-        ValueError: a row is not of its form.
+        ImportError: `datasets`, of the `evaluation` extra, is not installed.
+        ValueError: A record does not have the expected form.
     """
-    return scirepeval.rank(*_scirepeval(task, papers))
+    return scirepeval.parse_rankings(*_download_scirepeval(task, papers))
 
 
-def labelled_from_hub(task: str, papers: str = FULL_TEXT) -> Iterator[Example]:
-    """Download a task of classification or regression: "cite_count", "hIndex", ...
+def read_labelled_papers_from_hub(task: str, papers: str = FULL_TEXT_PAPERS) -> Iterator[Example]:
+    """Download a classification or regression task of SciRepEval: "cite_count", "hIndex", ...
 
-    Arguments and errors are those of `rankings_from_hub`.
+    Takes the same arguments and raises the same errors as `read_rankings_from_hub`.
     """
-    return scirepeval.label(*_scirepeval(task, papers))
+    return scirepeval.parse_labelled_papers(*_download_scirepeval(task, papers))
 
 
-def _scirepeval(task: str, papers: str) -> tuple[Places, Places]:
-    shared = _TASKS_THAT_SHARE_PAPERS.get(task, task)
-    return _rows(papers, shared, "evaluation"), _rows(f"{papers}_test", task, "test")
+def _download_scirepeval(task: str, papers: str) -> tuple[LocatedRecords, LocatedRecords]:
+    shared = _SHARED_PAPERS.get(task, task)
+    return _download(papers, shared, "evaluation"), _download(f"{papers}_test", task, "test")
 
 
-def _rows(
+def _download(
     name: str, config: str | None, split: str, revision: str | None = None
-) -> Iterator[tuple[str, Row]]:
+) -> Iterator[tuple[str, Record]]:
     try:
         import datasets
     except ImportError as error:
         raise ImportError(
-            "the hub needs datasets: run `pip install 'foveate[evaluation]'`"
+            "reading from the hub needs datasets: run `pip install 'foveate[evaluation]'`"
         ) from error
-    loaded = datasets.load_dataset(name, config, split=split, revision=revision)
-    names = {
-        column: classes.int2str
-        for column, feature in loaded.features.items()
-        if isinstance(classes := getattr(feature, "feature", feature), datasets.ClassLabel)
+    dataset = datasets.load_dataset(name, config, split=split, revision=revision)
+    # The hub stores classes as indices into a list of names.
+    class_names = {
+        column: label.int2str
+        for column, feature in dataset.features.items()
+        if isinstance(label := getattr(feature, "feature", feature), datasets.ClassLabel)
     }
-    for number, row in enumerate(loaded, 1):
-        # The hub keeps classes as their places in a list of names.
-        named = {column: name_of(row[column]) for column, name_of in names.items()}
-        yield f"{name}, {split} row {number}", {**row, **named}
+    for number, record in enumerate(dataset, 1):
+        named = {column: name_of(record[column]) for column, name_of in class_names.items()}
+        yield f"{name}, {split} record {number}", {**record, **named}

@@ -389,7 +389,7 @@ def packed(
         return PackedForest.of_tree(tree)
     if parent_ids is not None:
         return PackedForest.of(parent_ids, attention_mask)
-    raise ValueError("HDT needs parent_ids: encode documents with foveate.HDTProcessor")
+    raise ValueError("HDT needs parent_ids: encode documents with foveate.preprocessing.HDTProcessor")
 
 
 def returned(output: Any, config: PreTrainedConfig, return_dict: bool | None) -> Any:

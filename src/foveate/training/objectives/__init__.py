@@ -1,21 +1,23 @@
-"""What a model is to learn: which rows an example makes, how they are collated, and the loss."""
+"""What models are trained to do: the features of an example, their collation, and the loss."""
 
 from .base import Objective
-from .choosing import Classification, MultipleChoice, Span
-from .contrast import Contrast
-from .denoising import MaskedLM, MixtureOfDenoisers, SpanCorruption
-from .writing import SequenceToSequence
+from .classification import Classification, MultipleChoice
+from .contrastive import Contrastive
+from .masked_lm import MaskedLM
+from .question_answering import QuestionAnswering
+from .seq2seq import SequenceToSequence
+from .span_corruption import MixtureOfDenoisers, SpanCorruption
 
 __all__ = [
     "OBJECTIVES",
     "Classification",
-    "Contrast",
+    "Contrastive",
     "MaskedLM",
     "MixtureOfDenoisers",
     "MultipleChoice",
     "Objective",
+    "QuestionAnswering",
     "SequenceToSequence",
-    "Span",
     "SpanCorruption",
 ]
 
@@ -23,10 +25,10 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "masked_lm": MaskedLM,
     "span_corruption": SpanCorruption,
     "mixture_of_denoisers": MixtureOfDenoisers,
-    "contrast": Contrast,
+    "contrastive": Contrastive,
     "sequence_to_sequence": SequenceToSequence,
     "classification": Classification,
-    "span": Span,
+    "question_answering": QuestionAnswering,
     "multiple_choice": MultipleChoice,
 }
-"""Names that recipes use."""
+"""The names of objectives in recipes."""

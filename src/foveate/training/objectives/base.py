@@ -2,52 +2,57 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from foveate.documents import Document
-from foveate.training.reading import Reader
-from foveate.training.rows import Row
-
-INPUTS = ("input_ids", "attention_mask", "global_attention_mask", "vip_mask", "parent_ids")
-"""Columns that models take."""
-
-
-class Example(Protocol):
-    """What is learned from: a `Sample` of a corpus, or what the readers of benchmarks give."""
-
-    @property
-    def document(self) -> Document:
-        """What is to be read."""
+from foveate.data.example import Example
+from foveate.preprocessing import DocumentProcessor, Features
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What all objectives share.
+    """What a model is trained to do.
 
     Attributes:
-        auto: the Auto class of the models that learn it.
-        measure: what `Trainer` takes as `compute_loss_func`, None where the model has the loss.
+        auto_class: The Auto class of the models that can be trained for it.
+        target_columns: The columns of a batch that hold the targets.
+        compute_loss: The `compute_loss_func` for a `Trainer`, None if the model computes the loss.
     """
 
-    auto: ClassVar[Any]
-    measure: ClassVar[Callable[..., Tensor] | None] = None
+    auto_class: ClassVar[Any]
+    target_columns: ClassVar[tuple[str, ...]] = ("labels",)
+    compute_loss: ClassVar[Callable[..., Tensor] | None] = None
 
-    def rows(self, reader: Reader, example: Any, rng: torch.Generator) -> list[Row]:
-        """Make rows of an example; `rng` decides what is left to chance."""
+    def features(
+        self, processor: DocumentProcessor, example: Example, generator: torch.Generator
+    ) -> list[Features]:
+        """Tokenize an example, with its targets.
+
+        Args:
+            processor: The model's processor.
+            example: The example.
+            generator: Decides what is random.
+
+        Returns:
+            Usually one set of features; several where a model reads an example in several ways.
+
+        Raises:
+            ValueError: The example cannot be used.
+        """
         raise NotImplementedError
 
-    def collate(self, reader: Reader, rows: Sequence[Row]) -> Row:
-        """Make a batch of rows."""
-        return reader.pad([only(row, (*INPUTS, "labels")) for row in rows])
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
+        """Collate features into a batch of what models take; by default, by padding."""
+        columns = (*processor.columns, *self.target_columns)
+        return dict(processor.pad([select_columns(example, columns) for example in features]))
 
-    def configuration(self) -> dict[str, Any]:
-        """What the objective asks of the model's configuration."""
+    def config_options(self) -> dict[str, Any]:
+        """Return what the model's configuration must contain for this objective."""
         return {}
 
 
-def only(row: Row, columns: Sequence[str]) -> Row:
-    """Leave out all columns but these."""
-    return {name: column for name, column in row.items() if name in columns}
+def select_columns(features: Features, columns: Sequence[str]) -> Features:
+    """Return the features without any other columns."""
+    return {name: column for name, column in features.items() if name in columns}

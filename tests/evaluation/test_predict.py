@@ -6,15 +6,15 @@ import torch
 from typer.testing import CliRunner
 
 from foveate.cli import app
+from foveate.data import Example
+from foveate.evaluation.predict import _best_span, predict
 from foveate.training.objectives import (
     Classification,
     MaskedLM,
     MultipleChoice,
+    QuestionAnswering,
     SequenceToSequence,
-    Span,
 )
-from foveate.training.predict import _best_span, predict
-from foveate.training.reading import question_and_text
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
 
@@ -22,7 +22,7 @@ TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
 @pytest.fixture
 def asked(samples):
     return [
-        SimpleNamespace(document=samples[i].document, question="Which?", choices=("whale", "ship"))
+        Example(document=samples[i].document, query="Which?", choices=("whale", "ship"))
         for i in range(3)
     ]
 
@@ -51,53 +51,55 @@ def logits(*rows):
     return [{"logits": torch.tensor([row])} for row in rows]
 
 
-def test_what_is_written_is_decoded(asked, tree_reader, small_tokenizer):
+def test_generated_tokens_are_decoded(asked, tree_processor, small_tokenizer):
     texts = ["The whale swims.", "Ice", ""]
     model = Fixed(*(torch.tensor([[0, *small_tokenizer.encode(text), 1]]) for text in texts))
-    assert predict(model, tree_reader, SequenceToSequence(9), asked, beams=2) == texts
+    assert predict(model, tree_processor, SequenceToSequence(9), asked, num_beams=2) == texts
     assert [(one["num_beams"], one["max_new_tokens"]) for one in model.asked] == [(2, 9)] * 3
-    read = tree_reader.read(asked[1].document, "Which?")
-    assert torch.equal(model.asked[1]["input_ids"][0], read["input_ids"])
-    assert torch.equal(model.asked[1]["parent_ids"][0], read["parent_ids"])
+    features = tree_processor.features(asked[1].document, query="Which?", choices=("whale", "ship"))
+    assert torch.equal(model.asked[1]["input_ids"][0], features["input_ids"])
+    assert torch.equal(model.asked[1]["parent_ids"][0], features["parent_ids"])
 
 
-def test_classes_are_named(asked, tree_reader):
+def test_classes_are_named(asked, tree_processor):
     names = ("a", "b", "c")
     scores = ([-3.0, -1.0, -2.0], [1.0, 0.0, 2.0], [-0.1, 0.1, -0.1])
-    one = predict(Fixed(*logits(*scores)), tree_reader, Classification(names), asked)
+    one = predict(Fixed(*logits(*scores)), tree_processor, Classification(names), asked)
     assert one == [("b",), ("c",), ("b",)]
-    several = Classification(names, several=True)
-    found = predict(Fixed(*logits(*scores)), tree_reader, several, asked)
+    several = Classification(names, multi_label=True)
+    found = predict(Fixed(*logits(*scores)), tree_processor, several, asked)
     assert found == [(), ("a", "c"), ("b",)]
 
 
-def test_the_best_choice_is_chosen(asked, text_reader, small_tokenizer):
+def test_the_best_choice_is_chosen(asked, text_processor, small_tokenizer):
     model = Fixed(*logits([0.0, 1.0], [3.0, 1.0], [-2.0, -1.0]))
-    assert predict(model, text_reader, MultipleChoice(), asked) == ["ship", "whale", "ship"]
+    assert predict(model, text_processor, MultipleChoice(), asked) == ["ship", "whale", "ship"]
     both = model.asked[0]["input_ids"]
     assert both.shape[:2] == (1, 2)
     begins = [small_tokenizer.decode(row).strip().split("\n")[0] for row in both[0]]
     assert begins == ["Which? whale", "Which? ship"]
 
 
-def test_the_best_span_is_cut_out_of_the_text(asked, text_reader):
+def test_the_best_span_is_cut_out_of_the_text(asked, text_processor):
     outputs, expected = [], []
     for example, (start, end) in zip(asked, [(5, 9), (7, 7), (12, 15)], strict=True):
-        row = text_reader.read(example.document, example.question)
-        starts, ends = torch.zeros(2, 1, len(row["input_ids"]))
+        features = text_processor.features(
+            example.document, query=example.query, choices=example.choices
+        )
+        starts, ends = torch.zeros(2, 1, len(features["input_ids"]))
         starts[0, start], ends[0, end], ends[0, start - 1] = 5.0, 5.0, 9.0
         outputs.append({"start_logits": starts, "end_logits": ends})
-        text = question_and_text(example.document, example.question)
-        places = row["offsets"]
+        text = text_processor.text(example.document, example.query, example.choices)
+        places = features["offset_mapping"]
         expected.append(text[places[start, 0] : places[end, 1]].strip())
-    found = predict(Fixed(*outputs), text_reader, Span(), asked)
+    found = predict(Fixed(*outputs), text_processor, QuestionAnswering(), asked)
     assert found == expected
     assert all(found)
 
 
-def test_what_prepares_a_model_predicts_nothing(asked, tree_reader):
-    with pytest.raises(ValueError, match="MaskedLM prepares a model and makes no predictions"):
-        predict(Fixed(), tree_reader, MaskedLM(), asked)
+def test_pretraining_objectives_make_no_predictions(asked, tree_processor):
+    with pytest.raises(ValueError, match="MaskedLM is for pretraining and makes no predictions"):
+        predict(Fixed(), tree_processor, MaskedLM(), asked)
 
 
 def test_the_best_span_ends_where_it_starts_or_soon_after():
@@ -146,14 +148,14 @@ def test_the_commands_train_and_evaluate(tmp_path, corpus_file):
         file.write("{\n")
     again = [*("evaluate", name, "-m", str(tmp_path / "model")), *arguments]
     broken = runner.invoke(app, again)
-    assert f"line {len(lines) + 1} of {papers} is no document" in str(broken.exception)
+    assert f"line {len(lines) + 1} of {papers} is not a document" in str(broken.exception)
     silent = [*("evaluate", name, "-m", "x"), *arguments, str(corpus_file)]
-    assert "keeps the answers to itself" in str(runner.invoke(app, silent).exception)
+    assert "contains no answers" in str(runner.invoke(app, silent).exception)
     wrong = runner.invoke(app, ["evaluate", "hdt-e", str(corpus_file), "-m", "x"])
-    assert "MaskedLM prepares a model and makes no predictions" in str(wrong.exception)
+    assert "MaskedLM is for pretraining and makes no predictions" in str(wrong.exception)
 
 
-def test_cases_of_no_class_count(tmp_path):
+def test_examples_without_a_class_count(tmp_path):
     cases = [
         {"case_id": str(i), "facts": [f"Thing {i}."], "violated_articles": ["3"] * (i % 3 == 0)}
         for i in range(9)
@@ -164,7 +166,7 @@ def test_cases_of_no_class_count(tmp_path):
     recipe = {
         "model": {"type": "hdt", **TINY},
         "tokenizer": 420,
-        "objective": {"name": "classification", "labels": ["3", "6"], "several": True},
+        "objective": {"name": "classification", "labels": ["3", "6"], "multi_label": True},
         "data": {"train": str(file), "dev": str(file), "benchmark": "ecthr"},
         "batch": {"documents": 3},
         "training": {**quick, "dataloader_pin_memory": False},

@@ -1,0 +1,169 @@
+"""Questions about documents: SCROLLS, QMSum, QuALITY, HotpotQA and WikiHop."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from os import PathLike
+
+from foveate.data.example import Example
+from foveate.data.records import Record, parse_records, read_records
+from foveate.documents import Document
+
+_CHOICE = re.compile(r"^\s*\([A-Z]\) (.*)$", re.MULTILINE)
+
+
+def read_scrolls(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read a summarization task of SCROLLS, GovReport or SummScreenFD: JSON Lines."""
+    return merge_references(parse_records(scrolls_summary_record, read_records(path)))
+
+
+def read_scrolls_questions(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read a task of SCROLLS with questions: Qasper, NarrativeQA, QuALITY, ContractNLI or QMSum.
+
+    The question, and the choices if there are any, precede the first blank line.
+    """
+    return merge_references(parse_records(scrolls_question_record, read_records(path)))
+
+
+def read_qmsum(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read QMSum (Zhong et al., 2021): meetings, with an example for every query.
+
+    A section is a topic and a paragraph is a turn; marks such as `{vocalsound}` are removed. The
+    labels are "general" or "specific" and, if the file names the domain, "academic", "product" or
+    "committee".
+    """
+    return parse_records(_qmsum_record, read_records(path))
+
+
+def read_quality(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read QuALITY (Pang et al., 2022): JSON Lines of articles, with an example per question."""
+    return parse_records(_quality_record, read_records(path))
+
+
+def read_hotpotqa(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read HotpotQA (Yang et al., 2018): JSON; each paragraph of the context is a section."""
+    return parse_records(hotpotqa_record, read_records(path))
+
+
+def read_wikihop(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read WikiHop of QAngaroo (Welbl et al., 2018): JSON; each support is a section.
+
+    The query is the relation and the entity, with spaces in place of underscores.
+    """
+    return parse_records(wikihop_record, read_records(path))
+
+
+def merge_references(examples: Iterable[Example]) -> Iterator[Example]:
+    """Merge the references of examples with the same id, as the evaluation of SCROLLS does."""
+    merged: dict[str, Example] = {}
+    for example in examples:
+        previous = merged.get(example.id)
+        references = (*previous.references, *example.references) if previous else example.references
+        merged[example.id] = replace(example, references=references)
+    yield from merged.values()
+
+
+def scrolls_summary_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a record of a SCROLLS task without questions."""
+    yield Example(
+        id=record["id"],
+        document=Document.from_text(record["input"]),
+        references=_scrolls_references(record),
+    )
+
+
+def scrolls_question_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a record of a SCROLLS task with questions."""
+    query, blank_line, text = record["input"].partition("\n\n")
+    if not blank_line:
+        raise ValueError("its input has no blank line between question and text")
+    choices = tuple(_CHOICE.findall(query))
+    if not choices and _CHOICE.match(text):  # QuALITY also has a blank line before its choices
+        listed_choices, _, text = text.partition("\n\n")
+        choices = tuple(_CHOICE.findall(listed_choices))
+    query = query.partition("\n")[0].strip() if choices else query.strip()
+    yield Example(
+        id=record["id"],
+        document=Document.from_text(text),
+        query=query,
+        choices=choices,
+        references=_scrolls_references(record),
+    )
+
+
+def hotpotqa_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a question of HotpotQA, as published or as on the hub."""
+    context = record["context"]
+    if isinstance(context, dict):  # on the hub
+        context = zip(context["title"], context["sentences"], strict=True)
+    yield Example(
+        id=record.get("_id") or record["id"],
+        document=Document.from_sections("", [(title, text) for title, text in context]),
+        query=record["question"],
+        references=(record["answer"],) if "answer" in record else (),
+    )
+
+
+def wikihop_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a question of WikiHop."""
+    yield Example(
+        id=record["id"],
+        document=Document.from_sections("", [("", support) for support in record["supports"]]),
+        query=record["query"].replace("_", " "),
+        choices=tuple(record["candidates"]),
+        references=(record["answer"],) if "answer" in record else (),
+    )
+
+
+def quality_hub_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a question of QuALITY with its article, as on the hub."""
+    choices = tuple(record["options"])
+    yield Example(
+        id=place,
+        document=Document.from_text(record["article"]),
+        query=record["question"],
+        choices=choices,
+        references=(choices[record["answer"]],),
+    )
+
+
+def _scrolls_references(record: Record) -> tuple[str, ...]:
+    """The reference; none in the test part."""
+    return () if record.get("output") is None else (record["output"],)
+
+
+def _qmsum_record(place: str, record: Record) -> Iterator[Example]:
+    document = Document.from_text(json.dumps(record), format="json")
+    meeting = str(record.get("id", place))
+    domain = (record["domain"],) if "domain" in record else ()
+    for number, (kind, query) in enumerate(_qmsum_queries(record)):
+        yield Example(
+            id=f"{meeting} {number}",
+            document=document,
+            query=query["query"],
+            references=(query["answer"],),
+            labels=(kind, *domain),
+        )
+
+
+def _qmsum_queries(record: Record) -> list[tuple[str, Record]]:
+    """The queries with their kind, as published or in a single list."""
+    if "queries" in record:
+        return [(query["kind"], query) for query in record["queries"]]
+    return [
+        (kind, query) for kind in ("general", "specific") for query in record[f"{kind}_query_list"]
+    ]
+
+
+def _quality_record(place: str, record: Record) -> Iterator[Example]:
+    document = Document.from_text(record["article"], title=record.get("title"))
+    for question in record["questions"]:
+        choices = tuple(question["options"])
+        yield Example(
+            id=question["question_unique_id"],
+            document=document,
+            query=question["question"],
+            choices=choices,
+            references=(choices[question["gold_label"] - 1],) if "gold_label" in question else (),
+        )

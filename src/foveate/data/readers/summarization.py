@@ -1,0 +1,199 @@
+"""Summarization: arXiv, PubMed, GovReport, Multi-News, WCEP, FacetSum and ScisummNet."""
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from os import PathLike
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from foveate.data.example import Example
+from foveate.data.records import Record, open_text, parse_records, read_records
+from foveate.documents import Document
+
+_SENTENCE_TAG = re.compile(r"</?S>")
+_ARTICLE_SEPARATOR = re.compile(r"\|\|\|\|\||story_separator_special_tag")
+_FACETS = {
+    "Purpose": "Purpose",
+    "Design/methodology/approach": "Method",
+    "Findings": "Findings",
+    "Originality/value": "Value",
+}
+
+
+def read_arxiv(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read arXiv or PubMed (Cohan et al., 2018): JSON Lines, `train.txt`, `val.txt`, `test.txt`."""
+    return parse_records(_arxiv_record, read_records(path))
+
+
+def read_govreport(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read GovReport (Huang et al., 2021): a report of GAO or CRS, or a folder of reports."""
+    return parse_records(_govreport_record, read_records(path))
+
+
+def read_multi_news(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read Multi-News (Fabbri et al., 2019): `train.src.cleaned`, with `train.tgt` beside it.
+
+    Raises:
+        ValueError: The file's name has no `.src`, or the files have different numbers of lines.
+    """
+    return parse_records(article_cluster_record, _multi_news_records(Path(path)))
+
+
+def read_wcep(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read WCEP (Gholipour Ghalandari et al., 2020): JSON Lines, `train.jsonl.gz`."""
+    return parse_records(article_cluster_record, read_records(path))
+
+
+def read_facetsum(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read FacetSum (Meng et al., 2021): JSON Lines, with four examples per paper.
+
+    The query is the facet: "Purpose", "Method", "Findings" or "Value".
+    """
+    return parse_records(facetsum_record, read_records(path))
+
+
+def read_scisummnet(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read ScisummNet (Yasunaga et al., 2019): the folder with a subfolder for each paper.
+
+    The abstract, from which the summary was made, is not part of the document.
+    """
+    return parse_records(_scisummnet_record, _scisummnet_records(Path(path)))
+
+
+def text_and_summary_record(
+    place: str, record: Record, *, text: str, summary: str
+) -> Iterator[Example]:
+    """Parse a record with the text and its summary in one field each.
+
+    Args:
+        place: The record's place, in case it has no id.
+        record: The record.
+        text: The name of the field with the text.
+        summary: The name of the field with the summary.
+    """
+    yield Example(
+        id=str(record.get("id", place)),
+        document=Document.from_text(record[text]),
+        references=(record[summary],),
+    )
+
+
+def article_cluster_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse several articles with one summary; each article becomes a section."""
+    if "articles" in record:
+        sections = [(article.get("title") or "", article["text"]) for article in record["articles"]]
+    elif isinstance(record["document"], str):
+        sections = [("", article) for article in _ARTICLE_SEPARATOR.split(record["document"])]
+    else:
+        sections = [("", article) for article in record["document"]]
+    yield Example(
+        id=str(record.get("id", place)),
+        document=Document.from_sections("", sections),
+        references=(record["summary"].strip(),),
+    )
+
+
+def facetsum_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a paper of FacetSum into its four examples."""
+    titles = ["" if name == "__NO_TITLE__" else name for name in record["section_names"]]
+    texts = ["\n\n".join(paragraphs) for paragraphs in record["sections"]]
+    document = Document.from_sections(record["title"], list(zip(titles, texts, strict=True)))
+    abstract = dict(
+        zip(record["abstract_sections_names"], record["abstract_sections"], strict=True)
+    )
+    for name, facet in _FACETS.items():
+        yield Example(
+            id=f"{record['id']} {facet}",
+            document=document,
+            query=facet,
+            references=(" ".join(abstract[name]),),
+        )
+
+
+def _arxiv_record(place: str, record: Record) -> Iterator[Example]:
+    sections = list(zip(record["section_names"], record["sections"], strict=True))
+    abstract = (_SENTENCE_TAG.sub("", sentence).strip() for sentence in record["abstract_text"])
+    yield Example(
+        id=record["article_id"],
+        document=Document.from_sections("", sections),
+        references=(" ".join(abstract),),
+    )
+
+
+def _govreport_record(place: str, record: Record) -> Iterator[Example]:
+    if "highlight" in record:  # GAO
+        sections = record["report"]
+        summary = [text for part in record["highlight"] for text in part["paragraphs"]]
+    else:  # CRS
+        sections, summary = [record["reports"]], record["summary"]
+    yield Example(
+        id=record["id"],
+        document=Document.from_sections(
+            record.get("title") or "", [_govreport_section(section) for section in sections]
+        ),
+        references=("\n".join(summary),),
+    )
+
+
+def _govreport_section(section: Record) -> dict[str, Any]:
+    return {
+        "title": section["section_title"],
+        "text": "\n\n".join(section["paragraphs"]),
+        "sections": [_govreport_section(subsection) for subsection in section["subsections"]],
+    }
+
+
+def _multi_news_records(source: Path) -> Iterator[tuple[str, Record]]:
+    if ".src" not in source.name:
+        raise ValueError(f"{source} is not the source side: name the file that has .src in it")
+    names = [source.name.replace(".src", ".tgt")]
+    names.append(names[0].replace(".cleaned", ""))
+    paths = (source.with_name(name) for name in names)
+    target = next((path for path in paths if path.exists()), None)
+    if target is None:
+        raise FileNotFoundError(f"{source.with_name(names[0])} does not exist: put it there")
+    with open_text(source) as texts, open_text(target) as summaries:
+        for number, (text, summary) in enumerate(zip_longest(texts, summaries), 1):
+            if text is None or summary is None:
+                raise ValueError(
+                    f"{source} and {target} differ in length: line {number} is in only one of them"
+                )
+            document = text.replace("NEWLINE_CHAR", "\n")
+            yield f"{source}, line {number}", {"document": document, "summary": summary}
+
+
+def _scisummnet_records(folder: Path) -> Iterator[tuple[str, Record]]:
+    if not folder.is_dir():
+        raise NotADirectoryError(
+            f"{folder} is not a folder of papers: name the one that holds them"
+        )
+    for paper in sorted(child for child in folder.iterdir() if child.is_dir()):
+        xml = paper / "Documents_xml" / f"{paper.name}.xml"
+        summary = paper / "summary" / f"{paper.name}.gold.txt"
+        content = {"xml": xml.read_text("utf-8"), "summary": summary.read_text("utf-8")}
+        yield str(xml), {"id": paper.name, **content}
+
+
+def _scisummnet_record(place: str, record: Record) -> Iterator[Example]:
+    if "<!ENTITY" in record["xml"]:
+        raise ValueError("it declares its own entities")
+    try:
+        root = ElementTree.fromstring(record["xml"])
+    except ElementTree.ParseError as error:
+        raise ValueError(f"not well-formed XML: {error}") from error
+    title = " ".join(_sentences(root))
+    sections = [(part.get("title", ""), _sentences(part)) for part in root.iter("SECTION")]
+    lines = record["summary"].split("\n")
+    if lines[0].split() == title.split():
+        del lines[0]
+    yield Example(
+        id=record["id"],
+        document=Document.from_sections(title, sections),
+        references=(" ".join(" ".join(lines).split()),),
+    )
+
+
+def _sentences(element: ElementTree.Element) -> list[str]:
+    return [sentence.text or "" for sentence in element.findall("S")]

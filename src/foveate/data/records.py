@@ -1,0 +1,127 @@
+"""Records of files: JSON, JSON Lines and CSV, compressed or not, with the place of each."""
+
+import csv
+import gzip
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+from foveate.documents import DocumentError
+from foveate.documents.decoding import gzip_errors
+
+Record = Mapping[str, Any]
+"""A JSON object, or a line of a CSV file."""
+
+LocatedRecords = Iterable[tuple[str, Record]]
+"""Records, each preceded by its place in words, such as "dev.jsonl, line 3"."""
+
+T = TypeVar("T")
+
+
+def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
+    """Read the records of a file, or of all files in a folder.
+
+    A `.csv` file has a header and one record per line. A `.json` file is one record or a list of
+    records. Any other file is read as JSON Lines. All may be gzipped, with the suffix `.gz`.
+
+    Args:
+        path: The file or folder.
+
+    Returns:
+        An iterator over the records, each preceded by its place in words.
+
+    Raises:
+        OSError: The file does not exist.
+        ValueError: The file does not have the expected format.
+    """
+    path = Path(path)
+    if path.is_dir():
+        for child in sorted(path.iterdir()):
+            if not child.name.startswith("."):
+                yield from read_records(child)
+        return
+    suffix = Path(path.name.removesuffix(".gz")).suffix
+    with gzip_errors(path), open_text(path) as file:
+        yield from _READERS.get(suffix, _read_json_lines)(path, file)
+
+
+def open_text(path: Path) -> IO[str]:
+    """Open a text file that may be gzipped."""
+    if path.suffix == ".gz":
+        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8", newline=""))
+    return path.open(encoding="utf-8", newline="")
+
+
+def parse_records(
+    parse: Callable[[str, Record], Iterable[T]], records: LocatedRecords
+) -> Iterator[T]:
+    """Parse every record; records without any text are skipped with a warning.
+
+    Args:
+        parse: Takes a record's place, to identify records without an id, and the record.
+        records: What `read_records` returns.
+
+    Raises:
+        ValueError: A record does not have the benchmark's form; the message says which, and why.
+    """
+    for place, record in records:
+        try:
+            yield from parse(place, record)
+        except DocumentError as error:
+            warnings.warn(f"{place} is skipped: {error}", stacklevel=2)
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ValueError(
+                f"{place} is not a record of this benchmark ({reason}): check the file and the "
+                "benchmark's name"
+            ) from error
+
+
+def check_texts(value: object, name: str) -> tuple[str, ...]:
+    """Return a list of texts as a tuple; a single text stands for a list of one.
+
+    Raises:
+        ValueError: The value is neither a text nor a list of texts.
+    """
+    texts = [value] if isinstance(value, str) else value
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+        return tuple(texts)
+    raise ValueError(f"{name} must be a text or a list of texts, got {value!r}")
+
+
+def _read_json_lines(path: Path, file: IO[str]) -> Iterator[tuple[str, Record]]:
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            yield f"{path}, line {number}", _parse_json(line.strip(), path, number)
+
+
+def _read_json(path: Path, file: IO[str]) -> Iterator[tuple[str, Record]]:
+    content = _parse_json(file.read(), path, 1)
+    if isinstance(content, list):
+        yield from (
+            (f"{path}, record {number}", record) for number, record in enumerate(content, 1)
+        )
+    else:
+        yield str(path), content
+
+
+def _read_csv(path: Path, file: IO[str]) -> Iterator[tuple[str, Record]]:
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # notes exceed the default of 128 KiB
+    for number, record in enumerate(csv.DictReader(file), 1):
+        yield f"{path}, record {number}", record
+
+
+def _parse_json(text: str, path: Path, line: int) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{path}, line {line + error.lineno - 1} is not valid JSON ({error.msg}): correct it"
+        ) from error
+
+
+_READERS = {".json": _read_json, ".csv": _read_csv}

@@ -1,0 +1,118 @@
+"""Scores of a trained model on a benchmark."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import NamedTuple
+
+from transformers import PreTrainedModel
+
+from foveate.data import Corpus, Example
+from foveate.models.accelerate import accelerated
+from foveate.models.device import device_named
+from foveate.models.loading import load_config, load_model
+from foveate.preprocessing import DocumentProcessor, load_processor
+from foveate.training.building import load_examples
+from foveate.training.objectives import Classification, Objective
+from foveate.training.recipe import Recipe
+
+from .metrics import exact_match, label_f1, rouge, token_f1
+from .predict import Prediction, check_predicts, predict
+
+
+class Evaluation(NamedTuple):
+    """The scores of a model.
+
+    Attributes:
+        num_examples: The number of examples.
+        scores: The score of each metric, in per cent.
+    """
+
+    num_examples: int
+    scores: dict[str, float]
+
+
+def evaluate(
+    recipe: Recipe,
+    model: str | PathLike[str],
+    paths: Sequence[str] = (),
+    *,
+    num_beams: int = 1,
+    limit: int | None = None,
+    device: str | None = None,
+) -> Evaluation:
+    """Score a trained model on the examples whose answers are known.
+
+    Classes are scored by F1; answers by exact match, F1 of words, and ROUGE; summaries by ROUGE.
+
+    Args:
+        recipe: The recipe that the model was trained by.
+        model: The folder of the model.
+        paths: Files of the same form as those of the recipe; by default, those that it holds out.
+        num_beams: Beams of beam search, if the model generates.
+        limit: The number of examples to score, None for all.
+        device: The device to run on, by default CUDA if available, else the CPU.
+
+    Raises:
+        ValueError: The recipe's objective makes no predictions, or there are no examples with a
+            known answer.
+        OSError: The model or a file does not exist.
+    """
+    check_predicts(recipe.objective)
+    paths = tuple(paths) or recipe.data.dev
+    if not paths:
+        raise ValueError("the recipe holds out no files: name files to evaluate on")
+    examples, _ = load_examples(recipe.data, paths)
+    if isinstance(examples, Corpus):
+        examples = list(examples.read_all())
+    examples = _with_known_answers(recipe.objective, examples)[:limit]
+    if not examples:
+        raise ValueError(f"{', '.join(paths)} contains no answers: name a file that does")
+    trained, processor = load_trained(recipe, model, device)
+    predictions = predict(trained, processor, recipe.objective, examples, num_beams=num_beams)
+    return Evaluation(len(examples), _score(recipe.objective, predictions, examples))
+
+
+def load_trained(
+    recipe: Recipe, model: str | PathLike[str], device: str | None = None
+) -> tuple[PreTrainedModel, DocumentProcessor]:
+    """Load a model that a recipe trained, accelerated if possible, and its processor.
+
+    Args:
+        recipe: The recipe; its `processor` options override the saved ones.
+        model: The folder of the model.
+        device: The device to load it to, by default CUDA if available, else the CPU.
+
+    Raises:
+        OSError: The folder does not exist, or holds no model.
+        ValueError: The model is damaged, or lacks a tokenizer or weights.
+    """
+    load_config(model)  # fails with clearer errors than loading the model
+    objective = recipe.objective
+    trained: PreTrainedModel = load_model(objective.auto_class, model, **objective.config_options())
+    processor = load_processor(model, trained.config, **recipe.processor)
+    accelerated(trained)
+    trained.to(device_named(device))  # type: ignore[arg-type]  # its decorator hides `self`
+    return trained, processor
+
+
+def _with_known_answers(objective: Objective, examples: Sequence[Example]) -> list[Example]:
+    """Select examples with an answer; in multi-label data, no class at all is an answer too."""
+    known = [example for example in examples if example.references or example.labels]
+    if known and isinstance(objective, Classification) and objective.multi_label:
+        return list(examples)
+    return known
+
+
+def _score(
+    objective: Objective, predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> dict[str, float]:
+    if isinstance(objective, Classification):
+        scores = label_f1(predictions, [example.labels for example in examples])
+        return {f"{average} F1": score for average, score in scores.items()}
+    texts = [str(prediction) for prediction in predictions]
+    references = [example.references for example in examples]
+    scores = rouge(texts, references)
+    if any(example.query for example in examples):
+        answers = {"exact match": exact_match(texts, references), "F1": token_f1(texts, references)}
+        return {**answers, **scores}
+    return scores

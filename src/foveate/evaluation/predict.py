@@ -1,0 +1,160 @@
+"""The predictions of a trained model, depending on the objective it was trained for."""
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from foveate.data import Example
+from foveate.preprocessing import DocumentProcessor, Features
+from foveate.progress import progress
+from foveate.training.objectives import (
+    Classification,
+    MultipleChoice,
+    Objective,
+    QuestionAnswering,
+    SequenceToSequence,
+)
+from foveate.training.objectives.classification import choice_features
+from foveate.training.objectives.question_answering import input_text
+
+Prediction = str | tuple[str, ...]
+"""A text, or the names of classes."""
+
+_MAX_ANSWER_TOKENS = 30
+
+
+@torch.inference_mode()
+def predict(
+    model: PreTrainedModel,
+    processor: DocumentProcessor,
+    objective: Objective,
+    examples: Sequence[Example],
+    *,
+    num_beams: int = 1,
+) -> list[Prediction]:
+    """Let a model generate, classify, choose, or find answers.
+
+    Args:
+        model: The model, on the device to run on.
+        processor: Its processor.
+        objective: What it was trained for.
+        examples: The examples to read, one at a time; their targets are not used.
+        num_beams: Beams of beam search, if it generates.
+
+    Returns:
+        For each example, the text that the model generated, chose or found, or its classes.
+
+    Raises:
+        ValueError: The objective makes no predictions.
+    """
+    check_predicts(objective)
+    model.eval()  # type: ignore[no-untyped-call]  # not annotated in transformers
+    predictions: list[Prediction] = []
+    with progress("Evaluating", len(examples)) as advance:
+        for example in examples:
+            predictions.append(_predict(objective, model, processor, example, num_beams))
+            advance()
+    return predictions
+
+
+def check_predicts(objective: Objective) -> None:
+    """Check that models trained for an objective make predictions.
+
+    Raises:
+        ValueError: The objective makes no predictions.
+    """
+    if _predict.dispatch(type(objective)) is _predict.dispatch(object):
+        raise ValueError(
+            f"{type(objective).__name__} is for pretraining and makes no predictions: "
+            "evaluate a fine-tuned model"
+        )
+
+
+@singledispatch
+def _predict(
+    objective: Objective, model: Any, processor: DocumentProcessor, example: Example, num_beams: int
+) -> Prediction:
+    raise NotImplementedError
+
+
+@_predict.register
+def _(
+    objective: SequenceToSequence,
+    model: Any,
+    processor: DocumentProcessor,
+    example: Example,
+    num_beams: int,
+) -> Prediction:
+    inputs = _model_inputs(model, processor, [_features(processor, example)])
+    limit = objective.max_target_length
+    length = {} if limit is None else {"max_new_tokens": limit}
+    [token_ids] = model.generate(**inputs, num_beams=num_beams, **length)
+    return str(processor.tokenizer.decode(token_ids, skip_special_tokens=True)).strip()
+
+
+@_predict.register
+def _(
+    objective: Classification,
+    model: Any,
+    processor: DocumentProcessor,
+    example: Example,
+    num_beams: int,
+) -> Prediction:
+    inputs = _model_inputs(model, processor, [_features(processor, example)])
+    [logits] = model(**inputs).logits
+    if objective.multi_label:
+        return tuple(name for name, x in zip(objective.labels, logits, strict=True) if x > 0)
+    return (objective.labels[int(logits.argmax())],)
+
+
+@_predict.register
+def _(
+    objective: MultipleChoice,
+    model: Any,
+    processor: DocumentProcessor,
+    example: Example,
+    num_beams: int,
+) -> Prediction:
+    inputs = _model_inputs(model, processor, choice_features(processor, example))
+    [logits] = model(**{name: column[None] for name, column in inputs.items()}).logits
+    return example.choices[int(logits.argmax())]
+
+
+@_predict.register
+def _(
+    objective: QuestionAnswering,
+    model: Any,
+    processor: DocumentProcessor,
+    example: Example,
+    num_beams: int,
+) -> Prediction:
+    text = input_text(processor, example)
+    features = _features(processor, example)
+    output = model(**_model_inputs(model, processor, [features]))
+    start, end = _best_span(output.start_logits[0].cpu(), output.end_logits[0].cpu())
+    offsets = features["offset_mapping"]
+    return text[int(offsets[start, 0]) : int(offsets[end, 1])].strip()
+
+
+def _features(processor: DocumentProcessor, example: Example) -> Features:
+    return processor.features(example.document, query=example.query, choices=example.choices)
+
+
+def _model_inputs(
+    model: PreTrainedModel, processor: DocumentProcessor, features: Sequence[Features]
+) -> Features:
+    batch = processor.pad([processor.model_inputs(example) for example in features])
+    return {name: column.to(model.device) for name, column in batch.items()}
+
+
+def _best_span(start_logits: Tensor, end_logits: Tensor) -> tuple[int, int]:
+    """The start and end with the highest sum, of spans of at most `_MAX_ANSWER_TOKENS`."""
+    longest = min(_MAX_ANSWER_TOKENS, len(end_logits))
+    padded = torch.nn.functional.pad(end_logits, (0, longest - 1), value=-torch.inf)
+    scores, lengths = (start_logits[:, None] + padded.unfold(0, longest, 1)).max(dim=1)
+    start = int(scores.argmax())
+    return start, start + int(lengths[start])

@@ -1,0 +1,174 @@
+"""The parts that a recipe describes: examples, tokenizer, model, processor and data set."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from transformers import (
+    AutoConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from foveate.data import Corpus, Example, read_benchmark
+from foveate.models import fovea, hdt, vcc  # noqa: F401  (registers them with the Auto classes)
+from foveate.models.accelerate import accelerate
+from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, processor_for
+
+from .config import check_names, check_type
+from .objectives import Objective
+from .packing import PackedDataset
+from .recipe import Batch, Data, Recipe
+from .tokenizer import train_tokenizer
+
+_TOKENIZER_DOCUMENTS = 5000
+"""About how many documents a tokenizer is trained on."""
+
+_LENGTH_SAMPLES = 32
+"""About how many examples are tokenized to estimate the number of tokens per byte."""
+
+_UNLISTED_CONFIG_ENTRIES = ("num_labels", "attn_implementation")
+"""Entries that configurations accept but do not list."""
+
+
+def load_examples(data: Data, paths: Sequence[str]) -> tuple[Sequence[Example], list[int]]:
+    """Load the examples of files, and their sizes in bytes or characters.
+
+    Raises:
+        OSError: A file does not exist.
+        ValueError: A record does not have the benchmark's form.
+    """
+    if not data.benchmark:
+        corpus = Corpus(paths)
+        return corpus, corpus.sizes
+    examples = [example for path in paths for example in read_benchmark(data.benchmark, path)]
+    return examples, [len(example.document.text) for example in examples]
+
+
+def build_tokenizer(
+    recipe: Recipe, examples: Sequence[Example], checkpoint: str | None = None
+) -> PreTrainedTokenizerBase:
+    """Load or train the tokenizer.
+
+    Args:
+        recipe: The recipe.
+        examples: The examples to train a tokenizer on.
+        checkpoint: The checkpoint from which a run resumes, whose tokenizer is used again.
+    """
+    if checkpoint is None and isinstance(recipe.tokenizer, int):
+        step = max(1, len(examples) // _TOKENIZER_DOCUMENTS)
+        documents = (examples[i].document for i in range(0, len(examples), step))
+        return train_tokenizer(documents, recipe.tokenizer)
+    return load_tokenizer(str(checkpoint or recipe.tokenizer or recipe.model["checkpoint"]))
+
+
+def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """Build a new model, or load a checkpoint.
+
+    Raises:
+        ValueError: The configuration has no such entry, the vocabulary is too large for the
+            checkpoint, or the model cannot be accelerated.
+    """
+    overrides = dict(recipe.model)
+    checkpoint, model_type = overrides.pop("checkpoint", None), overrides.pop("type", None)
+    faster = check_type(overrides.pop("accelerate", False), bool, "model: accelerate")
+    auto_class, options = recipe.objective.auto_class, recipe.objective.config_options()
+    if checkpoint is not None:
+        loader = AutoConfig if model_type is None else type(AutoConfig.for_model(model_type))
+        _check_config_entries(overrides, loader.from_pretrained(checkpoint))
+        config = loader.from_pretrained(checkpoint, **overrides, **options)
+    else:
+        _check_config_entries(overrides, AutoConfig.for_model(model_type))
+        vocabulary = {
+            "vocab_size": len(tokenizer),
+            "pad_token_id": tokenizer.pad_token_id,
+            "eos_token_id": tokenizer.eos_token_id,
+            "decoder_start_token_id": tokenizer.pad_token_id,
+        }
+        config = AutoConfig.for_model(model_type, **{**vocabulary, **overrides, **options})
+    if len(tokenizer) > config.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {len(tokenizer)} tokens, but the model only {config.vocab_size}: "
+            "name the tokenizer that the model was trained with"
+        )
+    model: PreTrainedModel
+    if checkpoint is not None:
+        model = auto_class.from_pretrained(checkpoint, config=config, use_safetensors=True)
+    else:
+        model = auto_class.from_config(config)
+    return accelerate(model) if faster else model
+
+
+def build_processor(
+    recipe: Recipe, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase
+) -> DocumentProcessor:
+    """Build the processor of the model's family with the recipe's options.
+
+    Raises:
+        ValueError: The processor has no such option, or rejects its value.
+    """
+    try:
+        return processor_for(config, tokenizer, **recipe.processor)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"processor: {error}") from error
+
+
+def build_dataset(
+    examples: Sequence[Example],
+    sizes: Sequence[int],
+    objective: Objective,
+    processor: DocumentProcessor,
+    batch: Batch,
+    seed: int,
+) -> PackedDataset[Example]:
+    """Build one epoch of packs, each of which is the batch of one device.
+
+    Args:
+        examples: The examples.
+        sizes: Their sizes, in any unit that is proportional to tokens.
+        objective: Makes features of an example.
+        processor: The model's processor.
+        batch: The size of a pack.
+        seed: Seed of the order and of the objective's random decisions.
+    """
+    make_features = partial(objective.features, processor)
+    if batch.documents is not None:
+        lengths, budget = [1] * len(examples), batch.documents
+    else:
+        lengths = _estimate_lengths(examples, sizes, objective, processor)
+        budget = batch.tokens or 0
+    return PackedDataset(examples, lengths, budget, make_features, seed=seed)
+
+
+def _estimate_lengths(
+    examples: Sequence[Example],
+    sizes: Sequence[int],
+    objective: Objective,
+    processor: DocumentProcessor,
+) -> list[int]:
+    """Estimate the tokens of each example from its size and the tokens of a sample."""
+    generator = torch.Generator().manual_seed(0)
+    samples: dict[int, list[Features]] = {}
+    for i in range(0, len(examples), max(1, len(examples) // _LENGTH_SAMPLES)):
+        try:
+            samples[i] = objective.features(processor, examples[i], generator)
+        except ValueError as error:  # of which `PackedDataset` warns
+            last_error = error
+    if not samples:
+        raise last_error
+    num_tokens = {
+        i: sum(len(features["input_ids"]) for features in sample) for i, sample in samples.items()
+    }
+    longest = math.inf
+    if processor.max_length is not None:
+        longest = processor.max_length * max(len(sample) for sample in samples.values())
+    complete = [i for i in num_tokens if num_tokens[i] < longest] or list(num_tokens)
+    rate = sum(num_tokens[i] for i in complete) / max(1, sum(sizes[i] for i in complete))
+    return [int(min(longest, max(1, rate * size))) for size in sizes]
+
+
+def _check_config_entries(overrides: dict[str, object], config: PreTrainedConfig) -> None:
+    known = {*config.to_dict(), *config.attribute_map, *_UNLISTED_CONFIG_ENTRIES}
+    check_names(overrides, known, "model")

@@ -1,0 +1,116 @@
+"""Masked language modelling: masked tokens are predicted from the others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import transformers
+
+from foveate.data.example import Example
+from foveate.preprocessing import IGNORE_INDEX, DocumentProcessor, Features, pack_trees
+
+from .base import Objective
+
+
+@dataclass(frozen=True)
+class MaskedLM(Objective):
+    """Predict masked tokens (HDT, 4.2; VCC, 6.6.1).
+
+    Args:
+        ratio: Share of the tokens to mask; anchors are never masked.
+    """
+
+    auto_class = transformers.AutoModelForMaskedLM
+
+    ratio: float = 0.15
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ratio < 1:
+            raise ValueError(f"ratio must be between 0 and 1, got {self.ratio}")
+
+    def features(
+        self, processor: DocumentProcessor, example: Example, generator: torch.Generator
+    ) -> list[Features]:
+        """Tokenize the document and mask some of its tokens."""
+        tokenizer = processor.tokenizer
+        if tokenizer.mask_token_id is None:
+            raise ValueError(
+                "the tokenizer has no mask token: add one, or choose another objective"
+            )
+        return [
+            mask_tokens(
+                processor.document_features(example.document),
+                ratio=self.ratio,
+                mask_token_id=tokenizer.mask_token_id,
+                vocab_size=len(tokenizer),
+                generator=generator,
+            )
+        ]
+
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
+        """Pack trees into one sequence; pad other features."""
+        if "parent_ids" in features[0]:
+            return pack_trees(features, ("input_ids", "labels"))
+        return super().collate(processor, features)
+
+
+def mask_tokens(
+    features: Features,
+    *,
+    ratio: float,
+    mask_token_id: int,
+    vocab_size: int,
+    generator: torch.Generator,
+) -> Features:
+    """Mask tokens as BERT does, but never anchors or special tokens.
+
+    Of the masked tokens, 80 % become the mask token, 10 % a random token, and 10 % stay unchanged.
+
+    Args:
+        features: Features with `input_ids` and `special_tokens_mask`.
+        ratio: Share of the tokens to mask, at least one of them (HDT, 4.2: 0.15; VCC, 6.6.1:
+            0.075).
+        mask_token_id: Id of the mask token.
+        vocab_size: Number of ids from which random ones are drawn.
+        generator: Decides which tokens are masked, and how.
+
+    Returns:
+        The features with changed `input_ids`, and `labels`: the original id of masked tokens, else
+        -100. If there is a `vip_mask`, the masked tokens become the VIP tokens.
+
+    Raises:
+        ValueError: There are only anchors and special tokens.
+
+    Example:
+        >>> import torch
+        >>> features = {
+        ...     "input_ids": torch.arange(9),
+        ...     "special_tokens_mask": torch.eye(9, dtype=torch.long)[0],
+        ... }
+        >>> masked = mask_tokens(
+        ...     features,
+        ...     ratio=0.5,
+        ...     mask_token_id=99,
+        ...     vocab_size=100,
+        ...     generator=torch.Generator().manual_seed(0),
+        ... )
+        >>> int((masked["labels"] != -100).sum()), int(masked["input_ids"][0])
+        (4, 0)
+    """
+    input_ids = features["input_ids"]
+    candidates = (features["special_tokens_mask"] == 0).nonzero()[:, 0]
+    if not len(candidates):
+        raise ValueError("the document has no token to mask: leave such documents out")
+    num_masked = max(1, round(ratio * len(candidates)))
+    masked = candidates[torch.randperm(len(candidates), generator=generator)[:num_masked]]
+    labels = torch.full_like(input_ids, IGNORE_INDEX)
+    labels[masked] = input_ids[masked]
+    draws = torch.rand(num_masked, generator=generator)
+    random_ids = torch.randint(vocab_size, (num_masked,), generator=generator)
+    unmasked = torch.where(draws < 0.9, random_ids, input_ids[masked])
+    input_ids = input_ids.clone()
+    input_ids[masked] = torch.where(draws < 0.8, mask_token_id, unmasked)
+    changed = {**features, "input_ids": input_ids, "labels": labels}
+    if "vip_mask" in features:
+        changed["vip_mask"] = (labels != IGNORE_INDEX).long()
+    return changed
