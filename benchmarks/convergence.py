@@ -127,9 +127,9 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
     processor = HDTProcessor(tokenizer)
     ids, types, sizes = [], [], []
     for document in documents:
-        row = processor(document, return_node_types=True)
-        ids.append(row["input_ids"][0].numpy().astype(np.uint16))
-        types.append(row["node_types"][0].numpy().astype(np.int8))
+        features = processor.features(document)
+        ids.append(features["input_ids"].numpy().astype(np.uint16))
+        types.append(features["node_types"].numpy().astype(np.int8))
         sizes.append(len(ids[-1]))
     file.parent.mkdir(parents=True, exist_ok=True)
     anchors = [processor.anchor_ids()[name] for name in ("document", "section")]

@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoProcessor
 from foveate.models.accelerate import FASTER
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
-from foveate.preprocessing import HDTProcessor
+from foveate.preprocessing import HDTProcessor, load_processor
 from foveate.training import Recipe, build_trainer, recipe_names, train
 from tests.conftest import made_up
 
@@ -473,8 +473,17 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
         assert getattr(config, entry) == recipe.model[entry]
     if recipe.model.get("accelerate"):
         assert any(type(module) in FASTER.values() for module in trainer.model.modules())
+    processor, saved = trainer.processing_class, load_processor(tmp_path / "out", config)
+    assert type(saved) is type(processor)
+    example = trainer.train_dataset.examples[0]
     for entry, value in recipe.processor.items():
-        assert getattr(trainer.processing_class, entry) == value
+        assert getattr(saved, entry) == value
+    asked = {"query": example.query, "choices": example.choices}
+    expected = processor.features(example.document, **asked)
+    assert all(
+        torch.equal(column, expected[column_name])
+        for column_name, column in saved.features(example.document, **asked).items()
+    )
     batch = trainer.data_collator([trainer.train_dataset[0]])
     targets = {"start_positions", "end_positions"} if name.endswith("hotpotqa") else {"labels"}
     assert set(batch) == columns | targets

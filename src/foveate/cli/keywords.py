@@ -1,5 +1,6 @@
 """`foveate keywords`."""
 
+from bisect import bisect_left
 from dataclasses import asdict
 from typing import Annotated
 
@@ -7,7 +8,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from foveate.documents import Document, Span
+from foveate.detectors import Keyword
+from foveate.documents import Document
 
 from . import common
 
@@ -45,7 +47,7 @@ def command(
 
     encoder = common.encoder(model, device, dtype) if method == "embedding" else None
     found = keywords(document, top_k=top_k, method=method, model=encoder, language=language)
-    lines = [_lines(document, keyword.spans) for keyword in found]
+    lines = _lines(document, found)
     if json:
         common.print_json(
             [
@@ -76,10 +78,9 @@ def command(
         common.console.print("no keywords: it has no words")
 
 
-def _lines(document: Document, spans: tuple[Span, ...]) -> list[int]:
-    """Line of the source on which each span begins; the spans are in document order."""
-    lines, offset = [1], 0
-    for span in spans:
-        lines.append(lines[-1] + document.text.count("\n", offset, span.start))
-        offset = span.start
-    return lines[1:]
+def _lines(document: Document, keywords: list[Keyword]) -> list[list[int]]:
+    """Return the lines of the source on which each keyword's spans begin."""
+    newlines = [i for i, character in enumerate(document.text) if character == "\n"]
+    return [
+        [bisect_left(newlines, span.start) + 1 for span in keyword.spans] for keyword in keywords
+    ]

@@ -69,7 +69,7 @@ def given_keywords(keywords: str | Iterable[str]) -> Detector:
     keywords = [keywords] if isinstance(keywords, str) else keywords
     phrases = [" ".join(keyword.split()) for keyword in keywords]
     if not phrases or not all(phrases):
-        raise ValueError("a keyword is empty: give words or phrases, at least one")
+        raise ValueError("a keyword is empty: give at least one word or phrase, and no blank ones")
 
     def detect(document: Document, top_k: int) -> list[Keyword]:
         if top_k < len(phrases):

@@ -74,7 +74,7 @@ def _parts(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
     elif isinstance(part, Sequence) and not isinstance(part, str) and len(part) in (2, 3):
         title, content, below = part[0] or "", part[1], part[2] if len(part) == 3 else ()
     else:
-        raise DocumentError(f"A section is {part!r:.60}: {_SHAPE}.")
+        raise DocumentError(f"The section {part!r:.60} has an unknown form: {_SHAPE}.")
     if not (isinstance(title, str) and _are_strings(content) and isinstance(below, Sequence)):
         raise DocumentError(f"The section {title!r:.60} has parts of the wrong type: {_SHAPE}.")
     return collapse(title), content, below

@@ -202,10 +202,10 @@ class Document:
 
         Each document becomes a section titled with its title, or with its source if it has none.
         Their texts are joined by blank lines, and every sentence keeps pointing at its own words.
-        The sentences are those of the first document, then those of the second, and so on, so that
-        the i-th span of all documents is where the i-th merged sentence comes from.
-        Sections that would nest more than 64 deep become siblings. A single document is returned
-        unchanged.
+        The sentences are those of the first document, then those of the second, and so on. Hence
+        the spans of all documents, one document after the other, say where each sentence of the
+        merged document comes from. Sections that would nest more than 64 deep become siblings. A
+        single document is returned unchanged.
 
         Args:
             documents: At least one document.

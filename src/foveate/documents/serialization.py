@@ -63,7 +63,7 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
     except (KeyError, TypeError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise DocumentError(
-            f"is not a packed document ({reason}): give what to_dict() returned."
+            f"is not a packed document ({reason}): give the result of to_dict()."
         ) from error
 
 

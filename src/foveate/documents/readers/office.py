@@ -28,7 +28,7 @@ def to_markdown(data: bytes, format: str) -> str:
         from markitdown.converters import DocxConverter, PdfConverter
     except ImportError as error:
         raise ImportError(
-            f"ParsedText {format.upper()} needs markitdown: pip install 'foveate[office]'."
+            f"Reading {format.upper()} needs markitdown: pip install 'foveate[office]'."
         ) from error
     converters: dict[str, Callable[[], Any]] = {"docx": DocxConverter, "pdf": PdfConverter}
     if format == "docx":
@@ -36,11 +36,8 @@ def to_markdown(data: bytes, format: str) -> str:
     try:
         with _quiet():
             # MarkItDown itself would try other converters on failure, and read junk as text.
-            text: str = (
-                converters[format]()
-                .convert(BytesIO(data), StreamInfo(extension=f".{format}"))
-                .markdown
-            )
+            info = StreamInfo(extension=f".{format}")
+            text: str = converters[format]().convert(BytesIO(data), info).markdown
     except Exception as error:  # the libraries raise many types on damaged files
         raise DocumentError(
             f"cannot be read as {format.upper()} ({type(error).__name__}): "

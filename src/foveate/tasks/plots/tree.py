@@ -56,7 +56,8 @@ def plot_tree(
             `(nodes,)`, -1 at a root.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
         window: Number of nodes to draw one by one.
-        model: As of `foveate.inspect`.
+        model: Tokenizer, or checkpoint with one, as for `foveate.inspect`. The default is the
+            default encoder's.
         title: Title of the plot. The default is the document's title, or its source.
 
     Raises:
