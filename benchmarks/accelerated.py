@@ -1,4 +1,4 @@
-"""Models of transformers before and after `foveate.accelerate`: time and memory by length.
+"""Models of transformers before and after `foveate.speed_up`: time and memory by length.
 
 On a GPU also after `foveate.capture`, where that changes the forward pass: "captured".
 
@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 import report
-from foveate.models.accelerate import accelerate
+from foveate.models.accelerate import speed_up
 from foveate.models.accelerate.cuda_graphs import capture
 
 LENGTHS, BATCHES, VOCABULARY = (4096, 16_384, 65_536), (1, 4), 32_768
@@ -120,7 +120,7 @@ def build(
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     model = MODELS[name](length).to(device, dtype)
     if form != "transformers":
-        accelerate(model)
+        speed_up(model)
     if form == "captured":
         capture(model)
     ids = torch.randint(5, VOCABULARY, (batch, length), device=device)

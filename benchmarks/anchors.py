@@ -30,8 +30,7 @@ import stages
 from foveate.data import Corpus
 from foveate.evaluation import rouge
 from foveate.evaluation.benchmark import load_trained
-from foveate.models.hdt import HDTForConditionalGeneration
-from foveate.models.hdt.encoder_decoder import HDTMemory
+from foveate.models.hdt import HDTForConditionalGeneration, HDTMemory
 from foveate.preprocessing import DocumentProcessor, Features
 from foveate.training import Recipe
 from foveate.training.tokenizer import train_tokenizer

@@ -100,7 +100,7 @@ def few_shot(
         protocol: how, by default as in the paper.
         detectors: other detectors by name, which give the same keywords every time.
         device: by default CUDA if there is one, else the CPU.
-        prepare: what is done to each model once it is loaded, such as `foveate.accelerate`.
+        prepare: what is done to each model once it is loaded, such as `foveate.speed_up`.
 
     Returns:
         The runs: `detector`, `keywords`, `examples`, `seed`, `rouge1`, `rouge2`, `rougeL`,

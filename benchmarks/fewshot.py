@@ -34,7 +34,7 @@ import stages
 from egad_protocol import Method, Protocol, few_shot, table
 from finetune import Tuning
 from foveate.data import Example, read_benchmark
-from foveate.models.accelerate import accelerate
+from foveate.models.accelerate import speed_up
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.text import plain_text
 
@@ -193,7 +193,7 @@ def pretrain(options: argparse.Namespace, device: str) -> dict[str, Any]:
     sources = texts(options.data)
     corpus = [line for pair in pairs for line in pair] + [" ".join(text) for text in sources]
     tokenizer = make_tokenizer(corpus, options.vocabulary, options.length)
-    model = accelerate(make_model(options, len(tokenizer)).to(device).train())
+    model = speed_up(make_model(options, len(tokenizer)).to(device).train())
     batches = Batches(options, tokenizer, pairs, sources)
     optimizer = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=0.01)
     schedule = get_cosine_schedule_with_warmup(
@@ -259,7 +259,7 @@ def tune(method: Method, options: argparse.Namespace) -> None:
         results_of(method, options),
         methods=[method],
         protocol=Protocol(tuple(options.examples), options.runs, options.length, tuning),
-        prepare=accelerate,
+        prepare=speed_up,
     )
 
 

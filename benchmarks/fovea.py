@@ -81,11 +81,11 @@ def t5(attention: str) -> Callable[[int], Built]:
     return build
 
 
-def accelerated(length: int) -> Built:
-    from foveate.models.accelerate import accelerate
+def sped_up(length: int) -> Built:
+    from foveate.models.accelerate import speed_up
 
     model, inputs = t5("sdpa")(length)
-    return accelerate(model), inputs
+    return speed_up(model), inputs
 
 
 FOVEA, CAPTURED = "Fovea (foveate)", "Fovea (foveate), captured"
@@ -93,7 +93,7 @@ ENCODERS: dict[str, Callable[[int], Built]] = {
     FOVEA: fovea,
     CAPTURED: fovea_captured,
     "Fovea (foveate), coverage paper": fovea_paper,
-    "accelerate(T5) (foveate)": accelerated,
+    "speed_up(T5) (foveate)": sped_up,
     "T5, eager": t5("eager"),
     "T5, SDPA": t5("sdpa"),
     "LongT5, transient-global": longt5,
@@ -161,10 +161,10 @@ _COLUMNS = [
 
 @torch.inference_mode()
 def generation(written: int = 64) -> list[list]:
-    """Milliseconds a generated token, T5's and accelerated T5's, with the cache."""
+    """Milliseconds a generated token, T5's and sped-up T5's, with the cache."""
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from foveate.models.accelerate import accelerate, restore
+    from foveate.models.accelerate import restore, speed_up
 
     model = T5ForConditionalGeneration(T5Config(**SIZES, decoder_start_token_id=0))
     model = model.to("cuda", torch.bfloat16).eval()
@@ -174,10 +174,10 @@ def generation(written: int = 64) -> list[list]:
         mask = torch.ones_like(ids)
         encoded = model.encoder(ids, attention_mask=mask)
         for beams in (1, 4):
-            for change in (restore, accelerate):
+            for change in (restore, speed_up):
                 change(model)
                 times = [_generate(model, encoded, mask, beams, written) for _ in range(4)][1:]
-                name = "accelerate(T5)" if change is accelerate else "T5"
+                name = "speed_up(T5)" if change is speed_up else "T5"
                 rows.append([name, length, beams, min(times) / written * 1e3])
     return rows
 

@@ -6,7 +6,7 @@
 12 layers, width 128, 85,000 expressions to train on, 5,000 for the learning curve, 10,000 for the
 accuracy, batches of 200, AdamW with learning rate 3e-4. HDT reads trees without positions and
 answers at the outermost operator; its edges are all ("all edges"), those to siblings and children,
-or those to children only. BERT and Longformer (accelerated) read the sequence form and answer at
+or those to children only. BERT and Longformer (sped up) read the sequence form and answer at
 its first token.
 
 Small models keep a processor busier than a GPU, so each model trains in a process of its own. A run
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 import report
 import runs
-from foveate.models.accelerate import accelerate
+from foveate.models.accelerate import speed_up
 from foveate.models.hdt import HDTConfig, HDTForSequenceClassification
 from foveate.ops.tree_attention import Tree
 from listops_data import PADDING, VOCABULARY, Expressions, generate
@@ -119,7 +119,7 @@ def build(name: str, layers: int) -> nn.Module:
     if name == "dense":
         return transformers.BertForSequenceClassification(transformers.BertConfig(**sizes))
     config = transformers.LongformerConfig(**sizes, attention_window=64, sep_token_id=PADDING)
-    return accelerate(transformers.LongformerForSequenceClassification(config))
+    return speed_up(transformers.LongformerForSequenceClassification(config))
 
 
 def forward(model: nn.Module, data: Expressions, chosen: Tensor) -> tuple[Tensor, Tensor]:

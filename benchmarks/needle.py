@@ -44,7 +44,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import report
 import runs
-from foveate.models.accelerate import accelerate
+from foveate.models.accelerate import speed_up
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel
 
 HERE = Path(__file__).parent
@@ -306,11 +306,11 @@ def window(options: argparse.Namespace) -> nn.Module:
     config = transformers.LongT5Config(
         **_sizes(options), encoder_attention_type="local", local_radius=radius
     )
-    return accelerate(transformers.LongT5EncoderModel(config))
+    return speed_up(transformers.LongT5EncoderModel(config))
 
 
 def full(options: argparse.Namespace) -> nn.Module:
-    return accelerate(transformers.T5EncoderModel(transformers.T5Config(**_sizes(options))))
+    return speed_up(transformers.T5EncoderModel(transformers.T5Config(**_sizes(options))))
 
 
 MODELS = {"VCC": vcc, "window": window, "full": full}

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
-from foveate.models.hdt.packing import PackedForest
+from foveate.models.hdt.modeling_hdt import PackedForest
 from foveate.ops.tree_attention import Tree, tree_attention
 from tree_documents import document
 
@@ -191,7 +191,7 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
     mask = torch.ones_like(padded)
 
     def pack() -> PackedForest:
-        return PackedForest.of(padded, mask)
+        return PackedForest.from_parent_ids(padded, mask)
 
     result: dict[str, Any] = {
         "tokens": tokens,

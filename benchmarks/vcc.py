@@ -23,7 +23,7 @@ import transformers
 
 import report
 from encoders import VOCABULARY, measure, timed
-from foveate.models.accelerate import accelerate
+from foveate.models.accelerate import speed_up
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel, VccT5ForConditionalGeneration
 
 LENGTHS = (4096, 16384, 65536, 131072, 262144, 1048576)
@@ -65,8 +65,8 @@ def t5(length: int) -> tuple[torch.nn.Module, dict]:
     return transformers.T5EncoderModel(config), {}
 
 
-def t5_accelerated(length: int) -> tuple[torch.nn.Module, dict]:
-    return accelerate(transformers.T5EncoderModel(transformers.T5Config(**BASE))), {}
+def t5_sped_up(length: int) -> tuple[torch.nn.Module, dict]:
+    return speed_up(transformers.T5EncoderModel(transformers.T5Config(**BASE))), {}
 
 
 def long_t5(length: int) -> tuple[torch.nn.Module, dict]:
@@ -79,7 +79,7 @@ ENCODERS: dict[str, Callable[[int], tuple[torch.nn.Module, dict]]] = {
     CHECKPOINTED: vcc_checkpointed,
     "VCC (foveate), three resolutions": vcc_three,
     "T5": t5,
-    "T5, accelerated (foveate)": t5_accelerated,
+    "T5, sped up (foveate)": t5_sped_up,
     "LongT5, transient-global": long_t5,
 }
 

@@ -1,15 +1,17 @@
-"""Where tests find what is not part of the project."""
+"""Where tests find data."""
 
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 SHARED = ROOT.parent / "shared"
 
 
 def shared(path: str) -> Path:
-    """A file beside the project, or skip the test."""
-    if not (SHARED / path).exists():
-        pytest.skip(f"needs {path} in a folder shared/ beside the project")
-    return SHARED / path
+    """A file in the tests or, if it is not there, in a folder beside the project, or skip."""
+    for folder in (TESTS, SHARED):
+        if (folder / path).exists():
+            return folder / path
+    pytest.skip(f"needs {path} in a folder shared/ beside the project")

@@ -7,7 +7,7 @@ from finetune import Tuning, encode, fit, write
 from foveate import Document
 from foveate.data import Example
 from foveate.detectors import given_keywords
-from foveate.models.accelerate import accelerate
+from foveate.models.accelerate import speed_up
 from foveate.preprocessing import LEDProcessor
 from tests.led import bpe, led
 
@@ -75,7 +75,7 @@ def test_it_goes_on_where_it_stopped_and_comes_out_the_same(results, checkpoint,
     loaded = []
 
     def prepare(model):
-        loaded.append(accelerate(model))
+        loaded.append(speed_up(model))
         return model
 
     for one in run(checkpoint, again, prepare=prepare):

@@ -13,7 +13,7 @@ from transformers import (
 from foveate import summarize
 from foveate.detectors import given_keywords, tfidf
 from foveate.inference import Summarizer
-from foveate.models.accelerate import accelerate, restore
+from foveate.models.accelerate import restore, speed_up
 from foveate.models.accelerate.t5 import RelativeT5Attention
 from foveate.models.fovea import FoveaForConditionalGeneration
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
@@ -81,7 +81,7 @@ def test_what_the_model_does_not_read_is_said(sea, checkpoint):
         summarizer.summarize(sea, words=5)
 
 
-def test_what_can_be_accelerated_is(sea, checkpoint):
+def test_what_can_be_sped_up_is(sea, checkpoint):
     writer = Summarizer.from_pretrained(checkpoint)
     attention = writer.model.encoder.block[0].layer[0].SelfAttention
     assert type(attention) is RelativeT5Attention
@@ -144,11 +144,11 @@ def test_hdt_reads_the_tree_and_writes_the_summary(sea, checkpoint, tmp_path):
     assert set(summary.text.split()) <= {*WORDS, "<unk>"}
 
 
-def test_an_accelerated_t5_writes_the_same(sea, checkpoint):
+def test_a_sped_up_t5_writes_the_same(sea, checkpoint):
     model = T5ForConditionalGeneration.from_pretrained(checkpoint)
     processor = TextProcessor(AutoTokenizer.from_pretrained(checkpoint))
     expected = Summarizer(model, processor).summarize(sea, words=20)
-    assert Summarizer(accelerate(model), processor).summarize(sea, words=20) == expected
+    assert Summarizer(speed_up(model), processor).summarize(sea, words=20) == expected
 
 
 @pytest.mark.parametrize("kind", [T5ForConditionalGeneration, FoveaForConditionalGeneration])

@@ -22,10 +22,9 @@ from transformers import (
 from transformers.models.led.modeling_led import LEDEncoder
 from transformers.models.longformer.modeling_longformer import LongformerEncoder
 
-from foveate import FoveaConfig, FoveaEncoderModel, accelerate, capture, release, restore
-from foveate.models.accelerate import cuda_graphs
-from foveate.models.accelerate import longformer as longformers
-from foveate.models.fovea import modeling as foveas
+from foveate.models.accelerate import cuda_graphs, restore, speed_up
+from foveate.models.accelerate.cuda_graphs import capture, release
+from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 from tests.numerics import relative_error
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -66,7 +65,7 @@ def longformer():
         max_position_embeddings=600,
         pad_token_id=1,
     )
-    return accelerate(LongformerModel(config)).eval()
+    return speed_up(LongformerModel(config)).eval()
 
 
 def fovea():
@@ -77,13 +76,13 @@ def fovea():
 
 def led():
     torch.manual_seed(0)
-    return accelerate(LEDModel(LEDConfig(**LED)).encoder).eval()
+    return speed_up(LEDModel(LEDConfig(**LED)).encoder).eval()
 
 
 def longt5(kind):
     torch.manual_seed(0)
     config = LongT5Config(**LONGT5, encoder_attention_type=kind)
-    return accelerate(LongT5EncoderModel(config)).eval()
+    return speed_up(LongT5EncoderModel(config)).eval()
 
 
 MODELS = {
@@ -133,10 +132,10 @@ def test_on_a_cpu_nothing_changes(name):
         assert capture(model) is model
         assert torch.equal(outputs(model, inputs), before)
         assert torch.equal(outputs(deepcopy(model), inputs), before)
-    assert type(encoder_of(capture(model))) in cuda_graphs.CAPTURED.values()
+    assert encoder_of(capture(model)).uses_cuda_graphs
     names = list(model.state_dict())
     assert release(model) is model
-    assert type(encoder_of(model)) in cuda_graphs.CAPTURED
+    assert not encoder_of(model).uses_cuda_graphs
     assert list(model.state_dict()) == names
 
 
@@ -156,8 +155,7 @@ def stand_in(monkeypatch):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
-    for module in (cuda_graphs, longformers, foveas):
-        monkeypatch.setattr(module, "can_replay", lambda *arguments: True)
+    monkeypatch.setattr(cuda_graphs, "can_replay", lambda *arguments: True)
     model = MODELS[name]()
     captured = capture(deepcopy(model))
     kinds = [batch(model, "cpu", length=70, padding=padding, seed=padding) for padding in (0, 9)]
@@ -172,7 +170,7 @@ def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
             inputs = {name: x for name, x in kinds[0].items() if name != "attention_mask"}
             unmasked = [one(**inputs).last_hidden_state for one in (captured, model)]
             assert torch.equal(*unmasked)
-        assert len(stand_in) == len(cuda_graphs._known[encoder_of(captured)].graphs) >= 4
+        assert len(stand_in) == len(cuda_graphs._graphs_by_module[encoder_of(captured)].graphs) >= 4
         states = [one(**kinds[0], output_hidden_states=True) for one in (captured, model)]
         for a, b in zip(*(one.hidden_states for one in states), strict=True):
             assert torch.equal(a, b)
@@ -189,7 +187,7 @@ WRITERS = [
 def test_what_writes_is_captured_too(auto, config, stand_in, monkeypatch):
     monkeypatch.setattr(cuda_graphs, "can_replay", lambda *arguments: True)
     torch.manual_seed(0)
-    model = accelerate(auto(config)).eval()
+    model = speed_up(auto(config)).eval()
     inputs = {"input_ids": torch.randint(3, 50, (2, 70)), "max_new_tokens": 8, "num_beams": 2}
     expected = model.generate(**inputs)
     capture(model)
@@ -204,7 +202,7 @@ def forward(module):
 
 def test_shapes_that_come_again_are_captured(stand_in):
     module = nn.Linear(3, 2).eval()
-    for alone in range(100, 100 + 4 * cuda_graphs.GRAPHS):  # which never come again
+    for alone in range(100, 100 + 4 * cuda_graphs.MAX_GRAPHS):  # which never come again
         for length in (7, alone):
             x = torch.randn(length, 3)
             assert torch.equal(cuda_graphs.replay(module, forward(module), x, ()), module(x))
@@ -217,7 +215,7 @@ def test_shapes_that_come_again_are_captured(stand_in):
 
 def test_the_latest_graphs_are_kept(stand_in):
     module = nn.Linear(3, 2).eval()
-    lengths = range(1, 2 + cuda_graphs.GRAPHS)  # one more than are kept
+    lengths = range(1, 2 + cuda_graphs.MAX_GRAPHS)  # one more than are kept
     for _ in range(2):
         for length in lengths:
             cuda_graphs.replay(module, forward(module), torch.randn(length, 3), ())
@@ -225,7 +223,7 @@ def test_the_latest_graphs_are_kept(stand_in):
     for length in (2, 1, 2):  # the first was forgotten, and the third is for its sake
         cuda_graphs.replay(module, forward(module), torch.randn(length, 3), ())
     assert stand_in[len(lengths) :] == [(1, 3)]
-    assert len(cuda_graphs._known[module].graphs) == cuda_graphs.GRAPHS
+    assert len(cuda_graphs._graphs_by_module[module].graphs) == cuda_graphs.MAX_GRAPHS
 
 
 def test_graphs_belong_to_the_weights(stand_in):
@@ -269,7 +267,7 @@ def test_what_cannot_be_captured():
     )
     with pytest.raises(ValueError, match="no encoder to capture in a BertModel"):
         capture(BertModel(config))
-    with pytest.raises(ValueError, match="accelerate comes first"):
+    with pytest.raises(ValueError, match="after speed_up"):
         capture(restore(longformer()))
 
 
@@ -297,21 +295,21 @@ def test_graphs_give_what_layers_give(name, context):
         for _ in range(2):
             for inputs in kinds:
                 assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
-    assert len(cuda_graphs._known[encoder_of(captured)].graphs) == 3
+    assert len(cuda_graphs._graphs_by_module[encoder_of(captured)].graphs) == 3
 
 
 @gpu
 @pytest.mark.parametrize(("auto", "config"), WRITERS)
 def test_graphs_of_what_writes(auto, config):
     torch.manual_seed(0)
-    model = accelerate(auto(config)).eval().cuda()
+    model = speed_up(auto(config)).eval().cuda()
     ids = torch.randint(3, 50, (2, 70), device="cuda")
     inputs = {"input_ids": ids, "max_new_tokens": 8, "num_beams": 2}
     expected = model.generate(**inputs)
     capture(model)
     for _ in range(3):
         assert torch.equal(model.generate(**inputs), expected)
-    assert len(cuda_graphs._known[model.get_encoder()].graphs) == 1
+    assert len(cuda_graphs._graphs_by_module[model.get_encoder()].graphs) == 1
 
 
 @gpu
@@ -359,15 +357,15 @@ def test_outputs_are_kept_and_graphs_are_forgotten(name):
     model = MODELS[name]().cuda()
     captured = capture(deepcopy(model))
     with torch.no_grad():
-        for length in range(40, 40 + 2 * cuda_graphs.GRAPHS):
+        for length in range(40, 40 + 2 * cuda_graphs.MAX_GRAPHS):
             inputs = batch(model, "cuda", length=length)
             kept = [outputs(captured, inputs) for _ in range(3)]
             outputs(captured, batch(model, "cuda", length=length, seed=1))
             for some in kept:
                 assert torch.equal(some, outputs(model, inputs))
-    assert len(cuda_graphs._known[encoder_of(captured)].graphs) == cuda_graphs.GRAPHS
+    assert len(cuda_graphs._graphs_by_module[encoder_of(captured)].graphs) == cuda_graphs.MAX_GRAPHS
     release(captured)
-    assert encoder_of(captured) not in cuda_graphs._known
+    assert encoder_of(captured) not in cuda_graphs._graphs_by_module
 
 
 @gpu
@@ -399,7 +397,7 @@ def test_other_backends_are_not_captured(monkeypatch):
         first, *others = (outputs(captured, inputs) for _ in range(3))
     for some in others:
         assert torch.equal(some, first)
-    assert encoder_of(captured) not in cuda_graphs._known
+    assert encoder_of(captured) not in cuda_graphs._graphs_by_module
 
 
 @gpu

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from foveate.models.decoding import attend_many, attend_one
+from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.ops.relative_attention.buckets import buckets
 
 BATCH, HEADS, KEYS, WIDTH, SCALE = 2, 3, 7, 4, 0.3
@@ -38,16 +38,16 @@ def test_several_queries(inputs, past):
     q = q[:, :, : KEYS - (past or 0)]
     wanted = defined(q, k, v, table, key_bias, past)
     own = None if past is None else table
-    found = attend_many(q, k, v, table=own, key_bias=key_bias, past=past, scale=SCALE)
+    found = prefill_attention(q, k, v, table=own, key_bias=key_bias, past=past, scale=SCALE)
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
 
 
 def test_a_single_query_is_the_last_of_several(inputs):
     q, k, v, table, key_bias = inputs
-    several = attend_many(q, k, v, table=table, key_bias=key_bias, past=0, scale=SCALE)
+    several = prefill_attention(q, k, v, table=table, key_bias=key_bias, past=0, scale=SCALE)
     bucket = buckets(torch.arange(KEYS) - (KEYS - 1), len(table), 128, bidirectional=False)
     bias = table[bucket].T[:, None]
-    one = attend_one(q[:, :, -1:], k, v, bias=bias, key_bias=key_bias, scale=SCALE)
+    one = decode_attention(q[:, :, -1:], k, v, bias=bias, key_bias=key_bias, scale=SCALE)
     torch.testing.assert_close(one, several[:, -1:], rtol=1e-10, atol=1e-12)
 
 
@@ -55,7 +55,7 @@ def test_a_query_that_sees_no_key_is_a_number_and_has_gradients(inputs):
     q, k, v, _, key_bias = inputs
     leaves = [x.detach().requires_grad_() for x in (q, k, v)]
     hidden = torch.full_like(key_bias, -torch.inf)
-    for attend, queries in ((attend_one, slice(-1, None)), (attend_many, slice(None))):
+    for attend, queries in ((decode_attention, slice(-1, None)), (prefill_attention, slice(None))):
         out = attend(leaves[0][:, :, queries], *leaves[1:], key_bias=hidden)
         gradients = torch.autograd.grad(out.sum(), leaves)
         assert all(x.isfinite().all() for x in (out, *gradients))

@@ -13,7 +13,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from foveate import FoveaEncoderModel, FoveaForConditionalGeneration
+from foveate.models.fovea import FoveaEncoderModel, FoveaForConditionalGeneration
 from tests.numerics import relative_error
 from tests.paths import shared
 
@@ -106,7 +106,7 @@ def test_folders_of_t5_and_longt5_load_with_no_new_parameters(
 
 def test_what_a_checkpoint_lacks_is_said(tmp_path):
     T5EncoderModel(T5Config(**SIZES)).save_pretrained(tmp_path)
-    with pytest.warns(UserWarning, match=r"lacks \d+ parameters .* start at random: decoder"):
+    with pytest.warns(UserWarning, match=r"lacks \d+ parameters .* are random: decoder"):
         FoveaForConditionalGeneration.from_pretrained(tmp_path)
     assert FoveaEncoderModel.from_pretrained(tmp_path).config.coverage == "full"
 

@@ -51,13 +51,13 @@ def test_masked_language_model(golden):
     )
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     real = inputs["attention_mask"].bool()
-    # The stored loss also counts labels at padding, where the published rows are undefined.
+    # The stored loss also counts labels at padding, where the published outputs are undefined.
     labels = tensors["labels"].masked_fill(~real, -100)
     with torch.no_grad():
         output = model.eval()(**inputs, labels=labels)
-    logits = tensors["prediction_logits"]
-    assert relative_error(output.logits[real], logits[real]) < 1e-6
-    assert relative_error(output.loss, cross_entropy(logits[real], labels[real])) < 1e-6
+    labelled, logits = labels != -100, tensors["prediction_logits"]
+    assert relative_error(output.logits[labelled], logits) < 1e-6
+    assert relative_error(output.loss, cross_entropy(logits, labels[labelled])) < 1e-6
 
 
 def test_encoder(golden):

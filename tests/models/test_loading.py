@@ -15,8 +15,11 @@ from transformers import (
     T5Config,
 )
 
-from foveate import FoveaConfig, HDTConfig, VccBertConfig
-from foveate.models.loading import load_config, load_model, load_tokenizer
+from foveate.models.fovea import FoveaConfig
+from foveate.models.hdt import HDTConfig
+from foveate.models.loading import load_config, load_model
+from foveate.models.vcc import VccBertConfig
+from foveate.preprocessing import load_tokenizer
 from tests.led import bpe
 
 SIZES = {
@@ -72,7 +75,7 @@ def test_missing_weights(folder, change):
 def test_weights_of_another_size(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 20}))
-    with pytest.raises(ValueError, match=r"bert have other sizes than its config\.json says"):
+    with pytest.raises(ValueError, match=r"bert do not have the sizes in its config\.json"):
         load_model(AutoModel, folder)
 
 

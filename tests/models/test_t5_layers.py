@@ -8,8 +8,9 @@ from transformers import LongT5Config, T5Config
 from transformers.models.longt5.modeling_longt5 import LongT5LayerFF, LongT5LayerNorm
 from transformers.models.t5.modeling_t5 import T5LayerFF, T5LayerNorm
 
-from foveate.models.accelerate.layers import FASTER
-from foveate.models.accelerate.t5_layers import FusedRMSNorm, FusedT5LayerFF
+from foveate.models.accelerate import LAYER_PATCHES
+from foveate.models.accelerate.patching import apply_patches
+from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, PreciseT5LayerNorm
 from tests.numerics import TOLERANCE, relative_error
 
 GATES = ["gated-gelu", "gated-gelu_pytorch_tanh", "gated-silu", "relu"]
@@ -26,10 +27,9 @@ def made(layer_class, activation, dtype=torch.float32, dropout=0.0):
 
 
 def fused(layer):
-    """A copy with the layer's parts replaced as in accelerated models."""
+    """A copy with the layer's parts replaced as in sped-up models."""
     layer = copy.deepcopy(layer)
-    for module in layer.modules():
-        module.__class__ = FASTER.get(type(module), type(module))
+    apply_patches(layer, LAYER_PATCHES)
     return layer
 
 
@@ -57,12 +57,11 @@ def test_parts_are_those_of_transformers(layer_class, activation, dropout):
 
 
 @pytest.mark.parametrize("activation", GATES)
-def test_the_layer_is_that_of_transformers(activation):
+def test_layers_of_derived_models_are_those_of_transformers(activation):
     layer = made(T5LayerFF, activation)
-    ours = FusedT5LayerFF(T5Config(feed_forward_proj=activation, d_model=24, d_ff=40))
-    assert ours.dropout.p == 0.1
-    ours.load_state_dict(layer.state_dict())
-    ours.eval()
+    ours = copy.deepcopy(layer)
+    apply_patches(ours, DERIVED_MODEL_PATCHES)
+    assert type(ours.layer_norm) is PreciseT5LayerNorm
     for expected, actual in zip(results(layer, rows()), results(ours, rows()), strict=True):
         assert relative_error(actual, expected) < 1e-6
 
@@ -110,7 +109,7 @@ def test_norms_of_float64():
     norm = T5LayerNorm(24).double()
     expected = norm(rows(torch.float64))
     assert torch.equal(fused(norm)(rows(torch.float64)), expected)  # as imprecise
-    ours = FusedRMSNorm(24).double()
+    ours = PreciseT5LayerNorm(24).double()
     truth = nn.functional.rms_norm(rows(torch.float64), (24,), eps=1e-6)
     assert relative_error(ours(rows(torch.float64)), truth) < 1e-14
 

@@ -9,7 +9,7 @@ import torch
 import transformers
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
-from foveate.models.accelerate import FASTER
+from foveate.models.accelerate import patches
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor, load_processor
@@ -191,8 +191,8 @@ def test_options_that_the_processor_rejects(options, message, corpus_file, tmp_p
             "unknown entry 'decode_anchor': did you mean 'decode_anchors'",
         ),
         ({"dropout": 0.5}, "model: unknown entry 'dropout': did you mean 'dropout_rate'"),
-        ({"accelerate": "yes"}, "model: accelerate must be of type bool, got 'yes'"),
-        ({"accelerate": True}, "there is nothing to accelerate in a HDTForMaskedLM"),
+        ({"speed_up": "yes"}, "model: speed_up must be of type bool, got 'yes'"),
+        ({"speed_up": True}, "there is nothing to speed up in a HDTForMaskedLM"),
     ],
 )
 @pytest.mark.parametrize("new", [True, False])
@@ -469,10 +469,10 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     kind, columns, leading, target = EXPECTED[name]
     assert type(trainer.model).__name__ == kind
     config = trainer.model.config
-    for entry in recipe.model.keys() - {"checkpoint", "type", "accelerate"}:
+    for entry in recipe.model.keys() - {"checkpoint", "type", "speed_up"}:
         assert getattr(config, entry) == recipe.model[entry]
-    if recipe.model.get("accelerate"):
-        assert any(type(module) in FASTER.values() for module in trainer.model.modules())
+    if recipe.model.get("speed_up"):
+        assert patches(trainer.model)
     processor, saved = trainer.processing_class, load_processor(tmp_path / "out", config)
     assert type(saved) is type(processor)
     example = trainer.train_dataset.examples[0]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from transformers import PreTrainedModel
 
 from foveate.data import Corpus, Example
-from foveate.models.accelerate import accelerated
+from foveate.models.accelerate import speed_up_if_possible
 from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model
 from foveate.preprocessing import DocumentProcessor, load_processor
@@ -75,7 +75,7 @@ def evaluate(
 def load_trained(
     recipe: Recipe, model: str | PathLike[str], device: str | None = None
 ) -> tuple[PreTrainedModel, DocumentProcessor]:
-    """Load a model that a recipe trained, accelerated if possible, and its processor.
+    """Load a model that a recipe trained, sped up if possible, and its processor.
 
     Args:
         recipe: The recipe; its `processor` options override the saved ones.
@@ -90,7 +90,7 @@ def load_trained(
     objective = recipe.objective
     trained: PreTrainedModel = load_model(objective.auto_class, model, **objective.config_options())
     processor = load_processor(model, trained.config, **recipe.processor)
-    accelerated(trained)
+    speed_up_if_possible(trained)
     trained.to(device_named(device))  # type: ignore[arg-type]  # its decorator hides `self`
     return trained, processor
 

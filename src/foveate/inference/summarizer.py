@@ -8,7 +8,7 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from foveate.detectors import Detector
 from foveate.documents import Document
-from foveate.models.accelerate import accelerated
+from foveate.models.accelerate import speed_up_if_possible
 from foveate.models.device import device_named, dtype_named
 from foveate.models.loading import load_config, load_model
 from foveate.preprocessing import DocumentProcessor, load_processor
@@ -76,7 +76,7 @@ class Summarizer:
                     "use a model such as LED"
                 )
             options = {"num_keywords": num_keywords, "detector": detector, "language": language}
-        model = accelerated(model).eval().to(device_named(device))
+        model = speed_up_if_possible(model).eval().to(device_named(device))
         return cls(model, load_processor(name_or_path, config, **options))
 
     @torch.inference_mode()

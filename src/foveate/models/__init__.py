@@ -1,1 +1,1 @@
-"""Hugging Face models and what makes other people's models faster or longer."""
+"""Hugging Face models of HDT, Fovea and VCC, and drop-in speed-ups for models of transformers."""

@@ -1,7 +1,7 @@
-"""Attention in decoders: padded batches, over themselves with a cache or over what was encoded.
+"""Attention in decoders: over the tokens written so far, and over an encoded document.
 
-torch's own fused attention is not used where gradients flow: with masks of padding its backward
-pass on a GPU now and then gives a query a gradient that is not a number.
+torch's own fused attention is avoided where gradients flow: with padding masks, its backward pass
+on a GPU occasionally returns NaN for the gradient of a query.
 """
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from foveate.ops.relative_attention import relative_attention
 
 
-def attend_many(
+def prefill_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -21,41 +21,43 @@ def attend_many(
     max_distance: int = 128,
     scale: float = 1.0,
 ) -> Tensor:
-    """Attend several queries of each sequence, never forming all pairs.
+    """Attend with several queries per sequence, without forming all pairs.
 
     Args:
-        q: queries `(batch, heads, queries, head_dim)`.
-        k: keys `(batch, heads, keys, head_dim)`.
-        v: values, shaped like the keys.
-        table: biases `(num_buckets, heads)` by distance, none if None.
+        q: Queries `(batch, heads, queries, head_dim)`.
+        k: Keys `(batch, heads, keys, head_dim)`.
+        v: Values, shaped like the keys.
+        table: Biases `(num_buckets, heads)` by distance; none if None.
         key_bias: `(batch, keys)`, -inf hides a key.
-        past: how many keys come before the first query, which sees these and its own; None where
-            all queries see all keys.
-        max_distance: distance near which the last bucket begins.
-        scale: factor on the products.
+        past: Number of keys before the first query; attention is causal. None lets every query
+            see every key.
+        max_distance: Distance from which on the bias stays the same.
+        scale: Factor on the scores.
 
     Returns:
         `(batch, queries, heads, head_dim)`, 0 for a query that sees no key.
     """
-    batch, _, m, _ = q.shape
-    places = None
+    batch, _, num_queries, _ = q.shape
+    positions = None
     if isinstance(past, Tensor) or past:
-        places = (past + torch.arange(m, device=q.device)).repeat(batch)
-    out = relative_attention(
-        *(x.transpose(1, 2).flatten(0, 1) for x in (q, k, v)),
+        positions = (past + torch.arange(num_queries, device=q.device)).repeat(batch)
+    attended: Tensor = relative_attention(
+        q.transpose(1, 2).flatten(0, 1),
+        k.transpose(1, 2).flatten(0, 1),
+        v.transpose(1, 2).flatten(0, 1),
         bias=table,
-        q_positions=places,
-        q_lengths=[m] * batch,
+        q_positions=positions,
+        q_lengths=[num_queries] * batch,
         k_lengths=[k.shape[2]] * batch,
         key_bias=None if key_bias is None else key_bias.flatten(),
         causal=past is not None,
         max_distance=max_distance,
         scale=scale,
-    )
-    return out.unflatten(0, (batch, m))
+    ).unflatten(0, (batch, num_queries))
+    return attended
 
 
-def attend_one(
+def decode_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -64,15 +66,15 @@ def attend_one(
     key_bias: Tensor | None = None,
     scale: float = 1.0,
 ) -> Tensor:
-    """Attend one query of each sequence, as a step of generation does.
+    """Attend with one query per sequence, as a step of generation does.
 
     Args:
-        q: queries `(batch, heads, 1, head_dim)`.
-        k: keys `(batch, heads, keys, head_dim)`.
-        v: values, shaped like the keys.
-        bias: what is added to the scores, to be broadcast to `(batch, heads, 1, keys)`.
-        key_bias: `(batch, keys)`, added too.
-        scale: factor on the products.
+        q: Queries `(batch, heads, 1, head_dim)`.
+        k: Keys `(batch, heads, keys, head_dim)`.
+        v: Values, shaped like the keys.
+        bias: Added to the scores; broadcasts to `(batch, heads, 1, keys)`.
+        key_bias: `(batch, keys)`, added to the scores.
+        scale: Factor on the scores.
 
     Returns:
         `(batch, 1, heads, head_dim)`.
@@ -85,6 +87,6 @@ def attend_one(
         scores = scores + bias
     if key_bias is not None:
         scores = scores + key_bias[:, None, None]
-    # Where no key is seen, softmax of -inf alone would make NaN.
+    # The softmax of a query that sees no key, all -inf, would be NaN.
     scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     return (scores.softmax(-1).to(v.dtype) @ v).transpose(1, 2)

@@ -1,13 +1,13 @@
-"""Where a model runs, and in which dtype."""
+"""The device and the dtype that a model runs with."""
 
 import torch
 
 
 def device_named(device: str | torch.device | None) -> torch.device:
-    """Give a device by name; None is CUDA if there is one, else the CPU.
+    """Return the device of this name; None is CUDA where available, else the CPU.
 
     Raises:
-        ValueError: there is no such device here.
+        ValueError: This machine has no such device.
     """
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -15,16 +15,16 @@ def device_named(device: str | torch.device | None) -> torch.device:
         found = torch.device(device)
         torch.ones(1, device=found).item()
     except (RuntimeError, AssertionError) as error:
-        there = "cpu, cuda" if torch.cuda.is_available() else "cpu"
-        raise ValueError(f"there is no device {device!s} here: use one of {there}") from error
+        available = "cpu, cuda" if torch.cuda.is_available() else "cpu"
+        raise ValueError(f"there is no device {device!s} here: use one of {available}") from error
     return found
 
 
 def dtype_named(dtype: str | torch.dtype) -> torch.dtype:
-    """Give a dtype that models run in by name.
+    """Return the dtype of this name.
 
     Raises:
-        ValueError: it is another one.
+        ValueError: Models do not run in this dtype.
     """
     found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if found not in (torch.float32, torch.bfloat16, torch.float16):

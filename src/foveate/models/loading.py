@@ -1,6 +1,6 @@
-"""Loading checkpoints: what is missing or damaged is said, and never made up for at random."""
+"""Loading checkpoints: missing or damaged files raise an error, and no weights are left random."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -13,13 +13,26 @@ from transformers.utils import logging
 from foveate.preprocessing.factory import check_name_or_path
 
 
-def load_config(name_or_path: str | PathLike[str]) -> Any:
-    """Load a checkpoint's configuration, one of foveate's own included.
+def check_model_type(model_type: str | None, supported: Collection[str]) -> None:
+    """Reject the checkpoints of models with other parameters.
 
     Raises:
-        OSError: there is no such folder, or no such name on the hub.
-        TypeError: neither a name nor a path.
-        ValueError: it is no checkpoint.
+        ValueError: `model_type` is not None and not supported.
+    """
+    if model_type is not None and model_type not in supported:
+        raise ValueError(
+            f"a {model_type} model has other parameters than these: name a checkpoint of "
+            f"{' or '.join(sorted(supported))}"
+        )
+
+
+def load_config(name_or_path: str | PathLike[str]) -> Any:
+    """Load the configuration of a checkpoint, of transformers or of foveate.
+
+    Raises:
+        OSError: The folder does not exist or is no checkpoint, or the hub has no such name.
+        TypeError: The argument is neither a name nor a path.
+        ValueError: The model type is unknown.
     """
     check_name_or_path(name_or_path)
     path = Path(name_or_path)
@@ -27,21 +40,26 @@ def load_config(name_or_path: str | PathLike[str]) -> Any:
         raise OSError(f"{path} is no checkpoint: it has no config.json")
     try:
         return AutoConfig.from_pretrained(name_or_path)
-    except ValueError:  # a type that transformers does not know: ours take time to import
+    except ValueError:  # perhaps one of ours, which are imported only when needed
         import foveate.models.fovea
         import foveate.models.hdt
-        import foveate.models.vcc  # noqa: F401  (these make their models known to Auto classes)
+        import foveate.models.vcc  # noqa: F401  (these register their models)
 
         return AutoConfig.from_pretrained(name_or_path)
 
 
 def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> Any:
-    """Load a model by an Auto class, or a class of its own, with all of its weights.
+    """Load a model with all of its weights.
+
+    Args:
+        auto: An Auto class or a model class.
+        name_or_path: The checkpoint.
+        options: Other arguments of `from_pretrained`.
 
     Raises:
-        OSError: there is no such checkpoint, or it has no safetensors weights.
-        ValueError: weights that are damaged, do not fit the configuration, or are missing; only a
-            pooler's may be.
+        OSError: There is no such checkpoint, or it has no safetensors weights.
+        ValueError: Weights are damaged, do not fit the configuration, or are missing. Only those of
+            a pooler may be missing.
     """
     try:
         with _without_progress_bars():
@@ -50,20 +68,20 @@ def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> 
             )
     except SafetensorError as error:
         raise ValueError(
-            f"the weights of {name_or_path} are damaged ({error}): copy or download them anew"
+            f"the weights of {name_or_path} are damaged ({error}): copy or download them again"
         ) from error
     except RuntimeError as error:
         if "mismatch" not in str(error):
             raise
         raise ValueError(
-            f"the weights of {name_or_path} have other sizes than its config.json says: "
-            "copy or download both anew"
+            f"the weights of {name_or_path} do not have the sizes in its config.json: "
+            "copy or download both again"
         ) from error
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     if missing:
         raise ValueError(
-            f"{name_or_path} lacks {len(missing)} parameters of a {type(model).__name__}, "
-            f"{missing[0]} among them, which would be random: name a checkpoint that has them"
+            f"{name_or_path} lacks {len(missing)} parameters of a {type(model).__name__}, such as "
+            f"{missing[0]}, which would be random: use a checkpoint that has them"
         )
     return model
 

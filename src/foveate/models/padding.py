@@ -1,4 +1,4 @@
-"""Padded batches to packed rows and back, and what transformers' masks become."""
+"""From padded batches to packed tokens and back, and what replaces transformers' dense masks."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,46 +7,48 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils import _pytree as pytree
 from transformers.masking_utils import eager_mask
 
 
-class Places:
-    """Where packed rows stand in a padded batch.
+class PackedIndices:
+    """The positions in a padded batch that packed tokens come from.
 
     Attributes:
-        rows: `(tokens,)`, which row of the flattened batch stands at each packed row, None where
-            they are the same.
+        indices: `(tokens,)`, the position of each packed token in the flattened batch; None where
+            both hold the same tokens in the same order.
         shape: `(batch, length)` of the padded batch.
     """
 
-    rows: Tensor | None
+    indices: Tensor | None
     shape: tuple[int, int]
 
     def pack(self, padded: Tensor) -> Tensor:
-        """`(batch, length, ...)` to `(tokens, ...)`."""
-        rows = padded.flatten(0, 1)
-        return rows if self.rows is None else rows.index_select(0, self.rows)
+        """Gather `(batch, length, ...)` to `(tokens, ...)`."""
+        flat = padded.flatten(0, 1)
+        return flat if self.indices is None else flat.index_select(0, self.indices)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """`(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
-        if self.rows is not None:
-            batch, length = self.shape
-            if len(self.rows) == batch * length:
-                packed = _Scatter.apply(packed, self.rows)
-            else:
-                padded = packed.new_zeros(batch * length, *packed.shape[1:])
-                packed = padded.index_copy_(0, self.rows, packed)
-        return packed.unflatten(0, self.shape)
+        """Scatter `(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
+        batch, length = self.shape
+        flat = packed
+        if self.indices is not None and len(self.indices) == batch * length:
+            flat = _Permute.apply(packed, self.indices)
+        elif self.indices is not None:
+            zeros = packed.new_zeros(batch * length, *packed.shape[1:])
+            flat = zeros.index_copy_(0, self.indices, packed)
+        padded: Tensor = flat.unflatten(0, self.shape)
+        return padded
 
 
-class _Scatter(torch.autograd.Function):
-    """Row i to row `rows[i]` of a permutation: by gathers, several times faster than scatters."""
+class _Permute(torch.autograd.Function):
+    """Move entry i to position `indices[i]`; gathers are several times faster than scatters."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:
-        ctx.save_for_backward(rows)
-        places = torch.arange(len(rows), device=rows.device)
-        return x.index_select(0, torch.empty_like(rows).scatter_(0, rows, places))
+    def forward(ctx: Any, x: Tensor, indices: Tensor) -> Tensor:
+        ctx.save_for_backward(indices)
+        positions = torch.arange(len(indices), device=indices.device)
+        return x.index_select(0, torch.empty_like(indices).scatter_(0, indices, positions))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -54,28 +56,32 @@ class _Scatter(torch.autograd.Function):
 
 
 @dataclass(frozen=True)
-class Packed(Places):
-    """Where the real tokens of a padded batch stand.
+class PackedSequences(PackedIndices):
+    """The real tokens of a padded batch, sequence after sequence.
 
     Attributes:
-        lengths: real tokens of each sequence that has any, host integers.
-        rows: `(tokens,)`, which row of the flattened batch stands at each packed row, None where
-            all of them are real.
-        has_gaps: whether padding stands between real tokens of a sequence.
+        lengths: Number of real tokens of each sequence that has any, host integers.
+        indices: `(tokens,)`, the position of each packed token in the flattened batch; None where
+            the batch has no padding.
+        has_gaps: Whether there is padding between the real tokens of a sequence.
         shape: `(batch, length)` of the padded batch.
     """
 
     lengths: list[int]
-    rows: Tensor | None
+    indices: Tensor | None
     has_gaps: bool
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, real: Tensor | None, shape: tuple[int, int]) -> "Packed":
-        """Pack a batch `(batch, length)` by its mask; all of it is real where that is None.
+    def from_mask(cls, real: Tensor | None, shape: tuple[int, int]) -> "PackedSequences":
+        """Pack a batch by its attention mask; synchronizes once if there is a mask.
+
+        Args:
+            real: `(batch, length)`, not 0 at real tokens; None where all tokens are real.
+            shape: `(batch, length)`.
 
         Raises:
-            ValueError: a mask of another shape.
+            ValueError: The mask has another shape.
         """
         batch, length = shape
         if real is None:
@@ -88,29 +94,32 @@ class Packed(Places):
         column = torch.arange(length, device=real.device)
         first = torch.where(real, column, length).amin(1)
         last = torch.where(real, column, -1).amax(1)
-        # The one time that the device is waited for.
-        counts, spans = torch.stack([real.sum(1), last - first + 1]).tolist()
+        # The only synchronization with the device.
+        counts, extents = torch.stack([real.sum(1), last - first + 1]).tolist()
         lengths = [count for count in counts if count]
         if sum(lengths) == batch * length:
             return cls(lengths, None, False, shape)
-        rows = torch.nonzero_static(real.flatten(), size=sum(lengths))[:, 0]
-        has_gaps = any(count < span for count, span in zip(counts, spans, strict=True))
-        return cls(lengths, rows, has_gaps, shape)
+        indices = torch.nonzero_static(real.flatten(), size=sum(lengths))[:, 0]
+        has_gaps = any(count < extent for count, extent in zip(counts, extents, strict=True))
+        return cls(lengths, indices, has_gaps, shape)
 
     @property
-    def columns(self) -> Tensor | None:
-        """Places `(tokens,)` of the real tokens in their sequences, None where those are 0, 1, …
+    def positions(self) -> Tensor | None:
+        """Positions `(tokens,)` of the tokens in their sequences, None if they are 0, 1, 2 and so on.
 
-        Padding on the left shifts all places of a sequence alike, which no distance notices.
+        Padding on the left shifts all positions of a sequence equally, which changes no distance.
         """
-        return self.rows % self.shape[1] if self.rows is not None and self.has_gaps else None
+        return self.indices % self.shape[1] if self.indices is not None and self.has_gaps else None
 
 
-class Padding:
-    """Which keys of a batch are real: what modules get in place of a mask of all pairs.
+pytree.register_dataclass(PackedSequences)
+
+
+class PaddingMask:
+    """Which keys of a batch are real, passed to attention in place of a mask of all pairs.
 
     Args:
-        arguments: those of a mask function of transformers.
+        arguments: The arguments of a mask function of transformers.
     """
 
     def __init__(self, arguments: dict[str, Any]) -> None:
@@ -124,30 +133,30 @@ class Padding:
         if mask is None:
             return None
         mask = mask[:, self._arguments["kv_offset"] :]
-        return F.pad(mask, (0, self.length - mask.shape[1]))  # a static cache is longer than filled
+        return F.pad(mask, (0, self.length - mask.shape[1]))  # a static cache has unused entries
 
     @cached_property
-    def packed(self) -> Packed:
+    def packed(self) -> PackedSequences:
         """The real tokens, packed."""
-        return Packed.of(self.real, (self.batch, self.length))
+        return PackedSequences.from_mask(self.real, (self.batch, self.length))
 
     @cached_property
     def key_bias(self) -> Tensor | None:
         """`(batch, length)`, -inf at padding and 0 elsewhere, None where all keys are real."""
-        return None if self.real is None else hiding(self.real)
+        return None if self.real is None else mask_to_bias(self.real)
 
     @cached_property
     def dense(self) -> Tensor | None:
-        """The mask of all pairs that transformers' own eager attention takes."""
+        """The mask of all pairs that transformers' eager attention takes."""
         mask: Tensor | None = eager_mask(**self._arguments)
         return mask
 
 
-def hiding(mask: Tensor) -> Tensor:
-    """-inf where a mask is 0, and 0 elsewhere: what is added to the scores of keys."""
+def mask_to_bias(mask: Tensor) -> Tensor:
+    """Turn a mask into a bias on the scores of keys: -inf where it is 0, and 0 elsewhere."""
     return torch.zeros(mask.shape, device=mask.device).masked_fill(mask == 0, -torch.inf)
 
 
-def padding(**arguments: Any) -> Padding:
-    """Take the place of transformers' mask functions."""
-    return Padding(arguments)
+def padding_mask(**arguments: Any) -> PaddingMask:
+    """Build a `PaddingMask`; registered in place of a mask function of transformers."""
+    return PaddingMask(arguments)

@@ -101,9 +101,9 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"the tokenizer of {name_or_path} is damaged ({type(error).__name__}: {error}): "
-            "copy or download it anew"
+            "copy or download it again"
         ) from error
-    # Without its files transformers makes an empty one; tokenizers of bytes have none.
+    # Without its files, transformers makes an empty tokenizer; byte tokenizers have no files.
     files = {*tokenizer.vocab_files_names.values(), "tokenizer.json"}
     folder = Path(name_or_path)
     if (
@@ -112,7 +112,8 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
         and not any((folder / file).exists() for file in files)
     ):
         raise ValueError(
-            f"{name_or_path} has no tokenizer: save the one that the model was trained with there"
+            f"{name_or_path} has no tokenizer: save the tokenizer that the model was trained with "
+            "there"
         )
     return tokenizer
 

@@ -14,7 +14,7 @@ from transformers import (
 
 from foveate.data import Corpus, Example, read_benchmark
 from foveate.models import fovea, hdt, vcc  # noqa: F401  (registers them with the Auto classes)
-from foveate.models.accelerate import accelerate
+from foveate.models.accelerate import speed_up
 from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, processor_for
 
 from .config import check_names, check_type
@@ -69,11 +69,11 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
 
     Raises:
         ValueError: The configuration has no such entry, the vocabulary is too large for the
-            checkpoint, or the model cannot be accelerated.
+            checkpoint, or the model cannot be sped up.
     """
     overrides = dict(recipe.model)
     checkpoint, model_type = overrides.pop("checkpoint", None), overrides.pop("type", None)
-    faster = check_type(overrides.pop("accelerate", False), bool, "model: accelerate")
+    faster = check_type(overrides.pop("speed_up", False), bool, "model: speed_up")
     auto_class, options = recipe.objective.auto_class, recipe.objective.config_options()
     if checkpoint is not None:
         loader = AutoConfig if model_type is None else type(AutoConfig.for_model(model_type))
@@ -98,7 +98,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
         model = auto_class.from_pretrained(checkpoint, config=config, use_safetensors=True)
     else:
         model = auto_class.from_config(config)
-    return accelerate(model) if faster else model
+    return speed_up(model) if faster else model
 
 
 def build_processor(

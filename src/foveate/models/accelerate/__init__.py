@@ -1,114 +1,166 @@
-"""Other people's trained models made faster in place: same parameters, same outputs.
+"""Speed-ups for pretrained models of transformers, in place: same parameters, same outputs."""
 
-A module is accelerated by a change of class: a subclass in `FASTER` or `BESIDE` computes what its
-base computes from the same parameters, so that nothing else of the model changes, and changing back
-restores it. Copies, pickles and replicas of an accelerated model are accelerated too.
-"""
-
-from copy import copy
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch import nn
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention
+from transformers.models.led.modeling_led import LEDEncoder, LEDEncoderSelfAttention
+from transformers.models.longformer.modeling_longformer import (
+    LongformerEncoder,
+    LongformerLayer,
+    LongformerModel,
+    LongformerSelfAttention,
+)
+from transformers.models.longt5.modeling_longt5 import (
+    LongT5DenseGatedActDense,
+    LongT5LayerNorm,
+    LongT5LocalAttention,
+    LongT5Stack,
+    LongT5TransientGlobalAttention,
+)
+from transformers.models.t5.modeling_t5 import (
+    T5Attention,
+    T5DenseGatedActDense,
+    T5LayerNorm,
+    T5Stack,
+)
 
-from foveate.models.accelerate.cuda_graphs import release
+from . import longformer, longt5, t5, t5_layers
+from .cuda_graphs import release
+from .patching import Patch, apply_patches
 
-from . import layers, longformer, longt5, t5
+__all__ = [
+    "ATTENTION_PATCHES",
+    "LAYER_PATCHES",
+    "MODEL_PATCHES",
+    "ORIGINALS",
+    "Patch",
+    "patches",
+    "restore",
+    "speed_up",
+    "speed_up_if_possible",
+]
 
-__all__ = ["BESIDE", "FASTER", "MASKS", "accelerate", "accelerated", "restore"]
+ATTENTION_PATCHES = (
+    Patch(LongformerSelfAttention, longformer.WindowedLongformerAttention),
+    Patch(LEDEncoderSelfAttention, longformer.WindowedLEDAttention),
+    Patch(LongT5LocalAttention, longt5.WindowedLongT5LocalAttention),
+    Patch(LongT5TransientGlobalAttention, longt5.WindowedLongT5TransientGlobalAttention),
+    Patch(T5Attention, t5.RelativeT5Attention),
+)
+"""Attention; a model can be sped up if it has one of these."""
 
-FASTER: dict[type[nn.Module], type[nn.Module]] = {**longformer.FASTER, **longt5.FASTER, **t5.FASTER}
-"""Attention of transformers, and the subclass of each that is faster."""
+MODEL_PATCHES = (
+    Patch(LongformerModel, LongformerModel, attn_implementation=longformer.ONE_QUERY_MASK),
+    Patch(
+        LongformerEncoder,
+        longformer.WindowedLongformerEncoder,
+        applies_to=longformer.has_known_longformer_attention,
+    ),
+    Patch(LEDEncoder, longformer.WindowedLEDEncoder, applies_to=longformer.has_known_led_attention),
+    Patch(LongT5Stack, longt5.WindowedLongT5Encoder, applies_to=longt5.has_known_longt5_attention),
+    Patch(T5Stack, T5Stack, attn_implementation=t5.RELATIVE_ATTENTION),
+)
+"""What gives the attention its masks and layouts."""
 
-BESIDE: dict[type[nn.Module], type[nn.Module]] = layers.FASTER
-"""Other layers, likewise, in models that have such attention: alone they would gain too little."""
+LAYER_PATCHES = (
+    Patch(LongformerLayer, longformer.UnchunkedLongformerLayer),
+    Patch(T5LayerNorm, t5_layers.FusedT5LayerNorm),
+    Patch(LongT5LayerNorm, t5_layers.FusedLongT5LayerNorm),
+    Patch(T5DenseGatedActDense, t5_layers.FusedT5DenseGatedActDense),
+    Patch(LongT5DenseGatedActDense, t5_layers.FusedLongT5DenseGatedActDense),
+)
+"""Other layers, which are patched only along with attention: alone they would gain too little."""
 
-MASKS: dict[type[nn.Module], str] = {**longformer.MASKS, **t5.MASKS}
-"""Models whose masks are built for other modules now, and the name of the function that does."""
+_PATCHES = ATTENTION_PATCHES + MODEL_PATCHES + LAYER_PATCHES
 
-_ALL = FASTER | BESIDE
-_SLOWER = {faster: slower for slower, faster in _ALL.items()}
-_BEFORE = "_config_before_acceleration"
+ORIGINALS = {patch.replacement: patch for patch in _PATCHES}
+"""The patch that each class comes from, by which it is restored."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
 
-def accelerate(model: Model) -> Model:
+def speed_up(model: Model) -> Model:
     """Make a model of transformers faster, alone or as a part of a larger model.
 
-    Parameters and their names stay, outputs and gradients are equal within rounding, in evaluation
-    and training, with padding on any side, and in `generate` with its cache and beams. Two things
-    differ: attention weights are never formed, so that they are not dropped out in training, and
-    rows of padding in an encoder's output hold other values, which nothing reads. Where attention
-    weights are asked for, the model computes as before, with a warning.
+    Parameters and their names stay, and outputs and gradients are equal within rounding: in
+    evaluation and training, with padding on any side, and in `generate` with its cache and beams.
+    Two things differ. Attention weights are never formed, so there is no dropout on them in
+    training. In an encoder's output, padding has other values, which nothing reads. Where
+    attention weights are requested, the model computes as before, with a warning.
 
     Args:
-        model: changed in place; accelerated modules are passed over.
+        model: The model, changed in place. Modules that are sped up already stay as they are.
 
     Returns:
         The model.
 
     Raises:
-        ValueError: there is nothing in the model that could be accelerated.
+        ValueError: The model has nothing that can be sped up.
 
     Example:
         >>> from transformers import T5Config, T5ForConditionalGeneration
-        >>> from foveate import accelerate, restore
+        >>> from foveate.models.accelerate import restore, speed_up
         >>> config = T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2)
-        >>> model = accelerate(T5ForConditionalGeneration(config))
+        >>> model = speed_up(T5ForConditionalGeneration(config))
         >>> type(model.encoder.block[0].layer[0].SelfAttention).__name__
         'RelativeT5Attention'
         >>> type(restore(model).encoder.block[0].layer[0].SelfAttention).__name__
         'T5Attention'
     """
-    modules: list[Any] = list(model.modules())
-    if not _can_accelerate(model):
-        if any(type(module) is BigBirdBlockSparseAttention for module in modules):
+    if not _can_speed_up(model):
+        if any(type(module) is BigBirdBlockSparseAttention for module in model.modules()):
             raise ValueError(
-                f"a {type(model).__name__} with block-sparse attention cannot be accelerated: each "
-                "of its layers draws blocks at random, which no window covers; use a Longformer, "
-                "an LED or a LongT5"
+                f"a {type(model).__name__} with block-sparse attention cannot be sped up: each of "
+                "its layers draws blocks at random, which no window covers; use a Longformer, an "
+                "LED or a LongT5"
             )
-        known = ", ".join(sorted(module.__name__ for module in FASTER))
+        known = ", ".join(sorted(patch.original.__name__ for patch in ATTENTION_PATCHES))
         raise ValueError(
-            f"there is nothing to accelerate in a {type(model).__name__}: "
+            f"there is nothing to speed up in a {type(model).__name__}: "
             f"it has none of the modules {known} of transformers"
         )
-    for module in modules:
-        if type(module) in MASKS and not hasattr(module, _BEFORE):
-            setattr(module, _BEFORE, module.config)
-            own = copy(module.config)  # other models may share it
-            own._attn_implementation = MASKS[type(module)]
-            _configure(module, own)
-        module.__class__ = _ALL.get(type(module), type(module))
+    apply_patches(model, _PATCHES)
     return model
 
 
-def accelerated(model: Model) -> Model:
-    """Accelerate a model if it can be; others stay as they are."""
-    return accelerate(model) if _can_accelerate(model) else model
-
-
-def _can_accelerate(model: nn.Module) -> bool:
-    """Whether a model has attention that `accelerate` replaces, or has replaced."""
-    known_types = {*FASTER, *FASTER.values()}
-    return any(type(module) in known_types for module in model.modules())
+def speed_up_if_possible(model: Model) -> Model:
+    """Speed a model up if it has anything that can be; other models stay as they are."""
+    return speed_up(model) if _can_speed_up(model) else model
 
 
 def restore(model: Model) -> Model:
-    """Undo `accelerate`, in place, and `capture`; other models stay as they are."""
-    modules: list[Any] = list(release(model).modules())
-    for module in modules:
-        module.__class__ = _SLOWER.get(type(module), type(module))
-        if hasattr(module, _BEFORE):
-            _configure(module, getattr(module, _BEFORE))
-            delattr(module, _BEFORE)
+    """Undo `speed_up` and `capture`, in place; other models stay as they are."""
+    release(model)
+    for name, patch in patches(model).items():
+        patch.revert(model.get_submodule(name))
     return model
 
 
-def _configure(module: Any, config: Any) -> None:
-    """Give a module, and all of it that has the same configuration, another one."""
-    before = module.config
-    for part in module.modules():
-        if getattr(part, "config", None) is before:
-            part.config = config
+def patches(model: nn.Module) -> dict[str, Patch]:
+    """List what `speed_up` swapped in a model.
+
+    Returns:
+        The patch of every patched module, by the module's name in the model ("" for the model).
+
+    Example:
+        >>> from transformers import T5Config, T5EncoderModel
+        >>> from foveate.models.accelerate import patches, speed_up
+        >>> config = T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
+        >>> model = T5EncoderModel(config)
+        >>> patches(model)
+        {}
+        >>> patches(speed_up(model))["encoder.block.0.layer.0.SelfAttention"].original.__name__
+        'T5Attention'
+    """
+    return {
+        name: patch
+        for name, module in model.named_modules()
+        if (patch := ORIGINALS.get(type(module))) is not None and patch.is_applied_to(module)
+    }
+
+
+def _can_speed_up(model: nn.Module) -> bool:
+    """Whether a model has attention that `speed_up` replaces, or has replaced."""
+    known = {kind for patch in ATTENTION_PATCHES for kind in (patch.original, patch.replacement)}
+    return any(type(module) in known for module in model.modules())

@@ -1,216 +1,213 @@
 """CUDA graphs of encoders in inference: captured once for each shape, then launched as one.
 
-Many small kernels keep the host busy longer than the GPU. A graph has the host do its part once:
-later calls copy their inputs to where the graph reads them, and replay it.
+Launching many small kernels keeps the host busy for longer than they keep the GPU. With a graph the
+host does its part once: later calls copy their inputs to where the graph reads them, and replay it.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
-from functools import partial
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
 from foveate.ops._triton.cache import retain_graph_tensors
 from foveate.ops.backends import choose
 
-GRAPHS, SHAPES = 8, 512
-"""How many graphs a module keeps, and how many shapes it knows again: the latest of either."""
-
-
-class Captured:
-    """Mixed into an encoder that replays graphs."""
-
-    @staticmethod
-    def can_capture(encoder: Any) -> bool:
-        """Whether a graph can hold what this encoder does."""
-        return True
-
-
-CAPTURED: dict[type[nn.Module], type[Captured]] = {}
-"""Encoders, and the subclass of each that replays graphs; where those are defined, they say so."""
+MAX_GRAPHS, MAX_SHAPES = 8, 512
+"""How many graphs a module keeps, and how many shapes it remembers: the latest of either."""
 
 Model = TypeVar("Model", bound=nn.Module)
-Encode = Callable[..., Tensor]
-"""A function of tensors that waits for the device nowhere."""
+TensorFunction = Callable[..., Tensor]
+"""A function of tensors that does not synchronize with the device."""
+LayerRunner = Callable[[Tensor, Any, list[Tensor] | None], Tensor]
+"""What runs the layers of an encoder, see `CapturableEncoder.run_layers`."""
+
+
+class CapturableEncoder(nn.Module):
+    """An encoder whose layers can be launched as one CUDA graph; a mixin.
+
+    Attributes:
+        uses_cuda_graphs: Whether they are: set by `capture` and unset by `release`.
+        captures_float16: Whether they can be in float16 too.
+    """
+
+    uses_cuda_graphs = False
+    captures_float16 = True
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        raise NotImplementedError
+
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply the layers without synchronizing with the device.
+
+        Args:
+            hidden_states: The input of the layers.
+            layout: The layout of the batch, see `replay`.
+            all_hidden_states: A list to which the input of each layer and the output are appended.
+        """
+        raise NotImplementedError
+
+    def layer_runner(
+        self, like: Tensor, all_hidden_states: list[Tensor] | None = None
+    ) -> LayerRunner:
+        """Choose between `run_layers` and a graph of it.
+
+        The caller calls the result, so that only `run_layers` keeps the input of the layers alive.
+
+        Args:
+            like: A tensor with the device and the dtype of the hidden states.
+            all_hidden_states: See `run_layers`; a graph is used only if this is None.
+        """
+        if self.uses_cuda_graphs and all_hidden_states is None and can_replay(self, like):
+            return self._replay_layers
+        return self.run_layers
+
+    def _replay_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        return replay(self, self.run_layers, hidden_states, layout)
 
 
 def capture(model: Model) -> Model:
-    """Have a model's encoder launched as one CUDA graph, where the host is what takes the time.
+    """Launch a model's encoder as one CUDA graph, for models and batches that wait for the host.
 
-    In inference on a GPU, an encoder's kernels are captured when shapes come for the second time,
-    and replayed from then on; elsewhere nothing changes. Outputs are the same. The length of each
-    sequence without its padding and its number of global tokens count as shape. The latest eight
-    graphs are kept, each with the memory that the encoder needs to run.
+    In inference on a GPU, the encoder's kernels are captured when a shape comes for the second
+    time, and replayed from then on; elsewhere nothing changes. Outputs are the same. The shape
+    includes the length of each sequence without its padding, and its number of global tokens. The
+    latest eight graphs are kept, each with the memory that the encoder needs to run.
 
-    Parameters may change, be replaced, moved or cast. All else that the host does between kernels
-    happens once: hooks on layers are not called, adapters that are switched on or off and settings
-    of torch, such as the precision of products, stay as they were when the graph was captured.
-    Models in training, in parts or offloaded run as before, LED and LongT5 in float16 too, which
-    look for infinities after every layer.
+    Parameters may change, be replaced, moved or cast. Everything else that the host does between
+    kernels happens only once: hooks on layers are not called, and adapters that are switched on or
+    off and settings of torch, such as the precision of products, stay as they were at the capture.
+    Models run as before in training, when split over devices or offloaded; and so do LED and LongT5
+    in float16, which look for infinities after every layer.
 
     Args:
-        model: an accelerated Longformer, LED or LongT5, or a Fovea model, alone or in a larger
-            one; changed in place. Of a model that writes, the encoder is captured.
+        model: A Longformer, an LED or a LongT5 after `speed_up`, or a Fovea model, alone or as a
+            part of a larger model; changed in place. Of an encoder-decoder, the encoder is
+            captured.
 
     Returns:
         The model.
 
     Raises:
-        ValueError: there is no such encoder in it.
+        ValueError: The model has no such encoder.
 
     Example:
         >>> from transformers import LongformerConfig, LongformerModel
-        >>> from foveate import accelerate, capture
+        >>> from foveate.models.accelerate import speed_up
+        >>> from foveate.models.accelerate.cuda_graphs import capture
         >>> config = LongformerConfig(
         ...     vocab_size=50, hidden_size=16, num_attention_heads=2, num_hidden_layers=1,
         ...     intermediate_size=32, attention_window=4,
         ... )
-        >>> type(capture(accelerate(LongformerModel(config))).encoder).__name__
-        'CapturedLongformerEncoder'
+        >>> capture(speed_up(LongformerModel(config))).encoder.uses_cuda_graphs
+        True
     """
-    modules: list[Any] = list(model.modules())
-    encoders = [x for x in modules if type(x) in CAPTURED and CAPTURED[type(x)].can_capture(x)]
-    if not encoders and not any(isinstance(module, Captured) for module in modules):
+    encoders = [module for module in model.modules() if isinstance(module, CapturableEncoder)]
+    if not encoders:
         raise ValueError(
-            f"there is no encoder to capture in a {type(model).__name__}: capture an accelerated "
-            "Longformer, LED or LongT5 (foveate.accelerate comes first) or a Fovea model"
+            f"there is no encoder to capture in a {type(model).__name__}: capture a Longformer, "
+            "an LED or a LongT5 after speed_up, or a Fovea model"
         )
     for encoder in encoders:
-        encoder.__class__ = CAPTURED[type(encoder)]
+        encoder.uses_cuda_graphs = True
     return model
 
 
 def release(model: Model) -> Model:
-    """Undo `capture`, in place, and forget the graphs; other models stay as they are."""
-    before: dict[type, type[nn.Module]] = {own: encoder for encoder, own in CAPTURED.items()}
-    modules: list[Any] = list(model.modules())
-    for module in modules:
-        if type(module) in before:
-            module.__class__ = before[type(module)]
-            _known.pop(module, None)
+    """Undo `capture`, in place, and delete the graphs; other models stay as they are."""
+    for module in model.modules():
+        if isinstance(module, CapturableEncoder) and module.uses_cuda_graphs:
+            del module.uses_cuda_graphs
+            _graphs_by_module.pop(module, None)
     return model
 
 
-def can_replay(encoder: Any, rows: Tensor, head_dim: int) -> bool:
-    """Whether an encoder of these rows may come from a graph: in inference, by our kernels."""
-    trains = encoder.training or torch.is_grad_enabled()
-    if trains or torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return False
-    if not rows.is_cuda or torch.cuda.is_current_stream_capturing():
-        return False
-    return encoder.can_capture(encoder) and choose(None, rows[..., :head_dim]) == "triton"
-
-
-def can_replay_call(
-    encoder: Any,
-    weight: Tensor,
-    head_dim: int,
-    input_ids: Tensor | None,
-    inputs_embeds: Tensor | None,
-    **asked: bool | None,
-) -> bool:
-    """Whether a call of an encoder of transformers may come from a graph: `can_replay`, and more.
-
-    It must ask for the last hidden state alone, in a dataclass, and not be in float16, where some
-    encoders look for infinities after every layer.
+def can_replay(encoder: CapturableEncoder, like: Tensor) -> bool:
+    """Whether an encoder may run from a graph: in inference, on a GPU, with our kernels.
 
     Args:
-        encoder: which is captured.
-        weight: one of its own, in the dtype of its rows.
-        head_dim: channels of a head.
-        input_ids: ids, or None.
-        inputs_embeds: embeddings in their place.
-        asked: `output_attentions`, `output_hidden_states` and `return_dict`; None for what the
-            configuration says.
+        encoder: The encoder.
+        like: A tensor with the device and the dtype of its hidden states.
     """
-    asked = {name: getattr(encoder.config, name) if x is None else x for name, x in asked.items()}
-    return (
-        asked == {"output_attentions": False, "output_hidden_states": False, "return_dict": True}
-        and (input_ids is None) != (inputs_embeds is None)
-        and weight.dtype != torch.float16
-        and can_replay(encoder, weight, head_dim)
-    )
+    if encoder.training or torch.is_grad_enabled():
+        return False
+    if torch.compiler.is_compiling() or _jit.is_tracing():
+        return False
+    if not like.is_cuda or torch.cuda.is_current_stream_capturing():
+        return False
+    if like.dtype == torch.float16 and not encoder.captures_float16:
+        return False
+    return choose(None, like[..., : encoder.head_dim]) == "triton"
 
 
 def replay(
-    module: nn.Module, encode: Callable[[Tensor, Any], Tensor], states: Tensor, layout: Any
+    module: nn.Module, run: Callable[[Tensor, Any], Tensor], hidden_states: Tensor, layout: Any
 ) -> Tensor:
-    """Compute `encode(states, layout)` of a module: at first as it is, later from a graph.
+    """Compute `run(hidden_states, layout)`: the first time directly, later from a graph.
 
-    Graphs differ by the shapes, dtypes and devices of the tensors, by where the module's own are,
-    by autocast, and by what of the layout is no tensor.
+    There is a graph for each combination of the shapes, dtypes and devices of the tensors, of where
+    the module's own tensors are, of autocast, and of everything in the layout that is no tensor.
 
     Args:
-        module: whose function it is.
-        encode: reads no other tensors that change than those of the module.
-        states: on a GPU.
-        layout: of the batch: numbers, tensors on that GPU, and lists, tuples and dataclasses of
-            them.
+        module: The module whose function it is.
+        run: A function that reads no other changing tensors than those of the module.
+        hidden_states: On a GPU.
+        layout: The layout of the batch, a pytree with tensors on that GPU.
 
     Returns:
-        The output, which the next call does not touch.
+        The output, which the next call does not overwrite.
     """
-    device = states.device
-    own = _own_tensors(module, device)
-    if own is None:
-        return encode(states, layout)
-    tensors = [states]
-    known = _known_to_host(layout, tensors)
+    device = hidden_states.device
+    module_tensors = _tensor_locations(module, device)
+    if module_tensors is None:
+        return run(hidden_states, layout)
+    leaves, spec = pytree.tree_flatten(layout)
+    is_tensor = [isinstance(leaf, Tensor) for leaf in leaves]
+    tensors = [hidden_states, *(leaf for leaf in leaves if isinstance(leaf, Tensor))]
+    constants = tuple(None if isinstance(leaf, Tensor) else leaf for leaf in leaves)
     key = (
-        *(known, device, torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")),
-        *((x.shape, x.dtype) for x in tensors),
-        own,
+        spec,
+        constants,
+        tuple(is_tensor),
+        tuple((x.shape, x.dtype) for x in tensors),
+        device,
+        torch.is_autocast_enabled("cuda"),
+        torch.get_autocast_dtype("cuda"),
+        module_tensors,
     )
+
+    def run_tensors(states: Tensor, *layout_tensors: Tensor) -> Tensor:
+        remaining = iter(layout_tensors)
+        filled = [
+            next(remaining) if is_one else constant
+            for is_one, constant in zip(is_tensor, constants, strict=True)
+        ]
+        return run(states, pytree.tree_unflatten(filled, spec))
+
     with torch.cuda.device(device):
         with _lock:
-            encode_all = partial(_encode_all, encode, layout)
-            graph = _known.setdefault(module, _Known()).graph(key, encode_all, tensors)
-        return encode(states, layout) if graph is None else graph(tensors)
+            graphs = _graphs_by_module.setdefault(module, _Graphs())
+            graph = graphs.find_or_capture(key, run_tensors, tensors)
+        return run(hidden_states, layout) if graph is None else graph(tensors)
 
 
-def _known_to_host(layout: Any, tensors: list[Tensor]) -> Hashable:
-    """What a layout is but for its tensors, which are appended to `tensors`."""
-    if isinstance(layout, Tensor):
-        tensors.append(layout)
-        return Tensor
-    if is_dataclass(layout):
-        return tuple(_known_to_host(getattr(layout, x.name), tensors) for x in fields(layout))
-    if isinstance(layout, list | tuple):
-        return tuple(_known_to_host(x, tensors) for x in layout)
-    known: Hashable = layout
-    return known
+def _tensor_locations(module: nn.Module, device: torch.device) -> tuple[Hashable, ...] | None:
+    """Addresses and dtypes of a module's parameters and buffers.
 
-
-def _with_tensors(layout: Any, tensors: Iterator[Tensor]) -> Any:
-    """The same layout with other tensors."""
-    if isinstance(layout, Tensor):
-        return next(tensors)
-    if is_dataclass(layout):
-        own = {x.name: _with_tensors(getattr(layout, x.name), tensors) for x in fields(layout)}
-        return replace(cast(Any, layout), **own)
-    if isinstance(layout, list | tuple):
-        return type(layout)(_with_tensors(x, tensors) for x in layout)
-    return layout
-
-
-def _encode_all(
-    encode: Callable[[Tensor, Any], Tensor], layout: Any, states: Tensor, *tensors: Tensor
-) -> Tensor:
-    return encode(states, _with_tensors(layout, iter(tensors)))
-
-
-def _own_tensors(module: nn.Module, device: torch.device) -> tuple[Hashable, ...] | None:
-    """Where a module's parameters and buffers are, and of what dtypes.
-
-    None where graphs would not do: a part is in training, or a tensor is elsewhere, or nowhere, as
-    those are that hooks fetch.
+    None where graphs are impossible: a part is in training, or a tensor is on another device or
+    nowhere, as those that hooks fetch.
     """
-    found: list[Hashable] = []
+    locations: list[Hashable] = []
     modules = [module]
     while modules:
         part = modules.pop()
@@ -221,20 +218,20 @@ def _own_tensors(module: nn.Module, device: torch.device) -> tuple[Hashable, ...
                 continue
             if x.device != device or not x.data_ptr():
                 return None
-            found += x.data_ptr(), x.dtype
+            locations += x.data_ptr(), x.dtype
         modules += [x for x in part._modules.values() if x is not None]
-    return tuple(found)
+    return tuple(locations)
 
 
 class Graph:
     """What a function does to tensors of certain shapes, captured.
 
     Args:
-        encode: the function.
-        tensors: inputs like those to come.
+        function: The function.
+        tensors: Inputs with the shapes, dtypes and devices of those to come.
     """
 
-    def __init__(self, encode: Encode, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, function: TensorFunction, tensors: Sequence[Tensor]) -> None:
         self._lock, self._done = Lock(), torch.cuda.Event()
         self._graph = torch.cuda.CUDAGraph()
         stream: Any = torch.cuda.Stream()  # torch declares two kinds, of which graph() takes one
@@ -244,55 +241,58 @@ class Graph:
             torch.is_autocast_enabled("cuda"),
             cache_enabled=False,  # what it caches is freed when the caller's autocast ends
         )
-        # What is made in inference mode could not be written to outside of it.
+        # Tensors made in inference mode could not be written to outside of it.
         with (
             torch.inference_mode(False),
             torch.no_grad(),
             autocast,
-            retain_graph_tensors() as self._tables,
+            retain_graph_tensors() as self._retained,
         ):
             self._inputs = [x.clone() for x in tensors]
             stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):  # tables are made for a stream, when first asked for
-                encode(*self._inputs)
-            mode = "thread_local"  # other threads may go on
+            with torch.cuda.stream(stream):  # builds the tables that are cached for a stream
+                function(*self._inputs)
+            mode = "thread_local"  # other threads are not affected
             with torch.cuda.graph(self._graph, stream=stream, capture_error_mode=mode):
-                self._output = encode(*self._inputs)
+                self._output = function(*self._inputs)
 
     def __call__(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Replay the graph with other inputs, after whoever did so before on another stream."""
+        """Replay the graph with other inputs, after any replay on another stream."""
         with self._lock:
             torch.cuda.current_stream().wait_event(self._done)
-            for place, x in zip(self._inputs, tensors, strict=True):
-                place.copy_(x)
+            for static_input, x in zip(self._inputs, tensors, strict=True):
+                static_input.copy_(x)
             self._graph.replay()
             output = self._output.clone()
             self._done.record()
         return output
 
 
-class _Known:
-    """A module's graphs, and what it was called with."""
+class _Graphs:
+    """The graphs of a module, and the keys it was called with."""
 
     def __init__(self) -> None:
         self.graphs: OrderedDict[Hashable, Graph] = OrderedDict()
         self.keys: OrderedDict[Hashable, None] = OrderedDict()
 
-    def graph(self, key: Hashable, encode: Encode, tensors: Sequence[Tensor]) -> Graph | None:
-        """The graph of a key, captured when that comes for the second time; None at first."""
+    def find_or_capture(
+        self, key: Hashable, function: TensorFunction, tensors: Sequence[Tensor]
+    ) -> Graph | None:
+        """Return the graph of a key, captured the second time it is asked for; None the first."""
         if key not in self.graphs:
             if key not in self.keys:  # it may never come again
                 self.keys[key] = None
-                if len(self.keys) > SHAPES:
+                if len(self.keys) > MAX_SHAPES:
                     self.keys.popitem(last=False)
                 return None
-            self.graphs[key] = Graph(encode, tensors)
-            if len(self.graphs) > GRAPHS:
+            self.graphs[key] = Graph(function, tensors)
+            if len(self.graphs) > MAX_GRAPHS:
                 self.graphs.popitem(last=False)
         self.graphs.move_to_end(key)
         return self.graphs[key]
 
 
+_jit: Any = torch.jit  # which does not declare is_tracing as exported
 _lock = Lock()
-_known = WeakIdKeyDictionary()
-"""What is known of each module, beside the modules, so that these can be copied."""
+_graphs_by_module = WeakIdKeyDictionary()
+"""Kept outside of the modules, so that these can be copied."""

@@ -1,11 +1,13 @@
-"""Longformer and LED's encoder: windows and global tokens without sliding chunks."""
+"""Longformer and the encoder of LED: windows and global tokens without sliding chunks.
 
-from dataclasses import dataclass
+The encoder computes the layout of a batch once and passes it to its layers as `attention_mask`.
+"""
+
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
 from transformers import AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 from transformers.models.led.modeling_led import (
@@ -17,66 +19,20 @@ from transformers.models.longformer.modeling_longformer import (
     LongformerBaseModelOutput,
     LongformerEncoder,
     LongformerLayer,
-    LongformerModel,
     LongformerSelfAttention,
 )
 
-from foveate.models.accelerate.cuda_graphs import (
-    CAPTURED,
-    Captured,
-    can_replay,
-    can_replay_call,
-    replay,
-)
-from foveate.models.padding import Packed
+from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.ops.window_attention import Side, global_attention, window_attention
 
-from .spans import spans, warn_of_weights
+from .layouts import WindowLayout
+from .patching import warn_of_slow_weights
+
+ONE_QUERY_MASK = "foveate_one_query"
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """What all layers need to know of a batch.
-
-    Attributes:
-        packed: where the rows of the sequences stand.
-        unseen: `(tokens,)` bool, padding between real tokens, None where there is none.
-        hidden: `(tokens,)` bool, what windows do not show: `unseen` and global tokens.
-        places: `(global_tokens,)`, the packed rows of the global tokens.
-        counts: global tokens of each sequence that has real ones, host integers.
-    """
-
-    packed: Packed
-    unseen: Tensor | None
-    hidden: Tensor | None
-    places: Tensor
-    counts: list[int]
-
-    @classmethod
-    def of(cls, padding: Tensor, is_global: Tensor) -> "_Layout":
-        """Lay a batch out by its masks, both `(batch, length)` bool."""
-        batch, length = padding.shape
-        counts, padded = torch.stack([is_global.sum(1), padding.sum(1)]).tolist()
-        packed, unseen = spans(~padding if any(padded) else None, (batch, length))
-        places = is_global.flatten().nonzero_static(size=sum(counts))[:, 0]
-        hidden = unseen
-        if len(places):
-            rows = packed.pack(is_global)
-            hidden = rows if unseen is None else rows | unseen
-            if packed.rows is not None:
-                places = rows.nonzero_static(size=len(places))[:, 0]
-        counts = [count for count, n in zip(counts, padded, strict=True) if n < length]
-        return cls(packed, unseen, hidden, places, counts)
-
-
-ONE_QUERY = "foveate_one_query"
-
-_layouts = WeakIdKeyDictionary()
-"""Layouts by the mask of padding that the model makes in each forward pass, for all its layers."""
-
-
-class _Windowed(nn.Module):
-    """The part that Longformer's and LED's encoder share."""
+class _WindowAttention(nn.Module):
+    """What the attention of Longformer and that of LED's encoder have in common."""
 
     query: nn.Linear
     key: nn.Linear
@@ -88,83 +44,100 @@ class _Windowed(nn.Module):
     one_sided_attn_window_size: int
 
     def forward(
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None = None,
-        is_index_masked: Any = None,
-        is_index_global_attn: Any = None,
-        is_global_attn: bool | None = None,
-        output_attentions: bool = False,
+        self, hidden_states: Tensor, attention_mask: Any = None, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, ...]:
-        """Attend `(batch, length, channels)`, as `LongformerSelfAttention.forward` does."""
-        if output_attentions:
-            warn_of_weights()
+        """Attend, see `LongformerSelfAttention.forward`.
+
+        Args:
+            hidden_states: `(batch, length, channels)`.
+            attention_mask: A `WindowLayout`; with a mask, the forward of transformers runs.
+            args: Other arguments of transformers.
+            kwargs: Likewise.
+        """
+        if not isinstance(attention_mask, WindowLayout):
             outputs: tuple[Tensor, ...] = super().forward(
-                hidden_states,
-                attention_mask,
-                is_index_masked,
-                is_index_global_attn,
-                is_global_attn,
-                output_attentions,
+                hidden_states, attention_mask, *args, **kwargs
             )
             return outputs
-        layout = _layouts.get(is_index_masked)
-        if layout is None:
-            layout = _layouts[is_index_masked] = _Layout.of(is_index_masked, is_index_global_attn)
-        packed, places = layout.packed, layout.places
-        rows = packed.pack(hidden_states)
-        q, k, v = self._heads(rows, self.query, self.key, self.value)
-        side = None
-        if places.shape[0]:
-            side = Side(k.index_select(0, places), v.index_select(0, places), layout.counts)
-        reach = self.one_sided_attn_window_size
-        out = window_attention(
-            *(q, k, v), (reach, reach), side=side, hidden=layout.hidden, lengths=packed.lengths
-        )
-        if places.shape[0]:
-            (queries,) = self._heads(rows.index_select(0, places), self.query_global)
-            keys, values = self._heads(rows, self.key_global, self.value_global)
-            everywhere = global_attention(
-                *(queries, keys, values),
-                q_lengths=layout.counts,
-                k_lengths=packed.lengths,
-                hidden=layout.unseen,
+        layout = attention_mask
+        packed, global_indices = layout.packed, layout.global_indices
+        has_globals = global_indices.shape[0] > 0
+        tokens = packed.pack(hidden_states)
+        k, v = self._heads(self.key, tokens), self._heads(self.value, tokens)
+        global_keys = None
+        if has_globals:
+            global_keys = Side(
+                k.index_select(0, global_indices),
+                v.index_select(0, global_indices),
+                layout.num_globals,
             )
-            out = out.index_copy(0, places, everywhere)
+        radius = self.one_sided_attn_window_size
+        out = window_attention(
+            self._heads(self.query, tokens),
+            k,
+            v,
+            (radius, radius),
+            side=global_keys,
+            hidden=layout.hidden,
+            lengths=packed.lengths,
+        )
+        if has_globals:
+            attended = global_attention(
+                self._heads(self.query_global, tokens.index_select(0, global_indices)),
+                self._heads(self.key_global, tokens),
+                self._heads(self.value_global, tokens),
+                q_lengths=layout.num_globals,
+                k_lengths=packed.lengths,
+                hidden=layout.is_padding,
+            )
+            out = out.index_copy(0, global_indices, attended)
         return (packed.unpack(out.flatten(1)),)
 
-    def _heads(self, rows: Tensor, *projections: nn.Module) -> list[Tensor]:
-        """Projections of rows `(n, channels)`, each `(n, heads, head_dim)`."""
-        return [project(rows).unflatten(-1, (self.num_heads, -1)) for project in projections]
+    def _heads(self, projection: nn.Module, tokens: Tensor) -> Tensor:
+        """Project tokens `(n, channels)` to `(n, heads, head_dim)`."""
+        heads: Tensor = projection(tokens).unflatten(-1, (self.num_heads, -1))
+        return heads
 
 
-class WindowedLongformerAttention(_Windowed, LongformerSelfAttention):
+class WindowedLongformerAttention(_WindowAttention, LongformerSelfAttention):
     """Longformer's attention."""
 
 
-class WindowedLEDAttention(_Windowed, LEDEncoderSelfAttention):
+class WindowedLEDAttention(_WindowAttention, LEDEncoderSelfAttention):
     """The attention of LED's encoder."""
 
 
 class UnchunkedLongformerLayer(LongformerLayer):
-    """Longformer's layer, which inspects its own methods in every call, in case it has chunks."""
+    """Longformer's layer, which else inspects its own methods in every call to look for chunks."""
 
-    def forward(self, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:
-        """Do as `LongformerLayer.forward` does."""
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        """Apply the layer, see `LongformerLayer.forward`."""
         if self.chunk_size_feed_forward:
-            outputs: tuple[Tensor, ...] = super().forward(*arguments, **options)
+            outputs: tuple[Tensor, ...] = super().forward(*args, **kwargs)
             return outputs
-        attended, *weights = self.attention(*arguments, **options)
+        attended, *weights = self.attention(*args, **kwargs)
         return self.ff_chunk(attended), *weights
 
 
-class CapturedLongformerEncoder(Captured, LongformerEncoder):
-    """Longformer's layers, launched as one graph in inference."""
+def has_known_longformer_attention(encoder: Any) -> bool:
+    """Whether all layers of a Longformer encoder take a `WindowLayout` when they are patched."""
+    known = LongformerSelfAttention, WindowedLongformerAttention
+    return all(type(layer.attention.self) in known for layer in encoder.layer)
 
-    @staticmethod
-    def can_capture(encoder: Any) -> bool:
-        """Whether all layers are accelerated: others wait for the device."""
-        return all(type(x.attention.self) is WindowedLongformerAttention for x in encoder.layer)
+
+def has_known_led_attention(encoder: Any) -> bool:
+    """Whether all layers of an LED encoder take a `WindowLayout` when they are patched."""
+    known = LEDEncoderSelfAttention, WindowedLEDAttention
+    return all(type(layer.self_attn.longformer_self_attn) in known for layer in encoder.layers)
+
+
+class WindowedLongformerEncoder(CapturableEncoder, LongformerEncoder):
+    """Longformer's layers, given the layout of the batch."""
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return int(self.config.hidden_size) // int(self.config.num_attention_heads)
 
     def forward(
         self,
@@ -175,11 +148,9 @@ class CapturedLongformerEncoder(Captured, LongformerEncoder):
         output_hidden_states: bool = False,
         return_dict: bool = True,
     ) -> Any:
-        """Do as `LongformerEncoder.forward` does."""
-        head_dim = self.config.hidden_size // self.config.num_attention_heads
-        if (output_attentions or output_hidden_states) or not can_replay(
-            self, hidden_states, head_dim
-        ):
+        """Encode, see `LongformerEncoder.forward`."""
+        if output_attentions:
+            warn_of_slow_weights()
             return super().forward(
                 hidden_states,
                 attention_mask,
@@ -188,51 +159,38 @@ class CapturedLongformerEncoder(Captured, LongformerEncoder):
                 output_hidden_states,
                 return_dict,
             )
-        layout = _Layout.of(attention_mask < 0, attention_mask > 0)
-        last = replay(self, self._encode, hidden_states, layout)
-        last = last[:, : last.shape[1] - padding_len]
-        return LongformerBaseModelOutput(last_hidden_state=last) if return_dict else (last,)
+        layout = WindowLayout.from_masks(attention_mask < 0, attention_mask > 0)
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        run_layers = self.layer_runner(hidden_states, states)
+        last = run_layers(hidden_states, layout, states)
+        output = LongformerBaseModelOutput(
+            last_hidden_state=_trim(last, padding_len),
+            hidden_states=None if states is None else tuple(_trim(x, padding_len) for x in states),
+        )
+        return output if return_dict else output.to_tuple()
 
-    def _encode(self, hidden_states: Tensor, layout: _Layout) -> Tensor:
-        return _apply(self.layer, hidden_states, layout)
-
-
-CAPTURED[LongformerEncoder] = CapturedLongformerEncoder
-
-
-def _apply(layers: nn.ModuleList, hidden_states: Tensor, layout: _Layout) -> Tensor:
-    """Apply layers without having them look at masks."""
-    mask = hidden_states.new_empty(0)  # only says which layout it is
-    _layouts[mask] = layout
-    for layer in layers:
-        (hidden_states,) = layer(hidden_states, attention_mask=None, is_index_masked=mask)
-    return hidden_states
-
-
-class _Unexpanded(Tensor):
-    """A mask of keys that is not copied for each query, of which only the first is read."""
-
-    def expand(self, *shape: Any) -> Tensor:  # type: ignore[override] # of two signatures, one
-        """Leave it as it is."""
-        return self.as_subclass(Tensor)
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply all layers to `(batch, length, channels)`."""
+        for layer in self.layer:
+            if all_hidden_states is not None:
+                all_hidden_states.append(hidden_states)
+            (hidden_states,) = layer(hidden_states, attention_mask=layout)
+        if all_hidden_states is not None:
+            all_hidden_states.append(hidden_states)
+        return hidden_states
 
 
-class LinearLEDEncoder(LEDEncoder):
-    """LED's encoder, which makes a mask of all pairs of its mask, to read one row of it."""
+class WindowedLEDEncoder(CapturableEncoder, LEDEncoder):
+    """LED's encoder, given the layout of the batch, with no mask of all pairs."""
 
-    def _pad_to_window_size(self, *arguments: Any, **options: Any) -> tuple[Any, ...]:
-        padding_len, ids, mask, embeds = super()._pad_to_window_size(*arguments, **options)
-        return padding_len, ids, mask.as_subclass(_Unexpanded), embeds
+    captures_float16 = False  # each layer then looks for infinities
 
-
-class CapturedLEDEncoder(Captured, LinearLEDEncoder):
-    """LED's encoder, launched as one graph in inference."""
-
-    @staticmethod
-    def can_capture(encoder: Any) -> bool:
-        """Whether all layers are accelerated: others wait for the device."""
-        own = (x.self_attn.longformer_self_attn for x in encoder.layers)
-        return all(type(x) is WindowedLEDAttention for x in own)
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return int(self.config.d_model) // int(self.config.encoder_attention_heads)
 
     def forward(
         self,
@@ -245,17 +203,12 @@ class CapturedLEDEncoder(Captured, LinearLEDEncoder):
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Do as `LEDEncoder.forward` does."""
-        if not can_replay_call(
-            self,
-            self.layernorm_embedding.weight,
-            self.config.d_model // self.config.encoder_attention_heads,
-            input_ids,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            return_dict=return_dict,
-        ):
+        """Encode, see `LEDEncoder.forward`."""
+        if output_attentions is None:
+            output_attentions = bool(self.config.output_attentions)
+        if output_attentions or (input_ids is None) == (inputs_embeds is None):
+            if output_attentions:
+                warn_of_slow_weights()
             return super().forward(
                 input_ids,
                 attention_mask,
@@ -266,36 +219,58 @@ class CapturedLEDEncoder(Captured, LinearLEDEncoder):
                 return_dict,
                 **kwargs,
             )
-        rows = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        mask = rows.new_ones(rows.shape[:2]) if attention_mask is None else attention_mask
+        if output_hidden_states is None:
+            output_hidden_states = bool(self.config.output_hidden_states)
+        embeddings = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        mask = attention_mask
+        if mask is None:
+            mask = torch.ones(embeddings.shape[:2], dtype=torch.long, device=embeddings.device)
         if global_attention_mask is not None:
             mask = self._merge_to_attention_mask(mask, global_attention_mask)
-        padding_len, _, mask, rows = self._pad_to_window_size(None, mask, rows, self.padding_idx)
-        mask = mask.as_subclass(Tensor)
-        last = replay(self, self._encode, rows, _Layout.of(mask < 1, mask > 1))
-        last = last[:, : last.shape[1] - padding_len]
-        return LEDEncoderBaseModelOutput(last_hidden_state=last)
+        pad: Any = self._pad_to_window_size  # which allows no ids with embeddings
+        padding_len, _, mask, embeddings = pad(None, mask, embeddings, self.padding_idx)
+        layout = WindowLayout.from_masks(mask < 1, mask > 1)  # 0 padding, 1 local, 2 global
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        run_layers = self.layer_runner(self.layernorm_embedding.weight, states)
+        last = run_layers(embeddings, layout, states)
+        output = LEDEncoderBaseModelOutput(
+            last_hidden_state=_trim(last, padding_len),
+            hidden_states=None if states is None else tuple(_trim(x, padding_len) for x in states),
+        )
+        as_dict = self.config.return_dict if return_dict is None else return_dict
+        return output if as_dict else output.to_tuple()
 
-    def _encode(self, rows: Tensor, layout: _Layout) -> Tensor:
-        rows = self.layernorm_embedding(rows + self.embed_positions(rows.shape[:2]))
-        return _apply(self.layers, rows, layout)
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply all layers to token embeddings `(batch, length, d_model)`."""
+        hidden_states = hidden_states + self.embed_positions(hidden_states.shape[:2])
+        hidden_states = self.layernorm_embedding(hidden_states)
+        hidden_states = F.dropout(hidden_states, p=self.dropout, training=self.training)
+        for layer in self.layers:
+            if all_hidden_states is not None:
+                all_hidden_states.append(hidden_states)
+            # LayerDrop, as in transformers.
+            if self.training and self.layerdrop > 0 and torch.rand([]) < self.layerdrop:
+                continue
+            (hidden_states,) = layer(hidden_states, attention_mask=layout)
+        if all_hidden_states is not None:
+            all_hidden_states.append(hidden_states)
+        return hidden_states
 
 
-CAPTURED[LinearLEDEncoder] = CapturedLEDEncoder
+def _trim(hidden_states: Tensor, padding_len: int) -> Tensor:
+    """Remove the padding to a multiple of the window."""
+    return hidden_states[:, : hidden_states.shape[1] - padding_len]
 
 
-def mask_of_one(**arguments: Any) -> Tensor:
-    """Mask `(batch, 1, 1, keys)`: Longformer makes one of all pairs, to read one row of it."""
+def one_query_mask(**arguments: Any) -> Tensor:
+    """Build a mask `(batch, 1, 1, keys)`: Longformer reads the first query of a mask of all pairs.
+
+    Registered in place of a mask function of transformers.
+    """
     mask: Tensor = eager_mask(**arguments | {"q_length": 1})
     return mask
 
 
-FASTER: dict[type[nn.Module], type[nn.Module]] = {
-    LongformerSelfAttention: WindowedLongformerAttention,
-    LEDEncoderSelfAttention: WindowedLEDAttention,
-    LEDEncoder: LinearLEDEncoder,
-    LongformerLayer: UnchunkedLongformerLayer,
-}
-MASKS: dict[type[nn.Module], str] = {LongformerModel: ONE_QUERY}
-
-AttentionMaskInterface.register(ONE_QUERY, mask_of_one)
+AttentionMaskInterface.register(ONE_QUERY_MASK, one_query_mask)

@@ -1,15 +1,15 @@
-"""LongT5's encoder, local and transient-global: no keys of neighbouring blocks are copied.
+"""LongT5's encoder, local and transient-global, without copies of the neighbouring blocks' keys.
 
-What block 0 of LongT5 passes to the others as position bias is here its table of biases, in
-transient-global attention with that of the summaries, `(2, num_buckets, heads)`; in float32 at
-least, as scores are.
+The stack computes the layout of a batch once and passes it to its blocks as `attention_mask`. What
+block 0 of LongT5 passes to the others as `position_bias` is here its table of biases `(num_buckets,
+heads)`, stacked with that of the summaries in transient-global attention; at least in float32, as
+the scores are.
 """
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.weak import WeakIdKeyDictionary
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.models.longt5.modeling_longt5 import (
     LongT5LocalAttention,
@@ -17,16 +17,12 @@ from transformers.models.longt5.modeling_longt5 import (
     LongT5TransientGlobalAttention,
 )
 
-from foveate.models.accelerate.cuda_graphs import CAPTURED, Captured, can_replay_call, replay
-from foveate.models.padding import Packed
+from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.ops.backends import autocast
 from foveate.ops.window_attention import Side, window_attention
 
-from .spans import spans, warn_of_weights
-from .summaries import Summaries
-
-_layouts = WeakIdKeyDictionary()
-"""What the layers need to know of a batch, by the mask that the model hands to all of them."""
+from .layouts import BlockSummaries, PackedSpans
+from .patching import warn_of_slow_weights
 
 
 class WindowedLongT5LocalAttention(LongT5LocalAttention):
@@ -35,45 +31,39 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
     def forward(
         self,
         hidden_states: Tensor,
-        mask: Tensor | None = None,
+        mask: Any = None,
         position_bias: Tensor | None = None,
         output_attentions: bool = False,
     ) -> tuple[Tensor, ...]:
-        """Attend `(batch, length, d_model)`, as `LongT5LocalAttention.forward` does."""
-        if output_attentions:
-            warn_of_weights()
-            return super().forward(hidden_states, mask, position_bias, output_attentions)
-        batch, length, _ = hidden_states.shape
-        if mask is None:
-            packed, hidden = spans(None, (batch, length))
-        elif position_bias is None or mask not in _layouts:
-            # A real token sees itself; the mask is (batch, 1, blocks, block, 3 · block).
-            real = mask.diagonal(mask.shape[3], -2, -1).flatten(1)[:, :length]
-            packed, hidden = _layouts[mask] = spans(real > 0, (batch, length))
-        else:
-            packed, hidden = _layouts[mask]
+        """Attend, see `LongT5LocalAttention.forward`.
+
+        Args:
+            hidden_states: `(batch, length, d_model)`.
+            mask: A `PackedSpans`; with a mask, the forward of transformers runs.
+            position_bias: The table of biases, None in block 0.
+            output_attentions: Ignored with `PackedSpans`.
+        """
+        if not isinstance(mask, PackedSpans):
+            outputs: tuple[Tensor, ...] = super().forward(
+                hidden_states, mask, position_bias, output_attentions
+            )
+            return outputs
+        packed = mask.packed
         if position_bias is None:
-            position_bias = self.tables()
-        hidden_states = autocast(hidden_states)  # once for all products
-        q, k, v = _heads(self, packed.pack(hidden_states), self.q, self.k, self.v)
+            position_bias = _bias_tables(self.relative_attention_bias)[0]
+        tokens = packed.pack(autocast(hidden_states))  # once for all products
         out = window_attention(
-            *(q, k, v),
+            _heads(self, self.q, tokens),
+            _heads(self, self.k, tokens),
+            _heads(self, self.v, tokens),
             (self.local_radius, self.local_radius),
             bias=position_bias,
-            hidden=hidden,
+            hidden=mask.is_padding,
             lengths=packed.lengths,
             max_distance=self.relative_attention_max_distance,
             scale=1.0,
         )
         return packed.unpack(self.o(out.flatten(1))), position_bias
-
-    def tables(self) -> Tensor:
-        """The biases, in block 0."""
-        return _tables(self.relative_attention_bias)[0]
-
-    def layout(self, real: Tensor) -> tuple[Packed, Tensor | None]:
-        """What the layers need to know of a batch, by its mask `(batch, length)` bool."""
-        return spans(real, (real.shape[0], real.shape[1]))
 
 
 class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
@@ -82,63 +72,74 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
     def forward(
         self,
         hidden_states: Tensor,
-        mask: Tensor | None = None,
+        mask: Any = None,
         position_bias: Tensor | None = None,
         output_attentions: bool = False,
     ) -> tuple[Tensor, ...]:
-        """Attend `(batch, length, d_model)`, as `LongT5TransientGlobalAttention.forward` does."""
-        if output_attentions:
-            warn_of_weights()
-            return super().forward(hidden_states, mask, position_bias, output_attentions)
-        summaries = self._summaries(hidden_states, mask, position_bias is None)
-        packed = summaries.packed
+        """Attend, see `LongT5TransientGlobalAttention.forward`.
+
+        Args:
+            hidden_states: `(batch, length, d_model)`.
+            mask: A `BlockSummaries`; with a mask, the forward of transformers runs.
+            position_bias: The tables of biases, None in block 0.
+            output_attentions: Ignored with `BlockSummaries`.
+        """
+        if not isinstance(mask, BlockSummaries):
+            outputs: tuple[Tensor, ...] = super().forward(
+                hidden_states, mask, position_bias, output_attentions
+            )
+            return outputs
+        packed = mask.packed
         if position_bias is None:
-            position_bias = self.tables()
-        q, k, v = _heads(self, packed.pack(autocast(hidden_states)), self.q, self.k, self.v)
-        summed = self.global_input_layer_norm(summaries.sum(hidden_states))
-        side_k, side_v = _heads(self, summed, self.k, self.v)
-        bias, side_bias = position_bias
+            position_bias = _bias_tables(
+                self.relative_attention_bias, self.global_relative_attention_bias
+            )
+        bias, summary_bias = position_bias
+        tokens = packed.pack(autocast(hidden_states))
+        summaries = self.global_input_layer_norm(mask.sum(hidden_states))
         out = window_attention(
-            *(q, k, v),
+            _heads(self, self.q, tokens),
+            _heads(self, self.k, tokens),
+            _heads(self, self.v, tokens),
             (self.local_radius, self.local_radius),
-            side=Side(side_k, side_v, summaries.lengths, side_bias, summaries.positions),
+            side=Side(
+                _heads(self, self.k, summaries),
+                _heads(self, self.v, summaries),
+                mask.lengths,
+                summary_bias,
+                mask.positions,
+            ),
             bias=bias,
-            hidden=summaries.hidden,
+            hidden=mask.is_padding,
             lengths=packed.lengths,
             max_distance=self.relative_attention_max_distance,
             scale=1.0,
         )
         return packed.unpack(self.o(out.flatten(1))), position_bias
 
-    def tables(self) -> Tensor:
-        """The biases, in block 0."""
-        return _tables(self.relative_attention_bias, self.global_relative_attention_bias)
 
-    def layout(self, real: Tensor) -> Summaries:
-        """What the layers need to know of a batch, by its mask `(batch, length)` bool."""
-        return Summaries.of(real, self.global_block_size)
-
-    def _summaries(self, hidden_states: Tensor, mask: Tensor | None, first: bool) -> Summaries:
-        """The batch's summaries, found by the first layer."""
-        known = None if mask is None or first else _layouts.get(mask)
-        if isinstance(known, Summaries) and known.block == self.global_block_size:
-            return known
-        shape, device = hidden_states.shape[:2], hidden_states.device
-        real = torch.ones(shape, dtype=torch.bool, device=device) if mask is None else mask != 0
-        summaries = self.layout(real)
-        if mask is not None:
-            _layouts[mask] = summaries
-        return summaries
+def has_known_longt5_attention(stack: Any) -> bool:
+    """Whether this is an encoder all of whose blocks take a layout when they are patched."""
+    known = (
+        LongT5LocalAttention,
+        LongT5TransientGlobalAttention,
+        WindowedLongT5LocalAttention,
+        WindowedLongT5TransientGlobalAttention,
+    )
+    return not stack.is_decoder and all(
+        any(type(module) in known for module in block.layer[0].children()) for block in stack.block
+    )
 
 
-class CapturedLongT5Stack(Captured, LongT5Stack):
-    """LongT5's encoder, launched as one graph in inference."""
+class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
+    """LongT5's encoder, given the layout of the batch."""
 
-    @staticmethod
-    def can_capture(encoder: Any) -> bool:
-        """Whether it is an encoder all of whose layers are accelerated: others build masks."""
-        own = (_attention(block) for block in encoder.block)
-        return not encoder.is_decoder and all(type(x) in FASTER.values() for x in own)
+    captures_float16 = False  # each block then looks for infinities
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return int(self.config.d_kv)
 
     def forward(
         self,
@@ -154,17 +155,12 @@ class CapturedLongT5Stack(Captured, LongT5Stack):
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Do as `LongT5Stack.forward` does."""
-        if not can_replay_call(
-            self,
-            self.embed_tokens.weight,
-            self.config.d_kv,
-            input_ids,
-            inputs_embeds,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            return_dict=return_dict,
-        ):
+        """Encode, see `LongT5Stack.forward`."""
+        if output_attentions is None:
+            output_attentions = bool(self.config.output_attentions)
+        if output_attentions or (input_ids is None) == (inputs_embeds is None):
+            if output_attentions:
+                warn_of_slow_weights()
             return super().forward(
                 input_ids,
                 attention_mask,
@@ -178,44 +174,55 @@ class CapturedLongT5Stack(Captured, LongT5Stack):
                 return_dict,
                 **kwargs,
             )
-        rows = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        mask = rows.new_ones(rows.shape[:2]) if attention_mask is None else attention_mask
-        last = replay(self, self._encode, rows, _attention(self.block[0]).layout(mask != 0))
-        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=last)
+        if output_hidden_states is None:
+            output_hidden_states = bool(self.config.output_hidden_states)
+        embeddings = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        run_layers = self.layer_runner(self.embed_tokens.weight, states)
+        last = run_layers(embeddings, self._layout(attention_mask, embeddings), states)
+        output = BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=last, hidden_states=None if states is None else tuple(states)
+        )
+        as_dict = self.config.return_dict if return_dict is None else return_dict
+        return output if as_dict else output.to_tuple()
 
-    def _encode(self, rows: Tensor, layout: Any) -> Tensor:
-        mask = rows.new_empty(0)  # only says which layout it is
-        _layouts[mask] = layout
-        bias = _attention(self.block[0]).tables()
+    def _layout(
+        self, attention_mask: Tensor | None, embeddings: Tensor
+    ) -> PackedSpans | BlockSummaries:
+        batch, length = embeddings.shape[:2]
+        real = None if attention_mask is None else attention_mask != 0
+        if self.config.encoder_attention_type == "local":
+            return PackedSpans.from_mask(real, (batch, length))
+        if real is None:
+            real = torch.ones(batch, length, dtype=torch.bool, device=embeddings.device)
+        return BlockSummaries.from_mask(real, self.config.global_block_size)
+
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply all blocks to token embeddings `(batch, length, d_model)`."""
+        hidden_states = self.dropout(hidden_states)
+        position_bias = None
         for block in self.block:
-            rows, bias, *_ = block(rows, mask, bias)
-        return self.final_layer_norm(rows)
+            if all_hidden_states is not None:
+                all_hidden_states.append(hidden_states)
+            hidden_states, position_bias, *_ = block(hidden_states, layout, position_bias)
+        hidden_states = self.dropout(self.final_layer_norm(hidden_states))
+        if all_hidden_states is not None:
+            all_hidden_states.append(hidden_states)
+        return hidden_states
 
 
-CAPTURED[LongT5Stack] = CapturedLongT5Stack
+def _bias_tables(*tables: nn.Embedding) -> Tensor:
+    """Stack tables `(num_buckets, heads)`.
 
-
-def _attention(block: Any) -> Any:
-    layer = block.layer[0]
-    local = "LocalSelfAttention"
-    return getattr(layer, local if hasattr(layer, local) else "TransientGlobalSelfAttention", None)
-
-
-def _tables(*tables: nn.Embedding) -> Tensor:
-    """Tables `(num_buckets, heads)`, stacked.
-
-    A copy, since a block that is checkpointed must not give out a parameter.
+    This copies them: a checkpointed block must not return a parameter.
     """
     stacked = torch.stack([table.weight for table in tables])
     return stacked.to(torch.promote_types(stacked.dtype, torch.float32))
 
 
-def _heads(attention: Any, rows: Tensor, *projections: nn.Module) -> list[Tensor]:
-    """Projections of rows `(n, d_model)`, each `(n, heads, head_dim)`."""
-    return [project(rows).unflatten(-1, (attention.n_heads, -1)) for project in projections]
-
-
-FASTER: dict[type[nn.Module], type[nn.Module]] = {
-    LongT5LocalAttention: WindowedLongT5LocalAttention,
-    LongT5TransientGlobalAttention: WindowedLongT5TransientGlobalAttention,
-}
+def _heads(attention: Any, projection: nn.Module, tokens: Tensor) -> Tensor:
+    """Project tokens `(n, d_model)` to `(n, heads, head_dim)`."""
+    heads: Tensor = projection(tokens).unflatten(-1, (attention.n_heads, -1))
+    return heads

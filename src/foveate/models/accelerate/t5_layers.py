@@ -1,15 +1,13 @@
-"""Layers of T5 that Fovea and VCC share: the same parameters, less time."""
+"""The norms and gated feed-forward layers of T5 and LongT5: the same parameters in less time."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import T5Config
 from transformers.activations import ACT2FN
+from transformers.models.longt5.modeling_longt5 import LongT5DenseGatedActDense, LongT5LayerNorm
 from transformers.models.t5.modeling_t5 import (
-    T5DenseActDense,
     T5DenseGatedActDense,
-    T5LayerFF,
     T5LayerNorm,
     T5PreTrainedModel,
 )
@@ -18,30 +16,55 @@ from foveate.ops.backends import autocast
 from foveate.ops.gated_gelu import gated_gelu
 from foveate.ops.rms_norm import rms_norm
 
+from .patching import Patch
+
 _GELU_TANH = tuple(type(ACT2FN[name]) for name in ("gelu_new", "gelu_pytorch_tanh"))
-"""Two names, in transformers, for one function."""
+"""Two names in transformers for one function."""
 
 
 class RMSNorm(nn.Module):
-    """T5's norm, to be mixed into a class that has its parameters: one kernel each way."""
+    """T5's norm in one kernel each way; a mixin for a class that has its parameters."""
 
     weight: nn.Parameter
     variance_epsilon: float
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """Normalize every row: `(..., d_model)` in the dtype of the weights, or a wider one."""
-        # Rows can be wider than the weights: T5 keeps some products of float16 models in float32.
+        """Normalize `(..., d_model)`; the output has the dtype of the weight."""
+        # The input can be wider than the weight: T5 keeps some products of float16 in float32.
         weight = self.weight
         dtype = torch.promote_types(hidden_states.dtype, weight.dtype)
-        rows = rms_norm(hidden_states.to(dtype), weight.to(dtype), self.variance_epsilon)
-        return rows.to(weight.dtype)
+        normed = rms_norm(hidden_states.to(dtype), weight.to(dtype), self.variance_epsilon)
+        return normed.to(weight.dtype)
+
+
+class _Float32MeanRMSNorm(RMSNorm):
+    """T5's norm, which computes the mean of squares in float32, in float64 models too."""
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Normalize `(..., d_model)`."""
+        if hidden_states.dtype == torch.float64:
+            normed: Tensor = super(RMSNorm, self).forward(hidden_states)
+            return normed
+        return super().forward(hidden_states)
+
+
+class FusedT5LayerNorm(_Float32MeanRMSNorm, T5LayerNorm):
+    """T5's norm."""
+
+
+class FusedLongT5LayerNorm(_Float32MeanRMSNorm, LongT5LayerNorm):
+    """LongT5's norm."""
+
+
+class PreciseT5LayerNorm(RMSNorm, T5LayerNorm):
+    """T5's norm, in float64 throughout in float64 models."""
 
 
 class GatedGELUDense(nn.Module):
-    """T5's gated feed-forward, to be mixed into a class that has its parameters.
+    """T5's gated feed-forward; a mixin for a class that has its parameters.
 
-    The activation is one kernel each way, and nothing between the products is kept but their
-    results. Gates of other activations compute as the class that this is mixed into.
+    The activation is one kernel each way, and only the results of the products are kept for the
+    backward pass. Gates with other activations run the forward of transformers.
     """
 
     wi_0: nn.Linear
@@ -51,48 +74,45 @@ class GatedGELUDense(nn.Module):
     act: nn.Module
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        """Wo · (GELU(W0 · x) ∘ (W1 · x)) for every row x, `(..., d_model)`."""
+        """Compute Wo · (GELU(W0 · x) ∘ (W1 · x)) for every x of `(..., d_model)`."""
         if not isinstance(self.act, _GELU_TANH):
             outputs: Tensor = super().forward(hidden_states)
             return outputs
-        rows = autocast(hidden_states)  # once for both products
-        gated: Tensor = self.dropout(gated_gelu(self.wi_0(rows), self.wi_1(rows)))
-        return self.wo(_as_weights(gated, self.wo))
+        hidden_states = autocast(hidden_states)  # once for both products
+        gated = self.dropout(gated_gelu(self.wi_0(hidden_states), self.wi_1(hidden_states)))
+        output: Tensor = self.wo(_to_weight_dtype(gated, self.wo))
+        return output
 
 
-def _as_weights(rows: Tensor, linear: Any) -> Tensor:
-    """Rows in the dtype of weights that T5 keeps in float32 in models of float16."""
+def _to_weight_dtype(hidden_states: Tensor, linear: Any) -> Tensor:
+    """Cast to the dtype of a weight: T5 keeps `wo` in float32 in float16 models."""
     weight = linear.weight
-    if torch.is_autocast_enabled(rows.device.type) or not isinstance(weight, Tensor):
-        return rows
-    return rows.to(weight.dtype) if weight.is_floating_point() else rows
-
-
-class FusedRMSNorm(RMSNorm, T5LayerNorm):
-    """T5's norm."""
+    if torch.is_autocast_enabled(hidden_states.device.type) or not isinstance(weight, Tensor):
+        return hidden_states
+    return hidden_states.to(weight.dtype) if weight.is_floating_point() else hidden_states
 
 
 class FusedT5DenseGatedActDense(GatedGELUDense, T5DenseGatedActDense):
     """T5's gated feed-forward."""
 
 
-class FusedT5LayerFF(T5LayerFF):
-    """rows + dropout(feed_forward(norm(rows)))."""
+class FusedLongT5DenseGatedActDense(GatedGELUDense, LongT5DenseGatedActDense):
+    """LongT5's gated feed-forward."""
 
-    def __init__(self, config: T5Config) -> None:
-        super(T5LayerFF, self).__init__()  # passing over its __init__, which builds T5's parts
-        dense: Any = FusedT5DenseGatedActDense if config.is_gated_act else T5DenseActDense
-        self.DenseReluDense = dense(config)
-        self.layer_norm = FusedRMSNorm(config.d_model, eps=config.layer_norm_epsilon)
-        self.dropout = nn.Dropout(config.dropout_rate)
+
+DERIVED_MODEL_PATCHES = (
+    Patch(T5LayerNorm, PreciseT5LayerNorm),
+    Patch(T5DenseGatedActDense, FusedT5DenseGatedActDense),
+)
+"""What Fovea and VCC, which are built of T5's layers, swap in their own encoders for good."""
 
 
 class DerivedT5Model(T5PreTrainedModel):
-    """What models that are made of T5's parts share."""
+    """Base class of models that are built of T5's layers."""
 
-    accepts_loss_kwargs = False  # losses are means, which Trainer divides by the steps it gathers
+    accepts_loss_kwargs = False  # the losses are means over a batch
 
     @classmethod
     def is_custom_code(cls) -> bool:
-        """Say no: T5's initialization does not reach the layers of models outside transformers."""
+        """Return False, so that T5's initialization reaches the layers of this model."""
         return False

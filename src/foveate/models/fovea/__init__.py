@@ -1,10 +1,10 @@
-"""Fovea: configuration, layers, models; known to the Auto classes as "fovea"."""
+"""Fovea: configuration and models, registered with the Auto classes as "fovea"."""
 
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 
-from .attention import FOVEA_ATTENTION, register
-from .configuration import FoveaConfig
-from .modeling import (
+from .attention_interface import FOVEA_ATTENTION, register
+from .configuration_fovea import FoveaConfig
+from .modeling_fovea import (
     FoveaEncoder,
     FoveaEncoderModel,
     FoveaForConditionalGeneration,

@@ -1,4 +1,4 @@
-"""HDT: configuration, layers, models; known to the Auto classes as "hdt"."""
+"""HDT: configuration and models, registered with the Auto classes as "hdt"."""
 
 from transformers import (
     AutoConfig,
@@ -12,9 +12,8 @@ from transformers import (
 
 from foveate.preprocessing.hdt import HDTProcessor
 
-from .configuration import HDTConfig
-from .encoder_decoder import HDTForConditionalGeneration
-from .modeling import (
+from .configuration_hdt import HDTConfig
+from .modeling_hdt import (
     HDTEncoder,
     HDTForAnchorClassification,
     HDTForMaskedLM,
@@ -22,6 +21,7 @@ from .modeling import (
     HDTModel,
     HDTPreTrainedModel,
 )
+from .modeling_hdt_ed import HDTForConditionalGeneration, HDTMemory
 
 __all__ = [
     "HDTConfig",
@@ -30,6 +30,7 @@ __all__ = [
     "HDTForConditionalGeneration",
     "HDTForMaskedLM",
     "HDTForSequenceClassification",
+    "HDTMemory",
     "HDTModel",
     "HDTPreTrainedModel",
 ]

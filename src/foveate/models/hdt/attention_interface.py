@@ -1,6 +1,6 @@
 """Tree attention as an attention function of transformers: any encoder can be a tree encoder.
 
-A batch is packed into one row in level order, and the tree is passed to the model's forward:
+A batch is packed into one sequence in level order, and the tree is an argument of the forward:
 
     model = AutoModel.from_pretrained(path, attn_implementation="foveate_tree")
     model(input_ids=ids[None], position_ids=positions[None], tree=tree)
@@ -30,11 +30,11 @@ def tree_attention_forward(
 ) -> tuple[Tensor, None]:
     """Attend along the tree: `(1, heads, tokens, head_dim)` in, `(1, tokens, heads, head_dim)` out.
 
-    Attention weights are never formed, so they are not returned and not dropped out; a mask is not
-    used, since a packed row holds no padding.
+    Attention weights are never formed, so they are neither returned nor dropped out. The mask is
+    ignored, since a packed sequence has no padding.
 
     Raises:
-        ValueError: no `tree` among the arguments of the model's forward, or more than one row.
+        ValueError: The model's forward was called without `tree`, or with more than one sequence.
     """
     if tree is None:
         raise ValueError(
@@ -42,13 +42,16 @@ def tree_attention_forward(
             "call the model with tree=Tree.from_parents(parents)"
         )
     if len(query) != 1:
-        raise ValueError(f"tree attention takes one packed row, got a batch of {len(query)}")
+        raise ValueError(
+            f"tree attention takes one packed sequence, got a batch of {len(query)}: pack the "
+            "documents into one sequence"
+        )
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     return tree_attention(q, k, v, tree, edges=edges, scale=scaling)[None], None
 
 
 def _no_mask(*args: Any, **kwargs: Any) -> None:
-    """Tell transformers to build no mask: the tree says who sees whom."""
+    """Build no mask: the tree determines which tokens see each other."""
 
 
 def register() -> None:

@@ -1,4 +1,4 @@
-"""VCC: configurations and models; known to the Auto classes as "vcc_t5" and the like."""
+"""VCC: configurations and models, registered with the Auto classes as "vcc_t5", "vcc_bert" and "vcc_roberta"."""
 
 from typing import Any
 
@@ -12,7 +12,8 @@ from transformers import (
     AutoModelForSequenceClassification,
 )
 
-from .bert import (
+from .configuration_vcc import VccBertConfig, VccRobertaConfig, VccT5Config
+from .modeling_vcc_bert import (
     VccBertForMaskedLM,
     VccBertForMultipleChoice,
     VccBertForQuestionAnswering,
@@ -24,9 +25,8 @@ from .bert import (
     VccRobertaForSequenceClassification,
     VccRobertaModel,
 )
-from .configuration import VccBertConfig, VccRobertaConfig, VccT5Config
-from .encoding import VccEncoderOutput
-from .t5 import VccT5EncoderModel, VccT5ForConditionalGeneration
+from .modeling_vcc_shared import VccEncoderOutput
+from .modeling_vcc_t5 import VccT5EncoderModel, VccT5ForConditionalGeneration
 
 __all__ = [
     "VccBertConfig",

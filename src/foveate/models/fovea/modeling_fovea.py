@@ -1,0 +1,285 @@
+"""Fovea: T5 whose encoder attends to near tokens one by one, and to farther ones averaged.
+
+Inside the encoder, all sequences of a batch are packed: `(tokens, d_model)`.
+"""
+
+import copy
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import T5EncoderModel, T5ForConditionalGeneration
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
+from transformers.utils.generic import can_return_tuple
+
+from foveate.models.accelerate import speed_up
+from foveate.models.accelerate.cuda_graphs import CapturableEncoder
+from foveate.models.accelerate.patching import apply_patches
+from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
+from foveate.models.padding import PackedSequences
+from foveate.ops.fovea_attention import fovea_attention
+
+from .configuration_fovea import FoveaConfig
+
+_LONGT5_NAMES = {r"\.(Local|TransientGlobal)SelfAttention\.": ".SelfAttention."}
+
+
+class FoveaAttention(T5Attention):
+    """Fovea attention with T5's projections."""
+
+    def __init__(self, config: FoveaConfig, has_relative_attention_bias: bool) -> None:
+        super().__init__(config, has_relative_attention_bias)
+        self.block_size = config.block_size
+        self.k_neighbours = config.k_neighbours
+        self.coverage = config.coverage
+
+    def forward(  # type: ignore[override] # takes packed tokens, and lengths in place of a mask
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Let every token attend to its own sequence, fine to coarse.
+
+        Args:
+            hidden_states: `(tokens, d_model)`, sequence after sequence.
+            bias: `(num_buckets, heads)`, the biases of block 0; None in block 0.
+            lengths: Number of tokens of each sequence.
+
+        Returns:
+            The output `(tokens, d_model)`, and the biases.
+        """
+        q, k, v = (
+            projection(hidden_states).unflatten(-1, (self.n_heads, -1))
+            for projection in (self.q, self.k, self.v)
+        )
+        if bias is None:
+            buckets = torch.arange(self.relative_attention_num_buckets, device=q.device)
+            bias = self.relative_attention_bias(buckets)
+        attended = fovea_attention(
+            q,
+            k,
+            v,
+            block_size=self.block_size,
+            k_neighbours=self.k_neighbours,
+            coverage=self.coverage,
+            bias=bias,
+            lengths=lengths,
+            max_distance=self.relative_attention_max_distance,
+        )
+        return self.o(attended.flatten(1)), bias
+
+
+class FoveaSelfAttentionLayer(nn.Module):
+    """x + dropout(attention(norm(x)))."""
+
+    def __init__(self, config: FoveaConfig, has_relative_attention_bias: bool) -> None:
+        super().__init__()
+        self.SelfAttention = FoveaAttention(config, has_relative_attention_bias)
+        self.layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+
+    def forward(
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Apply the layer, see `FoveaAttention.forward`."""
+        attended, bias = self.SelfAttention(self.layer_norm(hidden_states), bias, lengths)
+        return hidden_states + self.dropout(attended), bias
+
+
+class FoveaBlock(GradientCheckpointingLayer):
+    """Attention, then feed-forward, each on normalized inputs; block 0 returns all the biases."""
+
+    def __init__(self, config: FoveaConfig, has_relative_attention_bias: bool) -> None:
+        super().__init__()
+        attention = FoveaSelfAttentionLayer(config, has_relative_attention_bias)
+        self.layer = nn.ModuleList([attention, T5LayerFF(config)])
+
+    def forward(
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Apply both layers."""
+        hidden_states, bias = self.layer[0](hidden_states, bias, lengths)
+        return self.layer[1](hidden_states), bias
+
+
+class FoveaPreTrainedModel(DerivedT5Model):
+    """Base class of all Fovea models."""
+
+    config_class = FoveaConfig
+    _no_split_modules = ["FoveaBlock", "T5Block"]  # noqa: RUF012
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        *args: Any,
+        key_mapping: dict[str, str] | None = None,
+        output_loading_info: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Load a checkpoint of Fovea, T5 or LongT5, from a folder or the hub.
+
+        All parameters of Fovea are among theirs. Those of LongT5's global attention are dropped,
+        which is logged.
+
+        Args:
+            args: See `PreTrainedModel.from_pretrained`.
+            key_mapping: See there.
+            output_loading_info: See there.
+            kwargs: See there; `block_size`, `k_neighbours` and `coverage` override the
+                configuration.
+
+        Warns:
+            UserWarning: Parameters that the checkpoint lacks are random.
+        """
+        loaded: Any = super().from_pretrained(
+            *args,
+            key_mapping=_LONGT5_NAMES | (key_mapping or {}),
+            output_loading_info=True,
+            **kwargs,
+        )
+        model, info = loaded
+        model._weight_conversions = None  # else save_pretrained would use LongT5's names
+        if missing := sorted(info["missing_keys"]):
+            warnings.warn(
+                f"the checkpoint lacks {len(missing)} parameters of {cls.__name__}, which are "
+                f"random: {missing[0]}" + (", ..." if len(missing) > 1 else ""),
+                stacklevel=2,
+            )
+        return (model, info) if output_loading_info else model
+
+
+class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
+    """The blocks, on packed tokens."""
+
+    def __init__(self, config: FoveaConfig) -> None:
+        super().__init__(config)
+        config.check()  # from_pretrained sets fields after the configuration was validated
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
+        self.block = nn.ModuleList(
+            FoveaBlock(config, has_relative_attention_bias=layer_idx == 0)
+            for layer_idx in range(config.num_layers)
+        )
+        self.final_layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+        apply_patches(self, DERIVED_MODEL_PATCHES)
+        self.post_init()
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return int(self.config.d_kv)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutput:
+        """Encode sequences; see `FoveaEncoderModel`."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds")
+        if output_attentions or (output_attentions is None and self.config.output_attentions):
+            warnings.warn(
+                "Fovea's encoder never forms attention weights: it returns none", stacklevel=2
+            )
+        if output_hidden_states is None:
+            output_hidden_states = bool(self.config.output_hidden_states)
+        tokens = inputs_embeds if input_ids is None else input_ids
+        assert tokens is not None
+        packed = PackedSequences.from_mask(attention_mask, (tokens.shape[0], tokens.shape[1]))
+        tokens = packed.pack(tokens)
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        run_layers = self.layer_runner(self.embed_tokens.weight, states)
+        # The embeddings have no name here, so that they can be freed after the first block.
+        hidden_states = run_layers(
+            self.dropout(self.embed_tokens(tokens) if inputs_embeds is None else tokens),
+            packed.lengths,
+            states,
+        )
+        last = packed.unpack(self.dropout(self.final_layer_norm(hidden_states)))
+        return BaseModelOutput(
+            last_hidden_state=last,
+            hidden_states=None if states is None else (*map(packed.unpack, states), last),
+        )
+
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply all blocks to packed tokens; the layout is the lengths of the sequences."""
+        bias = None
+        for block in self.block:
+            if all_hidden_states is not None:
+                all_hidden_states.append(hidden_states)
+            hidden_states, bias = block(hidden_states, bias, layout)
+        return hidden_states
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the token embeddings."""
+        return self.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token embeddings."""
+        assert isinstance(value, nn.Embedding)
+        self.embed_tokens = value
+
+
+class FoveaEncoderModel(FoveaPreTrainedModel, T5EncoderModel):
+    """The Fovea encoder, called as `transformers.T5EncoderModel`.
+
+    Batches are packed: padding, wherever `attention_mask` has it, is dropped at the input, and is
+    zero in `last_hidden_state` `(batch, length, d_model)` and `hidden_states`. The output of a
+    sequence depends neither on padding nor on the other sequences of the batch.
+
+    Example:
+        >>> import torch
+        >>> from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
+        >>> config = FoveaConfig(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2)
+        >>> model = FoveaEncoderModel(config).eval()
+        >>> model(torch.arange(40)[None]).last_hidden_state.shape
+        torch.Size([1, 40, 16])
+    """
+
+    _keys_to_ignore_on_load_unexpected = ["decoder", "lm_head"]  # noqa: RUF012
+
+    def __init__(self, config: FoveaConfig) -> None:
+        config = copy.deepcopy(config)
+        config.use_cache = config.is_encoder_decoder = False
+        super(T5EncoderModel, self).__init__(config)  # skips its own, which builds T5
+        self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoder: Any = FoveaEncoder(config)
+        self.post_init()
+
+
+class FoveaForConditionalGeneration(FoveaPreTrainedModel, T5ForConditionalGeneration):
+    """Fovea with T5's decoder, called and trained as `transformers.T5ForConditionalGeneration`.
+
+    See `FoveaEncoderModel` for the encoder. The decoder is sped up.
+
+    Example:
+        >>> import torch
+        >>> from foveate.models.fovea import FoveaConfig, FoveaForConditionalGeneration
+        >>> config = FoveaConfig(
+        ...     vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, decoder_start_token_id=0
+        ... )
+        >>> model = FoveaForConditionalGeneration(config).eval()
+        >>> model.generate(torch.arange(40)[None], max_new_tokens=5, min_new_tokens=5).shape
+        torch.Size([1, 6])
+    """
+
+    def __init__(self, config: FoveaConfig) -> None:
+        super(T5ForConditionalGeneration, self).__init__(config)  # as above
+        self.model_dim = config.d_model
+        self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        encoder_config, decoder_config = copy.deepcopy(config), copy.deepcopy(config)
+        encoder_config.use_cache = False
+        decoder_config.is_decoder = True
+        decoder_config.num_layers = config.num_decoder_layers or config.num_layers
+        self.encoder: Any = FoveaEncoder(encoder_config)
+        self.decoder = speed_up(T5Stack(decoder_config))
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()

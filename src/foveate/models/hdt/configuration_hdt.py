@@ -1,0 +1,111 @@
+"""Configuration of HDT; fields are named as in the published checkpoints."""
+
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+from foveate.models.loading import check_model_type
+from foveate.ops.tree_attention import EDGES
+
+DECODE_ANCHORS = ("section", "sentence", "token")
+"""Values of `decode_anchors`: section anchors; section and sentence anchors; all tokens."""
+
+
+@strict
+class HDTConfig(PreTrainedConfig):
+    """Configuration of an HDT model (HDT, A.2.2); the defaults are those of HDT-E.
+
+    Args:
+        vocab_size: Number of token ids.
+        d_model: Width of the hidden states.
+        d_kv: Width of a head.
+        d_ff: Width inside the feed-forward layers.
+        num_layers: Number of encoder blocks.
+        num_heads: Number of attention heads.
+        num_position_levels: Number of levels below the root that are part of every token's
+            position (3: section, sentence, token). Tokens of deeper levels add their own levels.
+        feed_forward_proj: An activation, such as "relu", or "gated-" and an activation, as in T5.
+        edges: What a node attends to besides itself, among "parent", "siblings", "children".
+        dropout_rate: Dropout of the embeddings and of the output of every layer.
+        layer_norm_epsilon: Epsilon of the norms.
+        initializer_factor: Scale of the initial weights, as in T5.
+        num_decoder_layers: Number of decoder blocks of an encoder-decoder (6 in HDT-ED), None for
+            an encoder.
+        decode_anchors: What the decoder attends to: "section" anchors, section and "sentence"
+            anchors, or every "token" (HDT, Table 3).
+        relative_attention_num_buckets: Number of buckets of the decoder's relative position bias.
+            Block 0 of the encoder has such a table too, which no layer uses; it is kept so that
+            published weights load and save unchanged.
+        relative_attention_max_distance: Distance from which on the bias stays the same.
+        classifier_dropout: Dropout before a classifier.
+        tie_word_embeddings: Whether the masked-language-model head shares the embeddings.
+
+    Raises:
+        ValueError: An unknown feed-forward, unknown edges or an unknown `decode_anchors`.
+    """
+
+    model_type = "hdt"
+    attribute_map = {  # noqa: RUF012  (the name and form that transformers reads)
+        "hidden_size": "d_model",
+        "num_attention_heads": "num_heads",
+        "num_hidden_layers": "num_layers",
+        "intermediate_size": "d_ff",
+        "head_dim": "d_kv",
+    }
+
+    vocab_size: int = 32768
+    d_model: int = 768
+    d_kv: int = 64
+    d_ff: int = 3072
+    num_layers: int = 12
+    num_heads: int = 12
+    num_position_levels: int = 3
+    feed_forward_proj: str = "relu"
+    edges: list[str] | tuple[str, ...] = ("parent", "siblings", "children")
+    dropout_rate: float = 0.1
+    layer_norm_epsilon: float = 1e-6
+    initializer_factor: float = 1.0
+    num_decoder_layers: int | None = None
+    decode_anchors: str = "token"
+    relative_attention_num_buckets: int = 32
+    relative_attention_max_distance: int = 128
+    classifier_dropout: float = 0.1
+    tie_word_embeddings: bool = True
+    use_cache: bool = True
+    pad_token_id: int | None = 0
+    eos_token_id: int | list[int] | None = 1
+    decoder_start_token_id: int | None = 0
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        *gate, activation = self.feed_forward_proj.split("-")
+        if gate not in ([], ["gated"]):
+            raise ValueError(
+                f"feed_forward_proj={self.feed_forward_proj!r} is neither an activation, such as "
+                "'relu', nor 'gated-' and an activation, such as 'gated-gelu'"
+            )
+        self.is_gated_act = bool(gate)
+        # T5's "gated-gelu" has always meant the tanh approximation.
+        self.dense_act_fn = "gelu_new" if gate and activation == "gelu" else activation
+        if unknown := set(self.edges) - set(EDGES):
+            raise ValueError(f"unknown edges {sorted(unknown)}: choose among {list(EDGES)}")
+        if self.decode_anchors not in DECODE_ANCHORS:
+            raise ValueError(
+                f"decode_anchors must be one of {DECODE_ANCHORS}, got {self.decode_anchors!r}"
+            )
+        self.is_encoder_decoder = self.num_decoder_layers is not None
+        super().__post_init__(**kwargs)
+
+    @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Load a configuration and reject those of other model types."""
+        config_dict, unused = super().get_config_dict(*args, **kwargs)
+        check_model_type(config_dict.get("model_type"), {cls.model_type})
+        return config_dict, unused
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> Any:
+        """Return the configuration by which caches are sized; the decoder's has its own depth."""
+        config = super().get_text_config(decoder=decoder, encoder=encoder)
+        if decoder and config is not self:
+            config.num_layers = self.num_decoder_layers
+        return config

@@ -1,0 +1,602 @@
+"""HDT: a Transformer that attends along document structure, with the published parameter names.
+
+Inside the encoder, all documents of a batch are packed in level order: `(tokens, d_model)`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPooling,
+    MaskedLMOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+from transformers.utils.generic import can_return_tuple
+
+from foveate.models.padding import PackedIndices
+from foveate.ops.rms_norm import rms_norm
+from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.preprocessing.collate import IGNORE_INDEX
+
+from .configuration_hdt import HDTConfig
+
+
+@dataclass(frozen=True)
+class PackedForest(PackedIndices):
+    """The nodes of a padded batch of trees, packed in level order.
+
+    Attributes:
+        tree: The forest of the batch, for nodes in level order.
+        indices: `(tokens,)`, the position of each packed node in the flattened batch; None where
+            the batch was packed already.
+        first: `(batch,)`, the packed index of the first real node of each sequence.
+        shape: `(batch, length)` of the padded batch.
+    """
+
+    tree: Tree
+    indices: Tensor | None
+    first: Tensor
+    shape: tuple[int, int]
+
+    @classmethod
+    @torch.compiler.disable
+    def from_inputs(
+        cls, tree: Tree | None, parent_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> "PackedForest":
+        """Pack documents given in either of the two ways that `HDTModel.forward` takes.
+
+        Raises:
+            ValueError: Neither a tree nor parents, or see `from_tree` and `from_parent_ids`.
+        """
+        if tree is not None:
+            return cls.from_tree(tree)
+        if parent_ids is not None:
+            return cls.from_parent_ids(parent_ids, attention_mask)
+        raise ValueError("HDT needs parent_ids: prepare documents with an HDTProcessor")
+
+    @classmethod
+    def from_tree(cls, tree: Tree) -> "PackedForest":
+        """Take one sequence of documents that are packed in level order already.
+
+        Raises:
+            ValueError: The tree is for nodes in another order.
+        """
+        if tree.order is not None:
+            raise ValueError(
+                "packed nodes must be in level order: reorder them with tree.to_level_order "
+                "and pass tree.in_level_order"
+            )
+        roots = torch.arange(tree.level_sizes[0], device=tree.parent.device)
+        return cls(tree, None, roots, (1, len(tree)))
+
+    @classmethod
+    def from_parent_ids(cls, parent_ids: Tensor, attention_mask: Tensor | None) -> "PackedForest":
+        """Pack a batch by its `parent_ids` and `attention_mask`, both `(batch, length)`.
+
+        Raises:
+            ValueError: See `Tree.from_padded`.
+        """
+        tree, indices, first = Tree.from_padded(parent_ids, attention_mask)
+        batch, length = parent_ids.shape
+        return cls(tree, indices, first, (batch, length))
+
+
+class HierarchicalPositions(nn.Module):
+    """Hierarchical positional encoding (HDT, eq. 2), scaled by a learned number."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.d_model = config.d_model
+        self.levels = config.num_position_levels
+        self.scale_factor = nn.Parameter(torch.empty(1))
+        self._table = torch.empty(0, config.d_model)
+
+    def forward(self, embeddings: Tensor, tree: Tree) -> Tensor:
+        """Add the position of every node to the embeddings `(tokens, d_model)`."""
+        return torch.addcmul(embeddings, self.scale_factor, self.encoding(tree).to(embeddings))
+
+    @torch.compiler.disable  # the loop over levels would be recompiled for every tree
+    @torch.no_grad()
+    def encoding(self, tree: Tree) -> Tensor:
+        """Encode the position of every node, not yet scaled: `(tokens, d_model)`.
+
+        The encoding of a node is that of its parent, with the sinusoid of its index among its
+        siblings in place of index 0: levels below the node count as index 0, as published.
+        """
+        table = self.sinusoids(tree.largest_family + 1)
+        nodes = torch.arange(len(tree), device=tree.parent.device)
+        end = tree.level_sizes[0]
+        encodings = [(self.levels * table[:1]).expand(end, -1)]
+        start_above = 0
+        for level, size in enumerate(tree.level_sizes[1:], start=1):
+            start, end = end, end + size
+            parent = tree.parent[start:end]
+            index = nodes[start:end] - tree.first_child.index_select(0, parent) + 1
+            step = table - table[0] if level <= self.levels else table
+            inherited = encodings[-1].index_select(0, parent - start_above)
+            encodings.append(inherited.add_(step.index_select(0, index)))
+            start_above = start
+        return torch.cat(encodings)
+
+    def sinusoids(self, length: int) -> Tensor:
+        """Sinusoids of the indices below `length`: sin on even channels, cos on odd ones."""
+        table, scale = self._table, self.scale_factor
+        if len(table) < length or table.device != scale.device or table.dtype != scale.dtype:
+            size = 1 << (length - 1).bit_length()  # rounded up, so that it is seldom rebuilt
+            index = torch.arange(size, dtype=torch.float64)
+            channel = torch.arange(0, self.d_model, 2, dtype=torch.float64)
+            angle = index[:, None] * 10000.0 ** (-channel / self.d_model)
+            sinusoids = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+            self._table = sinusoids[:, : self.d_model].to(scale)
+        return self._table[:length]
+
+
+class HDTAttention(nn.Module):
+    """Tree attention with its projections; no biases."""
+
+    def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
+        super().__init__()
+        self.num_heads, self.edges = config.num_heads, tuple(config.edges)
+        inner = config.num_heads * config.d_kv
+        self.q = nn.Linear(config.d_model, inner, bias=False)
+        self.k = nn.Linear(config.d_model, inner, bias=False)
+        self.v = nn.Linear(config.d_model, inner, bias=False)
+        self.o = nn.Linear(inner, config.d_model, bias=False)
+        if has_bias_table:  # in block 0 of published weights; tree attention uses no bias
+            self.relative_attention_bias = nn.Embedding(
+                config.relative_attention_num_buckets, config.num_heads
+            )
+            self.relative_attention_bias.weight.requires_grad_(False)
+
+    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
+        """Let every node attend along its edges."""
+        q, k, v = (
+            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
+            for projection in (self.q, self.k, self.v)
+        )
+        output: Tensor = self.o(tree_attention(q, k, v, tree, edges=self.edges).flatten(1))
+        return output
+
+
+class HDTNorm(nn.RMSNorm):
+    """RMSNorm with a fused backward pass."""
+
+    eps: float
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Normalize every hidden state."""
+        return rms_norm(hidden_states, self.weight.to(hidden_states.dtype), self.eps)
+
+
+class HDTFeedForward(nn.Module):
+    """Feed-forward, plain or gated; no biases."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.activation = ACT2FN[config.dense_act_fn]
+        self.inputs = ("wi_0", "wi_1") if config.is_gated_act else ("wi",)
+        for name in self.inputs:
+            self.add_module(name, nn.Linear(config.d_model, config.d_ff, bias=False))
+        self.wo = nn.Linear(config.d_ff, config.d_model, bias=False)
+        self.dropout = nn.Dropout(config.dropout_rate)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Transform every hidden state independently."""
+        inner, *gate = (self.get_submodule(name)(hidden_states) for name in self.inputs)
+        inner = self.activation(inner)
+        output: Tensor = self.wo(self.dropout(inner * gate[0] if gate else inner))
+        return output
+
+
+class HDTSelfAttentionLayer(nn.Module):
+    """x + dropout(attention(norm(x)))."""
+
+    def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
+        super().__init__()
+        self.SelfAttention = HDTAttention(config, has_bias_table)
+        self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+
+    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
+        """Apply the layer to `(tokens, d_model)`."""
+        attended = self.SelfAttention(self.layer_norm(hidden_states), tree)
+        output: Tensor = hidden_states + self.dropout(attended)
+        return output
+
+
+class HDTFeedForwardLayer(nn.Module):
+    """x + dropout(feed_forward(norm(x)))."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.DenseReluDense = HDTFeedForward(config)
+        self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Apply the layer to `(..., d_model)`."""
+        transformed = self.DenseReluDense(self.layer_norm(hidden_states))
+        output: Tensor = hidden_states + self.dropout(transformed)
+        return output
+
+
+class HDTBlock(GradientCheckpointingLayer):
+    """One HDT block (HDT, 3.2): attention, then feed-forward, each on normalized inputs."""
+
+    def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
+        super().__init__()
+        attention = HDTSelfAttentionLayer(config, has_bias_table)
+        self.layer = nn.ModuleList([attention, HDTFeedForwardLayer(config)])
+
+    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
+        """Apply both layers."""
+        attended = self.layer[0](hidden_states, tree)
+        output: Tensor = self.layer[1](attended)
+        return output
+
+
+class HDTPreTrainedModel(PreTrainedModel):
+    """Base class of all HDT models."""
+
+    config_class = HDTConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    accepts_loss_kwargs = False  # the losses are means over a batch
+    _no_split_modules = ["HDTBlock"]  # noqa: RUF012
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        # Called for modules with parameters of their own. T5's scheme, but the weights of queries
+        # are not made smaller, since the scores are scaled here.
+        factor = self.config.initializer_factor
+        match module:
+            case nn.Linear():
+                init.normal_(module.weight, std=factor * module.in_features**-0.5)
+                if module.bias is not None:
+                    init.zeros_(module.bias)
+            case nn.Embedding():
+                # As large as the positions, and with unit logits where a head is tied to it.
+                init.normal_(module.weight, std=factor * self.config.d_model**-0.5)
+            case nn.RMSNorm():
+                init.constant_(module.weight, factor)
+            case nn.LayerNorm():
+                init.constant_(module.weight, factor)
+                init.zeros_(module.bias)
+            case HierarchicalPositions():
+                init.constant_(module.scale_factor, self.config.d_model**-0.5)
+            case HDTMaskedLMPredictions():
+                init.zeros_(module.bias)
+
+
+@dataclass
+class HDTEncoderOutput:
+    """Output of the encoder, packed in level order.
+
+    Attributes:
+        last_hidden_state: `(tokens, d_model)`, after the final norm.
+        hidden_states: The input of every block, if requested, and the last hidden state.
+    """
+
+    last_hidden_state: Tensor
+    hidden_states: tuple[Tensor, ...]
+
+
+class HDTEncoder(HDTPreTrainedModel):
+    """The blocks, on tokens packed in level order."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
+        self.embed_positions = HierarchicalPositions(config)
+        self.emb_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.block = nn.ModuleList(
+            HDTBlock(config, has_bias_table=layer_idx == 0)
+            for layer_idx in range(config.num_layers)
+        )
+        self.final_layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+        self.post_init()
+
+    def forward(
+        self, embeddings: Tensor, tree: Tree, output_hidden_states: bool = False
+    ) -> HDTEncoderOutput:
+        """Encode token embeddings `(tokens, d_model)` in the order of the tree."""
+        hidden_states = self.dropout(self.emb_norm(self.embed_positions(embeddings, tree)))
+        all_hidden_states = []
+        for block in self.block:
+            if output_hidden_states:
+                all_hidden_states.append(hidden_states)
+            hidden_states = block(hidden_states, tree)
+        hidden_states = self.final_layer_norm(hidden_states)
+        return HDTEncoderOutput(hidden_states, (*all_hidden_states, hidden_states))
+
+
+class HDTPooler(nn.Module):
+    """A dense layer and tanh."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.d_model, config.d_model)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Pool the first hidden state of each document, `(batch, d_model)`."""
+        return torch.tanh(self.dense(hidden_states))
+
+
+class HDTModel(HDTPreTrainedModel):
+    """The HDT encoder.
+
+    Example:
+        >>> import torch
+        >>> from foveate.models.hdt import HDTConfig, HDTModel
+        >>> config = HDTConfig(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2)
+        >>> model = HDTModel(config).eval()
+        >>> ids = torch.tensor([[1, 2, 3, 10, 11, 3, 12]])  # doc, sec, sent, two tokens, sent, one
+        >>> parents = torch.tensor([[-1, 0, 1, 2, 2, 1, 5]])
+        >>> model(ids, parent_ids=parents).last_hidden_state.shape
+        torch.Size([1, 7, 16])
+    """
+
+    # Published weights have the embeddings under two names.
+    _tied_weights_keys = {"encoder.embed_tokens.weight": "shared.weight"}  # noqa: RUF012
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoder = HDTEncoder(config)
+        self.pooler = HDTPooler(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the token embeddings."""
+        return self.shared
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token embeddings."""
+        assert isinstance(value, nn.Embedding)
+        self.shared = self.encoder.embed_tokens = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        parent_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        tree: Tree | None = None,
+        output_hidden_states: bool | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutputWithPooling:
+        """Encode documents.
+
+        Args:
+            input_ids: `(batch, length)` int64.
+            attention_mask: `(batch, length)`, 0 at padding, which may be on either side.
+            parent_ids: `(batch, length)` int64, the position of each node's parent in its
+                sequence, -1 at a root, as an `HDTProcessor` returns them.
+            inputs_embeds: `(batch, length, d_model)`, in place of `input_ids`.
+            tree: In place of `attention_mask` and `parent_ids`, for documents that are packed into
+                one sequence of ids `(1, tokens)` in level order, as a data loader can do.
+            output_hidden_states: Whether to return the input of every block too.
+            kwargs: `return_dict`, False for a tuple.
+
+        Returns:
+            `last_hidden_state` `(batch, length, d_model)`, zero at padding, and `pooler_output`
+            `(batch, d_model)` of each document's first token (with a tree, of its roots).
+
+        Raises:
+            ValueError: Parents are missing or do not form a forest within their sequences, or
+                there are neither ids nor embeddings.
+        """
+        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
+        if input_ids is not None:
+            embeddings = self.shared(packed.pack(input_ids))
+        elif inputs_embeds is not None:
+            embeddings = packed.pack(inputs_embeds)
+        else:
+            raise ValueError("HDT needs input_ids or inputs_embeds")
+        if output_hidden_states is None:
+            output_hidden_states = bool(self.config.output_hidden_states)
+        encoded = self.encoder(embeddings, packed.tree, output_hidden_states)
+        return BaseModelOutputWithPooling(
+            last_hidden_state=packed.unpack(encoded.last_hidden_state),
+            pooler_output=self.pooler(encoded.last_hidden_state[packed.first]),
+            hidden_states=tuple(map(packed.unpack, encoded.hidden_states))
+            if output_hidden_states
+            else None,
+        )
+
+
+class HDTPredictionTransform(nn.Module):
+    """Dense layer, activation, norm."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.d_model, config.d_model)
+        self.activation = ACT2FN[config.dense_act_fn]
+        self.LayerNorm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Transform every hidden state independently."""
+        output: Tensor = self.LayerNorm(self.activation(self.dense(hidden_states)))
+        return output
+
+
+class HDTMaskedLMPredictions(nn.Module):
+    """Norm, transform, and logits against the (tied) embeddings."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.LayerNorm = nn.LayerNorm(config.d_model)  # published with torch's default epsilon
+        self.transform = HDTPredictionTransform(config)
+        self.decoder = nn.Linear(config.d_model, config.vocab_size)
+        self.bias = nn.Parameter(torch.empty(config.vocab_size))
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Compute logits `(..., vocab_size)`."""
+        logits: Tensor = self.decoder(self.transform(self.LayerNorm(hidden_states)))
+        return logits
+
+
+class HDTMaskedLMHead(nn.Module):
+    """The predictions, under their published name."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.predictions = HDTMaskedLMPredictions(config)
+
+
+class HDTForMaskedLM(HDTPreTrainedModel):
+    """HDT with the masked-language-model head of HDT-E."""
+
+    _tied_weights_keys = {  # noqa: RUF012
+        "model.encoder.embed_tokens.weight": "model.shared.weight",
+        "cls.predictions.decoder.weight": "model.shared.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    }
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.model = HDTModel(config)
+        self.model.pooler.requires_grad_(False)  # published, but not part of this loss
+        self.cls = HDTMaskedLMHead(config)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """Return the layer that computes the logits."""
+        return self.cls.predictions.decoder
+
+    def set_output_embeddings(self, value: nn.Linear) -> None:
+        """Replace the layer that computes the logits."""
+        self.cls.predictions.decoder = value
+        self.cls.predictions.bias = value.bias
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        parent_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        **kwargs: Any,
+    ) -> MaskedLMOutput:
+        """Predict the token at every node.
+
+        Args:
+            input_ids: See `HDTModel.forward`.
+            attention_mask: See `HDTModel.forward`.
+            parent_ids: See `HDTModel.forward`.
+            labels: `(batch, length)` int64, the true token where the loss counts, else -100.
+            kwargs: Other arguments of `HDTModel.forward`.
+
+        Returns:
+            `logits` `(batch, length, vocab_size)` and, with labels, the mean cross-entropy `loss`.
+        """
+        encoded = self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs)
+        logits = self.cls.predictions(encoded.last_hidden_state)
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten().long())
+        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)
+
+
+class HDTClassifier(HDTPreTrainedModel):
+    """HDT with dropout and a linear classifier; base class of the classification models."""
+
+    _tied_weights_keys = {  # noqa: RUF012
+        "model.encoder.embed_tokens.weight": "model.shared.weight"
+    }
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.model = HDTModel(config)
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.classifier = nn.Linear(config.d_model, cast(int, config.num_labels))
+        self.post_init()
+
+
+class HDTForSequenceClassification(HDTClassifier):
+    """HDT that classifies whole documents: one label, several, or a number."""
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        parent_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        **kwargs: Any,
+    ) -> SequenceClassifierOutput:
+        """Classify documents.
+
+        Args:
+            input_ids: See `HDTModel.forward`.
+            attention_mask: See `HDTModel.forward`.
+            parent_ids: See `HDTModel.forward`.
+            labels: `(batch,)` int64 for exclusive labels, `(batch, num_labels)` floats 0 or 1 for
+                independent ones, `(batch,)` floats for a number. `config.problem_type` says
+                which; the first labels set it.
+            kwargs: Other arguments of `HDTModel.forward`.
+
+        Returns:
+            `logits` `(batch, num_labels)` and, with labels, the `loss`.
+        """
+        encoded = self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs)
+        logits = self.classifier(self.dropout(encoded.pooler_output))
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+        return SequenceClassifierOutput(
+            loss=loss, logits=logits, hidden_states=encoded.hidden_states
+        )
+
+
+class HDTForAnchorClassification(HDTClassifier):
+    """HDT that classifies sections or sentences, at their anchors."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__(config)
+        self.model.pooler.requires_grad_(False)  # not part of this loss
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        parent_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        **kwargs: Any,
+    ) -> TokenClassifierOutput:
+        """Classify the anchors of documents.
+
+        Args:
+            input_ids: See `HDTModel.forward`.
+            attention_mask: See `HDTModel.forward`.
+            parent_ids: See `HDTModel.forward`.
+            labels: `(batch, length)` int64 for exclusive labels, or `(batch, length, num_labels)`
+                floats 0 or 1 for independent ones; -100 at nodes that do not count.
+            kwargs: Other arguments of `HDTModel.forward`.
+
+        Returns:
+            `logits` `(batch, length, num_labels)` and, with labels, the mean `loss`.
+        """
+        encoded = self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs)
+        logits = self.classifier(self.dropout(encoded.last_hidden_state))
+        loss = None
+        if labels is not None and labels.dim() == 2:
+            loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+        elif labels is not None:
+            counts = (labels != IGNORE_INDEX).all(dim=-1)
+            loss = F.binary_cross_entropy_with_logits(
+                logits[counts].float(), labels[counts].float()
+            )
+        return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)

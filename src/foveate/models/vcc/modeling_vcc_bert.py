@@ -1,0 +1,350 @@
+"""BERT and RoBERTa with VIP compression (VCC): the models of transformers, with patched layers.
+
+A module becomes one of VCC by a change of its class: parameters, names and initialization stay.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    BertForMaskedLM,
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertModel,
+    RobertaForMaskedLM,
+    RobertaForMultipleChoice,
+    RobertaForQuestionAnswering,
+    RobertaForSequenceClassification,
+    RobertaModel,
+)
+from transformers.models.bert.modeling_bert import BertLayer
+from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
+from transformers.utils.generic import can_return_tuple
+
+from foveate.models.accelerate.patching import Patch, apply_patches
+from foveate.ops.relative_attention import relative_attention
+from foveate.ops.vip_compression import Candidates, Layout, vip_scores
+
+from .configuration_vcc import VccBertConfig, VccRobertaConfig
+from .modeling_vcc_shared import (
+    AttentionInputs,
+    RecordedStates,
+    VccEncoderOutput,
+    VccLayout,
+    reject_unsupported,
+    run_compressed_layers,
+)
+
+
+class _Layer(nn.Module):
+    """A layer of BERT or RoBERTa on packed tokens."""
+
+    attention: Any
+    intermediate: Any
+    output: Any
+
+    def forward(self, hidden_states: Tensor, table: None, inputs: AttentionInputs) -> Tensor:
+        """Apply the layer to `(tokens, d)`; BERT has no table of biases."""
+        attention = self.attention.self
+        attended = relative_attention(
+            self._heads(attention.query, hidden_states),
+            self._heads(attention.key, hidden_states),
+            self._heads(attention.value, hidden_states),
+            q_lengths=inputs.lengths,
+            key_bias=inputs.key_bias,
+            scale=attention.attention_head_size**-0.5,
+        )
+        attended = self.attention.output(attended.flatten(1), hidden_states)
+        output: Tensor = self.output(self.intermediate(attended), attended)
+        return output
+
+    def vip_scores(
+        self, vips: Tensor, layout: Layout, bias: None, candidates: Candidates
+    ) -> Tensor:
+        """Score the candidates by this layer's attention."""
+        attention = self.attention.self
+        q = self._heads(attention.query, vips)
+        k = self._heads(attention.key, candidates.rows.to(vips.dtype))
+        return vip_scores(q, k, layout, candidates, scale=attention.attention_head_size**-0.5)
+
+    def _heads(self, projection: nn.Module, hidden_states: Tensor) -> Tensor:
+        head_dim = self.attention.self.attention_head_size
+        heads: Tensor = projection(hidden_states).unflatten(-1, (-1, head_dim))
+        return heads
+
+
+class VccBertLayer(_Layer, BertLayer):  # type: ignore[misc] # forward takes packed tokens
+    """A layer of BERT on packed tokens."""
+
+
+class VccRobertaLayer(_Layer, RobertaLayer):  # type: ignore[misc] # as above
+    """A layer of RoBERTa on packed tokens."""
+
+
+class _PatchedModel(nn.Module):
+    """A model whose encoder is, or contains, one of VCC."""
+
+    accepts_loss_kwargs = False  # the losses are means over a batch
+
+    def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
+        config.check()  # from_pretrained sets fields after the configuration was validated
+        super().__init__(config, *args, **kwargs)
+        apply_patches(self, VCC_PATCHES)
+
+
+class _Encoder(_PatchedModel):
+    """The encoder; `first_position` is where its table of positions begins."""
+
+    first_position = 0
+    config: Any
+    embeddings: Any
+    encoder: Any
+    pooler: Any
+    training: bool
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        vip_mask: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_vip_scores: bool = False,
+        **kwargs: Any,
+    ) -> VccEncoderOutput:
+        """Encode sequences.
+
+        Args:
+            input_ids: `(batch, length)` int64.
+            attention_mask: `(batch, length)`, 0 at padding, which may be anywhere and is dropped.
+            token_type_ids: `(batch, length)` int64.
+            position_ids: `(batch, length)` int64; by default those of the checkpoint's table, which
+                starts again where it ends (VCC, 6.6.1).
+            inputs_embeds: `(batch, length, d)`, in place of `input_ids`.
+            vip_mask: `(batch, length)`, not 0 at VIP tokens, at least one in each sequence; in
+                multiple choice `(batch, choices, length)`, as the ids. By default the first token
+                of each sequence, which is CLS.
+            output_hidden_states: Whether to return the input of every layer too.
+            output_vip_scores: Whether to return what was looked at closely.
+            kwargs: `return_dict`, False for a tuple; and arguments of decoders, which the heads of
+                transformers pass on and which must be None.
+
+        Raises:
+            TypeError: There is an unsupported keyword argument.
+            ValueError: There are neither or both of ids and embeddings, a mask has another shape, a
+                sequence has no VIP token, or attention weights are requested.
+        """
+        reject_unsupported(self.config, kwargs)
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds")
+        tokens = inputs_embeds if input_ids is None else input_ids
+        assert tokens is not None
+        if vip_mask is not None and vip_mask.dim() == 3:
+            vip_mask = vip_mask.flatten(0, 1)
+        shape = (tokens.shape[0], tokens.shape[1])
+        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config, tokens.device)
+
+        def pack(padded: Tensor | None) -> Tensor | None:
+            return None if padded is None else layout.packed.pack(padded)[None]
+
+        positions = self._positions(layout) if position_ids is None else pack(position_ids)
+        (hidden_states,) = self.embeddings(
+            input_ids=pack(input_ids),
+            token_type_ids=pack(token_type_ids),
+            position_ids=positions,
+            inputs_embeds=pack(inputs_embeds),
+        )
+        recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
+        hidden_states = run_compressed_layers(
+            hidden_states,
+            layout,
+            list(self.encoder.layer),
+            self.config.num_segment_layers,
+            explore=self.training,
+            recorded=recorded,
+        )
+        output = recorded.to_output(layout.packed, hidden_states)
+        if self.pooler is not None:
+            assert output.last_hidden_state is not None
+            output.pooler_output = self.pooler(_first_tokens(output.last_hidden_state))
+        return output
+
+    def _positions(self, layout: VccLayout) -> Tensor:
+        """Entries of the table of positions, `(1, tokens)`."""
+        size = self.config.max_position_embeddings - self.first_position
+        device = self.encoder.layer[0].output.dense.weight.device
+        positions = [torch.arange(n, device=device) % size for n in layout.packed.lengths]
+        return torch.cat(positions)[None] + self.first_position
+
+
+class VccBertModel(_Encoder, BertModel):
+    """The VCC BERT encoder; loads any BERT checkpoint.
+
+    Example:
+        >>> import torch
+        >>> from foveate.models.vcc import VccBertConfig, VccBertModel
+        >>> config = VccBertConfig(
+        ...     vocab_size=50, hidden_size=16, num_attention_heads=2, intermediate_size=32,
+        ...     num_fine_blocks=2,
+        ... )
+        >>> model = VccBertModel(config).eval()
+        >>> model(torch.arange(1000)[None] % 50).last_hidden_state.shape
+        torch.Size([1, 1000, 16])
+    """
+
+    config_class = VccBertConfig
+
+
+class VccRobertaModel(_Encoder, RobertaModel):
+    """The VCC RoBERTa encoder; loads any RoBERTa checkpoint."""
+
+    config_class = VccRobertaConfig
+
+    @property
+    def first_position(self) -> int:  # type: ignore[override] # a constant elsewhere
+        """The position after that of padding."""
+        return int(self.config.pad_token_id) + 1
+
+
+class VccRobertaClassificationHead(RobertaClassificationHead):
+    """The head, on the first real token."""
+
+    def forward(self, features: Tensor, **kwargs: Any) -> Tensor:
+        """Classify `(batch, length, d)`."""
+        logits: Tensor = super().forward(_first_tokens(features), **kwargs)
+        return logits
+
+
+def _first_tokens(hidden_states: Tensor) -> Tensor:
+    """The first hidden state `(batch, 1, d)` that is not padding, which is zero."""
+    first = hidden_states.detach().any(-1).byte().argmax(1)
+    return hidden_states[torch.arange(len(first), device=first.device), first][:, None]
+
+
+VCC_PATCHES = (
+    Patch(BertLayer, VccBertLayer),
+    Patch(BertModel, VccBertModel),
+    Patch(RobertaClassificationHead, VccRobertaClassificationHead),
+    Patch(RobertaLayer, VccRobertaLayer),
+    Patch(RobertaModel, VccRobertaModel),
+)
+"""What VCC swaps in models of transformers for good."""
+
+
+class _LabelHead(_PatchedModel):
+    """A model trained with labels. Its signature names what a Trainer is to pass to it."""
+
+    config: Any
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        vip_mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run the head of transformers, with the `vip_mask` of `VccBertModel.forward`."""
+        # The encoder rejects other arguments, but would compute scores that the head drops.
+        reject_unsupported(self.config, {"output_vip_scores": kwargs.get("output_vip_scores")})
+        return super().forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            labels=labels,
+            vip_mask=vip_mask,
+            **kwargs,
+        )
+
+
+class _SpanHead(_PatchedModel):
+    """A model trained with the start and the end of answers; as `_LabelHead` otherwise."""
+
+    config: Any
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        *,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+        vip_mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run the head of transformers, with the `vip_mask` of `VccBertModel.forward`."""
+        # The encoder rejects other arguments, but would compute scores that the head drops.
+        reject_unsupported(self.config, {"output_vip_scores": kwargs.get("output_vip_scores")})
+        return super().forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            start_positions=start_positions,
+            end_positions=end_positions,
+            vip_mask=vip_mask,
+            **kwargs,
+        )
+
+
+class VccBertForMaskedLM(_LabelHead, BertForMaskedLM):
+    """As `transformers.BertForMaskedLM`, with `vip_mask`: mark the masked tokens."""
+
+    config_class = VccBertConfig
+
+
+class VccBertForSequenceClassification(_LabelHead, BertForSequenceClassification):
+    """As `transformers.BertForSequenceClassification`, with `vip_mask`."""
+
+    config_class = VccBertConfig
+
+
+class VccBertForMultipleChoice(_LabelHead, BertForMultipleChoice):
+    """As `transformers.BertForMultipleChoice`, with `vip_mask`: mark question and choice."""
+
+    config_class = VccBertConfig
+
+
+class VccBertForQuestionAnswering(_SpanHead, BertForQuestionAnswering):
+    """As `transformers.BertForQuestionAnswering`, with `vip_mask`: mark the question."""
+
+    config_class = VccBertConfig
+
+
+class VccRobertaForMaskedLM(_LabelHead, RobertaForMaskedLM):
+    """As `transformers.RobertaForMaskedLM`, with `vip_mask`: mark the masked tokens."""
+
+    config_class = VccRobertaConfig
+
+
+class VccRobertaForSequenceClassification(_LabelHead, RobertaForSequenceClassification):
+    """As `transformers.RobertaForSequenceClassification`, with `vip_mask`."""
+
+    config_class = VccRobertaConfig
+
+
+class VccRobertaForMultipleChoice(_LabelHead, RobertaForMultipleChoice):
+    """As `transformers.RobertaForMultipleChoice`, with `vip_mask`: mark question and choice."""
+
+    config_class = VccRobertaConfig
+
+
+class VccRobertaForQuestionAnswering(_SpanHead, RobertaForQuestionAnswering):
+    """As `transformers.RobertaForQuestionAnswering`, with `vip_mask`: mark the question."""
+
+    config_class = VccRobertaConfig

@@ -1,0 +1,343 @@
+"""T5 with VIP compression in its encoder (VCC)."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import T5EncoderModel, T5ForConditionalGeneration
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
+from transformers.utils.generic import can_return_tuple
+
+from foveate.models.accelerate import speed_up
+from foveate.models.accelerate.patching import apply_patches
+from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
+from foveate.ops.relative_attention import relative_attention
+from foveate.ops.vip_compression import Candidates, Layout, vip_scores
+
+from .configuration_vcc import VccT5Config
+from .cross_attention import compress_cross_attention
+from .modeling_vcc_shared import (
+    AttentionInputs,
+    RecordedStates,
+    RelativePositionBias,
+    VccEncoderOutput,
+    VccLayout,
+    reject_unsupported,
+    run_compressed_layers,
+)
+
+
+class VccT5Attention(T5Attention):
+    """Attention of packed tokens with T5's projections."""
+
+    def forward(  # type: ignore[override] # takes packed tokens, and lengths in place of a mask
+        self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs
+    ) -> Tensor:
+        """Attend `(tokens, d_model)`, with the biases `(num_buckets, heads)`."""
+        attended = relative_attention(
+            self._heads(self.q, hidden_states),
+            self._heads(self.k, hidden_states),
+            self._heads(self.v, hidden_states),
+            bias=table,
+            q_positions=inputs.positions,
+            k_positions=inputs.positions,
+            q_lengths=inputs.lengths,
+            key_bias=inputs.key_bias,
+            max_distance=self.relative_attention_max_distance,
+        )
+        output: Tensor = self.o(attended.flatten(1))
+        return output
+
+    def vip_scores(
+        self,
+        vips: Tensor,
+        means: Tensor,
+        layout: Layout,
+        bias: RelativePositionBias,
+        candidates: Candidates,
+    ) -> Tensor:
+        """Score how much normalized VIP tokens attend to the candidates' normalized means."""
+        q, k = self._heads(self.q, vips), self._heads(self.k, means)
+        return vip_scores(q, k, layout, candidates, bias=bias.by_distance)
+
+    def _heads(self, projection: nn.Module, hidden_states: Tensor) -> Tensor:
+        heads: Tensor = projection(hidden_states).unflatten(-1, (self.n_heads, -1))
+        return heads
+
+
+class VccT5SelfAttentionLayer(nn.Module):
+    """x + dropout(attention(norm(x)))."""
+
+    def __init__(self, config: VccT5Config, has_relative_attention_bias: bool) -> None:
+        super().__init__()
+        self.SelfAttention = VccT5Attention(config, has_relative_attention_bias)
+        self.layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+
+    def forward(self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs) -> Tensor:
+        """Apply the layer, see `VccT5Attention.forward`."""
+        attended = self.SelfAttention(self.layer_norm(hidden_states), table, inputs)
+        output: Tensor = hidden_states + self.dropout(attended)
+        return output
+
+
+class VccT5Block(GradientCheckpointingLayer):
+    """Attention, then feed-forward, each on normalized inputs."""
+
+    def __init__(self, config: VccT5Config, has_relative_attention_bias: bool) -> None:
+        super().__init__()
+        attention = VccT5SelfAttentionLayer(config, has_relative_attention_bias)
+        self.layer = nn.ModuleList([attention, T5LayerFF(config)])
+
+    def forward(self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs) -> Tensor:
+        """Apply both layers."""
+        attended = self.layer[0](hidden_states, table, inputs)
+        output: Tensor = self.layer[1](attended)
+        return output
+
+    def vip_scores(
+        self, vips: Tensor, layout: Layout, bias: RelativePositionBias, candidates: Candidates
+    ) -> Tensor:
+        """Score the candidates by this block's attention."""
+        layer: Any = self.layer[0]
+        means = layer.layer_norm(candidates.rows.to(vips.dtype))
+        scores: Tensor = layer.SelfAttention.vip_scores(
+            layer.layer_norm(vips), means, layout, bias, candidates
+        )
+        return scores
+
+
+class VccT5PreTrainedModel(DerivedT5Model):
+    """Base class of all VCC T5 models."""
+
+    config_class = VccT5Config
+    _no_split_modules = ["VccT5Block", "T5Block"]  # noqa: RUF012
+
+
+class VccT5Encoder(VccT5PreTrainedModel):
+    """The blocks, on packed tokens."""
+
+    config: Any
+    block: Any
+
+    def __init__(self, config: VccT5Config) -> None:
+        config.check()  # from_pretrained sets fields after the configuration was validated
+        super().__init__(config)
+        self.embed_tokens: nn.Module = nn.Embedding(config.vocab_size, config.d_model)
+        self.block = nn.ModuleList(
+            VccT5Block(config, has_relative_attention_bias=layer_idx == 0)
+            for layer_idx in range(config.num_layers)
+        )
+        self.final_layer_norm = T5LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout_rate)
+        apply_patches(self, DERIVED_MODEL_PATCHES)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        vip_mask: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_vip_scores: bool = False,
+        **kwargs: Any,
+    ) -> VccEncoderOutput:
+        """Encode sequences; see `VccT5EncoderModel.forward`."""
+        reject_unsupported(self.config, kwargs)
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds")
+        tokens = inputs_embeds if input_ids is None else input_ids
+        assert tokens is not None
+        shape = (tokens.shape[0], tokens.shape[1])
+        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config, tokens.device)
+        hidden_states = layout.packed.pack(tokens)
+        if inputs_embeds is None:
+            hidden_states = self.embed_tokens(hidden_states)
+        recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
+        hidden_states = run_compressed_layers(
+            self.dropout(hidden_states),
+            layout,
+            list(self.block),
+            self.config.num_segment_layers,
+            self._bias(),
+            explore=self.training,
+            recorded=recorded,
+        )
+        hidden_states = self.dropout(self.final_layer_norm(hidden_states))
+        return recorded.to_output(layout.packed, hidden_states)
+
+    def _bias(self) -> RelativePositionBias:
+        """The biases of block 0, for all blocks."""
+        attention = self.block[0].layer[0].SelfAttention
+        buckets = torch.arange(self.config.relative_attention_num_buckets, device=self.device)
+        # A copy, by the module's own forward: a sharded module gathers its parameters by a hook.
+        table = attention.relative_attention_bias(buckets)
+        max_distance = self.config.relative_attention_max_distance
+        return RelativePositionBias.from_table(table, max_distance)
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the token embeddings."""
+        return self.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the token embeddings."""
+        self.embed_tokens = value
+
+
+class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
+    """The VCC T5 encoder; loads any T5 checkpoint.
+
+    Example:
+        >>> import torch
+        >>> from foveate.models.vcc import VccT5Config, VccT5EncoderModel
+        >>> config = VccT5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_fine_blocks=2)
+        >>> model = VccT5EncoderModel(config).eval()
+        >>> ids = torch.arange(1000)[None] % 50
+        >>> question = torch.arange(1000)[None] < 9
+        >>> model(ids, vip_mask=question).last_hidden_state.shape
+        torch.Size([1, 1000, 16])
+    """
+
+    _keys_to_ignore_on_load_unexpected = ["decoder", "lm_head"]  # noqa: RUF012
+
+    encoder: Any
+
+    def __init__(self, config: VccT5Config) -> None:
+        config = copy.deepcopy(config)
+        config.use_cache = config.is_encoder_decoder = False
+        super(T5EncoderModel, self).__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoder = VccT5Encoder(config)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        vip_mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> VccEncoderOutput | tuple[Tensor, ...]:
+        """Encode sequences.
+
+        Args:
+            input_ids: `(batch, length)` int64.
+            attention_mask: `(batch, length)`, 0 at padding, which may be anywhere and is dropped.
+            inputs_embeds: `(batch, length, d_model)`, in place of `input_ids`.
+            vip_mask: `(batch, length)`, not 0 at VIP tokens, at least one in each sequence. By
+                default the first token of each sequence.
+            kwargs: `output_hidden_states`, `output_vip_scores`, `return_dict`.
+
+        Raises:
+            TypeError: There is an unsupported keyword argument.
+            ValueError: There are neither or both of ids and embeddings, a mask has another shape, a
+                sequence has no VIP token, or attention weights are requested.
+        """
+        output: VccEncoderOutput | tuple[Tensor, ...] = self.encoder(
+            input_ids, attention_mask, inputs_embeds, vip_mask, **kwargs
+        )
+        return output
+
+
+class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGeneration):
+    """T5 with the VCC encoder; loads any T5 checkpoint, and is called and trained as T5 is.
+
+    Example:
+        >>> import torch
+        >>> from foveate.models.vcc import VccT5Config, VccT5ForConditionalGeneration
+        >>> config = VccT5Config(
+        ...     vocab_size=50, d_model=16, d_kv=8, d_ff=32, num_layers=2, decoder_start_token_id=0
+        ... )
+        >>> model = VccT5ForConditionalGeneration(config).eval()
+        >>> ids = torch.arange(1000)[None] % 50
+        >>> question = torch.arange(1000)[None] < 9
+        >>> model.generate(ids, vip_mask=question, max_new_tokens=5, min_new_tokens=5).shape
+        torch.Size([1, 6])
+    """
+
+    encoder: Any
+    decoder: Any
+
+    def __init__(self, config: VccT5Config) -> None:
+        super(T5ForConditionalGeneration, self).__init__(config)
+        self.model_dim = config.d_model
+        self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        encoder_config, decoder_config = copy.deepcopy(config), copy.deepcopy(config)
+        encoder_config.use_cache = False
+        decoder_config.is_decoder = True
+        decoder_config.num_layers = config.num_decoder_layers or config.num_layers
+        self.encoder = VccT5Encoder(encoder_config)
+        self.decoder = speed_up(T5Stack(decoder_config))
+        if config.compress_cross_attention:
+            compress_cross_attention(self.decoder)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: Any = None,
+        past_key_values: Any = None,
+        inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        vip_mask: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Predict the next token after every token of the target.
+
+        Args:
+            input_ids: See `VccT5EncoderModel.forward`.
+            attention_mask: See `VccT5EncoderModel.forward`.
+            decoder_input_ids: `(batch, targets)` int64; by default the labels, shifted.
+            decoder_attention_mask: `(batch, targets)`, 0 at padding.
+            encoder_outputs: The encoder's output, in place of its inputs.
+            past_key_values: The decoder's cache.
+            inputs_embeds: See `VccT5EncoderModel.forward`.
+            decoder_inputs_embeds: `(batch, targets, d_model)`, in place of ids.
+            labels: `(batch, targets)` int64, -100 where there is no loss.
+            use_cache: Whether to return a cache.
+            vip_mask: See `VccT5EncoderModel.forward`.
+            output_hidden_states: Whether to return the input of every layer too.
+            return_dict: False for a tuple.
+            kwargs: Arguments that `generate` passes on, which must be None or False.
+
+        Returns:
+            See `transformers.T5ForConditionalGeneration.forward`.
+
+        Raises:
+            TypeError: There is an unsupported keyword argument.
+            ValueError: See `VccT5EncoderModel.forward`.
+        """
+        reject_unsupported(self.config, kwargs)
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids,
+                attention_mask,
+                inputs_embeds,
+                vip_mask,
+                output_hidden_states=output_hidden_states,
+                return_dict=True,
+            )
+        return super().forward(
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            labels=labels,
+            use_cache=use_cache,
+            output_hidden_states=output_hidden_states,
+            return_dict=return_dict,
+        )

@@ -1,0 +1,260 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    Trainer,
+    TrainingArguments,
+)
+
+from foveate.models.hdt import (
+    HDTConfig,
+    HDTForAnchorClassification,
+    HDTForMaskedLM,
+    HDTForSequenceClassification,
+    HDTModel,
+)
+from foveate.ops.tree_attention import Tree
+from tests.numerics import relative_error
+from tests.trees import forests
+
+#                        doc sec sent tok tok sent tok sec sent tok
+IDS = torch.tensor([[1, 2, 3, 10, 11, 3, 12, 2, 3, 13]])
+PARENTS = torch.tensor([[-1, 0, 1, 2, 2, 1, 5, 0, 7, 8]])
+
+
+def encode(model, ids, parents, mask=None):
+    with torch.no_grad():
+        return model(ids, mask, parents)
+
+
+@given(forests(max_nodes=15, shuffled=False), forests(max_nodes=15, shuffled=False), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_a_row_depends_neither_on_padding_nor_on_its_batch_mates(one, other, left):
+    torch.manual_seed(0)
+    config = HDTConfig(vocab_size=60, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2)
+    model = HDTModel(config).double().eval()
+    length = max(len(one), len(other)) + 3
+    ids = torch.randint(0, 60, (2, length))
+    parents = torch.full((2, length), 7777)
+    mask = torch.zeros(2, length, dtype=torch.long)
+    for row, forest in enumerate((one, other)):
+        shift = length - len(forest) if left else 0
+        place = slice(shift, shift + len(forest))
+        parents[row, place] = torch.tensor([p if p < 0 else p + shift for p in forest])
+        mask[row, place] = 1
+    together = encode(model, ids, parents, mask)
+    alone = encode(model, ids[:1][mask[:1] == 1][None], torch.tensor([one]))
+    real = together.last_hidden_state[0][mask[0] == 1]
+    assert relative_error(real, alone.last_hidden_state[0]) < 1e-12
+    assert relative_error(together.pooler_output[:1], alone.pooler_output) < 1e-12
+    assert (together.last_hidden_state[mask == 0] == 0).all()
+
+
+def test_positions_are_counted_among_siblings(hdt):
+    tree = Tree.from_parents(PARENTS[0])
+    code = tree.from_level_order(hdt.encoder.embed_positions.encoding(tree))
+    table = hdt.encoder.embed_positions.sinusoids(4)
+    paths = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1), (1, 1, 2), (1, 2, 0), (1, 2, 1), (2, 0, 0)]
+    for row, path in enumerate(paths):
+        assert relative_error(code[row], sum(table[p] for p in path)) < 1e-12
+
+
+def test_packed_rows_give_what_padded_rows_give(hdt):
+    tree = Tree.from_parents(PARENTS[0])
+    padded = encode(hdt, IDS, PARENTS)
+    with torch.no_grad():
+        packed = hdt(tree.to_level_order(IDS[0])[None], tree=tree.in_level_order)
+    rows = tree.from_level_order(packed.last_hidden_state[0])
+    assert relative_error(rows, padded.last_hidden_state[0]) < 1e-12
+    assert relative_error(packed.pooler_output, padded.pooler_output) < 1e-12
+
+
+def test_gradient_checkpointing_changes_no_gradient(hdt_config):
+    hdt_config.dropout_rate = 0.0
+    model = HDTForMaskedLM(hdt_config).double().train()
+    gradients = []
+    for checkpointed in (False, True):
+        if checkpointed:
+            # Newer versions of transformers renamed it.
+            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+        model.zero_grad()
+        model(IDS, parent_ids=PARENTS, labels=IDS).loss.backward()
+        gradients.append(
+            torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+        )
+    assert relative_error(*gradients) < 1e-12
+
+
+def test_hidden_states_and_tuples(hdt):
+    output = hdt(IDS, parent_ids=PARENTS, output_hidden_states=True)
+    assert len(output.hidden_states) == 3
+    assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
+    assert torch.equal(hdt(IDS, parent_ids=PARENTS, return_dict=False)[0], output[0])
+
+
+@pytest.mark.parametrize(
+    ("auto", "model_class"),
+    [
+        (AutoModel, HDTModel),
+        (AutoModelForMaskedLM, HDTForMaskedLM),
+        (AutoModelForSequenceClassification, HDTForSequenceClassification),
+        (AutoModelForTokenClassification, HDTForAnchorClassification),
+    ],
+)
+def test_auto_classes_save_and_load(auto, model_class, hdt_config, tmp_path):
+    model = model_class(hdt_config).eval()
+    model.save_pretrained(tmp_path)
+    assert isinstance(AutoConfig.from_pretrained(tmp_path), HDTConfig)
+    again = auto.from_pretrained(tmp_path).eval()
+    assert type(again) is model_class
+    outputs = encode(model, IDS, PARENTS)[0], encode(again, IDS, PARENTS)[0]
+    assert relative_error(*outputs) < 1e-6
+
+
+def test_every_weight_has_an_initial_value(hdt_config):
+    for model_class in (HDTForMaskedLM, HDTForAnchorClassification):
+        model = model_class(hdt_config)
+        for module in model.modules():
+            module._is_hf_initialized = False
+        for parameter in model.parameters():
+            parameter.data.fill_(float("nan"))
+        model.initialize_weights()
+        poisoned = [name for name, p in model.named_parameters() if not p.isfinite().all()]
+        assert poisoned == []
+
+
+def test_single_and_multiple_labels_of_documents(hdt_config):
+    hdt_config.num_labels = 3
+    single = HDTForSequenceClassification(hdt_config)
+    output = single(IDS, parent_ids=PARENTS, labels=torch.tensor([2]))
+    assert output.logits.shape == (1, 3)
+    assert output.loss.isfinite()
+    assert hdt_config.problem_type == "single_label_classification"
+    hdt_config.problem_type = None
+    multiple = HDTForSequenceClassification(hdt_config)
+    assert multiple(IDS, parent_ids=PARENTS, labels=torch.tensor([[1.0, 0.0, 1.0]])).loss.isfinite()
+    assert hdt_config.problem_type == "multi_label_classification"
+
+
+def test_labels_of_anchors_count_only_where_they_are_given(hdt_config):
+    hdt_config.num_labels = 3
+    model = HDTForAnchorClassification(hdt_config).eval()
+    labels = torch.full((1, 10), -100)
+    labels[0, 1], labels[0, 7] = 0, 2  # the two sections
+    output = model(IDS, parent_ids=PARENTS, labels=labels)
+    logits = output.logits[0, [1, 7]]
+    expected = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 2]))
+    assert relative_error(output.loss, expected) < 1e-6
+    several = torch.full((1, 10, 3), -100.0)
+    several[0, 1], several[0, 7] = torch.tensor([1.0, 0, 1]), torch.tensor([0.0, 0, 0])
+    loss = model(IDS, parent_ids=PARENTS, labels=several).loss
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, several[0, [1, 7]])
+    assert relative_error(loss, expected) < 1e-6
+
+
+def test_trainer_learns(hdt_config, tmp_path):
+    torch.manual_seed(0)
+    hdt_config.num_labels, hdt_config.dropout_rate, hdt_config.classifier_dropout = 2, 0.0, 0.0
+    examples = [
+        {"input_ids": IDS[0], "parent_ids": PARENTS[0], "labels": 0},
+        {"input_ids": IDS[0].flip(0), "parent_ids": PARENTS[0], "labels": 1},
+    ]
+    arguments = TrainingArguments(
+        str(tmp_path),
+        max_steps=12,
+        learning_rate=1e-2,
+        report_to=[],
+        disable_tqdm=True,
+        save_strategy="no",
+        use_cpu=True,
+        dataloader_pin_memory=False,
+    )
+    trainer = Trainer(
+        HDTForSequenceClassification(hdt_config), arguments, train_dataset=examples * 4
+    )
+    trainer.train()
+    predicted = trainer.predict(examples).predictions.argmax(-1)
+    assert predicted.tolist() == [0, 1]
+
+
+def test_accumulated_gradients_equal_those_of_one_batch(hdt_config, tmp_path):
+    hdt_config.dropout_rate = 0.0
+    example = {"input_ids": IDS[0], "parent_ids": PARENTS[0], "labels": IDS[0]}
+    losses = []
+    for size, steps in ((4, 1), (1, 4)):
+        torch.manual_seed(0)
+        arguments = TrainingArguments(
+            str(tmp_path),
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=steps,
+            max_steps=2,
+            logging_steps=1,
+            report_to=[],
+            disable_tqdm=True,
+            save_strategy="no",
+            use_cpu=True,
+            dataloader_pin_memory=False,
+        )
+        trainer = Trainer(HDTForMaskedLM(hdt_config), arguments, train_dataset=[example] * 8)
+        trainer.train()
+        losses.append([log["loss"] for log in trainer.state.log_history if "loss" in log])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("model_class", [HDTForMaskedLM, HDTForAnchorClassification])
+def test_every_trained_weight_takes_part_in_the_loss(model_class, hdt_config):
+    model = model_class(hdt_config)
+    labels = IDS if model_class is HDTForMaskedLM else IDS % 2
+    model(IDS, parent_ids=PARENTS, labels=labels).loss.backward()
+    left_out = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    assert left_out == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"input_ids": IDS}, "HDT needs parent_ids"),
+        ({"parent_ids": PARENTS}, "HDT needs input_ids or inputs_embeds"),
+        ({"input_ids": IDS, "parent_ids": PARENTS[0]}, "share one shape"),
+        ({"input_ids": IDS, "parent_ids": PARENTS + 9}, "node 1 of row 0 has parent 9|has parent"),
+        (
+            {"input_ids": IDS, "parent_ids": PARENTS, "attention_mask": torch.zeros(1, 10)},
+            "row 0 of the batch is all padding",
+        ),
+        (
+            {"input_ids": IDS, "parent_ids": PARENTS, "attention_mask": (PARENTS != -1).long()},
+            "node 1 of row 0 has parent 0, which is padding",
+        ),
+        ({"input_ids": IDS, "tree": Tree.from_parents(PARENTS[0])}, "must be in level order"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(hdt, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        hdt(**arguments)
+
+
+def test_an_impossible_feed_forward_is_refused():
+    with pytest.raises(ValueError, match="feed_forward_proj='gated-by-gelu'"):
+        HDTConfig(feed_forward_proj="gated-by-gelu")
+    with pytest.raises(ValueError, match=r"unknown edges \['cousins'\]: choose among"):
+        HDTConfig(edges=["parent", "cousins"])
+
+
+def test_gated_feed_forward():
+    config = HDTConfig(
+        vocab_size=60,
+        d_model=16,
+        d_kv=8,
+        d_ff=24,
+        num_layers=1,
+        num_heads=2,
+        feed_forward_proj="gated-gelu",
+    )
+    names = dict(HDTModel(config).named_parameters())
+    assert {"encoder.block.0.layer.1.DenseReluDense.wi_0.weight"} < set(names)

@@ -1,0 +1,160 @@
+"""Models with a head, and how they are trained."""
+
+import inspect
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    T5ForConditionalGeneration,
+    Trainer,
+    TrainingArguments,
+)
+
+from foveate.models.vcc import (
+    VccBertForMaskedLM,
+    VccBertForMultipleChoice,
+    VccBertForQuestionAnswering,
+    VccBertForSequenceClassification,
+    VccBertModel,
+    VccRobertaConfig,
+    VccRobertaForMaskedLM,
+    VccRobertaForMultipleChoice,
+    VccRobertaForQuestionAnswering,
+    VccRobertaForSequenceClassification,
+    VccT5Config,
+    VccT5ForConditionalGeneration,
+)
+from tests.models.test_modeling_vcc import BERT, SHORT, T5, first, ids_of, made
+from tests.numerics import relative_error
+
+
+@pytest.mark.parametrize(
+    ("family", "head", "auto", "fields"),
+    [
+        ("bert", VccBertForMaskedLM, AutoModelForMaskedLM, {}),
+        ("roberta", VccRobertaForMaskedLM, AutoModelForMaskedLM, {}),
+        ("bert", VccBertForSequenceClassification, AutoModelForSequenceClassification, {}),
+        ("roberta", VccRobertaForSequenceClassification, AutoModelForSequenceClassification, {}),
+        ("bert", VccBertForQuestionAnswering, AutoModelForQuestionAnswering, {}),
+        ("roberta", VccRobertaForQuestionAnswering, AutoModelForQuestionAnswering, {}),
+        ("bert", VccBertForMultipleChoice, AutoModelForMultipleChoice, {}),
+        ("roberta", VccRobertaForMultipleChoice, AutoModelForMultipleChoice, {}),
+    ],
+)
+def test_heads(family, head, auto, fields, tmp_path):
+    """Trained from the encoder's folder, they have losses, and save and load."""
+    made(family).save_pretrained(tmp_path / "encoder")
+    model = head.from_pretrained(tmp_path / "encoder", dtype=torch.float64)
+    ids, vips = ids_of(2, 40), first(40, 2, 2)
+    labels = {"labels": torch.tensor([0, 1])}
+    if "Masked" in head.__name__:
+        labels = {"labels": ids}
+    elif "Question" in head.__name__:
+        labels = {"start_positions": torch.tensor([3, 5]), "end_positions": torch.tensor([4, 9])}
+    elif "Choice" in head.__name__:
+        ids = ids_of(2, 3, 40)
+        vips = vips[:, None].expand(2, 3, 40)
+    out = model.train()(ids, vip_mask=vips, **labels)
+    out.loss.backward()
+    assert torch.isfinite(out.loss)
+    assert model.base_model.encoder.layer[2].attention.self.query.weight.grad.abs().sum() > 0
+    model.eval().save_pretrained(tmp_path / "head")
+    loaded = auto.from_pretrained(tmp_path / "head", dtype=torch.float64)
+    assert type(loaded) is head
+    with torch.no_grad():
+        a, b = model(ids, vip_mask=vips), loaded(ids, vip_mask=vips)
+        others = torch.arange(40).expand_as(vips) > 36
+        elsewhere = model(ids, vip_mask=others)
+    assert relative_error(a[0], b[0]) < 1e-14
+    assert relative_error(a[0], elsewhere[0]) > 1e-9
+
+
+def test_the_first_real_token_is_classified():
+    torch.manual_seed(0)
+    model = VccRobertaForSequenceClassification(VccRobertaConfig(**BERT, **SHORT)).double().eval()
+    ids, mask = ids_of(2, 20), ~first(25, 5, 2)
+    padded, vips = torch.cat([ids_of(2, 5), ids], 1), mask & first(25, 6, 2)
+    with torch.no_grad():
+        out, alone = model(padded, attention_mask=mask, vip_mask=vips), model(ids)
+    assert relative_error(out.logits, alone.logits) < 1e-12
+    assert relative_error(*alone.logits) > 1e-6
+
+
+def test_arguments_that_would_do_nothing_are_refused():
+    model = VccRobertaForSequenceClassification(VccRobertaConfig(**BERT, **SHORT)).eval()
+    with pytest.raises(ValueError, match="output_vip_scores is an argument of encoders only"):
+        model(ids_of(1, 20), output_vip_scores=True)
+    with pytest.raises(TypeError, match="unsupported keyword arguments: nonsense"):
+        model(ids_of(1, 20), nonsense=1)
+    with pytest.raises(ValueError, match="attention weights are never formed"):
+        model(ids_of(1, 20), output_attentions=True)
+    as_tuple = model(ids_of(1, 20), output_hidden_states=True, return_dict=False)
+    assert isinstance(as_tuple, tuple)
+    assert len(as_tuple[1]) == 4
+
+
+def trained(model, data, folder, **arguments):
+    """The Trainer, after training and evaluation by its own defaults, and what it evaluated."""
+    arguments = TrainingArguments(
+        folder,
+        report_to=[],
+        use_cpu=True,
+        save_strategy="no",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        **arguments,
+    )
+    trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data)
+    trainer.train()
+    return trainer, trainer.evaluate()
+
+
+def test_trainer(tmp_path):
+    torch.manual_seed(0)
+    model = VccT5ForConditionalGeneration(VccT5Config(**T5, **SHORT))
+    vips = first(40, 2)[0].long()
+    data = [{"input_ids": row, "vip_mask": vips, "labels": row[5:9]} for row in ids_of(8, 40)]
+    arguments = {"num_train_epochs": 8, "learning_rate": 1e-2, "logging_steps": 2}
+    trainer, evaluated = trained(model, data, tmp_path, per_device_train_batch_size=4, **arguments)
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses[-1] < losses[0] - 0.3
+    assert evaluated["eval_loss"] < losses[0] - 0.3
+
+
+@pytest.mark.parametrize(
+    ("head", "labels"),
+    [
+        (VccBertForSequenceClassification, {"labels": torch.tensor(1)}),
+        (
+            VccBertForQuestionAnswering,
+            {"start_positions": torch.tensor(6), "end_positions": torch.tensor(7)},
+        ),
+    ],
+)
+def test_trainer_passes_the_vip_tokens_to_heads(head, labels, tmp_path, monkeypatch):
+    seen, forward = [], VccBertModel.forward
+
+    def spy(self, *arguments, **named):
+        seen.append(named.get("vip_mask"))
+        return forward(self, *arguments, **named)
+
+    monkeypatch.setattr(VccBertModel, "forward", spy)
+    model = head(made("bert").config)
+    vips = first(40, 5)[0].long()
+    data = [{"input_ids": row, "vip_mask": vips, **labels} for row in ids_of(2, 40)]
+    _, evaluated = trained(model, data, tmp_path, max_steps=1)
+    assert evaluated["eval_loss"] > 0
+    assert len(seen) == 2
+    assert all(torch.equal(mask, vips.expand(2, -1)) for mask in seen)
+
+
+def test_arguments_are_in_the_order_of_t5():
+    ours = list(inspect.signature(VccT5ForConditionalGeneration.forward).parameters)
+    theirs = list(inspect.signature(T5ForConditionalGeneration.forward).parameters)
+    named = [name for name in theirs if name != "kwargs"]
+    assert ours[: len(named)] == named
+    assert ours[len(named)] == "vip_mask"
