@@ -278,7 +278,7 @@ class _Graphs:
     def find_or_capture(
         self, key: Hashable, function: TensorFunction, tensors: Sequence[Tensor]
     ) -> Graph | None:
-        """Return the graph of a key, captured the second time it is asked for; None the first."""
+        """Return the graph of a key, captured at the second call with it; None at the first."""
         if key not in self.graphs:
             if key not in self.keys:  # it may never come again
                 self.keys[key] = None

@@ -11,7 +11,7 @@ from foveate.ops.vip_compression import check_budgets
 
 
 @dataclass(kw_only=True)
-class VipFields:  # a mixin: what mypy is told to ignore, the configuration beside it declares
+class VipFields:  # a mixin; lines ignored by mypy use what the other base class declares
     """How sequences are compressed: the fields of all VCC configurations.
 
     Attributes:

@@ -1,0 +1,81 @@
+"""The table of patches: what it lists, applies and reverts, and what passes between layers."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from transformers import T5Config, T5EncoderModel
+
+from foveate.models.accelerate import ORIGINALS, patches, restore, speed_up
+from foveate.models.accelerate.layouts import BlockSummaries, PackedSpans, WindowLayout
+from foveate.models.padding import PackedSequences
+from tests.models.test_speed_up_longformer import led, longformer
+from tests.models.test_speed_up_longt5 import longt5
+
+
+def t5():
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
+    return T5EncoderModel(T5Config(vocab_size=60, feed_forward_proj="gated-gelu", **sizes)).double()
+
+
+MODELS = {
+    "Longformer": (lambda: longformer([8, 4]), (WindowLayout, "from_masks")),
+    "LED": (lambda: led().encoder, (WindowLayout, "from_masks")),
+    "LongT5 local": (lambda: longt5("local"), (PackedSpans, "from_mask")),
+    "LongT5 global": (lambda: longt5("transient-global"), (BlockSummaries, "from_mask")),
+    "T5": (t5, (PackedSequences, "from_mask")),
+}
+names = pytest.mark.parametrize("name", MODELS)
+
+
+def types(model):
+    return [type(module) for module in model.modules()]
+
+
+@names
+def test_patches_are_listed_and_reverted(name):
+    model = MODELS[name][0]()
+    before = types(model)
+    assert patches(model) == {}
+    listed = patches(speed_up(model))
+    pairs = zip(model.named_modules(), before, strict=True)
+    swapped = {path for (path, module), kind in pairs if type(module) is not kind}
+    assert swapped <= set(listed)
+    for path, patch in listed.items():
+        assert type(model.get_submodule(path)) is patch.replacement
+    assert patches(restore(model)) == {}
+    assert types(model) == before
+
+
+@names
+def test_copies_and_pickles_are_patched(name):
+    model = speed_up(MODELS[name][0]())
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert types(other) == types(model)
+        assert patches(other) == patches(model)
+        assert patches(restore(other)) == {}
+
+
+@names
+def test_a_batch_is_laid_out_once_for_all_layers(name, monkeypatch):
+    build, (layout, method) = MODELS[name]
+    model, calls = speed_up(build()).eval(), []
+    lay_out = getattr(layout, method)
+
+    def counted(*args):
+        calls.append(args)
+        return lay_out(*args)
+
+    monkeypatch.setattr(layout, method, counted)
+    ids = torch.randint(5, 50, (2, 20))
+    mask = torch.ones_like(ids)
+    mask[1, 12:] = 0
+    with torch.no_grad():
+        for expected in (1, 2):
+            model(input_ids=ids, attention_mask=mask)
+            assert len(calls) == expected
+
+
+def test_replacements_are_subclasses():
+    assert all(issubclass(new, patch.original) for new, patch in ORIGINALS.items())
