@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.triton.bias import distance_buckets
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
 from foveate.ops._triton.softmax import empty_outputs
@@ -80,10 +79,7 @@ def forward_op(
     )
     schedule = build_schedule(key, q.device)
     windows = build_windows(adjacent(k), adjacent(v), schedule)
-    bias_by_distance = None
-    if bias is not None:
-        bias_by_distance = distance_buckets(len(bias), max_distance, True, q.device).bias(bias)
-    return *forward(adjacent(q), windows, bias_by_distance, schedule, scale), windows
+    return *forward(adjacent(q), windows, schedule.bias(bias), schedule, scale), windows
 
 
 def _fake_backward(
@@ -116,12 +112,8 @@ def backward_op(
         q, bias, lengths, block_size, k_neighbours, coverage, max_distance
     )
     schedule = build_schedule(key, q.device)
-    buckets = bias_by_distance = None
-    if bias is not None:
-        buckets = distance_buckets(len(bias), max_distance, True, q.device)
-        bias_by_distance = buckets.bias(bias)
     dq, dk, dv, d_bias = backward(
-        adjacent(grad), adjacent(q), windows, bias_by_distance, o, lse, schedule, buckets, scale
+        adjacent(grad), adjacent(q), windows, schedule.bias(bias), o, lse, schedule, scale
     )
     if bias is not None and d_bias is not None:
         d_bias = d_bias.to(bias.dtype)

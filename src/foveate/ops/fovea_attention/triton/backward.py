@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._packed.triton.bias import DistanceBuckets, add_by_diagonal
+from foveate.ops._packed.triton.bias import add_by_diagonal
 from foveate.ops._triton.math import LOG2E, dot, padded_width
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
@@ -32,10 +32,9 @@ def backward(
     o: Tensor,
     lse: Tensor,
     schedule: Schedule,
-    buckets: DistanceBuckets | None,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Gradients of q, k, v and, given the buckets of distances, the table of biases.
+    """Gradients of q, k, v and the table of biases, if there is one.
 
     `o` and `lse` are what `forward` returned; the other arguments are as there.
     """
@@ -44,7 +43,7 @@ def backward(
     d_windows = windows.new_empty(2, schedule.gradient_ends[-1], heads, head_dim)
     delta = torch.empty_like(lse)
     tiles, entries = schedule.keys_of_queries
-    sums = None
+    buckets, sums = schedule.buckets, None
     if buckets is not None:
         sums = torch.zeros(heads, len(tiles), 2 * buckets.reach + 1, device=q.device)
     inputs = q, windows, bias, grad, lse, delta

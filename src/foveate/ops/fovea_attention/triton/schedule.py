@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from foveate.ops._packed.buckets import bucket_starts
+from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
 from foveate.ops._triton.cache import cached_for_graphs
 
 from ..pyramid import window_stride
@@ -79,7 +79,7 @@ class Schedule(NamedTuple):
             cuts of a window are adjacent.
         gradient_runs: Like `runs`, in rows of gradients.
         unit: Key tiles between nodes of level 0; a level has 2^level / unit cuts.
-        reach: The largest distance with a bias of its own; 0 without a bias.
+        buckets: The bucket of every distance; None without a bias.
     """
 
     sizes: TileSizes
@@ -93,7 +93,16 @@ class Schedule(NamedTuple):
     gradient_ends: tuple[int, ...]
     gradient_runs: Tensor
     unit: int
-    reach: int
+    buckets: DistanceBuckets | None
+
+    @property
+    def reach(self) -> int:
+        """The largest distance with a bias of its own; 0 without a bias."""
+        return 0 if self.buckets is None else self.buckets.reach
+
+    def bias(self, table: Tensor | None) -> Tensor | None:
+        """Look up a table `(num_buckets, heads)` by distance; see `DistanceBuckets.bias`."""
+        return None if table is None or self.buckets is None else self.buckets.bias(table)
 
     def num_cuts(self, level: int) -> int:
         """How often a level is cut into key tiles."""
@@ -167,7 +176,10 @@ def num_windows(lengths: Sequence[int], block_size: int, k_neighbours: int) -> i
 def build_schedule(key: ScheduleKey, device: torch.device) -> Schedule:
     """Plan the attention of packed sequences."""
     lengths, block_size, k_neighbours, coverage, max_distance, num_buckets, row_size = key
-    reach = bucket_starts(num_buckets, max_distance, True)[-1] if num_buckets else 0
+    buckets = None
+    if num_buckets:  # on the CPU, since the schedule is moved as a whole and serves all streams
+        buckets = distance_buckets(num_buckets, max_distance, True, torch.device("cpu"))
+    reach = 0 if buckets is None else buckets.reach
     sizes = TileSizes.for_block(block_size, row_size)
     selected = [
         select_all_nodes(-(-length // block_size), k_neighbours, coverage) for length in lengths
@@ -206,7 +218,7 @@ def build_schedule(key: ScheduleKey, device: torch.device) -> Schedule:
         tuple((counts.sum(1) * cuts).cumsum(0).tolist()),
         _runs(lengths, strides, gradient_starts, cuts),
         unit,
-        reach,
+        buckets,
     )
     moved: Schedule = tree_map_only(Tensor, lambda x: x.to(device), schedule)
     return moved
