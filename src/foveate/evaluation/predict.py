@@ -52,7 +52,7 @@ def predict(
         ValueError: The objective makes no predictions.
     """
     check_predicts(objective)
-    model.eval()  # type: ignore[no-untyped-call]  # not annotated in transformers
+    model.eval()
     predictions: list[Prediction] = []
     with progress("Evaluating", len(examples)) as advance:
         for example in examples:

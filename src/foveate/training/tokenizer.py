@@ -43,7 +43,7 @@ def train_tokenizer(documents: Iterable[Document], vocab_size: int) -> PreTraine
         show_progress=False,
     )
     tokenizer.train_from_iterator(map(plain_text, documents), trainer)
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]  # not annotated there
+    return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
         eos_token="</s>",
