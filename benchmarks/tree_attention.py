@@ -210,10 +210,10 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
     }
     del q, k, v, grad
     if device == "cuda":
-        from foveate.ops.tree_attention.triton.blocks import cut
+        from foveate.ops.tree_attention.triton.partition import partition
 
         levels = (tree.parent, tree.first_child, tree.num_children)
-        result["tiles"] = milliseconds(lambda: cut(*levels), device)
+        result["tiles"] = milliseconds(lambda: partition(*levels), device)
     if tokens <= DENSE_FORWARD_UP_TO:
         shape = (DOCUMENTS, HEADS, n // DOCUMENTS, HEAD_DIM)
         result["dense"] = contender(

@@ -17,8 +17,9 @@ from transformers import (
 
 from foveate.models.fovea import FoveaConfig
 from foveate.models.hdt import HDTConfig
-from foveate.models.loading import load_config, load_model, load_tokenizer
+from foveate.models.loading import load_config, load_model
 from foveate.models.vcc import VccBertConfig
+from foveate.preprocessing import load_tokenizer
 from tests.led import bpe
 
 SIZES = {

@@ -311,7 +311,7 @@ def test_a_lone_first_token_asks_with_slots_too(name):
 
 @names
 def test_training_explores(name, monkeypatch):
-    monkeypatch.setattr("foveate.ops.vip_compression.compression.EXPLORED", 1)
+    monkeypatch.setattr("foveate.ops.vip_compression.compression.EXPLORATION_RATE", 1)
     model, ids = made(name), ids_of(1, 60)
 
     def seen(seed):

@@ -8,7 +8,7 @@ from foveate.ops._triton.cache import cached_for_graphs, retain_graph_tensors
 
 
 def test_the_latest_answers_are_remembered():
-    asked, kept = [], len(cache._kept)
+    asked, kept = [], len(cache._retained)
 
     @cached_for_graphs(2)
     def double(x):
@@ -19,7 +19,7 @@ def test_the_latest_answers_are_remembered():
     assert [double(x) for x in (1, 1, 2, 1, 3, 2)] == [2, 2, 4, 2, 6, 4]
     assert asked == [1, 2, 3, 2]
     assert double.__doc__ == "Twice x."
-    assert len(cache._kept) == kept
+    assert len(cache._retained) == kept
 
 
 def test_what_is_captured_is_kept_once(monkeypatch):
@@ -29,13 +29,13 @@ def test_what_is_captured_is_kept_once(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    monkeypatch.setattr(cache, "_kept", {})
+    monkeypatch.setattr(cache, "_retained", {})
     with retain_graph_tensors() as kept:
         table(1), table(1), table(2)
     assert list(kept.values()) == [[1], [2]]
-    assert not cache._kept
+    assert not cache._retained
     table(2)
-    assert list(cache._kept.values()) == [[2]]
+    assert list(cache._retained.values()) == [[2]]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -105,7 +105,7 @@ class PackedSequences(PackedIndices):
 
     @property
     def positions(self) -> Tensor | None:
-        """Positions `(tokens,)` of the tokens in their sequences, None where those are 0, 1, …
+        """Positions `(tokens,)` of the tokens in their sequences, None if they count from 0.
 
         Padding on the left shifts all positions of a sequence equally, which changes no distance.
         """

@@ -21,22 +21,22 @@ def test_children_are_consecutive_and_siblings_keep_their_order(parents):
     tree = Tree.from_parents(parents)
     order = list(range(len(parents))) if tree.order is None else tree.order.tolist()
     assert sorted(order) == list(range(len(parents)))
-    for rank, row in enumerate(order):
-        children = [r for r in range(len(parents)) if parents[r] == row]
-        first, count = int(tree.first_child[rank]), int(tree.num_children[rank])
+    for node, index in enumerate(order):
+        children = [child for child in range(len(parents)) if parents[child] == index]
+        first, count = int(tree.first_child[node]), int(tree.num_children[node])
         assert order[first : first + count] == children
-        parent = int(tree.parent[rank])
-        assert (-1 if parent < 0 else order[parent]) == parents[row]
-        assert int(tree.level[rank]) == (0 if parent < 0 else int(tree.level[parent]) + 1)
+        parent = int(tree.parent[node])
+        assert (-1 if parent < 0 else order[parent]) == parents[index]
+        assert int(tree.level[node]) == (0 if parent < 0 else int(tree.level[parent]) + 1)
     assert (tree.level.diff() >= 0).all()
 
 
 @given(forests())
-def test_rows_come_back_from_level_order(parents):
+def test_nodes_come_back_from_level_order(parents):
     tree = Tree.from_parents(parents)
-    rows = torch.arange(len(parents))
-    assert torch.equal(tree.from_level_order(tree.to_level_order(rows)), rows)
-    assert tree.in_level_order.to_level_order(rows) is rows
+    nodes = torch.arange(len(parents))
+    assert torch.equal(tree.from_level_order(tree.to_level_order(nodes)), nodes)
+    assert tree.in_level_order.to_level_order(nodes) is nodes
 
 
 def test_a_forest_in_level_order_needs_no_permutation():
@@ -59,6 +59,6 @@ def test_a_long_chain_is_built_in_logarithmic_passes():
         (torch.zeros(2), "one-dimensional integer"),
     ],
 )
-def test_what_is_not_a_forest_is_refused(parents, message):
+def test_what_is_not_a_forest_is_rejected(parents, message):
     with pytest.raises(ValueError, match=message):
         Tree.from_parents(parents)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention import eager as eager_path
-from foveate.ops.tree_attention.families import plan
+from foveate.ops.tree_attention.families import group_families
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from foveate.ops.tree_attention.reference import tree_mask
 from tests.numerics import TOLERANCE, relative_error
@@ -16,7 +16,7 @@ from tests.trees import forests
 EDGE_SETS = list(chain.from_iterable(combinations(EDGES, r) for r in range(4)))
 
 
-def rows(n, heads=2, head_dim=4, dtype=torch.float64, seed=0):
+def inputs(n, heads=2, head_dim=4, dtype=torch.float64, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(3, n, heads, head_dim, generator=generator, dtype=torch.float64).to(dtype)
 
@@ -36,22 +36,24 @@ def test_the_mask_of_a_small_document():
 
 
 @given(forests(), st.sampled_from(EDGE_SETS))
-def test_the_plan_has_every_node_as_a_query_once_and_every_edge_once(parents, edges):
+def test_the_groups_have_every_node_as_a_query_once_and_every_edge_once(parents, edges):
     tree = Tree.from_parents(parents)
-    groups, place, below, inner = plan(tree, edges)
+    groups, query_index, child_groups, inner_nodes = group_families(tree, edges)
     queries = torch.cat([group.queries.flatten() for group in groups])
-    assert queries[place].tolist() == list(range(len(parents)))
+    assert queries[query_index].tolist() == list(range(len(parents)))
     pairs = torch.zeros(len(parents), len(parents), dtype=torch.long)
-    for group in [*groups, *below]:
+    for group in [*groups, *child_groups]:
         pairs[group.queries[:, :, None], group.keys[:, None, :]] += 1
     assert torch.equal(pairs, tree_mask(tree.parent, edges).long())
-    assert inner.tolist() == [int(row) for group in below for row in group.queries.flatten()]
+    assert inner_nodes.tolist() == [
+        int(node) for group in child_groups for node in group.queries.flatten()
+    ]
 
 
 @given(forests(), st.sampled_from(EDGE_SETS), st.sampled_from(list(TOLERANCE)))
 @settings(max_examples=200, deadline=None)
 def test_every_forest_equals_the_reference(parents, edges, dtype):
-    q, k, v = rows(len(parents), dtype=dtype)
+    q, k, v = inputs(len(parents), dtype=dtype)
     out = tree_attention(q, k, v, Tree.from_parents(parents), edges=edges)
     expected = reference(q.double(), k.double(), v.double(), torch.tensor(parents), edges, 0.5)
     assert out.dtype == dtype
@@ -61,8 +63,8 @@ def test_every_forest_equals_the_reference(parents, edges, dtype):
 @given(forests(), st.sampled_from(EDGE_SETS))
 @settings(max_examples=50, deadline=None)
 def test_gradients_equal_the_reference(parents, edges):
-    q, k, v = (x.requires_grad_() for x in rows(len(parents)))
-    weight = rows(len(parents), seed=1)[0]
+    q, k, v = (x.requires_grad_() for x in inputs(len(parents)))
+    weight = inputs(len(parents), seed=1)[0]
     actual = torch.autograd.grad(
         (tree_attention(q, k, v, Tree.from_parents(parents), edges=edges) * weight).sum(), (q, k, v)
     )
@@ -74,15 +76,15 @@ def test_gradients_equal_the_reference(parents, edges):
 
 def test_gradcheck():
     tree = Tree.from_parents([-1, 0, 1, 1, 0, 4, -1, 6])
-    q, k, v = (x.requires_grad_() for x in rows(8, heads=1, head_dim=2))
+    q, k, v = (x.requires_grad_() for x in inputs(8, heads=1, head_dim=2))
     assert torch.autograd.gradcheck(lambda *x: tree_attention(*x, tree), (q, k, v))
 
 
 def test_tiled_log_sum_exps_change_nothing(monkeypatch):
     parents = [-1] + [0] * 7 + [1, 1, 2, 3, 3, 3, 4]
-    q, k, v = (x.requires_grad_() for x in rows(len(parents)))
+    q, k, v = (x.requires_grad_() for x in inputs(len(parents)))
     whole = tree_attention(q, k, v, Tree.from_parents(parents))
-    monkeypatch.setattr(eager_path, "_SCORES_AT_ONCE", 5)
+    monkeypatch.setattr(eager_path, "_MAX_SCORES", 5)
     tiled = tree_attention(q, k, v, Tree.from_parents(parents))
     assert relative_error(tiled, whole) < 1e-14
     gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, whole)]
@@ -92,7 +94,7 @@ def test_tiled_log_sum_exps_change_nothing(monkeypatch):
 @given(forests(max_nodes=12), forests(max_nodes=12))
 @settings(deadline=None)
 def test_a_document_does_not_depend_on_its_batch_mates(one, other):
-    q, k, v = rows(len(one) + len(other), dtype=torch.float32)
+    q, k, v = inputs(len(one) + len(other), dtype=torch.float32)
     both = Tree.from_parents(one + [p if p < 0 else p + len(one) for p in other])
     together = tree_attention(q, k, v, both)[: len(one)]
     q, k, v = (x[: len(one)] for x in (q, k, v))
@@ -108,7 +110,7 @@ def test_memory_grows_linearly_with_the_document():
             for _ in range(8):
                 sentence = len(parents)
                 parents += [section] + [sentence] * 20
-        q, k, v = (x.requires_grad_() for x in rows(len(parents), dtype=torch.float32))
+        q, k, v = (x.requires_grad_() for x in inputs(len(parents), dtype=torch.float32))
         tree = Tree.from_parents(parents)
         with torch.profiler.profile(profile_memory=True) as profile:
             tree_attention(q, k, v, tree, backend="eager").sum().backward()
@@ -122,19 +124,19 @@ def test_memory_grows_linearly_with_the_document():
     ("arguments", "message"),
     [
         ({"edges": ("cousins",)}, r"unknown edges \['cousins'\]"),
-        ({"edges": "parent"}, "edges must be a list of names, got 'parent'"),
+        ({"edges": "parent"}, "edges must be a list of names, got the string 'parent'"),
         ({"k": torch.zeros(3, 2, 5)}, "must share one shape"),
         ({"v": torch.zeros(3, 2, 4, dtype=torch.float64)}, "must share one dtype"),
-        ({"tree": Tree.from_parents([-1, 0])}, "q has 3 rows but the tree has 2 nodes"),
+        ({"tree": Tree.from_parents([-1, 0])}, "q has 3 tokens but the tree has 2 nodes"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_inputs_that_do_not_match_are_rejected(arguments, message):
     q = torch.zeros(3, 2, 4)
     fitting = {"q": q, "k": q, "v": q, "tree": Tree.from_parents([-1, 0, 0])}
     with pytest.raises(ValueError, match=message):
         tree_attention(**{**fitting, **arguments})
 
 
-def test_no_rows_give_no_rows():
+def test_no_tokens_give_no_tokens():
     q = torch.zeros(0, 2, 4)
     assert tree_attention(q, q, q, Tree.from_parents([])).shape == (0, 2, 4)

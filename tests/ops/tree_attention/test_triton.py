@@ -32,7 +32,7 @@ ROOTS = [-1] * 130
 DOCUMENT = [-1] + [0] * 3 + [1] * 4 + [2] * 2 + [3] + [4] * 30 + [5] * 20 + [7] * 33 + [10] * 9
 
 
-def rows(n, dtype, heads=2, head_dim=16, seed=0):
+def inputs(n, dtype, heads=2, head_dim=16, seed=0):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(4, n, heads, head_dim, generator=generator, dtype=torch.float64)
     q, k, v, weight = x.to(DEVICE, dtype)
@@ -55,7 +55,7 @@ def expected_outputs(parents, q, k, v, weight, edges=EDGES, scale=None):
 
 
 def check(parents, dtype, edges=EDGES, scale=None, **shape):
-    arguments = (parents, *rows(len(parents), dtype, **shape), edges, scale)
+    arguments = (parents, *inputs(len(parents), dtype, **shape), edges, scale)
     actual, expected = outputs(*arguments), expected_outputs(*arguments)
     # Where little but itself is in sight, the gradients of queries and keys are small differences
     # of numbers as large as the values' gradient, rounded as these; hence the common norm.
@@ -93,7 +93,7 @@ def test_shapes_of_heads(heads, head_dim, dtype):
 
 
 def tree_of_many_chunks(seed, reach=60):
-    """A deep tree, the families of which begin and end anywhere in the chunks that are cut."""
+    """A deep tree, the families of which begin and end anywhere in the chunks of nodes."""
     rng = random.Random(seed)
     return [-1] + [rng.randrange(max(0, i - reach), i) for i in range(1, 900)]
 
@@ -101,18 +101,18 @@ def tree_of_many_chunks(seed, reach=60):
 @pytest.mark.parametrize("reach", [1, 3, 60, 900])
 def test_every_node_is_a_child_in_one_tile(reach):
     tree = Tree.from_parents(torch.tensor(tree_of_many_chunks(0, reach), device=DEVICE))
-    blocks = tree.in_level_order.blocks
-    closed, large, inner, _ = blocks.counts
-    tiles = torch.cat([blocks.members[:closed], blocks.members[blocks.capacity - large :]])
-    members, kinds = tiles.unbind(1)
+    tiles = tree.in_level_order.tiles
+    closed, large, inner, _ = tiles.counts
+    used = torch.cat([tiles.members[:closed], tiles.members[tiles.capacity - large :]])
+    members, roles = used.unbind(1)
     real = members >= 0
-    children = members[real & (kinds % 2 == 0)]
+    children = members[real & (roles % 2 == 0)]
     assert children.sort().values.tolist() == list(range(900))
-    parents = members[real & (kinds % 2 == 1)]
+    parents = members[real & (roles % 2 == 1)]
     has_children = tree.num_children.nonzero()[:, 0]
     assert parents.unique().tolist() == has_children.tolist()
     assert large or len(parents) == len(has_children)
-    assert blocks.lists[0, :inner].unique().numel() == inner
+    assert tiles.lists[0, :inner].unique().numel() == inner
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -137,7 +137,7 @@ def test_every_element_is_written(monkeypatch, parents):
     check(parents, torch.float32)
 
 
-def test_slices_of_a_fused_projection_and_rows_in_any_order():
+def test_slices_of_a_fused_projection_and_nodes_in_any_order():
     parents = [-1, 0, 1, 1, 0, 4, 4, 4, 0, 8]
     fused = torch.randn(10, 3, 2, 32, device=DEVICE, requires_grad=True)
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE))
@@ -154,12 +154,12 @@ def test_slices_of_a_fused_projection_and_rows_in_any_order():
 @settings(max_examples=20, deadline=None)
 def test_tiles_hold_whole_families_and_every_node_once_as_a_child(parents):
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
-    blocks = tree.blocks
-    closed, large, *_ = blocks.counts
+    tiles = tree.tiles
+    closed, large, *_ = tiles.counts
     assert large == 0 or tree.largest_family >= 64
-    assert closed + large <= blocks.capacity
-    tiles = [*range(closed), *range(blocks.capacity - large, blocks.capacity)]
-    members, role = blocks.members[tiles].long().unbind(1)
+    assert closed + large <= tiles.capacity
+    used = [*range(closed), *range(tiles.capacity - large, tiles.capacity)]
+    members, role = tiles.members[used].long().unbind(1)
     family, parent, real = role >> 2, (role & 1) == 1, members >= 0
     children = members[real & ~parent]
     assert children.sort().values.tolist() == list(range(len(parents)))
@@ -175,13 +175,13 @@ def test_tiles_hold_whole_families_and_every_node_once_as_a_child(parents):
 @pytest.mark.parametrize("size", [1, 31, 33, 63, 64])
 def test_there_is_room_for_tiles_half_full(size):
     parents = [-1] * 60 + [i // size for i in range(60 * size)]
-    blocks = Tree.from_parents(torch.tensor(parents, device=DEVICE)).blocks
-    assert sum(blocks.counts[:2]) <= blocks.capacity
+    tiles = Tree.from_parents(torch.tensor(parents, device=DEVICE)).tiles
+    assert sum(tiles.counts[:2]) <= tiles.capacity
 
 
 def test_a_document_does_not_depend_on_its_batch_mates():
     both = DOCUMENT + [p if p < 0 else p + len(DOCUMENT) for p in STAR]
-    q, k, v, weight = rows(len(both), torch.float32)
+    q, k, v, weight = inputs(len(both), torch.float32)
     together = outputs(both, q, k, v, weight)
     alone = outputs(DOCUMENT, *(x[: len(DOCUMENT)] for x in (q, k, v, weight)))
     for a, b in zip(together, alone, strict=True):
@@ -190,9 +190,9 @@ def test_a_document_does_not_depend_on_its_batch_mates():
 
 def test_torch_accepts_the_op():
     tree = Tree.from_parents(torch.tensor(DOCUMENT, device=DEVICE))
-    q, k, v, weight = (x.detach() for x in rows(len(DOCUMENT), torch.float32))
+    q, k, v, weight = (x.detach() for x in inputs(len(DOCUMENT), torch.float32))
     forward, backward = torch.ops.foveate.tree_attention, torch.ops.foveate.tree_attention_backward
-    options = (*tree.blocks, True, True, True, 0.25)
+    options = (*tree.tiles, True, True, True, 0.25)
     torch.library.opcheck(forward.default, (q, k, v, *options))
     out, lse = forward(q, k, v, *options)
     torch.library.opcheck(backward.default, (weight, q, k, v, out, lse, *options))
@@ -200,8 +200,8 @@ def test_torch_accepts_the_op():
 
 def test_compiles_without_graph_breaks():
     tree = Tree.from_parents(torch.tensor(DOCUMENT, device=DEVICE))
-    _ = tree.blocks
-    q, k, v, weight = rows(len(DOCUMENT), torch.float32)
+    _ = tree.tiles
+    q, k, v, weight = inputs(len(DOCUMENT), torch.float32)
 
     def layer(q, k, v, tree):
         return tree_attention(q * 2, k, v, tree, backend="triton") * 3
@@ -214,7 +214,7 @@ def test_compiles_without_graph_breaks():
 
 def test_checkpointing_changes_nothing():
     tree = Tree.from_parents(torch.tensor(DOCUMENT, device=DEVICE))
-    q, k, v, weight = rows(len(DOCUMENT), torch.float32)
+    q, k, v, weight = inputs(len(DOCUMENT), torch.float32)
     out = torch.utils.checkpoint.checkpoint(
         tree_attention, q, k, v, tree, backend="triton", use_reentrant=False
     )
@@ -232,30 +232,30 @@ def check_same_tree(actual, expected):
 
 @given(batches())
 @settings(max_examples=30, deadline=None)
-def test_a_padded_batch_is_surveyed(batch):
-    from foveate.ops.tree_attention.triton.survey import survey
+def test_a_padded_batch_is_built(batch):
+    from foveate.ops.tree_attention.triton.forest import build_forest
 
     parents, mask = map(torch.tensor, batch)
-    tree, rows, first = Tree.from_padded(parents, mask)
-    found = survey(parents.to(DEVICE), mask.to(DEVICE))
-    assert found is not None
-    check_same_tree(found, tree)
-    assert found.rows.tolist() == rows.tolist()
-    assert found.first.tolist() == first.tolist()
-    assert found.moved == (rows.tolist() != list(range(len(rows))))
-    assert found.level_sizes == tree.level_sizes
-    assert found.largest_family == tree.largest_family
+    tree, positions, first = Tree.from_padded(parents, mask)
+    forest = build_forest(parents.to(DEVICE), mask.to(DEVICE))
+    assert forest is not None
+    check_same_tree(forest, tree)
+    assert forest.positions.tolist() == positions.tolist()
+    assert forest.first_nodes.tolist() == first.tolist()
+    assert forest.reordered == (positions.tolist() != list(range(len(positions))))
+    assert forest.level_sizes == tree.level_sizes
+    assert forest.largest_family == tree.largest_family
 
 
 @pytest.mark.parametrize("parents", [[-2], [-1, 5], [0], [-1, 2, 1], list(range(-1, 100))])
-def test_what_cannot_be_surveyed_is_told(parents):
-    from foveate.ops.tree_attention.triton.survey import survey
+def test_what_cannot_be_built_is_rejected(parents):
+    from foveate.ops.tree_attention.triton.forest import build_forest
 
-    assert survey(torch.tensor([parents], device=DEVICE), None) is None
+    assert build_forest(torch.tensor([parents], device=DEVICE), None) is None
 
 
-def test_a_batch_of_many_chunks_is_surveyed():
-    from foveate.ops.tree_attention.triton.survey import survey
+def test_a_batch_of_many_chunks_is_built():
+    from foveate.ops.tree_attention.triton.forest import build_forest
 
     size = len(DOCUMENT)
     start = torch.arange(0, 12 * size, size).repeat_interleave(size)
@@ -263,40 +263,40 @@ def test_a_batch_of_many_chunks_is_surveyed():
     parents = torch.where(parents < 0, -1, parents + start)
     mask = torch.ones_like(parents)
     mask[0, -size:] = mask[1, :size] = 0
-    tree, rows, first = Tree.from_padded(parents, mask)
-    found = survey(parents.to(DEVICE), mask.to(DEVICE))
-    assert found is not None
-    check_same_tree(found, tree)
-    assert found.rows.tolist() == rows.tolist()
-    assert found.first.tolist() == first.tolist()
+    tree, positions, first = Tree.from_padded(parents, mask)
+    forest = build_forest(parents.to(DEVICE), mask.to(DEVICE))
+    assert forest is not None
+    check_same_tree(forest, tree)
+    assert forest.positions.tolist() == positions.tolist()
+    assert forest.first_nodes.tolist() == first.tolist()
 
 
 @pytest.mark.parametrize("depth", [6, 7, 30, 63])
-def test_deep_trees_are_surveyed(depth):
-    from foveate.ops.tree_attention.triton.survey import survey
+def test_deep_trees_are_built(depth):
+    from foveate.ops.tree_attention.triton.forest import build_forest
 
     chain = list(range(-1, depth - 1))
     parents = torch.tensor([chain + [depth - 1] * 300 + [depth - 2] * 2])
-    found = survey(parents.to(DEVICE), None)
-    assert found is not None
-    check_same_tree(found, Tree.from_padded(parents)[0])
+    forest = build_forest(parents.to(DEVICE), None)
+    assert forest is not None
+    check_same_tree(forest, Tree.from_padded(parents)[0])
 
 
-def test_rows_that_sorting_by_level_does_not_settle_are_told():
-    from foveate.ops.tree_attention.triton.survey import survey
+def test_nodes_that_sorting_by_level_does_not_sort_are_rejected():
+    from foveate.ops.tree_attention.triton.forest import build_forest
 
     families = [i % 2 for i in range(1200)]  # taking turns: neither stands together
     parents = torch.tensor([[-1, -1, *families]], device=DEVICE)
-    assert survey(parents, None) is None
+    assert build_forest(parents, None) is None
 
 
-def test_padding_that_is_a_parent_and_rows_of_padding_are_told():
-    from foveate.ops.tree_attention.triton.survey import survey
+def test_parents_that_are_padding_and_empty_sequences_are_rejected():
+    from foveate.ops.tree_attention.triton.forest import build_forest
 
     parents = torch.tensor([[-1, 0, 1], [-1, 0, 0]], device=DEVICE)
     for mask in ([[1, 1, 1], [0, 1, 1]], [[1, 1, 1], [0, 0, 0]]):
-        assert survey(parents, torch.tensor(mask, device=DEVICE)) is None
-    assert survey(parents, torch.tensor([[1, 1, 1], [1, 1, 0]], device=DEVICE)) is not None
+        assert build_forest(parents, torch.tensor(mask, device=DEVICE)) is None
+    assert build_forest(parents, torch.tensor([[1, 1, 1], [1, 1, 0]], device=DEVICE)) is not None
 
 
 @gpu
@@ -304,7 +304,7 @@ def test_padding_that_is_a_parent_and_rows_of_padding_are_told():
     ("parents", "message"),
     [([-1, 2, 1], "node 1 is among its own ancestors"), ([-1, 5], "node 1 has parent 5")],
 )
-def test_what_is_not_a_forest_is_refused_on_the_gpu(parents, message):
+def test_what_is_not_a_forest_is_rejected_on_the_gpu(parents, message):
     with pytest.raises(ValueError, match=message):
         Tree.from_parents(torch.tensor(parents, device="cuda"))
 
@@ -322,7 +322,7 @@ def test_the_gpu_builds_the_same_tree(parents):
 @gpu
 def test_a_parent_of_100_000_children():
     parents = [-1, -1] + [0] * 100_000 + [5] * 40
-    q, k, v, weight = rows(len(parents), torch.float32, heads=1)
+    q, k, v, weight = inputs(len(parents), torch.float32, heads=1)
     tree = Tree.from_parents(torch.tensor(parents, device="cuda"))
     some = torch.arange(7, 100_002, 997, device="cuda")  # leaves, which see the whole family
     weight = weight[some]
@@ -343,7 +343,7 @@ def test_a_parent_of_100_000_children():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_results_repeat_bit_for_bit(dtype):
     parents = STAR + [p if p < 0 else p + len(STAR) for p in DOCUMENT] * 1
-    arguments = (parents, *rows(len(parents), dtype, heads=12, head_dim=64))
+    arguments = (parents, *inputs(len(parents), dtype, heads=12, head_dim=64))
     once = outputs(*arguments)
     for _ in range(5):
         for a, b in zip(outputs(*arguments), once, strict=True):
@@ -353,7 +353,7 @@ def test_results_repeat_bit_for_bit(dtype):
 @gpu
 def test_graphs_capture_forward_and_backward():
     tree = Tree.from_parents(torch.tensor(DOCUMENT, device="cuda"))
-    q, k, v, weight = rows(len(DOCUMENT), torch.bfloat16)
+    q, k, v, weight = inputs(len(DOCUMENT), torch.bfloat16)
 
     def step(q, k, v):
         out = tree_attention(q, k, v, tree)
@@ -378,27 +378,27 @@ def test_graphs_capture_forward_and_backward():
 
 
 @gpu
-def test_memory_is_the_outputs_and_one_float_per_row_and_head():
+def test_memory_is_the_outputs_and_one_float_per_node_and_head():
     parents = STAR * 1
     for _ in range(5):
         parents = parents + [p if p < 0 else p + len(parents) for p in parents]
     n, heads, head_dim = len(parents), 12, 64
-    q, k, v, weight = rows(n, torch.bfloat16, heads, head_dim)
+    q, k, v, weight = inputs(n, torch.bfloat16, heads, head_dim)
     tree = Tree.from_parents(torch.tensor(parents, device="cuda"))
     tree_attention(q, k, v, tree)
-    row, slack = n * heads * head_dim * 2, 1 << 16
+    size, slack = n * heads * head_dim * 2, 1 << 16
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     out = tree_attention(q, k, v, tree)
-    assert torch.cuda.max_memory_allocated() - before <= row + 4 * n * heads + slack
+    assert torch.cuda.max_memory_allocated() - before <= size + 4 * n * heads + slack
     torch.autograd.grad(out, (q, k, v), weight)
-    assert torch.cuda.max_memory_allocated() - before <= 4 * row + 4 * n * heads + slack
+    assert torch.cuda.max_memory_allocated() - before <= 4 * size + 4 * n * heads + slack
 
 
 @gpu
 def test_autocast_on_the_gpu():
     tree = Tree.from_parents(torch.tensor(DOCUMENT, device="cuda"))
-    q, k, v, weight = rows(len(DOCUMENT), torch.float32)
+    q, k, v, weight = inputs(len(DOCUMENT), torch.float32)
     with torch.autocast("cuda", torch.bfloat16):
         out = tree_attention(q, k, v, tree)
     assert out.dtype == torch.bfloat16

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from foveate.ops.vip_compression import Layout, build, compress, vip_scores
+from foveate.ops.vip_compression import CompressionLayout, SegmentTree, compress, vip_scores
 from tests.interpreter import run_interpreted
 
 
@@ -13,12 +13,12 @@ def test_kernels_in_the_interpreter():
 
 
 def test_unknown_backends_are_refused():
-    layout = Layout.of(None, [9], [(4, 1)])
-    vips, tokens = layout.split(torch.randn(9, 4))
-    tree = build(tokens, layout.counts)
+    layout = CompressionLayout.from_mask(None, [9], [(4, 1)])
+    vips, tokens = layout.separate(torch.randn(9, 4))
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
 
     def score(candidates):
-        q, k = vips.view(1, 1, 4), candidates.rows.view(-1, 1, 4)
+        q, k = vips.view(1, 1, 4), candidates.means.view(-1, 1, 4)
         return vip_scores(q, k, layout, candidates, backend="nonsense")
 
     for backend in ("nonsense", None):

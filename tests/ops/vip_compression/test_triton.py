@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
-    Layout,
-    build,
+    CompressionLayout,
+    SegmentTree,
     compress,
-    materialize,
     update,
     vip_scores,
 )
@@ -55,7 +54,7 @@ def heads(x):
 
 def scores(backend, vips, layout, q, k, table, candidates, biased=True):
     bias = bias_by_distance(table, 16, bidirectional=True) if biased else None
-    keys = heads(candidates.rows.to(vips.dtype) @ k)
+    keys = heads(candidates.means.to(vips.dtype) @ k)
     return vip_scores(
         *(heads(vips @ q), keys, layout, candidates), bias=bias, scale=0.7, backend=backend
     )
@@ -65,9 +64,9 @@ def scores(backend, vips, layout, q, k, table, candidates, biased=True):
 @settings(max_examples=5, deadline=None)
 def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
     rows, vip, lengths = batch(sizes, seed)
-    layout = Layout.of(vip, lengths, [pair])
-    vips, tokens = layout.split(rows)
-    tree = build(tokens, layout.counts)
+    layout = CompressionLayout.from_mask(vip, lengths, [pair])
+    vips, tokens = layout.separate(rows)
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
     results = []
     for backend in ("eager", "triton"):
         q, k, _, table = inputs = weights(seed, torch.float32)
@@ -93,23 +92,23 @@ def run(backend, sizes, budgets, seed, dtype):
     """Two layers that see what is chosen at random, their results and all gradients."""
     rows, vip, lengths = batch(sizes, seed, dtype)
     rows.requires_grad_()
-    layout = Layout.of(vip, lengths, budgets)
-    vips, tokens = layout.split(rows)
-    tree, seen = build(tokens, layout.counts, backend=backend), []
+    layout = CompressionLayout.from_mask(vip, lengths, budgets)
+    vips, tokens = layout.separate(rows)
+    tree, seen = SegmentTree.from_tokens(tokens, layout.token_counts, backend=backend), []
     g = torch.Generator().manual_seed(seed)
     q, *_ = weights(seed, dtype)
     given_scores = []
     for _ in range(2):
 
         def score(candidates):
-            random = torch.rand(len(candidates.rows), generator=g).to(DEVICE)
+            random = torch.rand(len(candidates.means), generator=g).to(DEVICE)
             given_scores.append(random.requires_grad_())
-            return random + 0 * candidates.rows.sum(1)
+            return random + 0 * candidates.means.sum(1)
 
         here = compress(vips, tree, layout, score, backend=backend)
         seen.append(here)
-        vips, tree = update(here, torch.tanh(here.rows @ q))
-    out = layout.join(vips, materialize(tree, vips.dtype, backend=backend))
+        vips, tree = update(here, torch.tanh(here.hidden_states @ q))
+    out = layout.combine(vips, tree.to_tokens(vips.dtype, backend=backend))
     weight = torch.randn(out.shape, generator=g).to(DEVICE)
     wanted = [rows, q, *given_scores]
     gradients = torch.autograd.grad((out * weight).sum(), wanted, allow_unused=True)
@@ -123,7 +122,7 @@ def test_layers_equal_those_of_torch(sizes, budgets, seed):
     expected, wanted, of_torch = run("eager", sizes, budgets, seed, torch.float32)
     assert relative_error(out, expected) < TOLERANCE[torch.float32]
     for ours, theirs in zip(seen, wanted, strict=True):
-        assert relative_error(ours.rows, theirs.rows) < TOLERANCE[torch.float32]
+        assert relative_error(ours.hidden_states, theirs.hidden_states) < TOLERANCE[torch.float32]
         assert torch.equal(ours.positions, theirs.positions)
         assert torch.equal(ours.multiplicity, theirs.multiplicity)
         for a, b in zip(ours.splits, theirs.splits, strict=True):
@@ -150,9 +149,9 @@ def test_layers_in_half_precision(dtype):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_scores_in_half_precision(dtype):
     rows, vip, lengths = batch([(5, 300), (70, 20)], 0, dtype)
-    layout = Layout.of(vip, lengths, [(2, 3)])
-    vips, tokens = layout.split(rows)
-    tree, found = build(tokens, layout.counts), []
+    layout = CompressionLayout.from_mask(vip, lengths, [(2, 3)])
+    vips, tokens = layout.separate(rows)
+    tree, found = SegmentTree.from_tokens(tokens, layout.token_counts), []
     for backend in ("eager", "triton"):
         inputs = weights(0, dtype)
 
@@ -169,16 +168,16 @@ def test_a_layer_that_scores_what_it_sees():
     """All steps together, as models take them, in slots too."""
     rows, vip, lengths = batch([(3, 90)], 0)
     for slots in (None, 12):
-        layout, results = Layout.of(vip, lengths, [(8, 3)], slots), []
+        layout, results = CompressionLayout.from_mask(vip, lengths, [(8, 3)], slots), []
         for backend in ("eager", "triton"):
             x = rows.clone().requires_grad_()
             q, k, _, table = weights(0, torch.float32)
-            vips, tokens = layout.split(x)
-            tree = build(tokens, layout.counts, backend=backend)
+            vips, tokens = layout.separate(x)
+            tree = SegmentTree.from_tokens(tokens, layout.token_counts, backend=backend)
             score = partial(scores, backend, vips, layout, q, k, table)
             seen = compress(vips, tree, layout, score, backend=backend)
-            vips, tree = update(seen, torch.tanh(seen.rows @ q))
-            out = layout.join(vips, materialize(tree, backend=backend))
+            vips, tree = update(seen, torch.tanh(seen.hidden_states @ q))
+            out = layout.combine(vips, tree.to_tokens(backend=backend))
             weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(0)).to(DEVICE)
             wanted = (x, q, k, table)
             results.append((out, *torch.autograd.grad((out * weight).sum(), wanted)))

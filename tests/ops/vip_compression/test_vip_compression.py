@@ -10,11 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from foveate.ops.relative_attention import bias_by_distance, buckets, relative_attention
 from foveate.ops.vip_compression import (
-    Layout,
-    build,
+    CompressionLayout,
+    SegmentTree,
     compress,
-    materialize,
-    read,
     update,
     vip_scores,
 )
@@ -64,7 +62,7 @@ class Toy:
     def scores(self, vips, layout, candidates):
         by_distance = bias_by_distance(self.table, 128, bidirectional=True)
         q = self.heads(vips, self.q)
-        k = self.heads(candidates.rows.to(vips.dtype), self.k)
+        k = self.heads(candidates.means.to(vips.dtype), self.k)
         return vip_scores(q, k, layout, candidates, bias=by_distance)
 
 
@@ -79,16 +77,18 @@ def batch(sizes, seed):
 
 def run(layers, rows, layout, straight_through=True):
     """All layers, compressed; and what each compressed to."""
-    vips, tokens = layout.split(rows)
-    tree, seen = build(tokens, layout.counts), []
+    vips, tokens = layout.separate(rows)
+    tree, seen = SegmentTree.from_tokens(tokens, layout.token_counts), []
     for layer in layers:
         scores = partial(layer.scores, vips, layout)
         if not straight_through:
             scores = partial(lambda scores, c: scores(c).detach(), scores)
         here = compress(vips, tree, layout, scores)
         seen.append(here)
-        vips, tree = update(here, layer(here.rows, here.lengths, here.positions, here.key_bias))
-    return layout.join(vips, materialize(tree)), seen
+        vips, tree = update(
+            here, layer(here.hidden_states, here.lengths, here.positions, here.key_bias)
+        )
+    return layout.combine(vips, tree.to_tokens()), seen
 
 
 def expected(layers, rows, vip, lengths, budgets):
@@ -147,7 +147,7 @@ def test_layers_equal_the_reference(sizes, budgets, seed):
     rows, vip, lengths = batch(sizes, seed)
     layers = [Toy(0), Toy(1)]
     with torch.no_grad():
-        out, _ = run(layers, rows, Layout.of(vip, lengths, budgets))
+        out, _ = run(layers, rows, CompressionLayout.from_mask(vip, lengths, budgets))
         wanted = expected(layers, rows, vip, lengths, budgets)
     assert relative_error(out, wanted) < TOLERANCE[torch.float64]
 
@@ -159,7 +159,7 @@ def test_gradients_equal_the_reference(sizes, budgets, seed):
     layers = [Toy(0), Toy(1)]
     inputs = [rows.requires_grad_(), *(x for toy in layers for x in (toy.q, toy.k, toy.v))]
     weight = torch.randn_like(rows)
-    layout = Layout.of(vip, lengths, budgets)
+    layout = CompressionLayout.from_mask(vip, lengths, budgets)
     out, _ = run(layers, rows, layout, straight_through=False)
     actual = torch.autograd.grad((out * weight).sum(), inputs)
     wanted = expected(layers, rows, vip, lengths, budgets)
@@ -184,10 +184,10 @@ def test_the_matrix_averages_and_its_pseudo_inverse_repeats(length, count, seed)
 def test_the_multiplicity_bias_attends_repeated_rows():
     """Claim 6.2 and eq. 50: exp(P(SC)ᵀ) spread by (S⁺)ᵀ, so softmax over S⁺SC."""
     rows, vip, lengths = batch([(3, 21)], 0)
-    layout = Layout.of(vip, lengths, [(4, 2)])
+    layout = CompressionLayout.from_mask(vip, lengths, [(4, 2)])
     _, (seen,) = run([Toy()], rows, layout)
-    q, k, v = torch.randn(3, len(seen.rows), HEADS, 5, dtype=torch.float64)
-    repeated = torch.arange(len(seen.rows)).repeat_interleave(seen.multiplicity)
+    q, k, v = torch.randn(3, len(seen.hidden_states), HEADS, 5, dtype=torch.float64)
+    repeated = torch.arange(len(seen.hidden_states)).repeat_interleave(seen.multiplicity)
     assert len(repeated) == 24
     biased = relative_attention(q, k, v, key_bias=seen.key_bias)
     plain = relative_attention(q, k[repeated], v[repeated])
@@ -199,23 +199,23 @@ def test_the_multiplicity_bias_attends_repeated_rows():
 def test_rows_are_those_of_the_matrix_before_and_after(sizes, budgets, seed):
     """Claim 6.5: what is read are the rows S·C, and what is written the rows S·C_new."""
     rows, vip, lengths = batch(sizes, seed)
-    layout, toy = Layout.of(vip, lengths, budgets), Toy()
+    layout, toy = CompressionLayout.from_mask(vip, lengths, budgets), Toy()
     with torch.no_grad():
-        vips, tokens = layout.split(rows)
-        tree = build(tokens, layout.counts)
+        vips, tokens = layout.separate(rows)
+        tree = SegmentTree.from_tokens(tokens, layout.token_counts)
         seen = compress(vips, tree, layout, partial(toy.scores, vips, layout))
         assert seen.lengths == layout.lengths
-        assert len(seen.rows) == sum(seen.lengths)
-        new = torch.randn_like(seen.rows)
+        assert len(seen.hidden_states) == sum(seen.lengths)
+        new = torch.randn_like(seen.hidden_states)
         new_vips, tree = update(seen, new)
-        out = layout.join(new_vips, materialize(tree))
+        out = layout.combine(new_vips, tree.to_tokens())
     at = 0
     split = [some.split(lengths) for some in (rows, out, vip, seen.resolution)]
     for x, y, mark, sizes_seen, length in zip(*split, seen.lengths, strict=True):
         mine = slice(at, at + length)
         at += length
         kept = seen.multiplicity[mine] > 0
-        before, after = seen.rows[mine][kept], new[mine][kept]
+        before, after = seen.hidden_states[mine][kept], new[mine][kept]
         sizes_seen = sizes_seen[~mark].tolist()
         index = sorted({(size, place // size) for place, size in enumerate(sizes_seen)})
         components = [Component(*some) for some in sorted(index, key=lambda c: (-c[0], c[1]))]
@@ -229,19 +229,19 @@ def test_rows_are_those_of_the_matrix_before_and_after(sizes, budgets, seed):
 def test_tokens_that_are_not_looked_at_move_by_what_their_segment_moves():
     """Claim 6.4: their Δs stay, bit for bit."""
     rows, vip, lengths = batch([(2, 24)], 0)
-    layout, toy = Layout.of(vip, lengths, [(8, 2), (4, 1)]), Toy()
+    layout, toy = CompressionLayout.from_mask(vip, lengths, [(8, 2), (4, 1)]), Toy()
     with torch.no_grad():
-        vips, tokens = layout.split(rows)
-        tree = build(tokens, layout.counts)
+        vips, tokens = layout.separate(rows)
+        tree = SegmentTree.from_tokens(tokens, layout.token_counts)
         before = [delta.clone() for delta in tree.deltas]
         seen = compress(vips, tree, layout, partial(toy.scores, vips, layout))
-        vips, tree = update(seen, torch.randn_like(seen.rows))
+        vips, tree = update(seen, torch.randn_like(seen.hidden_states))
     for level, split in enumerate(seen.splits):
         same = (tree.deltas[level] == before[level]).all(2).all(1)
         assert same.nonzero()[:, 0].tolist() == sorted(
             set(range(len(same))) - set(split.segments.tolist())
         )
-    moved = layout.join(vips, materialize(tree)) - rows
+    moved = layout.combine(vips, tree.to_tokens()) - rows
     for size, index in {(s, i // s) for i, s in enumerate(seen.resolution[~vip].tolist())}:
         segment = moved[~vip][index * size : (index + 1) * size]
         assert torch.allclose(segment, segment[:1].expand_as(segment), atol=1e-14)
@@ -251,38 +251,40 @@ def test_tokens_that_are_not_looked_at_move_by_what_their_segment_moves():
 @settings(max_examples=30, deadline=None)
 def test_every_segment_can_be_read_from_the_top(sizes, budgets, seed):
     rows, vip, lengths = batch(sizes, seed)
-    layout = Layout.of(vip, lengths, budgets)
-    vips, tokens = layout.split(rows)
-    tree = build(tokens, layout.counts)
-    assert relative_error(layout.join(vips, materialize(tree)), rows) < 1e-15
-    for level, count in enumerate(layout.counts):
+    layout = CompressionLayout.from_mask(vip, lengths, budgets)
+    vips, tokens = layout.separate(rows)
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
+    assert relative_error(layout.combine(vips, tree.to_tokens()), rows) < 1e-15
+    for level, count in enumerate(layout.token_counts):
         segments = torch.randperm(len(count))
         size = len(tokens) // max(1, len(count))
         means = tokens.view(len(count), size, WIDTH).sum(1) / count.clamp(min=1)[:, None]
         there = count[segments] > 0
-        assert relative_error(read(tree, level, segments)[there], means[segments][there]) < 1e-12
+        assert relative_error(tree.read(level, segments)[there], means[segments][there]) < 1e-12
 
 
 def test_bfloat16_tokens_come_back_as_they_were():
     g = torch.Generator().manual_seed(0)
     rows = torch.randn(40, WIDTH, generator=g).bfloat16()
     rows[7] *= 1000  # an outlier in a segment of small tokens
-    layout = Layout.of(None, [40], [(16, 1)])
-    vips, tokens = layout.split(rows)
-    tree = build(tokens, layout.counts)
-    back = layout.join(vips, materialize(tree).bfloat16())
+    layout = CompressionLayout.from_mask(None, [40], [(16, 1)])
+    vips, tokens = layout.separate(rows)
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
+    back = layout.combine(vips, tree.to_tokens().bfloat16())
     assert relative_error(back[8:], rows[8:]) < 1e-3
 
 
 def test_scores_get_their_gradient_from_what_they_selected():
     rows, vip, lengths = batch([(2, 16)], 0)
-    layout = Layout.of(vip, lengths, [(4, 2)])
-    vips, tokens = layout.split(rows)
+    layout = CompressionLayout.from_mask(vip, lengths, [(4, 2)])
+    vips, tokens = layout.separate(rows)
     scores = torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64, requires_grad=True)
-    seen = compress(vips, build(tokens, layout.counts), layout, lambda c: scores)
-    new = torch.randn_like(seen.rows)
+    seen = compress(
+        vips, SegmentTree.from_tokens(tokens, layout.token_counts), layout, lambda c: scores
+    )
+    new = torch.randn_like(seen.hidden_states)
     vips, tree = update(seen, new)
-    out = layout.join(vips, materialize(tree))[~vip].view(4, 4, WIDTH)
+    out = layout.combine(vips, tree.to_tokens())[~vip].view(4, 4, WIDTH)
     moved = out.detach() - rows[~vip].view(4, 4, WIDTH)
     weight = torch.randn_like(out)
     (grad,) = torch.autograd.grad((out * weight).sum(), scores)
@@ -292,31 +294,37 @@ def test_scores_get_their_gradient_from_what_they_selected():
 
 def test_some_sequences_are_explored():
     rows, vip, lengths = batch([(1, 40)] * 200, 0)
-    layout = Layout.of(vip, lengths, [(4, 1)])
-    vips, tokens = layout.split(rows)
+    layout = CompressionLayout.from_mask(vip, lengths, [(4, 1)])
+    vips, tokens = layout.separate(rows)
     first = torch.arange(10.0).neg().repeat(200)
     torch.manual_seed(0)
-    seen = compress(vips, build(tokens, layout.counts), layout, lambda c: first, explore=True)
+    seen = compress(
+        vips,
+        SegmentTree.from_tokens(tokens, layout.token_counts),
+        layout,
+        lambda c: first,
+        explore=True,
+    )
     share = (seen.splits[0].chosen % 10 != 0).double().mean()
     assert 0.04 < share < 0.16
 
 
 def test_slots_are_filled_as_published():
     vip = torch.tensor([0, 0, 1, 0, 1, 0, 0, 0, 0, 0], dtype=torch.bool)
-    layout = Layout.of(vip, [10], [(4, 1)], num_vip_slots=4)
-    assert layout.vips.tolist() == [2, 4, 0, 1]
-    assert layout.tokens[:6].tolist() == [3, 5, 6, 7, 8, 9]
-    assert layout.shares.tolist() == [0.5, 0.5, 0, 0]
+    layout = CompressionLayout.from_mask(vip, [10], [(4, 1)], num_vip_slots=4)
+    assert layout.vip_index.tolist() == [2, 4, 0, 1]
+    assert layout.token_index[:6].tolist() == [3, 5, 6, 7, 8, 9]
+    assert layout.vip_weights.tolist() == [0.5, 0.5, 0, 0]
     assert layout.multiplicities[0].tolist() == [4, 4]  # as if none lacked
-    assert layout.counts[0].tolist() == [4, 2]
-    assert layout.positions[0].tolist() == [5, 10]
+    assert layout.token_counts[0].tolist() == [4, 2]
+    assert layout.segment_positions[0].tolist() == [5, 10]
 
 
 def test_positions_are_rounded_means():
     vip = torch.tensor([1, 0, 0, 1, 0, 0, 0], dtype=torch.bool)
-    layout = Layout.of(vip, [7], [(2, 1)])
+    layout = CompressionLayout.from_mask(vip, [7], [(2, 1)])
     assert layout.vip_positions.tolist() == [0, 3]
-    assert layout.positions[0].tolist() == [2, 4, 6]  # 1.5 and 4.5, rounded to even, and 6
+    assert layout.segment_positions[0].tolist() == [2, 4, 6]  # 1.5 and 4.5, rounded to even, and 6
 
 
 @pytest.mark.parametrize(
@@ -327,16 +335,19 @@ def test_positions_are_rounded_means():
         ({"budgets": [(1, 1)]}, "multiple of the next"),
         ({"budgets": [(4, -1)]}, "must not be negative"),
         ({"lengths": [3, 0]}, "lengths must be at least 1"),
-        ({"vip": torch.zeros(3)}, r"vip must be \(3,\) bool"),
-        ({"vip": torch.ones(4, dtype=torch.bool)}, r"vip must be \(3,\) bool"),
-        ({"vip": torch.tensor([True, False, False]), "lengths": [2, 1]}, "sequence 1 has no VIP"),
+        ({"vip_mask": torch.zeros(3)}, r"vip_mask must be \(3,\) bool"),
+        ({"vip_mask": torch.ones(4, dtype=torch.bool)}, r"vip_mask must be \(3,\) bool"),
+        (
+            {"vip_mask": torch.tensor([True, False, False]), "lengths": [2, 1]},
+            "sequence 1 has no VIP",
+        ),
         ({"num_vip_slots": 0}, "num_vip_slots must be at least 1"),
     ],
 )
 def test_errors_say_what_is_wrong(arguments, message):
-    given = {"vip": torch.ones(3, dtype=torch.bool), "lengths": [3], "budgets": [(4, 1)]}
+    given = {"vip_mask": torch.ones(3, dtype=torch.bool), "lengths": [3], "budgets": [(4, 1)]}
     with pytest.raises(ValueError, match=message):
-        Layout.of(**(given | arguments))
+        CompressionLayout.from_mask(**(given | arguments))
 
 
 class Largest(TorchDispatchMode):
@@ -358,14 +369,14 @@ class Largest(TorchDispatchMode):
 def test_no_layer_passes_over_all_tokens_forward_or_backward():
     """Each costs as much as the rows it changes."""
     n, rows = 4000, 4000 // 50 + 2 * 50 + 1
-    layout, layers = Layout.of(None, [n], [(50, 2)]), [Toy(0), Toy(1)]
-    vips, tokens = layout.split(torch.randn(n, WIDTH, dtype=torch.float64))
-    tree = build(tokens, layout.counts)
+    layout, layers = CompressionLayout.from_mask(None, [n], [(50, 2)]), [Toy(0), Toy(1)]
+    vips, tokens = layout.separate(torch.randn(n, WIDTH, dtype=torch.float64))
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
     with Largest() as forward:
         for layer in layers:
             seen = compress(vips, tree, layout, partial(layer.scores, vips, layout))
-            vips, tree = update(seen, torch.tanh(seen.rows @ layer.q))
-    last = [vips, tree.mean, *tree.deltas]
+            vips, tree = update(seen, torch.tanh(seen.hidden_states @ layer.q))
+    last = [vips, tree.means, *tree.deltas]
     grads = [torch.randn_like(x) for x in last]
     with Largest() as backward:
         torch.autograd.grad(last, [layer.q for layer in layers], grads)

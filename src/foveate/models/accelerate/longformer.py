@@ -23,7 +23,7 @@ from transformers.models.longformer.modeling_longformer import (
 )
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
-from foveate.ops.window_attention import Side, global_attention, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 
 from .layouts import WindowLayout
 from .patching import warn_of_slow_weights
@@ -66,7 +66,7 @@ class _WindowAttention(nn.Module):
         k, v = self._heads(self.key, tokens), self._heads(self.value, tokens)
         global_keys = None
         if has_globals:
-            global_keys = Side(
+            global_keys = GlobalKeysValues(
                 k.index_select(0, global_indices),
                 v.index_select(0, global_indices),
                 layout.num_globals,
@@ -77,8 +77,8 @@ class _WindowAttention(nn.Module):
             k,
             v,
             (radius, radius),
-            side=global_keys,
-            hidden=layout.hidden,
+            global_keys_values=global_keys,
+            masked_keys=layout.hidden,
             lengths=packed.lengths,
         )
         if has_globals:
@@ -88,7 +88,7 @@ class _WindowAttention(nn.Module):
                 self._heads(self.value_global, tokens),
                 q_lengths=layout.num_globals,
                 k_lengths=packed.lengths,
-                hidden=layout.is_padding,
+                masked_keys=layout.is_padding,
             )
             out = out.index_copy(0, global_indices, attended)
         return (packed.unpack(out.flatten(1)),)

@@ -19,7 +19,7 @@ from transformers.models.longt5.modeling_longt5 import (
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.ops.backends import autocast
-from foveate.ops.window_attention import Side, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
 
 from .layouts import BlockSummaries, PackedSpans
 from .patching import warn_of_slow_weights
@@ -58,7 +58,7 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
             _heads(self, self.v, tokens),
             (self.local_radius, self.local_radius),
             bias=position_bias,
-            hidden=mask.is_padding,
+            masked_keys=mask.is_padding,
             lengths=packed.lengths,
             max_distance=self.relative_attention_max_distance,
             scale=1.0,
@@ -102,7 +102,7 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
             _heads(self, self.k, tokens),
             _heads(self, self.v, tokens),
             (self.local_radius, self.local_radius),
-            side=Side(
+            global_keys_values=GlobalKeysValues(
                 _heads(self, self.k, summaries),
                 _heads(self, self.v, summaries),
                 mask.lengths,
@@ -110,7 +110,7 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
                 mask.positions,
             ),
             bias=bias,
-            hidden=mask.is_padding,
+            masked_keys=mask.is_padding,
             lengths=packed.lengths,
             max_distance=self.relative_attention_max_distance,
             scale=1.0,

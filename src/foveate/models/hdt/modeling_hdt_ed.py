@@ -17,7 +17,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.padding import mask_to_bias
-from foveate.ops.relative_attention.buckets import buckets
+from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import IGNORE_INDEX
 

@@ -1,4 +1,4 @@
-"""VCC: configurations and models, registered with the Auto classes as "vcc_t5", "vcc_bert", …"""
+"""VCC for T5, BERT and RoBERTa: configurations and models, known to the Auto classes."""
 
 from typing import Any
 

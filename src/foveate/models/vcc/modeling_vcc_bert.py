@@ -25,7 +25,7 @@ from transformers.utils.generic import can_return_tuple
 
 from foveate.models.accelerate.patching import Patch, apply_patches
 from foveate.ops.relative_attention import relative_attention
-from foveate.ops.vip_compression import Candidates, Layout, vip_scores
+from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
 from .configuration_vcc import VccBertConfig, VccRobertaConfig
 from .modeling_vcc_shared import (
@@ -61,12 +61,12 @@ class _Layer(nn.Module):
         return output
 
     def vip_scores(
-        self, vips: Tensor, layout: Layout, bias: None, candidates: Candidates
+        self, vips: Tensor, layout: CompressionLayout, bias: None, candidates: CandidateSegments
     ) -> Tensor:
         """Score the candidates by this layer's attention."""
         attention = self.attention.self
         q = self._heads(attention.query, vips)
-        k = self._heads(attention.key, candidates.rows.to(vips.dtype))
+        k = self._heads(attention.key, candidates.means.to(vips.dtype))
         return vip_scores(q, k, layout, candidates, scale=attention.attention_head_size**-0.5)
 
     def _heads(self, projection: nn.Module, hidden_states: Tensor) -> Tensor:

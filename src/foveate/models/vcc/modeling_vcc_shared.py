@@ -16,11 +16,10 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from foveate.models.padding import PackedSequences
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
-    Candidates,
-    Layout,
-    build,
+    CandidateSegments,
+    CompressionLayout,
+    SegmentTree,
     compress,
-    materialize,
     update,
 )
 
@@ -67,9 +66,9 @@ class VccLayer(Protocol):
     def vip_scores(
         self,
         vips: Tensor,
-        layout: Layout,
+        layout: CompressionLayout,
         bias: RelativePositionBias | None,
-        candidates: Candidates,
+        candidates: CandidateSegments,
         /,
     ) -> Tensor:
         """Score the candidates by this layer's attention."""
@@ -175,7 +174,7 @@ class VccLayout:
 
     packed: PackedSequences
     segments: tuple[int, ...]
-    compression: Layout
+    compression: CompressionLayout
 
     @classmethod
     def from_masks(
@@ -202,7 +201,9 @@ class VccLayout:
             is_vip = packed.pack(vip_mask.bool())
         size, lengths = config.segment_size, packed.lengths
         segments = [min(size, n - start) for n in lengths for start in range(0, n, size)]
-        compression = Layout.of(is_vip, lengths, config.resolutions, config.num_vip_slots, device)
+        compression = CompressionLayout.from_mask(
+            is_vip, lengths, config.resolutions, config.num_vip_slots, device
+        )
         return cls(packed, tuple(segments), compression)
 
 
@@ -238,16 +239,16 @@ def run_compressed_layers(
         hidden_states = layer(hidden_states, table, segments)
     if num_segment_layers >= len(layers):
         return hidden_states
-    vips, others = compression.split(hidden_states)
-    tree = build(others, compression.counts)
+    vips, others = compression.separate(hidden_states)
+    tree = SegmentTree.from_tokens(others, compression.token_counts)
     for layer in layers[num_segment_layers:]:
         if recorded.hidden_states is not None:
-            recorded.hidden_states.append(compression.join(vips, materialize(tree, vips.dtype)))
+            recorded.hidden_states.append(compression.combine(vips, tree.to_tokens(vips.dtype)))
         score = partial(layer.vip_scores, vips, compression, bias)
         compressed = compress(vips, tree, compression, score, explore=explore)
         inputs = AttentionInputs(compressed.lengths, compressed.positions, compressed.key_bias)
-        vips, tree = update(compressed, layer(compressed.rows, table, inputs))
+        vips, tree = update(compressed, layer(compressed.hidden_states, table, inputs))
         if recorded.scores is not None and recorded.resolutions is not None:
             recorded.scores.append(compressed.scores)
             recorded.resolutions.append(compressed.resolution)
-    return compression.join(vips, materialize(tree, vips.dtype))
+    return compression.combine(vips, tree.to_tokens(vips.dtype))

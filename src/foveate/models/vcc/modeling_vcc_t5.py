@@ -14,7 +14,7 @@ from foveate.models.accelerate import speed_up
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.ops.relative_attention import relative_attention
-from foveate.ops.vip_compression import Candidates, Layout, vip_scores
+from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
 from .configuration_vcc import VccT5Config
 from .cross_attention import compress_cross_attention
@@ -54,9 +54,9 @@ class VccT5Attention(T5Attention):
         self,
         vips: Tensor,
         means: Tensor,
-        layout: Layout,
+        layout: CompressionLayout,
         bias: RelativePositionBias,
-        candidates: Candidates,
+        candidates: CandidateSegments,
     ) -> Tensor:
         """Score how much normalized VIP tokens attend to the candidates' normalized means."""
         q, k = self._heads(self.q, vips), self._heads(self.k, means)
@@ -98,11 +98,15 @@ class VccT5Block(GradientCheckpointingLayer):
         return output
 
     def vip_scores(
-        self, vips: Tensor, layout: Layout, bias: RelativePositionBias, candidates: Candidates
+        self,
+        vips: Tensor,
+        layout: CompressionLayout,
+        bias: RelativePositionBias,
+        candidates: CandidateSegments,
     ) -> Tensor:
         """Score the candidates by this block's attention."""
         layer: Any = self.layer[0]
-        means = layer.layer_norm(candidates.rows.to(vips.dtype))
+        means = layer.layer_norm(candidates.means.to(vips.dtype))
         scores: Tensor = layer.SelfAttention.vip_scores(
             layer.layer_norm(vips), means, layout, bias, candidates
         )

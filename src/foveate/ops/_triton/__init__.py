@@ -1,1 +1,1 @@
-"""What the Triton kernels of all ops share."""
+"""Pieces that the Triton kernels of all ops share."""

@@ -1,4 +1,4 @@
-"""Remembering what kernels look up, which the host makes once for all layers of a model."""
+"""Caching the tables that kernels read, which the host builds once for all layers of a model."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,41 +7,59 @@ from threading import local
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
-Table = TypeVar("Table", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-_kept: dict[int, Any] = {}
-_own = local()
+_retained: dict[int, Any] = {}
+_of_thread = local()
 
 
-def cached_for_graphs(size: int) -> Callable[[Table], Table]:
-    """As `functools.lru_cache`, but what a CUDA graph is captured with is kept.
+def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
+    """Cache like `functools.lru_cache`, but never drop a result that a CUDA graph reads.
 
-    A graph reads the addresses that it was captured with for as long as it is replayed: until the
-    end of the program, unless `retain_graph_tensors` says who is to keep it.
+    A graph reads the addresses that it was captured with whenever it is replayed, so its tables are
+    retained until the program ends, or by the caller of `retain_graph_tensors`.
+
+    Args:
+        maxsize: The number of results to keep.
     """
 
-    def remember(table: Table) -> Table:
-        ask = lru_cache(size)(table)
+    def decorate(function: Function) -> Function:
+        cached = lru_cache(maxsize)(function)
 
-        @wraps(table)
-        def answer(*arguments: Any) -> Any:
-            found = ask(*arguments)
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            result = cached(*arguments)
             if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-                kept = getattr(_own, "kept", _kept)
-                kept[id(found)] = found
-            return found
+                retained = getattr(_of_thread, "retained", _retained)
+                retained[id(result)] = result
+            return result
 
-        return answer  # type: ignore[return-value] # called as the table is
+        return call  # type: ignore[return-value] # has the signature of the function
 
-    return remember
+    return decorate
 
 
 @contextmanager
 def retain_graph_tensors() -> Iterator[dict[int, Any]]:
-    """Give what graphs of this thread are captured with, within, to the caller to keep."""
-    _own.kept = {}
+    """Hand what this thread's graphs are captured with, within the context, to the caller."""
+    _of_thread.retained = {}
     try:
-        yield _own.kept
+        yield _of_thread.retained
     finally:
-        del _own.kept
+        del _of_thread.retained
+
+
+def stream_id(device: torch.device) -> int:
+    """Return the number of the stream that kernels are launched on.
+
+    A table that `send` copies belongs to one stream: this number is part of the key it is cached
+    under, so that no other stream reads it before it has arrived.
+    """
+    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+
+
+def send(x: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor from the host to the device without synchronizing."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x

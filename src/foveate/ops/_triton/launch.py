@@ -1,7 +1,7 @@
 """Launching kernels with little work on the host.
 
-At every launch Triton looks at all arguments to find the compiled kernel that fits, which takes the
-host longer than small kernels take the device. Nearly always nothing has changed but addresses.
+At every launch Triton inspects all arguments to find the compiled kernel that fits, which takes the
+host longer than a small kernel takes the device. Nearly always only addresses have changed.
 """
 
 from collections.abc import Hashable, Sequence
@@ -26,33 +26,34 @@ def launch(
 ) -> None:
     """Launch a kernel on the device of the first tensor.
 
-    A kernel that was compiled before is called directly where addresses and strides are multiples
-    of 16 and integers fit in 32 bits, for then Triton would choose the same one; else it chooses.
+    A kernel that was compiled before is called directly if addresses and strides are multiples of
+    16 and integers fit in 32 bits, because Triton would choose the same one. Otherwise Triton
+    chooses.
 
     Args:
-        kernel: takes the tensors, the strides, the numbers and the constants, in this order.
-        programs: how many run, along one axis or two.
-        tensors: all on one device; None for what a kernel does without.
-        strides: integers that Triton may specialize on, lengths among them.
-        numbers: floats, and integers that the kernel's `do_not_specialize` names.
-        constants: values of the kernel's compile-time constants.
-        options: Triton's, such as `num_warps`.
+        kernel: A kernel that takes the tensors, strides, numbers and constants, in this order.
+        programs: The number of programs, along one axis or two.
+        tensors: All on one device; None in place of an optional one.
+        strides: Integers that Triton may specialize the kernel for, strides and lengths.
+        numbers: Floats, and the integers that the kernel's `do_not_specialize` names.
+        constants: Values of the kernel's compile-time constants.
+        options: Triton's options, such as `num_warps`.
     """
     device = tensors[0].device if tensors[0] is not None else None
     if device is not None and device.type == "cuda" and device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
             return launch(kernel, programs, tensors, strides, numbers, constants, **options)
     grid = (programs, 1, 1) if isinstance(programs, int) else (*programs, 1)
-    places = [0 if x is None else x.data_ptr() for x in tensors]
+    addresses = [0 if x is None else x.data_ptr() for x in tensors]
     bits = reduce(or_, strides, 0)
-    if (reduce(or_, places) | bits) & 15 or bits >> 31 or max(numbers, default=0) >= 1 << 31:
+    if (reduce(or_, addresses) | bits) & 15 or bits >> 31 or max(numbers, default=0) >= 1 << 31:
         kernel[grid](*tensors, *strides, *numbers, *constants, **options)
         return None
     dtypes = [None if x is None else x.dtype for x in tensors]
     key = (id(kernel), device, constants, *dtypes, *options.items())
     compiled = _compiled.get(key)
-    if compiled is None:  # the interpreter compiles nothing and gives None
+    if compiled is None:  # the interpreter compiles nothing and returns None
         _compiled[key] = kernel[grid](*tensors, *strides, *numbers, *constants, **options)
     else:
-        compiled[grid](*places, *strides, *numbers, *constants)
+        compiled[grid](*addresses, *strides, *numbers, *constants)
     return None

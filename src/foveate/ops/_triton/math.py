@@ -1,6 +1,6 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # mypy: disable-error-code=no-untyped-def
-"""What the kernels of all ops share."""
+"""Arithmetic and look-ups inside kernels, and the sizes that the matrix units take."""
 
 import torch
 import triton
@@ -12,41 +12,46 @@ _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 _PTX = tl.constexpr(torch.version.hip is None and not triton.knobs.runtime.interpret)
 
 
+def next_power_of_2(n: int) -> int:
+    """Round a positive integer up to a power of two, in a tenth of the time of Triton's own."""
+    return 1 << (n - 1).bit_length()
+
+
 def padded_width(head_dim: int) -> int:
-    """Channels of a tile: the matrix units take powers of two from 16 up."""
-    return max(16, 1 << (head_dim - 1).bit_length())
+    """Number of channels of a tile: a power of two from 16 up, as the matrix units demand."""
+    return max(16, next_power_of_2(head_dim))
 
 
 def adjacent(x: Tensor) -> Tensor:
-    """Return x with its channels adjacent, as the kernels read them; other strides may be any."""
+    """Return x with its channels adjacent, as the kernels read them; other strides are free."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 @triton.jit
 def dot(a, b, acc=None):
     """Matrix product in float32, added to `acc`; float32 operands keep float32's precision."""
-    if _INTERPRETED:  # whose products read bfloat16 as integers
+    if _INTERPRETED:  # the interpreter's products read bfloat16 as integers
         a, b = a.to(tl.float32), b.to(tl.float32)
     return tl.dot(a, b, acc, input_precision="tf32x3")
 
 
 @triton.jit
-def look_up(table, places):
-    """Numbers of a float32 table at places, int32: each thread loads its own.
+def look_up(table, index):
+    """Load entries of a float32 table at int32 indices; each thread loads its own.
 
-    A `tl.load` has neighbouring threads load neighbours, whatever layout the places are in, and
-    what it loads goes through shared memory; in a loop it would be fetched ahead, too.
+    With `tl.load`, neighbouring threads would load neighbouring entries whatever the layout of the
+    indices, the entries would go through shared memory, and in a loop they would be prefetched.
     """
     tl.static_assert(table.dtype.element_ty == tl.float32)
     if _PTX:
-        found = tl.inline_asm_elementwise(
+        entries = tl.inline_asm_elementwise(
             "{ .reg .b64 place; mad.wide.s32 place, $2, 4, $1; ld.global.nc.f32 $0, [place]; }",
             "=f,l,r",
-            [table.to(tl.int64, bitcast=True), places],
+            [table.to(tl.int64, bitcast=True), index],
             dtype=tl.float32,
             is_pure=True,
             pack=1,
         )
     else:
-        found = tl.load(table + places)
-    return found
+        entries = tl.load(table + index)
+    return entries

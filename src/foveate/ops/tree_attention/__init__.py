@@ -1,4 +1,4 @@
-"""Tree attention: every node attends its parent, its siblings and its children (HDT, 3.2)."""
+"""Tree attention: every node attends to its parent, siblings and children (HDT, section 3.2)."""
 
 from collections.abc import Collection
 
@@ -25,30 +25,30 @@ def tree_attention(
     scale: float | None = None,
     backend: str | None = None,
 ) -> Tensor:
-    """Attend along the edges of a forest (HDT, eq. 3-7, for any depth).
+    """Attend along the edges of a forest of any depth (HDT, eq. 3-7).
 
-    Node i attends itself and, where `edges` names them, its parent, its siblings and its children.
-    Time and memory are linear in the number of nodes for families of bounded size.
+    Each node attends to itself and, where `edges` names them, to its parent, its siblings and its
+    children. Time and memory are linear in the number of nodes for families of bounded size.
 
     Args:
-        q: queries `(tokens, heads, head_dim)`, any floating dtype, rows in the tree's order. Slices
-            of one fused projection are read in place.
-        k: keys, same shape.
-        v: values, same shape.
-        tree: the forest, on the same device.
-        edges: a subset of {"parent", "siblings", "children"}.
-        scale: factor on the scores, 1/√head_dim if None.
-        backend: "triton" (kernels for GPUs, linear memory: one float32 per row and head beyond
+        q: Queries `(tokens, heads, head_dim)`, any floating dtype, in the node order of `tree`.
+            Slices of one fused projection are read in place.
+        k: Keys, same shape.
+        v: Values, same shape.
+        tree: The forest, on the same device.
+        edges: A subset of {"parent", "siblings", "children"}.
+        scale: Factor on the scores, 1/√head_dim if None.
+        backend: "triton" (GPU kernels with linear memory: one float32 per node and head beyond
             inputs and outputs), "eager" (any device, linear memory), "reference" (the dense
-            definition), or "auto": triton where it can run, torch elsewhere. If None, what the
-            environment variable FOVEATE_BACKEND says, "auto" if nothing.
+            definition), or "auto": "triton" where it can run, otherwise "eager". If None, the
+            value of the environment variable FOVEATE_BACKEND, or "auto" if that is not set.
 
     Returns:
-        `(tokens, heads, head_dim)` in the dtype of `q`, rows in the tree's order.
+        `(tokens, heads, head_dim)` in the dtype of `q` and in the node order of `tree`.
 
     Raises:
-        ValueError: shapes, dtypes or devices that do not fit together, an unknown edge or backend,
-            or a backend that cannot run on these tensors.
+        ValueError: If shapes, dtypes or devices do not match, if an edge or the backend is unknown,
+            or if the backend cannot run on these tensors.
 
     Example:
         >>> import torch
@@ -63,7 +63,7 @@ def tree_attention(
             f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
         )
     if q.shape[0] != len(tree):
-        raise ValueError(f"q has {q.shape[0]} rows but the tree has {len(tree)} nodes")
+        raise ValueError(f"q has {q.shape[0]} tokens but the tree has {len(tree)} nodes")
     q, k, v = autocast(q), autocast(k), autocast(v)
     if not q.dtype == k.dtype == v.dtype:
         raise ValueError(f"q, k and v must share one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
@@ -73,18 +73,20 @@ def tree_attention(
             f"got {q.device}, {k.device}, {v.device} and {tree.parent.device}"
         )
     if isinstance(edges, str):
-        raise ValueError(f"edges must be a list of names, got {edges!r}: give [{edges!r}]")
+        raise ValueError(
+            f"edges must be a list of names, got the string {edges!r}: pass [{edges!r}]"
+        )
     if unknown := set(edges) - set(EDGES):
-        raise ValueError(f"unknown edges {sorted(unknown)}: choose among {list(EDGES)}")
+        raise ValueError(f"unknown edges {sorted(unknown)}: choose from {list(EDGES)}")
     backend = choose(backend, q)
     if q.shape[0] == 0:
         return q.clone()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if backend == "triton":
-        from .triton import tree_attention as attend_tiles
+        from . import triton as _triton
 
         parent, siblings, children = (edge in edges for edge in EDGES)
-        return attend_tiles(q, k, v, tree.blocks, (parent, siblings, children), scale)
+        return _triton.tree_attention(q, k, v, tree.tiles, (parent, siblings, children), scale)
 
     q, k, v = tree.to_level_order(q), tree.to_level_order(k), tree.to_level_order(v)
     if backend == "eager":

@@ -1,8 +1,8 @@
-"""Tree attention in plain torch: any device, linear memory, differentiable.
+"""Tree attention in plain PyTorch: any device, linear memory, differentiable.
 
-Families of equal size are computed together (see `families.py`), so nothing is padded and no row's
-result depends on which other families there are. Nodes whose attention comes in two parts have
-these merged by their log-sum-exp.
+Families of equal size are computed together (see `families.py`), so nothing is padded and no
+node's result depends on the other families of the batch. For nodes whose attention is computed in
+two parts, the parts are merged by their log-sum-exps.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,46 +12,49 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .families import plan
+from .families import group_families
 from .tree import Tree
 
-_SCORES_AT_ONCE = 1 << 22
-"""Attention scores materialized together where log-sum-exps are needed."""
+_MAX_SCORES = 1 << 22
+"""Attention scores that are materialized at a time for log-sum-exps."""
 
 
-@torch.compiler.disable  # or its loop over the families would be compiled for every tree anew
+@torch.compiler.disable  # its loop over the groups would be recompiled for every tree
 def tree_attention(
     q: Tensor, k: Tensor, v: Tensor, tree: Tree, edges: Collection[str], scale: float
 ) -> Tensor:
-    """Attention of level-ordered rows `(n, heads, head_dim)` over the families of `tree`."""
-    groups, place, below, inner = plan(tree, edges)
-    every = [*groups, *below]
-    queries = _take(q, [group.queries for group in every])
-    keys, values = (_take(x, [group.keys for group in every]) for x in (k, v))
-    outs = [_attend(*rows, scale) for rows in zip(queries, keys, values, strict=True)]
-    out = torch.cat(outs[: len(groups)]).index_select(0, place)
-    if not below:
+    """Compute the attention of level-ordered `(n, heads, head_dim)` over the families of `tree`."""
+    groups, query_index, child_groups, inner_nodes = group_families(tree, edges)
+    all_groups = [*groups, *child_groups]
+    queries = _gather(q, [group.queries for group in all_groups])
+    keys, values = (_gather(x, [group.keys for group in all_groups]) for x in (k, v))
+    outs = [_attend(*qkv, scale) for qkv in zip(queries, keys, values, strict=True)]
+    out = torch.cat(outs[: len(groups)]).index_select(0, query_index)
+    if not child_groups:
         return out
 
-    def log_sum_exps(numbers: Iterable[int]) -> Tensor:
-        return torch.cat([_log_sum_exp(queries[i], keys[i], scale) for i in numbers])
+    def log_sum_exps(indices: Iterable[int]) -> Tensor:
+        return torch.cat([_log_sum_exp(queries[i], keys[i], scale) for i in indices])
 
-    above = [i for i, group in enumerate(groups) if group.in_two_parts]
-    rows = torch.cat([groups[i].queries.flatten() for i in above])
-    of_rows = log_sum_exps(above)
-    lse = of_rows.new_zeros(q.shape[:2]).index_copy(0, rows, of_rows)[inner]
-    out_below = torch.cat(outs[len(groups) :])
-    lse_below = log_sum_exps(range(len(groups), len(every)))
-    share_below = torch.sigmoid(lse_below - lse)[..., None]  # of the whole softmax's mass
-    merged = torch.lerp(out[inner].to(lse), out_below.to(lse), share_below)
-    return out.index_copy(0, inner, merged.to(out))
+    partial = [i for i, group in enumerate(groups) if group.partial]
+    nodes = torch.cat([groups[i].queries.flatten() for i in partial])
+    partial_lse = log_sum_exps(partial)
+    lse = partial_lse.new_zeros(q.shape[:2]).index_copy(0, nodes, partial_lse)[inner_nodes]
+    child_out = torch.cat(outs[len(groups) :])
+    child_lse = log_sum_exps(range(len(groups), len(all_groups)))
+    child_share = torch.sigmoid(child_lse - lse)[..., None]  # of the softmax's total mass
+    merged = torch.lerp(out[inner_nodes].to(lse), child_out.to(lse), child_share)
+    return out.index_copy(0, inner_nodes, merged.to(out))
 
 
-def _take(x: Tensor, rows: list[Tensor]) -> list[Tensor]:
-    """Rows of x for each group, `(b, m, h, d)`: taken all at once, and so their gradients added."""
-    taken = x.index_select(0, torch.cat([some.flatten() for some in rows]))
-    parts = taken.split([some.numel() for some in rows])
-    return [part.unflatten(0, some.shape) for part, some in zip(parts, rows, strict=True)]
+def _gather(x: Tensor, nodes: list[Tensor]) -> list[Tensor]:
+    """Gather x at each group's nodes, `(b, m, h, d)`.
+
+    One index for all groups, so that the backward pass adds their gradients at once.
+    """
+    gathered = x.index_select(0, torch.cat([group.flatten() for group in nodes]))
+    parts = gathered.split([group.numel() for group in nodes])
+    return [part.unflatten(0, group.shape) for part, group in zip(parts, nodes, strict=True)]
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
@@ -62,21 +65,21 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
 
 
 def _log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
-    """Log-sum-exp of each query's scores, `(bm, h)`, in float32 at least."""
+    """Compute the log-sum-exp of each query's scores, `(bm, h)`, in at least float32."""
     _, m, h, _ = q.shape
-    groups_at_once = max(1, _SCORES_AT_ONCE // (m * h * k.shape[1]))
-    queries_at_once = max(1, _SCORES_AT_ONCE // (groups_at_once * h * k.shape[1]))
+    groups_per_tile = max(1, _MAX_SCORES // (m * h * k.shape[1]))
+    queries_per_tile = max(1, _MAX_SCORES // (groups_per_tile * h * k.shape[1]))
     return torch.cat(
         [
             torch.cat(
                 [
                     checkpoint(_tile_log_sum_exp, tile, k_groups, scale, use_reentrant=False)
-                    for tile in q_groups.split(queries_at_once, dim=1)
+                    for tile in q_groups.split(queries_per_tile, dim=1)
                 ],
                 dim=1,
             ).flatten(0, 1)
             for q_groups, k_groups in zip(
-                q.split(groups_at_once), k.split(groups_at_once), strict=True
+                q.split(groups_per_tile), k.split(groups_per_tile), strict=True
             )
         ]
     )

@@ -1,8 +1,9 @@
-"""Families of a forest, batched by size, as groups of rows that attend each other densely.
+"""The families of a forest, grouped by size, so that each group is one batch of dense attentions.
 
-A *family* is a parent and its children, and inside a family everybody sees everybody: a child its
-parent and siblings, the parent its children. A leaf belongs to one family only, and so does a root.
-Every other node belongs to two, as a child and as the parent: its attention comes in two parts.
+A *family* is a parent and its children. Within a family every node attends to every other: a child
+to its parent and siblings, the parent to its children. A leaf belongs to one family only, and so
+does a root. Every other node belongs to two, once as a child and once as the parent, so its
+attention is computed in two parts.
 """
 
 from collections.abc import Collection
@@ -14,84 +15,97 @@ from torch import Tensor
 from .tree import Tree
 
 
-class Group(NamedTuple):
-    """b dense attentions of one size: rows of queries `(b, m)` and of their keys `(b, n)`."""
+class DenseGroup(NamedTuple):
+    """A batch of b dense attentions of one size.
+
+    Attributes:
+        queries: Nodes that attend, `(b, m)`.
+        keys: Nodes that they attend to, `(b, n)`.
+        partial: Whether some of the queries also attend to keys of another group.
+    """
 
     queries: Tensor
     keys: Tensor
-    in_two_parts: bool
-    """Whether some of the queries also see keys of another group."""
+    partial: bool
 
 
-class Plan(NamedTuple):
-    """All of a forest's attention.
+class GroupedFamilies(NamedTuple):
+    """The attention of a whole forest as dense groups.
 
     Attributes:
-        groups: every node as a query, exactly once.
-        place: `(nodes,)`, where each node stands among the concatenated queries of `groups`.
-        below: the second parts: inner nodes as queries, their children as keys.
-        inner: `(inner nodes,)`, the concatenated queries of `below`.
+        groups: Groups that together have every node as a query exactly once.
+        query_index: `(n,)`, the index of each node among the concatenated queries of `groups`.
+        child_groups: The second parts: inner nodes as queries, their children as keys.
+        inner_nodes: `(inner nodes,)`, the concatenated queries of `child_groups`.
     """
 
-    groups: list[Group]
-    place: Tensor
-    below: list[Group]
-    inner: Tensor
+    groups: list[DenseGroup]
+    query_index: Tensor
+    child_groups: list[DenseGroup]
+    inner_nodes: Tensor
 
 
-def plan(tree: Tree, edges: Collection[str]) -> Plan:
-    """Plan the attention of level-ordered rows along `edges`, once per tree and edges."""
+def group_families(tree: Tree, edges: Collection[str]) -> GroupedFamilies:
+    """Group the families of a forest for attention along `edges`, once per tree and edges."""
     key = frozenset(edges)
-    if key not in tree.plans:
-        tree.plans[key] = _plan(tree, key)
-    return tree.plans[key]
+    if key not in tree.grouped_families:
+        tree.grouped_families[key] = _group_families(tree, key)
+    return tree.grouped_families[key]
 
 
-def _plan(tree: Tree, edges: Collection[str]) -> Plan:
-    full = {"parent", "siblings", "children"} <= set(edges)
+def _group_families(tree: Tree, edges: Collection[str]) -> GroupedFamilies:
+    all_edges = {"parent", "siblings", "children"} <= set(edges)
     is_root = tree.parent < 0
-    # With all edges a root is one of its family; else, as lone roots, it first sees just itself.
-    alone = (is_root & (tree.num_children == 0) if full else is_root).nonzero()
-    groups = [Group(alone, alone, in_two_parts=not full)]
-    below = []
-    for parents, children, any_inner, of_roots in _families(tree):
-        if full and of_roots:
+    # With all edges, a root is a query of its own family. Otherwise it starts as a lone node that
+    # attends to itself, and its children are a second part.
+    lone = (is_root & (tree.num_children == 0) if all_edges else is_root).nonzero()
+    groups = [DenseGroup(lone, lone, partial=not all_edges)]
+    child_groups = []
+    for parents, children, any_inner, are_roots in _families_by_kind(tree):
+        if all_edges and are_roots:
             members = torch.cat([parents, children], dim=1)
-            groups.append(Group(members, members, any_inner))
+            groups.append(DenseGroup(members, members, any_inner))
             continue
         if "children" in edges:
-            below.append(Group(parents, children, True))
-        if "siblings" not in edges:  # then each child is by itself
+            child_groups.append(DenseGroup(parents, children, True))
+        if "siblings" not in edges:  # then every child attends without the others
             parents = parents.repeat_interleave(children.shape[1], dim=0)
             children = children.reshape(-1, 1)
-        above = torch.cat([parents, children], dim=1) if "parent" in edges else children
-        groups.append(Group(children, above, any_inner))
-    rows = [group.queries.flatten() for group in groups]
-    inner = [group.queries.flatten() for group in below]
-    return Plan(
-        groups, torch.argsort(torch.cat(rows)), below, torch.cat(inner) if inner else alone[:0, 0]
+        keys = torch.cat([parents, children], dim=1) if "parent" in edges else children
+        groups.append(DenseGroup(children, keys, any_inner))
+    queries = torch.cat([group.queries.flatten() for group in groups])
+    inner_nodes = [group.queries.flatten() for group in child_groups]
+    return GroupedFamilies(
+        groups,
+        torch.argsort(queries),
+        child_groups,
+        torch.cat(inner_nodes) if inner_nodes else lone[:0, 0],
     )
 
 
-def _families(tree: Tree) -> list[tuple[Tensor, Tensor, bool, bool]]:
-    """Parents `(b, 1)`, children `(b, m)`, whether some child is inner, whether parents are roots.
+def _families_by_kind(tree: Tree) -> list[tuple[Tensor, Tensor, bool, bool]]:
+    """Collect families of the same kind.
 
-    Families are kept together that agree in all three.
+    A kind is the number of children, whether any child is an inner node, and whether the parent is
+    a root.
+
+    Returns:
+        For each kind: parents `(b, 1)`, children `(b, m)`, and the two flags.
     """
     parents = tree.num_children.nonzero()[:, 0]
     has_parent = tree.parent >= 0
-    # The most children among a family's children says whether any of them is inner.
+    # The largest number of grandchildren through one child says whether any child is inner.
     grandchildren = torch.zeros_like(tree.parent).scatter_reduce_(
         0, tree.parent.clamp(min=0), tree.num_children * has_parent, "amax"
     )
-    features = [tree.num_children, grandchildren > 0, ~has_parent]
-    kinds, kind = torch.stack([x[parents].long() for x in features], dim=1).unique(
+    properties = [tree.num_children, grandchildren > 0, ~has_parent]
+    kinds, kind = torch.stack([x[parents].long() for x in properties], dim=1).unique(
         dim=0, return_inverse=True
     )
     by_kind = torch.argsort(kind, stable=True).split(torch.bincount(kind).tolist())
     families = []
-    for (size, any_inner, of_roots), members in zip(kinds.tolist(), by_kind, strict=True):
+    for (size, any_inner, are_roots), members in zip(kinds.tolist(), by_kind, strict=True):
         parent = parents[members][:, None]
         child = tree.first_child[parent] + torch.arange(size, device=parent.device)
-        families.append((parent, child, bool(any_inner), bool(of_roots)))
+        families.append((parent, child, bool(any_inner), bool(are_roots)))
     return families

@@ -1,4 +1,4 @@
-"""Tree attention as it is defined: a dense mask over all pairs."""
+"""Tree attention by its definition: a dense mask over all pairs of nodes."""
 
 from collections.abc import Collection
 
@@ -7,10 +7,17 @@ from torch import Tensor
 
 
 def tree_mask(parents: Tensor, edges: Collection[str]) -> Tensor:
-    """Whether node i attends node j: `(n, n)` bool from parents `(n,)` (HDT, eq. 4-7).
+    """Compute which nodes attend to which (HDT, eq. 4-7).
 
-    Every node attends itself; `edges` adds its parent, its siblings, its children. Roots are
-    nobody's siblings.
+    Every node attends to itself; `edges` adds its parent, its siblings and its children. Roots have
+    no siblings.
+
+    Args:
+        parents: Index of each node's parent, `(n,)`, -1 at a root.
+        edges: A subset of {"parent", "siblings", "children"}.
+
+    Returns:
+        `(n, n)` bool, true where the node of the row attends to the node of the column.
     """
     i, j = parents[:, None], parents[None, :]
     node = torch.arange(len(parents), device=parents.device)
@@ -27,7 +34,7 @@ def tree_mask(parents: Tensor, edges: Collection[str]) -> Tensor:
 def tree_attention(
     q: Tensor, k: Tensor, v: Tensor, parents: Tensor, edges: Collection[str], scale: float
 ) -> Tensor:
-    """Softmax attention of `(n, heads, head_dim)` rows under `tree_mask` (HDT, eq. 3)."""
+    """Compute the softmax attention of `(n, heads, head_dim)` under `tree_mask` (HDT, eq. 3)."""
     scores = torch.einsum("ihd,jhd->hij", q, k) * scale
     scores = scores.masked_fill(~tree_mask(parents, edges), -torch.inf)
     return torch.einsum("hij,jhd->ihd", scores.softmax(-1), v)

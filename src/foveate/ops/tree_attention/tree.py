@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
@@ -11,24 +11,26 @@ from torch import Tensor
 from foveate.ops.backends import has_triton
 
 if TYPE_CHECKING:
-    from .triton.blocks import Blocks
-    from .triton.survey import Survey
+    from .families import GroupedFamilies
+    from .triton.forest import LevelOrderedForest
+    from .triton.partition import ForestTiles
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A packed forest of n nodes. All index tensors are int64, shape `(n,)`, and in level order.
+    """A packed forest of n nodes.
 
-    In level order (sorted by level, stable) the children of consecutive nodes are consecutive, so
-    a node's children are the rows `first_child : first_child + num_children`.
+    All index tensors are int64, have the shape `(n,)` and are in level order: sorted by level,
+    stable. In level order the children of consecutive nodes are consecutive, so the children of a
+    node are the nodes `first_child : first_child + num_children`.
 
     Attributes:
-        parent: row of each node's parent, -1 at a root.
-        level: depth of each node, 0 at a root.
-        first_child: row of each node's first child (meaningless where it has none).
-        num_children: number of children of each node.
-        order: row of the caller's order that stands at each level-order row, or None where the
-            caller's rows already are in level order.
+        parent: Index of each node's parent, -1 at a root.
+        level: Depth of each node, 0 at a root.
+        first_child: Index of each node's first child (meaningless for a leaf).
+        num_children: Number of children of each node.
+        order: The caller's index of each node, or None if the caller's nodes already are in level
+            order.
     """
 
     parent: Tensor
@@ -39,12 +41,15 @@ class Tree:
 
     @classmethod
     def from_parents(cls, parents: Tensor | Sequence[int]) -> Self:
-        """Build the forest from the row of each node's parent, `(n,)` integers, -1 at a root.
+        """Build the forest from the index of each node's parent.
 
-        Rows may come in any order, several documents one after the other; siblings keep theirs.
+        Args:
+            parents: `(n,)` integers, -1 at a root. Nodes may come in any order, with the documents
+                of a batch concatenated; siblings keep their order.
 
         Raises:
-            ValueError: a parent outside [-1, n), or nodes that are their own ancestors.
+            ValueError: If `parents` is not a one-dimensional integer tensor, if a parent is outside
+                [-1, n), or if a node is its own ancestor.
         """
         parents = torch.as_tensor(parents, dtype=None if len(parents) else torch.long)
         if parents.dim() != 1 or parents.is_floating_point() or parents.is_complex():
@@ -53,20 +58,22 @@ class Tree:
                 f"got shape {tuple(parents.shape)} and dtype {parents.dtype}"
             )
         parents = parents.long()
-        if found := _surveyed(parents[None], None):
-            order = found.rows if found.moved else None
-            return cls._of(found, order)._ready()
+        if forest := _build_on_gpu(parents[None], None):
+            order = forest.positions if forest.reordered else None
+            return cls._from_forest(forest, order)._prepare()
         nodes = torch.arange(len(parents), device=parents.device)
-        level, in_level_order = _levels(parents)
+        _check_range(parents)
+        level = _compute_depths(parents)
         parent, order = parents, None
-        if not in_level_order:
+        # Nodes after their parents and sorted by them are, by induction, sorted by level too.
+        if not ((parents < nodes).all() and (parents.diff() >= 0).all()):
             order = torch.argsort(level, stable=True)
             level = level[order]
             while True:
                 rank = torch.empty_like(order).scatter_(0, order, nodes)
                 parent = _follow(rank, parents[order])
-                # Sorted parents make siblings consecutive. Documents written depth first are
-                # sorted by their levels alone; in other orders each pass settles at least one
+                # Siblings are consecutive once parents are sorted. Documents written depth first
+                # are sorted by their levels alone; in other orders each pass sorts at least one
                 # level more.
                 if (parent.diff() >= 0).all():
                     break
@@ -74,28 +81,28 @@ class Tree:
 
         first_child = torch.searchsorted(parent, nodes)
         num_children = torch.searchsorted(parent, nodes, right=True) - first_child
-        return cls(parent, level, first_child, num_children, order)._ready()
+        return cls(parent, level, first_child, num_children, order)._prepare()
 
     @classmethod
     def from_padded(
         cls, parent_ids: Tensor, attention_mask: Tensor | None = None
     ) -> "tuple[Tree, Tensor, Tensor]":
-        """Build the forest of a padded batch, without its padding.
+        """Build the forest of a padded batch, leaving the padding out.
 
-        On a GPU the device is waited for once.
+        On a GPU this synchronizes once.
 
         Args:
-            parent_ids: `(batch, length)` integers, the place of each node's parent within its row,
-                -1 at a root, anything at padding.
-            attention_mask: 0 at padding, same shape; None where there is none.
+            parent_ids: `(batch, length)` integers, the position of each token's parent within its
+                sequence, -1 at a root, anything at padding.
+            attention_mask: 0 at padding, same shape; None if there is no padding.
 
         Returns:
-            The forest, for rows in level order; the place in the flattened batch of each of its
-            rows, `(n,)` int64; and the row of each batch row's first node, `(batch,)` int64.
+            The forest, its nodes in level order; the position of each node in the flattened batch,
+            `(n,)` int64; and the node of each sequence's first token, `(batch,)` int64.
 
         Raises:
-            ValueError: shapes that differ, a row without real nodes, a parent that is outside its
-                row or padding, or nodes that are their own ancestors.
+            ValueError: If the shapes differ, if a sequence is all padding, if a parent is padding
+                or outside its sequence, or if a node is its own ancestor.
         """
         if parent_ids.dim() != 2 or (
             attention_mask is not None and parent_ids.shape != attention_mask.shape
@@ -106,8 +113,9 @@ class Tree:
                 f"got {tuple(parent_ids.shape)} and {shape}"
             )
         parent_ids = parent_ids.long()
-        if found := _surveyed(parent_ids, attention_mask):
-            return cls._of(found, None)._ready(), found.rows, found.first
+        if forest := _build_on_gpu(parent_ids, attention_mask):
+            tree = cls._from_forest(forest, None)._prepare()
+            return tree, forest.positions, forest.first_nodes
         length = parent_ids.shape[1]
         real = torch.ones_like(parent_ids) if attention_mask is None else attention_mask
         real = real.bool()
@@ -116,28 +124,29 @@ class Tree:
         if (empty := ~real.any(dim=1)).any():
             row = int(empty.nonzero()[0])
             raise ValueError(f"row {row} of the batch is all padding: give it at least one token")
-        wrong = real & ((parent_ids < -1) | (parent_ids >= length))
-        wrong |= has_parent & ~real.gather(1, inside)
-        if wrong.any():
-            row, place = wrong.nonzero()[0].tolist()
+        invalid = real & ((parent_ids < -1) | (parent_ids >= length))
+        invalid |= has_parent & ~real.gather(1, inside)
+        if invalid.any():
+            row, node = invalid.nonzero()[0].tolist()
             raise ValueError(
-                f"node {place} of row {row} has parent {int(parent_ids[row, place])}, "
+                f"node {node} of row {row} has parent {int(parent_ids[row, node])}, "
                 "which is padding or outside the row"
             )
-        rows = real.flatten().nonzero()[:, 0]
-        number = (real.flatten().cumsum(0) - 1).view_as(real)  # of each node among the real ones
-        parents = torch.where(has_parent, number.gather(1, inside), -1)
-        tree = cls.from_parents(parents.flatten()[rows])
-        first = number.gather(1, real.int().argmax(dim=1, keepdim=True))[:, 0]
-        return tree.in_level_order, tree.to_level_order(rows), tree.to_ranks(first)
+        positions = real.flatten().nonzero()[:, 0]
+        packed_index = (real.flatten().cumsum(0) - 1).view_as(real)
+        parents = torch.where(has_parent, packed_index.gather(1, inside), -1)
+        tree = cls.from_parents(parents.flatten()[positions])
+        first = packed_index.gather(1, real.int().argmax(dim=1, keepdim=True))[:, 0]
+        return tree.in_level_order, tree.to_level_order(positions), tree.to_level_index(first)
 
     @classmethod
-    def _of(cls, found: "Survey", order: Tensor | None) -> Self:
-        tree = cls(found.parent, found.level, found.first_child, found.num_children, order)
+    def _from_forest(cls, forest: "LevelOrderedForest", order: Tensor | None) -> Self:
+        """Wrap what the GPU has built, with everything that it already knows."""
+        tree = cls(forest.parent, forest.level, forest.first_child, forest.num_children, order)
         vars(tree).update(
-            _level_blocks=found.blocks,
-            level_sizes=found.level_sizes,
-            largest_family=found.largest_family,
+            _level_order_tiles=forest.tiles,
+            level_sizes=forest.level_sizes,
+            largest_family=forest.largest_family,
         )
         return tree
 
@@ -147,62 +156,64 @@ class Tree:
 
     @cached_property
     def in_level_order(self) -> "Tree":
-        """The same forest for rows that the caller has brought into level order."""
+        """The same forest for inputs that the caller has brought into level order."""
         if self.order is None:
             return self
-        twin = replace(self, order=None)
-        for name in ("_level_blocks", "level_sizes", "largest_family"):
+        tree = replace(self, order=None)
+        for name in ("_level_order_tiles", "level_sizes", "largest_family"):
             if name in vars(self):
-                vars(twin)[name] = vars(self)[name]
-        return twin._ready()
+                vars(tree)[name] = vars(self)[name]
+        return tree._prepare()
 
     @cached_property
-    def blocks(self) -> "Blocks":
-        """The forest cut into tiles for the GPU's kernels, rows numbered as the caller's."""
-        blocks = self._level_blocks
-        return blocks if self.order is None else blocks.renumbered(self.order)
+    def tiles(self) -> "ForestTiles":
+        """The forest partitioned into tiles for the GPU kernels, in the caller's node order."""
+        tiles = self._level_order_tiles
+        return tiles if self.order is None else tiles.renumber(self.order)
 
     @cached_property
-    def _level_blocks(self) -> "Blocks":
-        from .triton.blocks import cut
+    def _level_order_tiles(self) -> "ForestTiles":
+        from .triton.partition import partition
 
-        return cut(self.parent, self.first_child, self.num_children)
+        return partition(self.parent, self.first_child, self.num_children)
 
-    def _ready(self) -> Self:
-        """Build what the kernels need before a compiler or a graph capture looks on."""
+    def _prepare(self) -> Self:
+        """Compute what the kernels need outside of any torch.compile or graph capture."""
         if self.parent.is_cuda and has_triton and len(self):
-            _ = self.blocks, self.in_level_order
+            _ = self.tiles, self.in_level_order
         return self
 
     @cached_property
     def level_sizes(self) -> list[int]:
-        """Number of nodes at each level, from the roots down."""
-        return torch.bincount(self.level).tolist()
+        """The number of nodes on each level, from the roots down."""
+        sizes: list[int] = torch.bincount(self.level).tolist()
+        return sizes
 
     @cached_property
     def largest_family(self) -> int:
-        """The most children that any node has."""
+        """The largest number of children of any node."""
         return int(self.num_children.max()) if len(self) else 0
 
     @cached_property
-    def plans(self) -> dict[frozenset[str], Any]:
-        """What the torch backend has planned for this forest, by edges."""
+    def grouped_families(self) -> "dict[frozenset[str], GroupedFamilies]":
+        """A cache of the eager backend's groups of families, by edges."""
         return {}
 
-    def to_level_order(self, rows: Tensor) -> Tensor:
-        """Bring `(n, ...)` rows from the caller's order into level order."""
-        return rows if self.order is None else rows.index_select(0, self.order)
+    def to_level_order(self, x: Tensor) -> Tensor:
+        """Bring `(n, ...)` from the caller's order into level order."""
+        return x if self.order is None else x.index_select(0, self.order)
 
-    def from_level_order(self, rows: Tensor) -> Tensor:
-        """Bring `(n, ...)` rows from level order back into the caller's order."""
-        return rows if self._inverse is None else rows.index_select(0, self._inverse)
+    def from_level_order(self, x: Tensor) -> Tensor:
+        """Bring `(n, ...)` from level order back into the caller's order."""
+        return x if self._level_index is None else x.index_select(0, self._level_index)
 
-    def to_ranks(self, rows: Tensor) -> Tensor:
-        """Numbers of rows in the caller's order as their numbers in level order."""
-        return rows if self._inverse is None else self._inverse[rows]
+    def to_level_index(self, nodes: Tensor) -> Tensor:
+        """Convert node indices in the caller's order to indices in level order."""
+        return nodes if self._level_index is None else self._level_index[nodes]
 
     @cached_property
-    def _inverse(self) -> Tensor | None:
+    def _level_index(self) -> Tensor | None:
+        """The level-order index of each of the caller's nodes, the inverse of `order`."""
         if self.order is None:
             return None
         return torch.argsort(self.order)
@@ -218,35 +229,31 @@ class Tree:
             self.first_child.to(device),
             self.num_children.to(device),
             order,
-        )._ready()
+        )._prepare()
 
 
-def _surveyed(parents: Tensor, mask: Tensor | None) -> "Survey | None":
-    """Let the device find the forest of a padded batch, where it can."""
+def _build_on_gpu(parents: Tensor, mask: Tensor | None) -> "LevelOrderedForest | None":
+    """Build the forest of a padded batch with GPU kernels, or return None where they cannot."""
     if not (parents.is_cuda and has_triton and parents.numel()):
         return None
-    from .triton.survey import survey
+    from .triton.forest import build_forest
 
-    return survey(parents, mask)
+    return build_forest(parents, mask)
 
 
-def _levels(parents: Tensor) -> tuple[Tensor, bool]:
-    """Depth of each node, and whether the rows already are in level order."""
-    nodes = torch.arange(len(parents), device=parents.device)
-    wrong = (parents < -1) | (parents >= len(parents))
-    if wrong.any():
-        row = int(wrong.nonzero()[0])
+def _check_range(parents: Tensor) -> None:
+    """Raise a ValueError for the first parent that is outside [-1, n)."""
+    invalid = (parents < -1) | (parents >= len(parents))
+    if invalid.any():
+        node = int(invalid.nonzero()[0])
         raise ValueError(
-            f"node {row} has parent {int(parents[row])}, "
+            f"node {node} has parent {int(parents[node])}, "
             f"which is outside -1 (a root) to {len(parents) - 1} (the last node)"
         )
-    # Behind their parents and sorted by them: then, by induction, sorted by level too.
-    in_level_order = bool((parents < nodes).all() and (parents.diff() >= 0).all())
-    return _depths(parents), in_level_order
 
 
-def _depths(parents: Tensor) -> Tensor:
-    """Depth of each node, by pointer doubling: log2(depth) passes."""
+def _compute_depths(parents: Tensor) -> Tensor:
+    """Compute the depth of each node by pointer doubling, in log2(depth) passes."""
     level = (parents >= 0).long()
     ancestor = parents
     for _ in range(len(parents).bit_length() + 1):
@@ -254,10 +261,10 @@ def _depths(parents: Tensor) -> Tensor:
             return level
         level = level + torch.where(ancestor >= 0, level[ancestor], 0)
         ancestor = _follow(ancestor, ancestor)
-    row = int((ancestor >= 0).nonzero()[0])
-    raise ValueError(f"node {row} is among its own ancestors: parents must form a forest")
+    node = int((ancestor >= 0).nonzero()[0])
+    raise ValueError(f"node {node} is among its own ancestors: parents must form a forest")
 
 
-def _follow(target: Tensor, index: Tensor) -> Tensor:
-    """`target[index]`, and -1 where the index is -1."""
-    return torch.where(index >= 0, target[index], -1)
+def _follow(pointers: Tensor, index: Tensor) -> Tensor:
+    """Return `pointers[index]`, and -1 where the index is -1."""
+    return torch.where(index >= 0, pointers[index], -1)

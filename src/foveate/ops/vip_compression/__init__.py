@@ -1,36 +1,34 @@
-"""VIP compression: a sequence seen closely where its VIP tokens look, coarsely elsewhere (VCC).
+"""VIP compression: a sequence in full resolution where its VIP tokens look, coarse elsewhere (VCC).
 
-X = [P; C]: P the VIP tokens of a sequence, C the others, as the tree T(C) of its segments. A layer
-runs on P and a few rows of the tree, and what it makes of them is written back:
+X = [P; C]: P are the VIP tokens of a sequence and C the others, kept as a tree T(C) of segment
+means. A layer runs on P and a few segments of the tree, and its output is written back:
 
-    layout = Layout.of(vip, lengths, budgets=[(16, 90)])
-    vips, tokens = layout.split(rows)
-    tree = build(tokens, layout.counts)
-    for each layer:
+    layout = CompressionLayout.from_mask(vip_mask, lengths, budgets=[(16, 90)])
+    vips, tokens = layout.separate(hidden_states)
+    tree = SegmentTree.from_tokens(tokens, layout.token_counts)
+    for layer in layers:
         compressed = compress(vips, tree, layout, score)
-        vips, tree = update(compressed, layer(compressed.rows, …))
-    rows = layout.join(vips, materialize(tree))
+        vips, tree = update(compressed, layer(compressed.hidden_states, …))
+    hidden_states = layout.combine(vips, tree.to_tokens())
 
-Packed rows, host-known shapes: nothing between `Layout.of` and the end waits for the device. Only
-the first line of this loop and the last pass over all tokens.
+Sequences are packed and all shapes are known on the host, so nothing after the layout synchronizes
+with the device. Only the first and the last step pass over all tokens.
 """
 
-from .compression import Compressed, Split, compress, update
-from .layout import Layout, check_budgets
-from .scores import Candidates, vip_scores
-from .tree import Tree, build, materialize, read
+from .compression import Compressed, LevelSplit, compress, update
+from .layout import CompressionLayout, PackedLengths, check_budgets
+from .scores import CandidateSegments, vip_scores
+from .segment_tree import SegmentTree
 
 __all__ = [
-    "Candidates",
+    "CandidateSegments",
     "Compressed",
-    "Layout",
-    "Split",
-    "Tree",
-    "build",
+    "CompressionLayout",
+    "LevelSplit",
+    "PackedLengths",
+    "SegmentTree",
     "check_budgets",
     "compress",
-    "materialize",
-    "read",
     "update",
     "vip_scores",
 ]

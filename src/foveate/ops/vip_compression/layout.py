@@ -1,25 +1,24 @@
-"""Where VIP tokens and segments of a batch stand: all that is known before the first layer runs."""
+"""The layout of a batch for compression: all that is known before the first layer runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .ragged import Ragged, ragged
-
 Budgets = tuple[tuple[int, int], ...]
-"""Pairs of a resolution and how many of its segments are split, from coarse to fine."""
+"""Pairs of a resolution and the number of its segments that are split, from coarse to fine."""
 
 
 def check_budgets(budgets: Sequence[Sequence[int]]) -> Budgets:
-    """Make budgets a tuple.
+    """Validate budgets and return them as tuples.
 
     Raises:
-        ValueError: none, a resolution that is no multiple of the next (and the last of 1 token),
-            or a negative count.
+        ValueError: If there are none, if a resolution is not a multiple of the next (the last one
+            of 1 token), or if a count is negative.
     """
     checked = tuple((int(resolution), int(count)) for resolution, count in budgets)
     if not checked:
@@ -28,259 +27,330 @@ def check_budgets(budgets: Sequence[Sequence[int]]) -> Budgets:
     for coarse, fine in pairwise(resolutions):
         if fine < 1 or coarse <= fine or coarse % fine:
             raise ValueError(
-                "each resolution of the budgets must be a multiple of the next, and greater, down "
-                f"to 1 token, got {resolutions}"
+                "each resolution of the budgets must be greater than the next and a multiple of "
+                f"the next, and the last greater than 1, got {resolutions}"
             )
     if any(count < 0 for _, count in checked):
         raise ValueError(f"counts of segments must not be negative, got {checked}")
     return checked
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where VIP tokens and segments of a batch stand.
+class PackedLengths:
+    """The lengths of packed sequences, and how to pad each sequence to the longest.
 
-    The others are laid out in whole segments of the coarsest resolution, so that the segment of any
-    level that a place belongs to is a quotient. In the last segments of a sequence tokens may lack.
+    Use `packed_lengths`, which caches instances.
+
+    Args:
+        lengths: Length of each sequence, on the host.
+        device: Device of the packed tensors.
 
     Attributes:
-        budgets: what is split.
+        lengths: The same.
+        longest: The greatest length.
+        lengths_tensor: The lengths on the device, `(sequences,)`.
+        starts: Packed index of the first token of each sequence, `(sequences,)`.
+        padding: `(sequences, longest)` bool, true at padding; None if all lengths are equal.
+    """
+
+    def __init__(self, lengths: tuple[int, ...], device: torch.device | str | None) -> None:
+        self.lengths, self.longest = lengths, max(lengths)
+        counts = torch.tensor(self.lengths)
+        starts = counts.cumsum(0) - counts
+        self.lengths_tensor, self.starts = counts.to(device), starts.to(device)
+        self.padding: Tensor | None = None
+        if min(lengths) < self.longest:
+            column = torch.arange(self.longest)
+            real = column < counts[:, None]
+            packed_index = (starts[:, None] + column).clamp(max=sum(lengths) - 1)
+            self._packed_index, self.padding = packed_index.to(device), (~real).to(device)
+            self._padded_index = real.flatten().nonzero()[:, 0].to(device)
+
+    def pad(self, packed: Tensor) -> Tensor:
+        """Pad `(tokens, ...)` to `(sequences, longest, ...)`; padding holds arbitrary tokens."""
+        if self.padding is not None:
+            return packed[self._packed_index]
+        padded: Tensor = packed.unflatten(0, (len(self.lengths), self.longest))
+        return padded
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """Pack `(sequences, longest, ...)` to `(tokens, ...)`."""
+        flat = padded.flatten(0, 1)
+        return flat if self.padding is None else flat.index_select(0, self._padded_index)
+
+
+@lru_cache(maxsize=64)  # copying lengths synchronizes, and batches of the same lengths recur
+def packed_lengths(lengths: tuple[int, ...], device: torch.device | str | None) -> PackedLengths:
+    """Return the cached `PackedLengths`, which must not be modified."""
+    with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
+        return PackedLengths(lengths, device)
+
+
+@dataclass(frozen=True)
+class CompressionLayout:
+    """Where the VIP tokens and the segments of a batch are.
+
+    The tokens other than VIP tokens are padded to whole segments of the coarsest resolution, one
+    sequence after the other. The segment that a padded position belongs to is then a quotient, on
+    any level.
+
+    Attributes:
+        budgets: How many segments of which resolution are split.
         vip_counts: VIP tokens of each sequence.
-        candidates: for each level, the segments of each sequence that are rows of its compression.
-        splits: for each level but the last, the segments of each sequence that are split.
-        vips: `(n_p,)`, packed rows of the VIP tokens.
-        tokens: `(places,)`, the packed row at each place; any where a token lacks.
-        place: `(rows,)`, the place of each packed row; any for a VIP token.
-        absent: `(absent,)`, the places where tokens lack; None where none do.
+        candidate_counts: For each level, the segments of each sequence that are compressed tokens.
+        split_counts: For each level but the last, the segments of each sequence that are split.
+        vip_index: `(n_p,)`, the packed index of each VIP token.
+        token_index: `(p,)`, the packed index of the token at each padded position; arbitrary at
+            padding.
+        padded_index: `(n,)`, the padded position of each packed token; arbitrary for a VIP token.
+        padding: `(m,)`, the padded positions without a token; None if there are none.
         vip_positions: `(n_p,)`, positions of the VIP tokens in their sequences.
-        shares: `(n_p,)` float32, what each VIP token adds to its sequence's mean score: 1 over
-            their number, 0 at a row that only fills a slot.
-        counts: for each level, tokens of each segment, `(segments,)`.
-        positions: for each level, rounded mean positions of the segments, `(segments,)`.
-        multiplicities: for each level, how many tokens attention takes a segment for,
+        vip_weights: `(n_p,)` float32, the weight of each VIP token in its sequence's mean score:
+            1 over their number, 0 for a token that only fills a slot.
+        token_counts: For each level, the number of tokens in each segment, `(segments,)`.
+        segment_positions: For each level, the rounded mean position of each segment,
             `(segments,)`.
-        key_biases: for each level, their logarithms, float64.
-        first_positions: positions of VIP tokens and, behind them, of the coarsest segments.
-        first_key_bias: likewise, log multiplicities, float64.
-        order: `(r,)`, where the rows of each sequence, one sequence after the other, stand among
-            rows that are ordered by level; None for a single sequence.
-        back: `(r,)`, the inverse.
+        multiplicities: For each level, the number of tokens that attention takes each segment for,
+            `(segments,)`.
+        segment_biases: For each level, their logarithms, float64.
+        initial_positions: Positions of the VIP tokens, then of the coarsest segments.
+        initial_key_bias: Their log multiplicities, float64.
+        sequence_order: `(t,)`, the index in level order of each compressed token in sequence order;
+            None for a single sequence.
+        level_order: `(t,)`, the inverse.
     """
 
     budgets: Budgets
-    vip_counts: Ragged
-    candidates: tuple[Ragged, ...]
-    splits: tuple[Ragged, ...]
-    vips: Tensor
-    tokens: Tensor
-    place: Tensor
-    absent: Tensor | None
+    vip_counts: PackedLengths
+    candidate_counts: tuple[PackedLengths, ...]
+    split_counts: tuple[PackedLengths, ...]
+    vip_index: Tensor
+    token_index: Tensor
+    padded_index: Tensor
+    padding: Tensor | None
     vip_positions: Tensor
-    shares: Tensor
-    counts: tuple[Tensor, ...]
-    positions: tuple[Tensor, ...]
+    vip_weights: Tensor
+    token_counts: tuple[Tensor, ...]
+    segment_positions: tuple[Tensor, ...]
     multiplicities: tuple[Tensor, ...]
-    key_biases: tuple[Tensor, ...]
-    first_positions: Tensor
-    first_key_bias: Tensor
-    order: Tensor | None
-    back: Tensor | None
+    segment_biases: tuple[Tensor, ...]
+    initial_positions: Tensor
+    initial_key_bias: Tensor
+    sequence_order: Tensor | None
+    level_order: Tensor | None
 
     @classmethod
-    def of(
+    def from_mask(
         cls,
-        vip: Tensor | None,
+        vip_mask: Tensor | None,
         lengths: Sequence[int],
         budgets: Sequence[Sequence[int]],
         num_vip_slots: int | None = None,
         device: torch.device | str | None = None,
-    ) -> "Layout":
-        """Lay out packed sequences. The device is waited for once, without slots, and then never.
+    ) -> "CompressionLayout":
+        """Lay out packed sequences. Without slots this synchronizes once to count VIP tokens.
 
         Args:
-            vip: `(rows,)` bool, the VIP tokens; if None, the first of each sequence is one.
-            lengths: rows of each sequence, host integers, at least 1.
-            budgets: (resolution, count) pairs: sequences are cut into segments of the first
-                resolution, of which the count best are split into segments of the second, and so
-                on; those of the last are split into tokens.
-            num_vip_slots: None takes VIP tokens and segments as they are. A number is the published
-                way: so many rows of a sequence are kept, VIP tokens first, then those that follow;
-                and a last segment that lacks tokens has the multiplicity and the position of one
-                that does not.
-            device: where `vip` is None.
+            vip_mask: `(n,)` bool, true at VIP tokens; if None, the first token of each sequence is
+                its only VIP token.
+            lengths: Length of each sequence, on the host, at least 1.
+            budgets: Pairs (resolution, count). Sequences are divided into segments of the first
+                resolution, of which the `count` best are split into segments of the second, and so
+                on; the best segments of the last resolution are split into tokens.
+            num_vip_slots: None takes VIP tokens and segments as they are. A number selects the
+                published way: that many tokens of each sequence are kept, VIP tokens first, then
+                the first others; and the last segment of a sequence has the multiplicity and the
+                position of a full one.
+            device: The device if `vip_mask` is None.
 
         Raises:
-            ValueError: budgets that do not divide, a sequence without VIP token, or numbers of rows
-                that differ.
+            ValueError: If the budgets are not valid, if a sequence is empty or has no VIP token, or
+                if the mask does not have one element per token.
         """
         budgets, lengths = check_budgets(budgets), tuple(lengths)
         if min(lengths, default=0) < 1:
             raise ValueError(f"lengths must be at least 1, got {list(lengths)}")
-        if vip is not None and (vip.dtype != torch.bool or vip.shape != (sum(lengths),)):
+        if vip_mask is not None and (
+            vip_mask.dtype != torch.bool or vip_mask.shape != (sum(lengths),)
+        ):
             raise ValueError(
-                f"vip must be ({sum(lengths)},) bool, got {tuple(vip.shape)} {vip.dtype}"
+                f"vip_mask must be ({sum(lengths)},) bool, "
+                f"got {tuple(vip_mask.shape)} {vip_mask.dtype}"
             )
         starts = [0, *accumulate(lengths)]
-        device = device if vip is None else vip.device
+        device = device if vip_mask is None else vip_mask.device
         position = torch.cat([torch.arange(length, device=device) for length in lengths])
-        vip_lengths = _vip_lengths(vip, lengths, num_vip_slots)
-        order = _vips_first(vip, starts, position)
-        at = _at(lengths, vip_lengths, budgets[0][0], device)
-        vips, tokens = order[at.vips], order[at.tokens]
-        place = torch.zeros_like(order).index_copy_(0, tokens, at.places)
-        present = torch.ones_like(tokens).index_fill_(0, at.absent, 0)
-        at_places = position[tokens].index_copy_(0, at.absent, at.beyond)
+        vip_lengths = _count_vips(vip_mask, lengths, num_vip_slots)
+        vips_first = _order_vips_first(vip_mask, starts, position)
+        padded = _pad_to_segments(lengths, vip_lengths, budgets[0][0], device)
+        vip_index, token_index = vips_first[padded.vips], vips_first[padded.tokens]
+        padded_index = torch.zeros_like(vips_first).index_copy_(0, token_index, padded.positions)
+        real = torch.ones_like(token_index).index_fill_(0, padded.padding, 0)
+        token_positions = position[token_index].index_copy_(
+            0, padded.padding, padded.padding_positions
+        )
         resolutions = [*(resolution for resolution, _ in budgets), 1]
-        counts = [*(present.view(-1, size).sum(1) for size, _ in budgets), present]
+        token_counts = [*(real.view(-1, size).sum(1) for size, _ in budgets), real]
         if num_vip_slots is None:
-            taken, multiplicities = present, counts
+            averaged, multiplicities = real, token_counts
         else:
-            taken = torch.ones_like(present)
+            averaged = torch.ones_like(real)
             multiplicities = [
-                size * (count > 0) for size, count in zip(resolutions, counts, strict=True)
+                size * (count > 0) for size, count in zip(resolutions, token_counts, strict=True)
             ]
-        means = (_mean(at_places.view(-1, size), taken.view(-1, size)) for size, _ in budgets)
-        positions = [*means, at_places]
-        candidates, splits = [at.segments], []
+        segment_positions = [
+            _mean_position(token_positions.view(-1, size), averaged.view(-1, size))
+            for size, _ in budgets
+        ]
+        candidates, splits = [padded.num_segments], []
         for (resolution, count), finer in zip(budgets, resolutions[1:], strict=True):
             splits.append(tuple(min(count, n) for n in candidates[-1]))
             candidates.append(tuple(n * (resolution // finer) for n in splits[-1]))
-        vip_counts = ragged(vip_lengths, device)
-        vip_positions = position[vips]
-        key_biases = [some.double().log() for some in multiplicities]
-        of_vips = torch.zeros_like(vip_positions, dtype=torch.float64)
-        order_of_rows = _interleave([vip_lengths, *candidates], device)
+        vip_counts = packed_lengths(vip_lengths, device)
+        vip_positions = position[vip_index]
+        segment_biases = [multiplicity.double().log() for multiplicity in multiplicities]
+        vip_biases = torch.zeros_like(vip_positions, dtype=torch.float64)
+        is_vip = vip_positions == 0 if vip_mask is None else vip_mask[vip_index]
+        sequence_order = _interleave([vip_lengths, *candidates], device)
         return cls(
             budgets=budgets,
             vip_counts=vip_counts,
-            candidates=tuple(ragged(some, device) for some in candidates),
-            splits=tuple(ragged(some, device) for some in splits),
-            vips=vips,
-            tokens=tokens,
-            place=place,
-            absent=at.absent if len(at.absent) else None,
+            candidate_counts=tuple(packed_lengths(counts, device) for counts in candidates),
+            split_counts=tuple(packed_lengths(counts, device) for counts in splits),
+            vip_index=vip_index,
+            token_index=token_index,
+            padded_index=padded_index,
+            padding=padded.padding if len(padded.padding) else None,
             vip_positions=vip_positions,
-            shares=_shares(vip_positions == 0 if vip is None else vip[vips], vip_counts),
-            counts=tuple(counts),
-            positions=tuple(positions),
+            vip_weights=_mean_weights(is_vip, vip_counts),
+            token_counts=tuple(token_counts),
+            segment_positions=(*segment_positions, token_positions),
             multiplicities=tuple(multiplicities),
-            key_biases=tuple(key_biases),
-            first_positions=torch.cat([vip_positions, positions[0]]),
-            first_key_bias=torch.cat([of_vips, key_biases[0]]),
-            order=order_of_rows,
-            back=None if order_of_rows is None else order_of_rows.argsort(),
+            segment_biases=tuple(segment_biases),
+            initial_positions=torch.cat([vip_positions, segment_positions[0]]),
+            initial_key_bias=torch.cat([vip_biases, segment_biases[0]]),
+            sequence_order=sequence_order,
+            level_order=None if sequence_order is None else sequence_order.argsort(),
         )
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Rows of each compressed sequence, VIP tokens first."""
-        parts = [self.vip_counts, *self.candidates]
+        """The length of each compressed sequence, VIP tokens included."""
+        parts = [self.vip_counts, *self.candidate_counts]
         return tuple(map(sum, zip(*(part.lengths for part in parts), strict=True)))
 
-    def split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Part packed rows `(rows, d)`: VIP tokens `(n_p, d)`, and the others at their places."""
-        tokens = rows.index_select(0, self.tokens)
-        if self.absent is not None:
-            tokens = tokens.index_fill_(0, self.absent, 0)
-        return rows.index_select(0, self.vips), tokens
+    def separate(self, hidden_states: Tensor) -> tuple[Tensor, Tensor]:
+        """Separate packed `(n, d)` into VIP tokens `(n_p, d)` and the others, padded, `(p, d)`."""
+        tokens = hidden_states.index_select(0, self.token_index)
+        if self.padding is not None:
+            tokens = tokens.index_fill_(0, self.padding, 0)
+        return hidden_states.index_select(0, self.vip_index), tokens
 
-    def join(self, vips: Tensor, tokens: Tensor) -> Tensor:
-        """Undo `split`."""
+    def combine(self, vips: Tensor, tokens: Tensor) -> Tensor:
+        """Undo `separate`."""
         if not len(tokens):
-            return torch.empty_like(vips).index_copy(0, self.vips, vips)
-        return tokens.index_select(0, self.place).index_copy_(0, self.vips, vips)
+            return torch.empty_like(vips).index_copy(0, self.vip_index, vips)
+        return tokens.index_select(0, self.padded_index).index_copy_(0, self.vip_index, vips)
 
 
-class _At(NamedTuple):
-    """Rows of sequences that have their VIP tokens first, and what becomes of them.
+class _PaddedTokens(NamedTuple):
+    """How packed sequences, VIP tokens first, are padded to whole coarsest segments.
 
     Attributes:
-        segments: coarsest segments of each sequence.
-        vips: rows of the VIP tokens.
-        tokens: the row at each place; the last of the sequence where a token lacks.
-        places: the place of that row.
-        absent: places where tokens lack.
-        beyond: the positions that tokens would have there.
+        num_segments: Coarsest segments of each sequence.
+        vips: Packed indices of the VIP tokens.
+        tokens: The packed index at each padded position; the sequence's last token at padding.
+        positions: The padded position of that token.
+        padding: Padded positions without a token.
+        padding_positions: The positions in the sequence that tokens would have there.
     """
 
-    segments: tuple[int, ...]
+    num_segments: tuple[int, ...]
     vips: Tensor
     tokens: Tensor
-    places: Tensor
-    absent: Tensor
-    beyond: Tensor
+    positions: Tensor
+    padding: Tensor
+    padding_positions: Tensor
 
 
-def _at(
+def _pad_to_segments(
     lengths: tuple[int, ...],
     vip_lengths: tuple[int, ...],
     coarsest: int,
     device: torch.device | str | None,
-) -> _At:
-    segments, ranges, start, offset = [], [], 0, 0
-    for length, count in zip(lengths, vip_lengths, strict=True):
-        others = length - count
-        segments.append(-(-others // coarsest))
-        size = segments[-1] * coarsest
-        column = torch.arange(size, device=device).clamp(max=others - 1)
+) -> _PaddedTokens:
+    num_segments, ranges, start, offset = [], [], 0, 0
+    for length, num_vips in zip(lengths, vip_lengths, strict=True):
+        num_others = length - num_vips
+        num_segments.append(-(-num_others // coarsest))
+        size = num_segments[-1] * coarsest
+        column = torch.arange(size, device=device).clamp(max=num_others - 1)
         ranges.append(
             (
-                torch.arange(start, start + count, device=device),
-                start + count + column,
+                torch.arange(start, start + num_vips, device=device),
+                start + num_vips + column,
                 offset + column,
-                torch.arange(offset + others, offset + size, device=device),
-                torch.arange(length, count + size, device=device),
+                torch.arange(offset + num_others, offset + size, device=device),
+                torch.arange(length, num_vips + size, device=device),
             )
         )
         start, offset = start + length, offset + size
-    return _At(tuple(segments), *map(torch.cat, zip(*ranges, strict=True)))
+    return _PaddedTokens(tuple(num_segments), *map(torch.cat, zip(*ranges, strict=True)))
 
 
-def _vip_lengths(
-    vip: Tensor | None, lengths: tuple[int, ...], num_vip_slots: int | None
+def _count_vips(
+    vip_mask: Tensor | None, lengths: tuple[int, ...], num_vip_slots: int | None
 ) -> tuple[int, ...]:
-    """How many rows of each sequence are VIP tokens."""
+    """Count the VIP tokens of each sequence."""
     if num_vip_slots is not None:
         if num_vip_slots < 1:
             raise ValueError(f"num_vip_slots must be at least 1, got {num_vip_slots}")
         return tuple(min(num_vip_slots, length) for length in lengths)
-    if vip is None:
+    if vip_mask is None:
         return (1,) * len(lengths)
-    counts = tuple(torch.stack([some.sum() for some in vip.split(lengths)]).tolist())
+    counts = tuple(torch.stack([mask.sum() for mask in vip_mask.split(lengths)]).tolist())
     if 0 in counts:
         raise ValueError(f"sequence {counts.index(0)} has no VIP token: mark at least one")
     return counts
 
 
-def _vips_first(vip: Tensor | None, starts: list[int], position: Tensor) -> Tensor:
-    """Packed rows, the VIP tokens of each sequence before its others, else in order."""
-    if vip is None:
+def _order_vips_first(vip_mask: Tensor | None, starts: list[int], position: Tensor) -> Tensor:
+    """Return packed indices with the VIP tokens of each sequence before its others, stable."""
+    if vip_mask is None:
         return torch.arange(len(position), device=position.device)
-    sorted_rows = [
-        start + (~vip[start:end]).to(torch.uint8).argsort(stable=True)
-        for start, end in pairwise(starts)
-    ]
-    return torch.cat(sorted_rows)
+    return torch.cat(
+        [
+            start + (~vip_mask[start:end]).to(torch.uint8).argsort(stable=True)
+            for start, end in pairwise(starts)
+        ]
+    )
 
 
-def _mean(positions: Tensor, taken: Tensor) -> Tensor:
-    """Rounded mean of the positions taken in each segment, both `(segments, tokens)`."""
-    total = (positions * taken).sum(1).double()
-    return (total / taken.sum(1).clamp(min=1)).round().long()
+def _mean_position(positions: Tensor, averaged: Tensor) -> Tensor:
+    """Compute the rounded mean of the averaged positions of each segment, `(segments, tokens)`."""
+    total = (positions * averaged).sum(1).double()
+    return (total / averaged.sum(1).clamp(min=1)).round().long()
 
 
-def _shares(asks: Tensor, counts: Ragged) -> Tensor:
-    """What each row adds to the mean over those rows of its sequence that ask `(n_p,)`."""
-    padded = counts.pad(asks)
-    if counts.absent is not None:
-        padded = padded & ~counts.absent
-    return counts.unpad(padded / padded.sum(1, keepdim=True).clamp(min=1))
+def _mean_weights(is_vip: Tensor, vip_counts: PackedLengths) -> Tensor:
+    """Compute the weight of each token in the mean over its sequence's VIP tokens, `(n_p,)`."""
+    padded = vip_counts.pad(is_vip)
+    if vip_counts.padding is not None:
+        padded = padded & ~vip_counts.padding
+    return vip_counts.unpad(padded / padded.sum(1, keepdim=True).clamp(min=1))
 
 
 def _interleave(
     parts: Sequence[tuple[int, ...]], device: torch.device | str | None
 ) -> Tensor | None:
-    """Where the rows of each sequence stand, if part by part all sequences follow one another."""
+    """Compute the permutation from part by part, each with all sequences, to sequence by sequence.
+
+    Args:
+        parts: For each part, the number of tokens of each sequence.
+        device: Of the result.
+
+    Returns:
+        For each token in sequence order, its index in part order; None for a single sequence.
+    """
     if len(parts[0]) == 1:
         return None
     sizes = torch.tensor(parts)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from foveate.documents import Document
 from foveate.models.fovea import FoveaConfig
-from foveate.ops.fovea_attention import COVERAGES, plan
+from foveate.ops.fovea_attention import COVERAGES, select_nodes
 from foveate.tasks.inspect import inspect
 from foveate.tasks.plots.figure import (
     INK,
@@ -76,7 +76,9 @@ def plot_fovea(
             f"got {num_blocks} and {k_neighbours}"
         )
     figure, panels = square_panels(len(COVERAGES), _PANEL, gap=_GAP, head=_HEAD, foot=_FOOT)
-    colours = _colours(max(node.level for node in plan(num_blocks, k_neighbours, "full")[0]))
+    colours = _colours(
+        max(node.level for node in select_nodes(num_blocks, k_neighbours, "full")[0])
+    )
     for panel, coverage in zip(panels, reversed(COVERAGES), strict=True):
         panel.set_title(_caption(num_blocks, k_neighbours, coverage), fontsize=10, color=INK)
         _draw(panel, num_blocks, k_neighbours, coverage, colours)
@@ -109,18 +111,18 @@ def level_image(
     cells = min(max_cells, num_blocks)
     shown = np.arange(cells) * num_blocks // cells
     image = np.full((cells, cells), UNSEEN, np.int8)
-    selected = plan(num_blocks, k_neighbours, coverage)
+    selected = select_nodes(num_blocks, k_neighbours, coverage)
     for row, block in enumerate(shown):
         for node in selected[block]:
-            first, end = np.searchsorted(shown, (node.start, node.start + node.blocks))
+            first, end = np.searchsorted(shown, (node.start, node.start + node.num_blocks))
             image[row, first:end] = node.level
     return image
 
 
 def _caption(num_blocks: int, k_neighbours: int, coverage: str) -> str:
-    selected = plan(num_blocks, k_neighbours, coverage)
+    selected = select_nodes(num_blocks, k_neighbours, coverage)
     num_nodes = sum(map(len, selected)) / num_blocks
-    seen = sum(node.blocks for nodes in selected for node in nodes) / num_blocks**2
+    seen = sum(node.num_blocks for nodes in selected for node in nodes) / num_blocks**2
     return f'"{coverage}": {num_nodes:.1f} nodes see {seen:.0%} of the sequence'
 
 
@@ -137,7 +139,7 @@ def _draw(
     image = level_image(num_blocks, k_neighbours, coverage, _MAX_CELLS)
     paint(axes, image - UNSEEN, colours, num_blocks)
     if num_blocks <= _MAX_BLOCKS_WITH_LINES:
-        selected = plan(num_blocks, k_neighbours, coverage)
+        selected = select_nodes(num_blocks, k_neighbours, coverage)
         corners = [(node.start, row) for row, nodes in enumerate(selected) for node in nodes]
         starts, rows = zip(*corners, strict=True)
         axes.vlines(starts, rows, [row + 1 for row in rows], color="white", linewidth=0.7)

@@ -1,97 +1,88 @@
-"""Tree attention on the GPU: tiles of whole families, forward and backward, as torch ops.
-
-`foveate::tree_attention` and `foveate::tree_attention_backward` are opaque to the compiler and
-know their output's shapes without running, so that torch.compile, graph capture, checkpointing and
-distributed wrappers take them like any op of torch's own.
-"""
+"""Tree attention on the GPU: tiles of whole families, forward and backward, as torch ops."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from foveate.ops._triton.library import define_op
 from foveate.ops._triton.math import adjacent
+from foveate.ops._triton.softmax import empty_outputs
 
 from .backward import backward
-from .blocks import Blocks
 from .forward import forward
+from .partition import ForestTiles
 
 __all__ = ["tree_attention"]
 
 
 def tree_attention(
-    q: Tensor, k: Tensor, v: Tensor, blocks: Blocks, edges: tuple[bool, bool, bool], scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tiles: ForestTiles,
+    edges: tuple[bool, bool, bool],
+    scale: float,
 ) -> Tensor:
-    """Attention of rows `(n, heads, head_dim)` within the families that `blocks` was cut from.
+    """Compute the attention of `(n, heads, head_dim)` within the families of a forest.
 
     Args:
-        q: queries, float16, bfloat16 or float32, any strides.
-        k: keys, like q.
-        v: values, like q.
-        blocks: the tiles of the forest, their rows numbered as those of q, k and v.
-        edges: whether nodes see their parent, their siblings, their children.
-        scale: factor on the scores.
+        q: Queries, float16, bfloat16 or float32, any strides.
+        k: Keys, like q.
+        v: Values, like q.
+        tiles: The tiles of the forest, in the node order of q, k and v.
+        edges: Whether nodes attend to their parent, their siblings and their children.
+        scale: Factor on the scores.
     """
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-        out: Tensor = _Attention.apply(q, k, v, *blocks, *edges, scale)
-        return out
-    return torch.ops.foveate.tree_attention.default(q, k, v, *blocks, *edges, scale)[0]
+        out: Tensor = _TreeAttention.apply(q, k, v, *tiles, *edges, scale)
+    else:
+        out, _ = _forward(q, k, v, *tiles, *edges, scale)
+    return out
 
 
-_BLOCKS = "Tensor members, Tensor lists, SymInt[] counts"
-_OPTIONS = "bool parent, bool siblings, bool children, float scale"
-torch.library.define(
-    "foveate::tree_attention",
-    f"(Tensor q, Tensor k, Tensor v, {_BLOCKS}, {_OPTIONS}) -> (Tensor, Tensor)",
-)
-torch.library.define(
-    "foveate::tree_attention_backward",
-    f"(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_BLOCKS}, {_OPTIONS})"
-    " -> (Tensor, Tensor, Tensor)",
+_OPTIONS = (
+    "Tensor members, Tensor lists, SymInt[] counts, "
+    "bool parent, bool siblings, bool children, float scale"
 )
 
 
-@torch.library.impl("foveate::tree_attention", ("cpu", "cuda"))
-def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    *blocks, parent, siblings, children, scale = rest
+@define_op(
+    f"tree_attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)",
+    fake=lambda q, *_: empty_outputs(q),
+)
+def _forward(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    *tiles, parent, siblings, children, scale = options
     q, k, v = adjacent(q), adjacent(k), adjacent(v)
-    return forward(q, k, v, Blocks(*blocks), (parent, siblings, children), scale)
+    return forward(q, k, v, ForestTiles(*tiles), (parent, siblings, children), scale)
 
 
-@torch.library.register_fake("foveate::tree_attention")
-def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    n, heads, _ = q.shape
-    return q.new_empty(q.shape), q.new_empty((heads, n), dtype=torch.float32)
-
-
-@torch.library.impl("foveate::tree_attention_backward", ("cpu", "cuda"))
-def _(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *rest: Any
+@define_op(
+    "tree_attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
+    f"{_OPTIONS}) -> (Tensor, Tensor, Tensor)",
+    fake=lambda _, q, *__: (q.new_empty(q.shape), q.new_empty(q.shape), q.new_empty(q.shape)),
+)
+def _backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    *blocks, parent, siblings, children, scale = rest
+    *tiles, parent, siblings, children, scale = options
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
     edges = parent, siblings, children
-    return backward(grad, q, k, v, o, lse, Blocks(*blocks), edges, scale)
+    return backward(grad, q, k, v, o, lse, ForestTiles(*tiles), edges, scale)
 
 
-@torch.library.register_fake("foveate::tree_attention_backward")
-def _(grad: Tensor, q: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return q.new_empty(q.shape), q.new_empty(q.shape), q.new_empty(q.shape)
-
-
-class _Attention(torch.autograd.Function):
-    """Keeps q, k, v, the output and one float32 per row and head."""
+class _TreeAttention(torch.autograd.Function):
+    """Saves q, k, v, the output and one float32 per node and head."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Tensor:
-        out, lse = torch.ops.foveate.tree_attention.default(q, k, v, *rest)
-        ctx.save_for_backward(q, k, v, out, lse, *rest[:2])
-        ctx.options = rest[2:]
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *options: Any) -> Tensor:
+        out: Tensor
+        out, lse = _forward(q, k, v, *options)
+        ctx.save_for_backward(q, k, v, out, lse, *options[:2])
+        ctx.options = options[2:]
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        dq, dk, dv = torch.ops.foveate.tree_attention_backward.default(
-            grad, *ctx.saved_tensors, *ctx.options
-        )
+        dq, dk, dv = _backward(grad, *ctx.saved_tensors, *ctx.options)
         return dq, dk, dv, *[None] * 7

@@ -4,8 +4,8 @@
 """The backward kernel: a program finishes dQ, dK and dV of one head of one tile.
 
 With P = exp(scores - lse), D = rowsum(dO ∘ O) and dS = P ∘ (dO Vᵀ - D) · scale:
-dV = Pᵀ dO, dK = dSᵀ Q, dQ = dS K. Every edge has both ends in one tile, or in two of a large
-family, so one program owns each row's sums and adds them in a fixed order: gradients are equal
+dV = Pᵀ dO, dK = dSᵀ Q, dQ = dS K. Both ends of every edge are in one tile, or in two tiles of one
+large family, so one program owns each sum and adds its terms in a fixed order: gradients are equal
 bit for bit from run to run.
 """
 
@@ -14,24 +14,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import dot
 
-from .blocks import SIZE, Blocks
-from .launch import SIZES, launch_options
+from .partition import ForestTiles
 from .tile import (
-    block,
-    finished,
+    NOT_SPECIALIZED,
+    edge_mask,
+    family_tiles,
+    is_finished,
     key_code,
-    large_tile,
+    launch_passes,
     load_members,
-    load_rows,
+    load_nodes,
     masked_scores,
-    member_mask,
-    member_pointers,
+    node_mask,
+    node_pointers,
+    nth_tile,
     query_code,
-    sees,
-    span,
 )
 
 
@@ -42,36 +41,29 @@ def backward(
     v: Tensor,
     o: Tensor,
     lse: Tensor,
-    blocks: Blocks,
+    tiles: ForestTiles,
     edges: tuple[bool, bool, bool],
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and v, each `(n, heads, head_dim)`, from that of the output.
-
-    Two passes as in `forward`: the first leaves at every inner node its share as a parent, the
-    second adds its share as a child.
-    """
-    n, heads, head_dim = q.shape
+    """Compute the gradients of q, k and v, `(n, heads, head_dim)`, from that of the output."""
     dq, dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3))
-    tensors = (q, k, v, o, grad, lse, dq, dk, dv, blocks.members, blocks.lists)
+    tensors = (q, k, v, o, grad, lse, dq, dk, dv)
     strides = (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2])
-    numbers = (n, heads, blocks.capacity, scale)
-    closed, large, inner, large_inner = blocks.counts
-    for kernel, second_pass, jobs, registers in (
-        (_backward_large, False, 2 * large, 168),
-        (_backward_block, False, closed, 128),
-        (_backward_large, True, 2 * large_inner, 168),
-        (_backward_block, True, inner, 128),
-    ):
-        if jobs:
-            width, options = launch_options(head_dim, q.element_size(), registers)
-            constants = (*edges, second_pass, head_dim, width, SIZE)
-            launch(kernel, jobs * heads, tensors, strides, numbers, constants, **options)
+    launch_passes(
+        _backward,
+        tensors,
+        strides,
+        tiles,
+        edges,
+        scale,
+        registers=(128, 168),
+        programs_per_large_tile=2,
+    )
     return dq, dk, dv
 
 
-@triton.jit(do_not_specialize=SIZES)
-def _backward_block(
+@triton.jit(do_not_specialize=NOT_SPECIALIZED)
+def _backward(
     q,
     k,
     v,
@@ -83,14 +75,14 @@ def _backward_block(
     dv,
     members,
     lists,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
-    grad_row,
-    grad_head,
+    stride_qn,
+    stride_qh,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
+    stride_gn,
+    stride_gh,
     n,
     heads,
     capacity,
@@ -99,131 +91,119 @@ def _backward_block(
     SIBLINGS: tl.constexpr,
     CHILDREN: tl.constexpr,
     INNER: tl.constexpr,
+    LARGE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     SIZE: tl.constexpr,
 ):
-    """A block: one tile of scores holds all its edges."""
-    head = tl.program_id(0) % heads
-    tile = tl.program_id(0) // heads
-    tile = block(lists, tile, INNER)
-    row, kind = load_members(members, tile, SIZE)
-    queries = load_rows(q, row, head, q_row, q_head, HEAD_DIM, WIDTH)
-    keys = load_rows(k, row, head, k_row, k_head, HEAD_DIM, WIDTH)
-    values = load_rows(v, row, head, v_row, v_head, HEAD_DIM, WIDTH)
-    grads = load_rows(grad, row, head, grad_row, grad_head, HEAD_DIM, WIDTH)
-    outs = load_rows(o, row, head, heads * HEAD_DIM, HEAD_DIM, HEAD_DIM, WIDTH)
-    log_total = tl.load(lse + head * n + row, mask=row >= 0, other=0.0)
-    seen = _seen(row, kind, row, kind, PARENT, SIBLINGS, CHILDREN)
-    weights, slopes = _slopes(keys, values, queries, grads, outs, log_total, seen, scale)
-    keep = finished(row, kind, INNER)
-    _put(dv, dot(weights, grads), row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
-    _put(dk, dot(slopes, queries), row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
-    _put(dq, dot(slopes.T, keys), row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+    """Finish a closed tile, whose edges one tile of scores holds, or one of a large family.
 
-
-@triton.jit(do_not_specialize=SIZES)
-def _backward_large(
-    q,
-    k,
-    v,
-    o,
-    grad,
-    lse,
-    dq,
-    dk,
-    dv,
-    members,
-    lists,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
-    grad_row,
-    grad_head,
-    n,
-    heads,
-    capacity,
-    scale,
-    PARENT: tl.constexpr,
-    SIBLINGS: tl.constexpr,
-    CHILDREN: tl.constexpr,
-    INNER: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    WIDTH: tl.constexpr,
-    SIZE: tl.constexpr,
-):
-    """A tile of a large family: as keys of each of the family's tiles, or as queries to each."""
+    Of a large family's tile, one program sums the gradients of its keys and values over the
+    family's tiles as queries, and another those of its queries over the tiles as keys.
+    """
     head = tl.program_id(0) % heads
-    tile = tl.program_id(0) // heads // 2
-    tile = large_tile(lists, tile, capacity, INNER)
-    row, kind = load_members(members, tile, SIZE)
-    keep = finished(row, kind, INNER)
-    first, stop = span(lists, tile, capacity)
-    if tl.program_id(0) // heads % 2 == 0:
-        keys = load_rows(k, row, head, k_row, k_head, HEAD_DIM, WIDTH)
-        values = load_rows(v, row, head, v_row, v_head, HEAD_DIM, WIDTH)
-        dk_rows = tl.zeros([SIZE, WIDTH], tl.float32)
-        dv_rows = tl.zeros([SIZE, WIDTH], tl.float32)
-        for other in range(first, stop):
-            from_row, from_kind = load_members(members, other, SIZE)
-            queries = load_rows(q, from_row, head, q_row, q_head, HEAD_DIM, WIDTH)
-            grads = load_rows(grad, from_row, head, grad_row, grad_head, HEAD_DIM, WIDTH)
-            outs = load_rows(o, from_row, head, heads * HEAD_DIM, HEAD_DIM, HEAD_DIM, WIDTH)
-            log_total = tl.load(lse + head * n + from_row, mask=from_row >= 0, other=0.0)
-            seen = _seen(row, kind, from_row, from_kind, PARENT, SIBLINGS, CHILDREN)
-            weights, slopes = _slopes(keys, values, queries, grads, outs, log_total, seen, scale)
-            dv_rows = dot(weights, grads, dv_rows)
-            dk_rows = dot(slopes, queries, dk_rows)
-        _put(dv, dv_rows, row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
-        _put(dk, dk_rows, row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+    job = tl.program_id(0) // heads
+    tile = nth_tile(lists, job // 2 if LARGE else job, capacity, INNER, LARGE)
+    node, role = load_members(members, tile, SIZE)
+    keep = is_finished(node, role, INNER)
+    if not LARGE:
+        queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
+        keys = load_nodes(k, node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
+        values = load_nodes(v, node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
+        grads, outs, log_total = _load_outputs(
+            grad, o, lse, node, head, stride_gn, stride_gh, n, heads, HEAD_DIM, WIDTH
+        )
+        mask = _mask(node, role, node, role, PARENT, SIBLINGS, CHILDREN)
+        weights, slopes = _slopes(keys, values, queries, grads, outs, log_total, mask, scale)
+        _store(dv, dot(weights, grads), node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+        _store(dk, dot(slopes, queries), node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+        _store(dq, dot(slopes.T, keys), node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
     else:
-        queries = load_rows(q, row, head, q_row, q_head, HEAD_DIM, WIDTH)
-        grads = load_rows(grad, row, head, grad_row, grad_head, HEAD_DIM, WIDTH)
-        outs = load_rows(o, row, head, heads * HEAD_DIM, HEAD_DIM, HEAD_DIM, WIDTH)
-        log_total = tl.load(lse + head * n + row, mask=row >= 0, other=0.0)
-        dq_rows = tl.zeros([SIZE, WIDTH], tl.float32)
-        for other in range(first, stop):
-            to_row, to_kind = load_members(members, other, SIZE)
-            keys = load_rows(k, to_row, head, k_row, k_head, HEAD_DIM, WIDTH)
-            values = load_rows(v, to_row, head, v_row, v_head, HEAD_DIM, WIDTH)
-            seen = _seen(to_row, to_kind, row, kind, PARENT, SIBLINGS, CHILDREN)
-            _, slopes = _slopes(keys, values, queries, grads, outs, log_total, seen, scale)
-            dq_rows = dot(slopes.T, keys, dq_rows)
-        _put(dq, dq_rows, row, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+        first, stop = family_tiles(lists, tile, capacity)
+        if job % 2 == 0:
+            keys = load_nodes(k, node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
+            values = load_nodes(v, node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
+            dk_sum = tl.zeros([SIZE, WIDTH], tl.float32)
+            dv_sum = tl.zeros([SIZE, WIDTH], tl.float32)
+            for other in range(first, stop):
+                other_node, other_role = load_members(members, other, SIZE)
+                queries = load_nodes(q, other_node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
+                grads, outs, log_total = _load_outputs(
+                    grad, o, lse, other_node, head, stride_gn, stride_gh, n, heads, HEAD_DIM, WIDTH
+                )
+                mask = _mask(node, role, other_node, other_role, PARENT, SIBLINGS, CHILDREN)
+                weights, slopes = _slopes(
+                    keys, values, queries, grads, outs, log_total, mask, scale
+                )
+                dv_sum = dot(weights, grads, dv_sum)
+                dk_sum = dot(slopes, queries, dk_sum)
+            _store(dv, dv_sum, node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+            _store(dk, dk_sum, node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
+        else:
+            queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
+            grads, outs, log_total = _load_outputs(
+                grad, o, lse, node, head, stride_gn, stride_gh, n, heads, HEAD_DIM, WIDTH
+            )
+            dq_sum = tl.zeros([SIZE, WIDTH], tl.float32)
+            for other in range(first, stop):
+                other_node, other_role = load_members(members, other, SIZE)
+                keys = load_nodes(k, other_node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
+                values = load_nodes(v, other_node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
+                mask = _mask(other_node, other_role, node, role, PARENT, SIBLINGS, CHILDREN)
+                _, slopes = _slopes(keys, values, queries, grads, outs, log_total, mask, scale)
+                dq_sum = dot(slopes.T, keys, dq_sum)
+            _store(dq, dq_sum, node, keep, head, heads, INNER, HEAD_DIM, WIDTH)
 
 
 @triton.jit
-def _seen(
-    key_row,
-    key_kind,
-    row,
-    kind,
+def _load_outputs(
+    grad,
+    o,
+    lse,
+    node,
+    head,
+    stride_gn,
+    stride_gh,
+    n,
+    heads,
+    HEAD_DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    """Load the outputs of nodes: their gradients, the outputs themselves, and log-sum-exps."""
+    grads = load_nodes(grad, node, head, stride_gn, stride_gh, HEAD_DIM, WIDTH)
+    outs = load_nodes(o, node, head, heads * HEAD_DIM, HEAD_DIM, HEAD_DIM, WIDTH)
+    return grads, outs, tl.load(lse + head * n + node, mask=node >= 0, other=0.0)
+
+
+@triton.jit
+def _mask(
+    key_node,
+    key_role,
+    query_node,
+    query_role,
     PARENT: tl.constexpr,
     SIBLINGS: tl.constexpr,
     CHILDREN: tl.constexpr,
 ):
-    """Whether queries see keys, keys down and queries across: `(SIZE, SIZE)`."""
-    query, key = query_code(kind, CHILDREN), key_code(key_kind, PARENT)
-    return sees(query[None, :], row[None, :], key[:, None], key_row[:, None], SIBLINGS)
+    """Whether queries attend to keys, keys down and queries across: `(SIZE, SIZE)`."""
+    query, key = query_code(query_role, CHILDREN), key_code(key_role, PARENT)
+    return edge_mask(query[None, :], query_node[None, :], key[:, None], key_node[:, None], SIBLINGS)
 
 
 @triton.jit
-def _slopes(keys, values, queries, grads, outs, log_total, seen, scale):
+def _slopes(keys, values, queries, grads, outs, log_total, mask, scale):
     """Pᵀ and dSᵀ, keys down and queries across: `(SIZE, SIZE)` in the inputs' dtype."""
-    weights = tl.exp2(masked_scores(keys, queries, seen, scale) - log_total[None, :])
+    weights = tl.exp2(masked_scores(keys, queries, mask, scale) - log_total[None, :])
     delta = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
     slopes = weights * (dot(values, grads.T) - delta[None, :]) * scale
     return weights.to(queries.dtype), slopes.to(queries.dtype)
 
 
 @triton.jit
-def _put(
+def _store(
     x,
     value,
-    row,
+    node,
     keep,
     head,
     heads,
@@ -231,9 +211,9 @@ def _put(
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Write the first pass's share of a gradient, or add the second's to it."""
-    place = member_pointers(x, row, head, heads * HEAD_DIM, HEAD_DIM, WIDTH)
-    mask = member_mask(keep, HEAD_DIM, WIDTH)
+    """Store the first pass's part of a gradient, or add the second's to it."""
+    pointers = node_pointers(x, node, head, heads * HEAD_DIM, HEAD_DIM, WIDTH)
+    mask = node_mask(keep, HEAD_DIM, WIDTH)
     if INNER:
-        value += tl.load(place, mask=mask, other=0.0).to(tl.float32)
-    tl.store(place, value.to(x.dtype.element_ty), mask=mask)
+        value += tl.load(pointers, mask=mask, other=0.0).to(tl.float32)
+    tl.store(pointers, value.to(x.dtype.element_ty), mask=mask)

@@ -3,63 +3,48 @@
 # mypy: disable-error-code=no-untyped-def
 """The forward kernel: a program computes one head of one tile."""
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import dot
+from foveate.ops._triton.softmax import begin_softmax, empty_outputs, finite_top
 
-from .blocks import SIZE, Blocks
-from .launch import SIZES, launch_options
+from .partition import ForestTiles
 from .tile import (
-    block,
-    finished,
+    NOT_SPECIALIZED,
+    edge_mask,
+    family_tiles,
+    is_finished,
     key_code,
-    large_tile,
+    launch_passes,
     load_members,
-    load_rows,
+    load_nodes,
     masked_scores,
-    member_mask,
-    member_pointers,
+    node_mask,
+    node_pointers,
+    nth_tile,
     query_code,
-    sees,
-    span,
 )
 
 
 def forward(
-    q: Tensor, k: Tensor, v: Tensor, blocks: Blocks, edges: tuple[bool, bool, bool], scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    tiles: ForestTiles,
+    edges: tuple[bool, bool, bool],
+    scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Outputs `(n, heads, head_dim)` and base-2 log-sum-exps `(heads, n)`, float32.
-
-    The first pass finishes leaves, and leaves at every inner node what it sees in its children;
-    the second, over the few tiles with inner nodes among their children, adds what these see
-    beside and above them.
-    """
-    n, heads, head_dim = q.shape
-    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty(heads, n, dtype=torch.float32, device=q.device)
-    tensors = (q, k, v, o, lse, blocks.members, blocks.lists)
+    """Compute outputs `(n, heads, head_dim)` and base-2 log-sum-exps `(heads, n)` in float32."""
+    o, lse = empty_outputs(q)
     strides = (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2])
-    numbers = (n, heads, blocks.capacity, scale)
-    width, options = launch_options(head_dim, q.element_size(), 96)
-    closed, large, inner, large_inner = blocks.counts
-    for kernel, second_pass, tiles in (
-        (_forward_large, False, large),
-        (_forward_block, False, closed),
-        (_forward_large, True, large_inner),
-        (_forward_block, True, inner),
-    ):
-        if tiles:
-            constants = (*edges, second_pass, head_dim, width, SIZE)
-            launch(kernel, tiles * heads, tensors, strides, numbers, constants, **options)
+    launch_passes(_forward, (q, k, v, o, lse), strides, tiles, edges, scale, registers=(96, 96))
     return o, lse
 
 
-@triton.jit(do_not_specialize=SIZES)
-def _forward_large(
+@triton.jit(do_not_specialize=NOT_SPECIALIZED)
+def _forward(
     q,
     k,
     v,
@@ -67,12 +52,12 @@ def _forward_large(
     lse,
     members,
     lists,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
+    stride_qn,
+    stride_qh,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
     n,
     heads,
     capacity,
@@ -81,98 +66,63 @@ def _forward_large(
     SIBLINGS: tl.constexpr,
     CHILDREN: tl.constexpr,
     INNER: tl.constexpr,
+    LARGE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     SIZE: tl.constexpr,
 ):
-    """A tile of a large family: all of the family's in turn, rescaling as the maximum rises."""
+    """Attend within a closed tile, or, by online softmax, to all tiles of a large family."""
     head = tl.program_id(0) % heads
-    tile = tl.program_id(0) // heads
-    tile = large_tile(lists, tile, capacity, INNER)
-    row, kind = load_members(members, tile, SIZE)
-    code = query_code(kind, CHILDREN)
-    queries = load_rows(q, row, head, q_row, q_head, HEAD_DIM, WIDTH)
-    top = tl.full([SIZE], float("-inf"), tl.float32)
-    total = tl.zeros([SIZE], tl.float32)
-    out = tl.zeros([SIZE, WIDTH], tl.float32)
-    first, stop = span(lists, tile, capacity)
-    for other in range(first, stop):
-        key_row, key_kind = load_members(members, other, SIZE)
-        keys = load_rows(k, key_row, head, k_row, k_head, HEAD_DIM, WIDTH)
-        values = load_rows(v, key_row, head, v_row, v_head, HEAD_DIM, WIDTH)
-        key = key_code(key_kind, PARENT)
-        seen = sees(code[:, None], row[:, None], key[None, :], key_row[None, :], SIBLINGS)
-        scores = masked_scores(queries, keys, seen, scale)
-        new_top = tl.maximum(top, tl.max(scores, 1))
-        weights, new_total = _softmax(scores, new_top)
-        fade = tl.exp2(top - tl.where(new_top == float("-inf"), 0.0, new_top))
-        total = total * fade + new_total
-        out = dot(weights.to(values.dtype), values, out * fade[:, None])
-        top = new_top
-    keep = finished(row, kind, INNER)
-    _put(o, lse, out, top, total, row, keep, head, n, heads, INNER, HEAD_DIM, WIDTH)
-
-
-@triton.jit(do_not_specialize=SIZES)
-def _forward_block(
-    q,
-    k,
-    v,
-    o,
-    lse,
-    members,
-    lists,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
-    n,
-    heads,
-    capacity,
-    scale,
-    PARENT: tl.constexpr,
-    SIBLINGS: tl.constexpr,
-    CHILDREN: tl.constexpr,
-    INNER: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    WIDTH: tl.constexpr,
-    SIZE: tl.constexpr,
-):
-    """A block, which sees nothing but itself."""
-    head = tl.program_id(0) % heads
-    tile = tl.program_id(0) // heads
-    tile = block(lists, tile, INNER)
-    row, kind = load_members(members, tile, SIZE)
-    queries = load_rows(q, row, head, q_row, q_head, HEAD_DIM, WIDTH)
-    keys = load_rows(k, row, head, k_row, k_head, HEAD_DIM, WIDTH)
-    values = load_rows(v, row, head, v_row, v_head, HEAD_DIM, WIDTH)
-    query, key = query_code(kind, CHILDREN), key_code(kind, PARENT)
-    seen = sees(query[:, None], row[:, None], key[None, :], row[None, :], SIBLINGS)
-    scores = masked_scores(queries, keys, seen, scale)
-    top = tl.max(scores, 1)
-    weights, total = _softmax(scores, top)
-    out = dot(weights.to(values.dtype), values)
-    keep = finished(row, kind, INNER)
-    _put(o, lse, out, top, total, row, keep, head, n, heads, INNER, HEAD_DIM, WIDTH)
+    tile = nth_tile(lists, tl.program_id(0) // heads, capacity, INNER, LARGE)
+    node, role = load_members(members, tile, SIZE)
+    code = query_code(role, CHILDREN)
+    queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
+    if LARGE:
+        top, total, out = begin_softmax(SIZE, WIDTH)
+        first, stop = family_tiles(lists, tile, capacity)
+        for other in range(first, stop):
+            key_node, key_role = load_members(members, other, SIZE)
+            keys = load_nodes(k, key_node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
+            values = load_nodes(v, key_node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
+            key = key_code(key_role, PARENT)
+            mask = edge_mask(
+                code[:, None], node[:, None], key[None, :], key_node[None, :], SIBLINGS
+            )
+            scores = masked_scores(queries, keys, mask, scale)
+            new_top = tl.maximum(top, tl.max(scores, 1))
+            weights, new_total = _softmax(scores, new_top)
+            decay = tl.exp2(top - finite_top(new_top))
+            total = total * decay + new_total
+            out = dot(weights.to(values.dtype), values, out * decay[:, None])
+            top = new_top
+    else:
+        keys = load_nodes(k, node, head, stride_kn, stride_kh, HEAD_DIM, WIDTH)
+        values = load_nodes(v, node, head, stride_vn, stride_vh, HEAD_DIM, WIDTH)
+        key = key_code(role, PARENT)
+        mask = edge_mask(code[:, None], node[:, None], key[None, :], node[None, :], SIBLINGS)
+        scores = masked_scores(queries, keys, mask, scale)
+        top = tl.max(scores, 1)
+        weights, total = _softmax(scores, top)
+        out = dot(weights.to(values.dtype), values)
+    keep = is_finished(node, role, INNER)
+    _store(o, lse, out, top, total, node, keep, head, n, heads, INNER, HEAD_DIM, WIDTH)
 
 
 @triton.jit
 def _softmax(scores, top):
-    """Weights over their total and the totals, relative to `top`; 0 for a row that sees nothing."""
-    weights = tl.exp2(scores - tl.where(top == float("-inf"), 0.0, top)[:, None])
+    """Weights relative to `top` and their sums, 0 for a query that sees no key."""
+    weights = tl.exp2(scores - finite_top(top)[:, None])
     return weights, tl.sum(weights, 1)
 
 
 @triton.jit
-def _put(
+def _store(
     o,
     lse,
     out,
     top,
     total,
-    row,
+    node,
     keep,
     head,
     n,
@@ -181,19 +131,19 @@ def _put(
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Write the first pass's outputs, or merge the second's with them."""
+    """Store the outputs of the first pass, or merge those of the second with them."""
     total = tl.where(total == 0.0, 1.0, total)
     out *= (1 / total)[:, None]
     log_total = top + tl.log2(total)
-    keep_channels = member_mask(keep, HEAD_DIM, WIDTH)
-    out_place = member_pointers(o, row, head, heads * HEAD_DIM, HEAD_DIM, WIDTH)
-    lse_place = lse + head * n + row
+    channel_mask = node_mask(keep, HEAD_DIM, WIDTH)
+    out_pointers = node_pointers(o, node, head, heads * HEAD_DIM, HEAD_DIM, WIDTH)
+    lse_pointers = lse + head * n + node
     if INNER:
-        below = tl.load(lse_place, mask=keep, other=0.0)
-        out_below = tl.load(out_place, mask=keep_channels, other=0.0).to(tl.float32)
-        share_below = 1 / (1 + tl.exp2(log_total - below))
-        out += share_below[:, None] * (out_below - out)
-        larger = tl.maximum(log_total, below)
-        log_total = larger + tl.log2(tl.exp2(log_total - larger) + tl.exp2(below - larger))
-    tl.store(out_place, out.to(o.dtype.element_ty), mask=keep_channels)
-    tl.store(lse_place, log_total, mask=keep)
+        child_lse = tl.load(lse_pointers, mask=keep, other=0.0)
+        child_out = tl.load(out_pointers, mask=channel_mask, other=0.0).to(tl.float32)
+        child_share = 1 / (1 + tl.exp2(log_total - child_lse))
+        out += child_share[:, None] * (child_out - out)
+        larger = tl.maximum(log_total, child_lse)
+        log_total = larger + tl.log2(tl.exp2(log_total - larger) + tl.exp2(child_lse - larger))
+    tl.store(out_pointers, out.to(o.dtype.element_ty), mask=channel_mask)
+    tl.store(lse_pointers, log_total, mask=keep)

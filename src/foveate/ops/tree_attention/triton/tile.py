@@ -1,94 +1,168 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""What the forward and the backward kernel share: the rows of a tile, and who sees whom."""
+"""What the forward and backward kernels share: launches, members of a tile, and the edge mask."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from foveate.ops._triton.math import LOG2E, dot
+from foveate.ops._triton.launch import launch
+from foveate.ops._triton.math import LOG2E, dot, padded_width
 
-_NOBODY = tl.constexpr(-1000)
+from .partition import SIZE, ForestTiles
+
+NOT_SPECIALIZED = ["n", "heads", "capacity"]
+"""Arguments that change from batch to batch, for which kernels are not recompiled."""
+
+_SEES_NOTHING = tl.constexpr(-1000)
+"""Code of a query that attends to no other role."""
+
+_UNSEEN = tl.constexpr(-2000)
+"""Code of a key that no other role attends to."""
+
+
+def launch_passes(
+    kernel: Any,
+    tensors: Sequence[Tensor],
+    strides: Sequence[int],
+    tiles: ForestTiles,
+    edges: tuple[bool, bool, bool],
+    scale: float,
+    registers: tuple[int, int],
+    programs_per_large_tile: int = 1,
+) -> None:
+    """Launch the two passes of a kernel, over large families' tiles and over closed ones.
+
+    The first pass finishes all nodes but the inner ones, and leaves at every inner node its part as
+    a parent. The second pass, over the few tiles with inner nodes among their children, adds their
+    parts as children.
+
+    Args:
+        kernel: The kernel. Its arguments are the tensors, the tables of `tiles`, the strides, the
+            arguments of `NOT_SPECIALIZED`, the scale, and the compile-time constants.
+        tensors: Tensors of the kernel, the first `(n, heads, head_dim)`.
+        strides: Strides of the kernel's inputs.
+        tiles: The tiles of the forest.
+        edges: Whether nodes attend to their parent, their siblings and their children.
+        scale: Factor on the scores.
+        registers: Limits on a thread's registers, in a closed tile and in a large family's.
+        programs_per_large_tile: Programs that share a large family's tile.
+    """
+    n, heads, head_dim = tensors[0].shape
+    itemsize = tensors[0].element_size()
+    numbers = (n, heads, tiles.capacity, scale)
+    closed, large, inner, large_inner = tiles.counts
+    for count, second_pass, is_large in (
+        (large, False, True),
+        (closed, False, False),
+        (large_inner, True, True),
+        (inner, True, False),
+    ):
+        if count:
+            width, options = _launch_options(head_dim, itemsize, registers[is_large])
+            programs = count * heads * (programs_per_large_tile if is_large else 1)
+            constants = (*edges, second_pass, is_large, head_dim, width, SIZE)
+            tables = (tiles.members, tiles.lists)
+            launch(kernel, programs, (*tensors, *tables), strides, numbers, constants, **options)
+
+
+@cache
+def _launch_options(head_dim: int, itemsize: int, registers: int) -> tuple[int, dict[str, int]]:
+    """Return the width of the tiles and Triton's options.
+
+    The kernels wait for memory, not for arithmetic, so what counts is how many programs fit on a
+    multiprocessor at once: for heads of up to 128 bytes, the registers of a thread are limited.
+    Wider heads would not fit into the registers under the limit.
+    """
+    width = padded_width(head_dim)
+    if width * itemsize <= 128:
+        return width, {"num_warps": 4, "num_stages": 1, "maxnreg": registers}
+    return width, {"num_warps": 8 if itemsize == 4 else 4, "num_stages": 1}
 
 
 @triton.jit
-def block(lists, turn, INNER: tl.constexpr):
-    """Which tile comes in turn among the blocks, or among those with inner children."""
-    return tl.load(lists + turn) if INNER else turn
+def nth_tile(lists, nth, capacity, INNER: tl.constexpr, LARGE: tl.constexpr):
+    """The nth tile of a pass: closed tiles stand at the beginning, large families' at the end."""
+    if LARGE:
+        tile = tl.load(lists + capacity + nth) if INNER else capacity - 1 - nth
+    else:
+        tile = tl.load(lists + nth) if INNER else nth
+    return tile
 
 
 @triton.jit
-def large_tile(lists, turn, capacity, INNER: tl.constexpr):
-    """Which tile comes in turn among those of large families, which stand at the end."""
-    return tl.load(lists + capacity + turn) if INNER else capacity - 1 - turn
-
-
-@triton.jit
-def span(lists, tile, capacity):
-    """First tile of a large tile's family, and the first one behind it."""
-    place = lists + 2 * capacity + tile
-    return tl.load(place), tl.load(place + capacity)
+def family_tiles(lists, tile, capacity):
+    """First tile of the large family that a tile belongs to, and the end of the family's tiles."""
+    pointer = lists + 2 * capacity + tile
+    return tl.load(pointer), tl.load(pointer + capacity)
 
 
 @triton.jit
 def load_members(members, tile, SIZE: tl.constexpr):
-    """Rows and roles of the members of a tile, `(SIZE,)` each; see `blocks.py`."""
+    """Load the nodes in a tile's slots and their roles, `(SIZE,)` each; see `partition.py`."""
     slot = members + tile * (2 * SIZE) + tl.arange(0, SIZE)
-    role = tl.load(slot + SIZE).to(tl.int16)  # which takes fewer registers to keep
+    role = tl.load(slot + SIZE).to(tl.int16)  # takes fewer registers to keep
     return tl.load(slot), role.to(tl.int32)
 
 
 @triton.jit
-def member_pointers(x, row, head, row_stride, head_stride, WIDTH: tl.constexpr):
-    """Pointers to one head of the given rows of x `(n, heads, head_dim)`: `(SIZE, WIDTH)`."""
-    start = row.to(tl.int64) * row_stride + head * head_stride
+def node_pointers(x, node, head, node_stride, head_stride, WIDTH: tl.constexpr):
+    """Pointers to one head of nodes of x `(n, heads, head_dim)`: `(SIZE, WIDTH)`."""
+    start = node.to(tl.int64) * node_stride + head * head_stride
     return x + start[:, None] + tl.arange(0, WIDTH)[None, :]
 
 
 @triton.jit
-def member_mask(keep, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr):
-    """Mask `(SIZE, WIDTH)` of the real channels of the members to keep."""
+def node_mask(keep, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr):
+    """Mask `(SIZE, WIDTH)` of the real channels of the nodes to keep."""
     return keep[:, None] & (tl.arange(0, WIDTH) < HEAD_DIM)[None, :]
 
 
 @triton.jit
-def load_rows(x, row, head, row_stride, head_stride, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr):
-    """One head of the given rows, zero in empty slots and padded channels: `(SIZE, WIDTH)`."""
-    pointers = member_pointers(x, row, head, row_stride, head_stride, WIDTH)
-    return tl.load(pointers, mask=member_mask(row >= 0, HEAD_DIM, WIDTH), other=0.0)
+def load_nodes(
+    x, node, head, node_stride, head_stride, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Load one head of nodes, zero in empty slots and padded channels: `(SIZE, WIDTH)`."""
+    pointers = node_pointers(x, node, head, node_stride, head_stride, WIDTH)
+    return tl.load(pointers, mask=node_mask(node >= 0, HEAD_DIM, WIDTH), other=0.0)
 
 
 @triton.jit
-def finished(row, role, INNER: tl.constexpr):
-    """Whether this pass writes a member: first all but the inner children, then these."""
-    return (row >= 0) & (((role & 3) == 2) == INNER)
+def is_finished(node, role, INNER: tl.constexpr):
+    """Whether this pass stores a member: the second the inner children, the first all others."""
+    return (node >= 0) & (((role & 3) == 2) == INNER)
 
 
 @triton.jit
 def query_code(role, CHILDREN: tl.constexpr):
-    """Number of a member as a query; it sees the keys numbered the same or one higher."""
+    """Code of a member as a query, which attends to keys with the same code or one above."""
     parent = (role & 1) == 1
-    return tl.where(parent, (role & -4) - 1 if CHILDREN else _NOBODY, role & -4)
+    return tl.where(parent, (role & -4) - 1 if CHILDREN else _SEES_NOTHING, role & -4)
 
 
 @triton.jit
 def key_code(role, PARENT: tl.constexpr):
-    """Number of a member as a key: in family f, 4f is a child and 4f + 1 the parent."""
+    """Code of a member as a key: 4f for a child of family f, 4f + 1 for its parent."""
     parent = (role & 1) == 1
-    return tl.where(parent, (role & -4) + 1 if PARENT else 2 * _NOBODY, role & -4)
+    return tl.where(parent, (role & -4) + 1 if PARENT else _UNSEEN, role & -4)
 
 
 @triton.jit
-def sees(query, query_row, key, key_row, SIBLINGS: tl.constexpr):
-    """Whether queries see keys, by codes and rows that broadcast against each other."""
-    step = key - query  # 0 from child to child, 1 between child and parent
-    seen = step.to(tl.uint32, bitcast=True) < 2
+def edge_mask(query_code, query_node, key_code, key_node, SIBLINGS: tl.constexpr):
+    """Whether queries attend to keys; the shapes of queries and keys are broadcast."""
+    step = key_code - query_code  # 0 from child to child, 1 between child and parent
+    mask = step.to(tl.uint32, bitcast=True) < 2
     if not SIBLINGS:
-        seen = seen & ((step == 1) | (query_row == key_row))
-    return seen
+        mask = mask & ((step == 1) | (query_node == key_node))
+    return mask
 
 
 @triton.jit
-def masked_scores(a, b, seen, scale):
-    """Scores of rows of a against rows of b in base 2, -inf where unseen: float32."""
-    return tl.where(seen, dot(a, b.T) * (scale * LOG2E), float("-inf"))
+def masked_scores(a, b, mask, scale):
+    """Base-2 scores of a against b, -inf where the mask is false: float32."""
+    return tl.where(mask, dot(a, b.T) * (scale * LOG2E), float("-inf"))

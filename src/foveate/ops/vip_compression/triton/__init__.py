@@ -1,9 +1,4 @@
-"""VIP compression on the GPU: scores, what is seen, rows read and written, as torch ops.
-
-The ops `foveate::vip_*` are opaque to the compiler and know their output's shapes without running,
-so that torch.compile, graph capture, checkpointing and distributed wrappers take them like any op
-of torch's own.
-"""
+"""VIP compression on the GPU, as torch ops: scoring, selecting, splitting, merging segments."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,12 +8,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
 
-from . import backward as _backward
-from . import rows as _rows
 from . import scores as _scores
+from . import scores_backward as _scores_backward
+from . import segments as _segments
 from . import select as _select
+from .score_tiles import ScoreInputs, num_parts
 
 __all__ = ["build", "merge", "select", "split", "spread", "vip_scores"]
 
@@ -26,221 +23,199 @@ __all__ = ["build", "merge", "select", "split", "spread", "vip_scores"]
 def vip_scores(
     q: Tensor,
     k: Tensor,
-    bias: Tensor | None,
-    places: tuple[Tensor, ...],
-    longest_vips: int,
-    longest: int,
+    inputs: ScoreInputs,
+    max_vips: int,
+    max_candidates: int,
     scale: float,
 ) -> Tensor:
-    """Scores of candidates, as `foveate.ops.vip_compression.vip_scores` defines them.
+    """Compute the scores of candidates, as `foveate.ops.vip_compression.vip_scores` defines them.
 
     Args:
-        q: `(n_p, heads, head_dim)`, float16, bfloat16 or float32, any strides.
-        k: `(c, heads, head_dim)`, likewise.
-        bias: `(heads, 2·reach + 1)`.
-        places: positions of VIP tokens and of candidates, which differ in a sequence; shares; log
-            multiplicities; first row and number of each sequence's VIP tokens, then candidates.
-        longest_vips: the most VIP tokens of a sequence.
-        longest: the most candidates.
-        scale: factor on the products.
+        q: Queries `(n_vips, heads, head_dim)`, float16, bfloat16 or float32, any strides.
+        k: Keys `(n_keys, heads, head_dim)`, like q.
+        inputs: Positions, packing and biases.
+        max_vips: The most VIP tokens of a sequence.
+        max_candidates: The most candidates of a sequence.
+        scale: Factor on the products.
     """
-    arguments = q, k, bias, *places, longest_vips, longest, scale
+    arguments = q, k, *inputs, max_vips, max_candidates, scale
+    scores: Tensor
     if torch.is_grad_enabled():
-        scores: Tensor = _Scores.apply(*arguments)
-        return scores
-    return torch.ops.foveate.vip_scores.default(*arguments)[0]
+        scores = _Scores.apply(*arguments)
+    else:
+        scores, _ = _scores_op(*arguments)
+    return scores
 
 
 def build(tokens: Tensor, counts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Merge all segments of each level; see `..torch.build`."""
-    rows = tokens.contiguous()
+    """Merge all segments of each level, from the finest up; see `SegmentTree.from_tokens`."""
+    means = tokens.contiguous()
     deltas: list[Tensor] = []
     for finer, count in pairwise(reversed(counts)):
         shape = len(count), len(finer) // max(1, len(count)), tokens.shape[1]
         delta = torch.empty(shape, dtype=torch.float32, device=tokens.device)
-        own, every = delta.new_empty(shape[::2]), torch.arange(len(count), device=tokens.device)
-        rows, delta = _Merge.apply(own, rows, delta, every, every, finer, None, None)
+        empty = delta.new_empty(shape[::2])
+        every = torch.arange(len(count), device=tokens.device)
+        means, delta = _Merge.apply(empty, means, delta, every, every, finer, None, None)
         deltas.insert(0, delta)
-    return rows, deltas
+    return means, deltas
 
 
 def spread(means: Tensor, delta: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """Split all segments; see `..torch.spread`."""
+    """Split all segments; see `foveate.ops.vip_compression.eager`."""
     every = torch.arange(len(delta), device=delta.device)
-    above = means.new_empty(0, means.shape[1], dtype=dtype)
-    rows: Tensor = _Split.apply(above, means, delta, every, every, False)[0]
-    return rows
+    no_tokens = means.new_empty(0, means.shape[1], dtype=dtype)
+    parts: Tensor = _Split.apply(no_tokens, means, delta, every, every, False)[0]
+    return parts
 
 
 def split(
-    above: Tensor, means: Tensor, delta: Tensor, chosen: Tensor, segments: Tensor, deeper: bool
+    tokens: Tensor, means: Tensor, delta: Tensor, chosen: Tensor, segments: Tensor, keep_means: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Read the parts of what is chosen; see `..torch.split`."""
-    return _Split.apply(above.contiguous(), means, delta, chosen, segments, deeper)
+    """Append the parts of the chosen candidates; see `foveate.ops.vip_compression.eager`."""
+    new_tokens, parts, delta = _Split.apply(
+        tokens.contiguous(), means, delta, chosen, segments, keep_means
+    )
+    return new_tokens, parts, delta
 
 
 def merge(
-    own: Tensor,
+    means: Tensor,
     parts: Tensor,
     delta: Tensor,
     chosen: Tensor,
     segments: Tensor,
     counts: Tensor,
     scores: Tensor,
-    moved: Tensor | None,
+    residuals: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Write the parts of what was chosen; see `..torch.merge`."""
-    scores_or_none = None if moved is None else scores
-    return _Merge.apply(
-        own, parts.contiguous(), delta, chosen, segments, counts, scores_or_none, moved
+    """Write the parts of the chosen candidates; see `foveate.ops.vip_compression.eager`."""
+    needed_scores = None if residuals is None else scores
+    new_means, delta = _Merge.apply(
+        means, parts.contiguous(), delta, chosen, segments, counts, needed_scores, residuals
     )
+    return new_means, delta
 
 
-def select(
-    best: Tensor,
-    numbers: Tensor | None,
-    positions: Tensor,
-    key_bias: Tensor,
-    part_positions: Tensor,
-    part_bias: Tensor,
-    candidates: int,
-    ratio: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Say what is seen; see `..torch.select`."""
-    found: tuple[Tensor, Tensor, Tensor, Tensor] = torch.ops.foveate.vip_select.default(
-        best, numbers, positions, key_bias, part_positions, part_bias, candidates, ratio
-    )
-    return found
-
-
-_PLACES = (
-    "Tensor? bias, Tensor q_positions, Tensor k_positions, Tensor shares, Tensor key_bias, "
+_SCORE_INPUTS = (
+    "Tensor q_positions, Tensor k_positions, Tensor vip_weights, Tensor key_bias, Tensor? bias, "
     "Tensor q_starts, Tensor q_counts, Tensor k_starts, Tensor k_counts, "
-    "SymInt longest_vips, SymInt longest, float scale"
+    "SymInt max_vips, SymInt max_candidates, float scale"
 )
-for _name, _signature in {
-    "vip_scores": f"(Tensor q, Tensor k, {_PLACES}) -> (Tensor, Tensor)",
-    "vip_scores_backward": f"(Tensor grad, Tensor lse, Tensor q, Tensor k, {_PLACES}) -> "
-    "(Tensor, Tensor, Tensor)",
-    "vip_select": "(Tensor best, Tensor? numbers, Tensor positions, Tensor key_bias, "
-    "Tensor part_positions, Tensor part_bias, SymInt candidates, SymInt ratio) -> "
-    "(Tensor, Tensor, Tensor, Tensor)",
-    "vip_split": "(Tensor above, Tensor means, Tensor delta, Tensor chosen, Tensor segments, "
-    "bool deeper) -> (Tensor, Tensor)",
-    "vip_split_backward": "(Tensor of_rows, Tensor? of_parts, Tensor(a!) of_delta, Tensor chosen, "
-    "Tensor segments, SymInt means) -> Tensor",
-    "vip_merge": "(Tensor own, Tensor parts, Tensor(a!) delta, Tensor chosen, Tensor segments, "
-    "Tensor counts) -> Tensor",
-    "vip_merge_backward": "(Tensor of_means, Tensor(a!) of_delta, Tensor chosen, Tensor segments, "
-    "Tensor counts, Tensor? moved, ScalarType dtype) -> (Tensor, Tensor)",
-}.items():
-    torch.library.define(f"foveate::{_name}", _signature)
 
 
-def _pairs(bias: Tensor | None, *places: Any) -> tuple[Any, ...]:
-    """The arguments that all kernels of scores take."""
-    q_positions, k_positions, shares, key_bias, *rest, longest_vips, longest, scale = places
-    pairs = _scores.Pairs(q_positions, k_positions, shares, key_bias, bias, *rest)
-    return pairs, longest_vips, longest, scale
-
-
-@torch.library.impl("foveate::vip_scores", ("cpu", "cuda"))
-def _(q: Tensor, k: Tensor, *places: Any) -> tuple[Tensor, Tensor]:
-    return _scores.forward(adjacent(q), adjacent(k), *_pairs(*places))
-
-
-@torch.library.register_fake("foveate::vip_scores")
-def _(q: Tensor, k: Tensor, *places: Any) -> tuple[Tensor, Tensor]:
-    shape = _scores.parts_of(places[-2]), q.shape[1], len(q)
+def _fake_scores(q: Tensor, k: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
+    shape = num_parts(inputs[-2]), q.shape[1], len(q)
     return k.new_empty(len(k), dtype=torch.float32), k.new_empty(shape, dtype=torch.float32)
 
 
-@torch.library.impl("foveate::vip_scores_backward", ("cpu", "cuda"))
-def _(grad: Tensor, lse: Tensor, q: Tensor, k: Tensor, *places: Any) -> tuple[Tensor, ...]:
-    q, k = adjacent(q), adjacent(k)
-    dq, dk, d_bias = _backward.backward(grad.contiguous(), q, k, lse, *_pairs(*places))
-    return dq, dk, q.new_empty(0) if d_bias is None else d_bias.to(places[0].dtype)
+@define_op(
+    f"vip_scores(Tensor q, Tensor k, {_SCORE_INPUTS}) -> (Tensor, Tensor)", fake=_fake_scores
+)
+def _scores_op(q: Tensor, k: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
+    return _scores.forward(adjacent(q), adjacent(k), ScoreInputs(*inputs[:-3]), *inputs[-3:])
 
 
-@torch.library.register_fake("foveate::vip_scores_backward")
-def _(grad: Tensor, lse: Tensor, q: Tensor, k: Tensor, *places: Any) -> tuple[Tensor, ...]:
-    bias = places[0]
-    d_bias = q.new_empty(0) if bias is None else bias.new_empty(bias.shape)
-    return q.new_empty(q.shape), k.new_empty(k.shape), d_bias
+def _fake_scores_backward(
+    grad: Tensor, lse: Tensor, q: Tensor, k: Tensor, *inputs: Any
+) -> tuple[Tensor, ...]:
+    bias = ScoreInputs(*inputs[:-3]).bias
+    return q.new_empty(q.shape), k.new_empty(k.shape), new_or_empty(bias, q)
 
 
-torch.library.impl("foveate::vip_select", ("cpu", "cuda"), _select.select)
+@define_op(
+    f"vip_scores_backward(Tensor grad, Tensor lse, Tensor q, Tensor k, {_SCORE_INPUTS})"
+    " -> (Tensor, Tensor, Tensor)",
+    fake=_fake_scores_backward,
+)
+def _scores_backward_op(
+    grad: Tensor, lse: Tensor, q: Tensor, k: Tensor, *arguments: Any
+) -> tuple[Tensor, ...]:
+    inputs, q, k = ScoreInputs(*arguments[:-3]), adjacent(q), adjacent(k)
+    dq, dk, d_bias = _scores_backward.backward(
+        grad.contiguous(), q, k, lse, inputs, *arguments[-3:]
+    )
+    if inputs.bias is not None and d_bias is not None:
+        d_bias = d_bias.to(inputs.bias.dtype)
+    return dq, dk, or_empty(d_bias, q)
 
 
-@torch.library.register_fake("foveate::vip_select")
-def _(best: Tensor, numbers: Tensor | None, positions: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def _fake_select(
+    best: Tensor, candidate_segments: Tensor | None, positions: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
     new_positions = positions.new_empty(len(positions) + len(best) * rest[-1])
-    bias = torch.empty_like(new_positions, dtype=torch.float32)
-    return torch.empty_like(best), torch.empty_like(best), new_positions, bias
+    new_bias = torch.empty_like(new_positions, dtype=torch.float32)
+    return torch.empty_like(best), torch.empty_like(best), new_positions, new_bias
 
 
-torch.library.impl("foveate::vip_split", ("cpu", "cuda"), _rows.split)
+select = define_op(
+    "vip_select(Tensor best, Tensor? candidate_segments, Tensor positions, Tensor key_bias, "
+    "Tensor part_positions, Tensor part_bias, SymInt num_candidates, SymInt ratio)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
+    fake=_fake_select,
+)(_select.select)
 
 
-@torch.library.register_fake("foveate::vip_split")
-def _(
-    above: Tensor, means: Tensor, delta: Tensor, chosen: Tensor, segments: Tensor, deeper: bool
+def _fake_split(
+    tokens: Tensor, means: Tensor, delta: Tensor, chosen: Tensor, segments: Tensor, keep_means: bool
 ) -> tuple[Tensor, Tensor]:
-    parts = len(chosen) * delta.shape[1]
-    rows = above.new_empty(len(above) + parts, above.shape[1])
-    return rows, means.new_empty(parts if deeper else 0, means.shape[1])
+    num_parts = len(chosen) * delta.shape[1]
+    new_tokens = tokens.new_empty(len(tokens) + num_parts, tokens.shape[1])
+    return new_tokens, means.new_empty(num_parts if keep_means else 0, means.shape[1])
 
 
-torch.library.impl("foveate::vip_split_backward", ("cpu", "cuda"), _rows.split_backward)
+_split_op = define_op(
+    "vip_split(Tensor tokens, Tensor means, Tensor delta, Tensor chosen, Tensor segments, "
+    "bool keep_means) -> (Tensor, Tensor)",
+    fake=_fake_split,
+)(_segments.split)
+
+_split_backward_op = define_op(
+    "vip_split_backward(Tensor d_tokens, Tensor? d_parts, Tensor(a!) d_delta, Tensor chosen, "
+    "Tensor segments, SymInt num_means) -> Tensor",
+    fake=lambda _, __, d_delta, ___, ____, num_means: d_delta.new_empty(
+        num_means, d_delta.shape[2]
+    ),
+)(_segments.split_backward)
+
+_merge_op = define_op(
+    "vip_merge(Tensor means, Tensor parts, Tensor(a!) delta, Tensor chosen, Tensor segments, "
+    "Tensor counts) -> Tensor",
+    fake=lambda means, _, delta, *__: torch.empty_like(means, dtype=delta.dtype),
+)(_segments.merge)
 
 
-@torch.library.register_fake("foveate::vip_split_backward")
-def _(
-    of_rows: Tensor,
-    of_parts: Tensor | None,
-    of_delta: Tensor,
-    chosen: Tensor,
-    segments: Tensor,
-    means: int,
-) -> Tensor:
-    return of_delta.new_empty(means, of_delta.shape[2])
-
-
-torch.library.impl("foveate::vip_merge", ("cpu", "cuda"), _rows.merge)
-
-
-@torch.library.register_fake("foveate::vip_merge")
-def _(own: Tensor, parts: Tensor, delta: Tensor, *rest: Tensor) -> Tensor:
-    return torch.empty_like(own, dtype=delta.dtype)
-
-
-@torch.library.impl("foveate::vip_merge_backward", ("cpu", "cuda"))
-def _(of_means: Tensor, of_delta: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    of_parts, of_scores = _rows.merge_backward(of_means.contiguous(), of_delta, *rest)
-    return of_parts, of_delta.new_empty(0) if of_scores is None else of_scores
-
-
-@torch.library.register_fake("foveate::vip_merge_backward")
-def _(
-    of_means: Tensor,
-    of_delta: Tensor,
+def _fake_merge_backward(
+    d_means: Tensor,
+    d_delta: Tensor,
     chosen: Tensor,
     segments: Tensor,
     counts: Tensor,
-    moved: Tensor | None,
+    residuals: Tensor | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    parts = len(chosen) * of_delta.shape[1]
-    of_scores = of_delta.new_empty(0 if moved is None else len(chosen))
-    return of_delta.new_empty(parts, of_delta.shape[2], dtype=dtype), of_scores
+    num_parts = len(chosen) * d_delta.shape[1]
+    d_scores = d_delta.new_empty(0 if residuals is None else len(chosen))
+    return d_delta.new_empty(num_parts, d_delta.shape[2], dtype=dtype), d_scores
+
+
+@define_op(
+    "vip_merge_backward(Tensor d_means, Tensor(a!) d_delta, Tensor chosen, Tensor segments, "
+    "Tensor counts, Tensor? residuals, ScalarType dtype) -> (Tensor, Tensor)",
+    fake=_fake_merge_backward,
+)
+def _merge_backward_op(d_means: Tensor, d_delta: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    d_parts, d_scores = _segments.merge_backward(d_means.contiguous(), d_delta, *rest)
+    return d_parts, or_empty(d_scores, d_delta)
 
 
 class _Scores(torch.autograd.Function):
-    """Keeps q, k, the bias and some numbers per VIP token and head."""
+    """Saves q, k, the bias, and log-sum-exps per VIP token, head and part."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        scores, lse = torch.ops.foveate.vip_scores.default(*arguments)
+        scores: Tensor
+        scores, lse = _scores_op(*arguments)
         ctx.save_for_backward(lse, *arguments[:-3])
         ctx.options = arguments[-3:]
         return scores
@@ -248,77 +223,77 @@ class _Scores(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        lse, *inputs = ctx.saved_tensors
-        dq, dk, d_bias = torch.ops.foveate.vip_scores_backward.default(
-            grad, lse, *inputs, *ctx.options
-        )
-        return dq, dk, None if inputs[2] is None else d_bias, *[None] * 11
+        lse, q, k, *inputs = ctx.saved_tensors
+        dq, dk, d_bias = _scores_backward_op(grad, lse, q, k, *inputs, *ctx.options)
+        has_bias = ScoreInputs(*inputs).bias is not None
+        d_inputs = [d_bias if has_bias and name == "bias" else None for name in ScoreInputs._fields]
+        return dq, dk, *d_inputs, None, None, None
 
 
 class _Split(torch.autograd.Function):
-    """Takes the Δs' place in the chain of what reads and writes them; see `..rows`."""
+    """Passes the Δs on, a link of the chain of reads and writes; see `..eager`."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-        above, means, delta, chosen, segments, _ = arguments
+        tokens, means, delta, chosen, segments, _ = arguments
         ctx.mark_dirty(delta)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(chosen, segments)
-        ctx.above, ctx.means, ctx.shape = len(above), len(means), delta.shape
-        rows, parts = torch.ops.foveate.vip_split.default(*arguments)
-        ctx.rows = torch.empty_like(rows, device="meta")
-        return rows, parts, delta
+        ctx.num_tokens, ctx.num_means, ctx.shape = len(tokens), len(means), delta.shape
+        new_tokens, parts = _split_op(*arguments)
+        ctx.new_tokens = torch.empty_like(new_tokens, device="meta")
+        return new_tokens, parts, delta
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, of_rows: Tensor | None, of_parts: Tensor | None, of_delta: Tensor | None
+        ctx: Any, d_tokens: Tensor | None, d_parts: Tensor | None, d_delta: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         chosen, segments = ctx.saved_tensors
-        if of_rows is None and of_parts is None:
-            return None, None, of_delta, None, None, None
-        if of_rows is None:
-            of_rows = torch.zeros_like(ctx.rows, device=chosen.device)
-        if of_delta is None:
-            of_delta = of_rows.new_zeros(ctx.shape, dtype=torch.float32)
-        of_delta = of_delta.contiguous()
-        of_means = torch.ops.foveate.vip_split_backward.default(
-            of_rows.contiguous(), of_parts, of_delta, chosen, segments, ctx.means
+        if d_tokens is None and d_parts is None:
+            return None, None, d_delta, None, None, None
+        if d_tokens is None:
+            d_tokens = torch.zeros_like(ctx.new_tokens, device=chosen.device)
+        if d_delta is None:
+            d_delta = d_tokens.new_zeros(ctx.shape, dtype=torch.float32)
+        d_delta = d_delta.contiguous()
+        d_means = _split_backward_op(
+            d_tokens.contiguous(), d_parts, d_delta, chosen, segments, ctx.num_means
         )
-        return of_rows[: ctx.above], of_means, of_delta, None, None, None
+        return d_tokens[: ctx.num_tokens], d_means, d_delta, None, None, None
 
 
 class _Merge(torch.autograd.Function):
-    """Likewise. Scores get their gradient as if what parts moved by were multiplied by them."""
+    """Another link of the chain; scores get the gradient of a factor on the layer's residuals."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        own, parts, delta, chosen, segments, counts, scores, moved = arguments
+        means, parts, delta, chosen, segments, counts, scores, residuals = arguments
         ctx.mark_dirty(delta)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(chosen, segments, counts, moved)
-        ctx.dtypes, ctx.means, ctx.shape = (own.dtype, parts.dtype), own.shape, delta.shape
-        ctx.scores = None if scores is None else scores.shape
-        return torch.ops.foveate.vip_merge.default(*arguments[:6]), delta
+        ctx.save_for_backward(chosen, segments, counts, residuals)
+        ctx.dtypes, ctx.means_shape = (means.dtype, parts.dtype), means.shape
+        ctx.shape, ctx.scores_shape = delta.shape, None if scores is None else scores.shape
+        return _merge_op(*arguments[:6]), delta
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, of_means: Tensor | None, of_delta: Tensor | None
+        ctx: Any, d_means: Tensor | None, d_delta: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        chosen, segments, counts, moved = ctx.saved_tensors
-        wide = {"dtype": torch.float32, "device": chosen.device}
-        if of_means is None:
-            of_means = torch.zeros(ctx.means, **wide)
-        if of_delta is None:
-            of_delta = torch.zeros(ctx.shape, **wide)
-        of_delta = of_delta.contiguous()
-        of_own, of_parts = ctx.dtypes
-        of_parts, of_chosen = torch.ops.foveate.vip_merge_backward.default(
-            of_means, of_delta, chosen, segments, counts, moved, of_parts
+        chosen, segments, counts, residuals = ctx.saved_tensors
+        options = {"dtype": torch.float32, "device": chosen.device}
+        if d_means is None:
+            d_means = torch.zeros(ctx.means_shape, **options)
+        if d_delta is None:
+            d_delta = torch.zeros(ctx.shape, **options)
+        d_delta = d_delta.contiguous()
+        means_dtype, parts_dtype = ctx.dtypes
+        d_parts, d_chosen = _merge_backward_op(
+            d_means, d_delta, chosen, segments, counts, residuals, parts_dtype
         )
-        of_own = of_means.to(of_own, copy=True).index_fill_(0, chosen, 0)
-        of_scores = None
-        if ctx.scores is not None:
-            of_scores = of_chosen.new_zeros(ctx.scores).index_copy_(0, chosen, of_chosen)
-        return of_own, of_parts, of_delta, None, None, None, of_scores, None
+        d_own = d_means.to(means_dtype, copy=True).index_fill_(0, chosen, 0)
+        d_scores = None
+        if ctx.scores_shape is not None:
+            d_scores = d_chosen.new_zeros(ctx.scores_shape).index_copy_(0, chosen, d_chosen)
+        return d_own, d_parts, d_delta, None, None, None, d_scores, None

@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""What is seen once segments are chosen: which, in order, and the positions and biases of rows."""
+"""Sorting the chosen candidates, and the positions and biases of the tokens and of their parts."""
 
 import torch
 import triton
@@ -10,40 +10,39 @@ from torch import Tensor
 
 from foveate.ops._triton.launch import launch
 
-ROWS, CHOSEN, OTHERS = 128, 16, 64
+_TOKENS, _CHOSEN, _OTHERS = 128, 16, 64
+"""Tokens copied and candidates ranked by a program, and candidates compared with at a time."""
 
 
 def select(
     best: Tensor,
-    numbers: Tensor | None,
+    candidate_segments: Tensor | None,
     positions: Tensor,
     key_bias: Tensor,
     part_positions: Tensor,
     part_bias: Tensor,
-    candidates: int,
+    num_candidates: int,
     ratio: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sort what is chosen and put its parts behind the rows above; see `..torch.select`."""
-    above, count = len(positions), len(best)
+    """Sort the chosen candidates and append their parts; see the eager backend's `select`."""
+    num_tokens, num_chosen = len(positions), len(best)
     chosen, segments = torch.empty_like(best), torch.empty_like(best)
-    new_positions = positions.new_empty(above + count * ratio)
-    bias = torch.empty(len(new_positions), dtype=torch.float32, device=best.device)
-    if len(bias):
-        launch(
-            *(_select, triton.cdiv(above, ROWS) + triton.cdiv(count, CHOSEN)),
-            (
-                *(best, numbers, positions, key_bias, part_positions, part_bias),
-                *(chosen, segments, new_positions, bias),
-            ),
-            *((), (above, above - candidates, count, ratio), (ROWS, CHOSEN, OTHERS)),
-        )
-    return chosen, segments, new_positions, bias
+    new_positions = positions.new_empty(num_tokens + num_chosen * ratio)
+    new_bias = torch.empty(len(new_positions), dtype=torch.float32, device=best.device)
+    if len(new_bias):
+        inputs = best, candidate_segments, positions, key_bias, part_positions, part_bias
+        outputs = chosen, segments, new_positions, new_bias
+        numbers = num_tokens, num_tokens - num_candidates, num_chosen, ratio
+        programs = triton.cdiv(num_tokens, _TOKENS) + triton.cdiv(num_chosen, _CHOSEN)
+        constants = _TOKENS, _CHOSEN, _OTHERS
+        launch(_select, programs, (*inputs, *outputs), (), numbers, constants)
+    return chosen, segments, new_positions, new_bias
 
 
-@triton.jit(do_not_specialize=("above", "first", "count", "ratio"))
+@triton.jit(do_not_specialize=("num_tokens", "first_candidate", "num_chosen", "ratio"))
 def _select(
     best,
-    numbers,
+    candidate_segments,
     positions,
     key_bias,
     part_positions,
@@ -51,69 +50,84 @@ def _select(
     chosen,
     segments,
     new_positions,
-    bias,
-    above,
-    first,
-    count,
+    new_bias,
+    num_tokens,
+    first_candidate,
+    num_chosen,
     ratio,
-    ROWS: tl.constexpr,
+    TOKENS: tl.constexpr,
     CHOSEN: tl.constexpr,
     OTHERS: tl.constexpr,
 ):
     program = tl.program_id(0)
-    programs_above = tl.cdiv(above, ROWS)
-    if program < programs_above:
-        row = program * ROWS + tl.arange(0, ROWS)
-        _see_above(best, positions, key_bias, new_positions, bias, row, above, first, count, OTHERS)
+    token_programs = tl.cdiv(num_tokens, TOKENS)
+    if program < token_programs:
+        token = program * TOKENS + tl.arange(0, TOKENS)
+        _copy_tokens(
+            best,
+            positions,
+            key_bias,
+            new_positions,
+            new_bias,
+            token,
+            num_tokens,
+            first_candidate,
+            num_chosen,
+            OTHERS,
+        )
     else:
-        index = (program - programs_above) * CHOSEN + tl.arange(0, CHOSEN)
-        own = tl.load(best + index, mask=index < count, other=0)
-        segment = own
-        if numbers is not None:
-            segment = tl.load(numbers + own, mask=index < count, other=0)
-        rank = _rank(best, own, count, OTHERS)
-        tl.store(chosen + rank, own, mask=index < count)
-        tl.store(segments + rank, segment, mask=index < count)
+        index = (program - token_programs) * CHOSEN + tl.arange(0, CHOSEN)
+        exists = index < num_chosen
+        candidate = tl.load(best + index, mask=exists, other=0)
+        segment = candidate
+        if candidate_segments is not None:
+            segment = tl.load(candidate_segments + candidate, mask=exists, other=0)
+        rank = _rank(best, candidate, num_chosen, OTHERS)
+        tl.store(chosen + rank, candidate, mask=exists)
+        tl.store(segments + rank, segment, mask=exists)
         for j in range(ratio):
-            part, target = segment * ratio + j, above + rank * ratio + j
-            place = tl.load(part_positions + part, mask=index < count)
-            tl.store(new_positions + target, place, mask=index < count)
-            of_part = tl.load(part_bias + part, mask=index < count).to(tl.float32)
-            tl.store(bias + target, of_part, mask=index < count)
+            part, target = segment * ratio + j, num_tokens + rank * ratio + j
+            position = tl.load(part_positions + part, mask=exists)
+            tl.store(new_positions + target, position, mask=exists)
+            bias = tl.load(part_bias + part, mask=exists).to(tl.float32)
+            tl.store(new_bias + target, bias, mask=exists)
 
 
 @triton.jit
-def _see_above(
+def _copy_tokens(
     best,
     positions,
     key_bias,
     new_positions,
-    bias,
-    row,
-    above,
-    first,
-    count,
+    new_bias,
+    token,
+    num_tokens,
+    first_candidate,
+    num_chosen,
     OTHERS: tl.constexpr,
 ):
-    """Copy what is known of rows above, and hide those that are split."""
-    split = tl.zeros(row.shape, tl.int32)
-    for start in range(0, count, OTHERS):
+    """Copy positions and biases of tokens, with -inf as the bias of a segment that is split."""
+    split = tl.zeros(token.shape, tl.int32)
+    for start in range(0, num_chosen, OTHERS):
         other = start + tl.arange(0, OTHERS)
-        some = tl.load(best + other, mask=other < count, other=0) + first
-        same = (row[:, None] == some[None, :]) & (other < count)[None, :]
+        exists = other < num_chosen
+        chosen_token = tl.load(best + other, mask=exists, other=0) + first_candidate
+        same = (token[:, None] == chosen_token[None, :]) & exists[None, :]
         split += tl.sum(same.to(tl.int32), 1)
-    seen = tl.load(key_bias + row, mask=row < above).to(tl.float32)
-    tl.store(bias + row, tl.where(split > 0, float("-inf"), seen), mask=row < above)
-    tl.store(new_positions + row, tl.load(positions + row, mask=row < above), mask=row < above)
+    inside = token < num_tokens
+    bias = tl.load(key_bias + token, mask=inside).to(tl.float32)
+    tl.store(new_bias + token, tl.where(split > 0, float("-inf"), bias), mask=inside)
+    tl.store(new_positions + token, tl.load(positions + token, mask=inside), mask=inside)
 
 
 @triton.jit
-def _rank(best, own, count, OTHERS: tl.constexpr):
-    """How many of what is chosen stand before each of some."""
-    rank = tl.zeros(own.shape, tl.int32)
-    for start in range(0, count, OTHERS):
+def _rank(best, candidate, num_chosen, OTHERS: tl.constexpr):
+    """Count the chosen candidates that come before each of the given ones."""
+    rank = tl.zeros(candidate.shape, tl.int32)
+    for start in range(0, num_chosen, OTHERS):
         other = start + tl.arange(0, OTHERS)
-        some = tl.load(best + other, mask=other < count, other=0)
-        before = (some[None, :] < own[:, None]) & (other < count)[None, :]
+        exists = other < num_chosen
+        chosen = tl.load(best + other, mask=exists, other=0)
+        before = (chosen[None, :] < candidate[:, None]) & exists[None, :]
         rank += tl.sum(before.to(tl.int32), 1)
     return rank

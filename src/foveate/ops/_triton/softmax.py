@@ -1,0 +1,123 @@
+# Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
+# ruff: noqa: N803
+# mypy: disable-error-code=no-untyped-def
+"""Softmax attention one tile at a time, forward (online softmax) and backward.
+
+Scores are in base 2. While a program goes over tiles of keys, it holds for each query the highest
+score so far, the sum of exp2(score - highest) and the sum of the values weighted by these. The
+backward pass recomputes the weights from the log-sum-exps. With P = exp2(scores - lse),
+D = rowsum(dO ∘ O) and dS = P ∘ (dO Vᵀ - D), the gradients before scaling are
+
+    dQ = dS K,    dK = dSᵀ Q,    dV = Pᵀ dO.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from .math import dot
+
+
+def empty_outputs(q: Tensor) -> tuple[Tensor, Tensor]:
+    """Allocate the output of attention and its log-sum-exps.
+
+    Args:
+        q: Queries `(n, heads, head_dim)`.
+
+    Returns:
+        `(n, heads, head_dim)` in the dtype of `q`, and `(heads, n)` float32.
+    """
+    n, heads, _ = q.shape
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    return out, torch.empty(heads, n, dtype=torch.float32, device=q.device)
+
+
+@triton.jit
+def begin_softmax(QUERIES: tl.constexpr, WIDTH: tl.constexpr):
+    """State before the first tile: highest scores, sums of weights, sums of weighted values."""
+    top = tl.full([QUERIES], float("-inf"), tl.float32)
+    total = tl.zeros([QUERIES], tl.float32)
+    return top, total, tl.zeros([QUERIES, WIDTH], tl.float32)
+
+
+@triton.jit
+def finite_top(top):
+    """The highest scores, or 0 where no key has been seen, from which -inf can be subtracted."""
+    return tl.where(top == float("-inf"), 0.0, top)
+
+
+@triton.jit
+def update_softmax(scores, scale, constant, values, top, total, out, ALL_SEE: tl.constexpr = False):
+    """Add a tile of keys to the state; its scores are `scale · scores + constant`.
+
+    Args:
+        scores: Queries down, keys across; -inf where a query does not see a key.
+        scale: Factor on the scores, not negative.
+        constant: Added to the scaled scores.
+        values: Values of the keys.
+        top: Highest scores so far.
+        total: Sums of weights so far.
+        out: Sums of weighted values so far.
+        ALL_SEE: Whether every query has seen a key once this tile is added, which saves a check.
+
+    Returns:
+        The new `top`, `total` and `out`.
+    """
+    new_top = tl.maximum(top, tl.max(scores, 1) * scale + constant)
+    shift = new_top if ALL_SEE else finite_top(new_top)
+    weights = tl.exp2(scores * scale - (shift - constant)[:, None])
+    decay = tl.exp2(top - shift)
+    out = dot(weights.to(values.dtype), values, out * decay[:, None])
+    return new_top, total * decay + tl.sum(weights, 1), out
+
+
+@triton.jit
+def finish_softmax(top, total, out, EMPTY: tl.constexpr):
+    """Outputs and base-2 log-sum-exps; 0 and `EMPTY` for queries that have seen no key.
+
+    Where `EMPTY` is inf, such queries have weights of 0 in the backward pass.
+    """
+    seen = total > 0
+    total = tl.where(seen, total, 1.0)
+    return out / total[:, None], tl.where(seen, top + tl.log2(total), EMPTY)
+
+
+@triton.jit
+def add_query_gradient(weights, grads, values, delta, keys, dq):
+    """Add a tile of keys to the gradient of a tile of queries.
+
+    Args:
+        weights: P, queries down, keys across.
+        grads: Gradient of the queries' outputs.
+        values: Values of the keys.
+        delta: D of the queries.
+        keys: The keys.
+        dq: Gradient of the queries so far, before scaling.
+
+    Returns:
+        dS, and the new `dq`.
+    """
+    d_scores = weights * (dot(grads, values.T) - delta[:, None])
+    return d_scores, dot(d_scores.to(keys.dtype), keys, dq)
+
+
+@triton.jit
+def add_key_gradients(weights, grads, values, delta, queries, dk, dv):
+    """Add a tile of queries to the gradients of a tile of keys and values.
+
+    Args:
+        weights: Pᵀ, keys down, queries across.
+        grads: Gradient of the queries' outputs.
+        values: Values of the keys.
+        delta: D of the queries.
+        queries: The queries.
+        dk: Gradient of the keys so far, before scaling.
+        dv: Gradient of the values so far.
+
+    Returns:
+        dSᵀ, and the new `dk` and `dv`.
+    """
+    dv = dot(weights.to(grads.dtype), grads, dv)
+    d_scores = weights * (dot(values, grads.T) - delta[None, :])
+    return d_scores, dot(d_scores.to(queries.dtype), queries, dk), dv
