@@ -2,14 +2,17 @@
 
 The Python blocks of a page share one namespace and run from top to bottom in a temporary folder
 that holds `examples/` and the small files of `example_files`. A shell block is run too where each
-of its lines is a `foveate` command; other shell blocks are there to be read. An HTML comment just
-above a block, such as `<!-- skip: needs a GPU -->`, says why the block cannot run here.
+of its lines is a `foveate` command; other shell blocks are there to be read. YAML blocks are
+recipes, which are loaded. An HTML comment just above a block, such as `<!-- skip: needs a GPU -->`,
+says why the block cannot run here; of Python blocks, what they import is still checked.
 """
 
+import ast
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +20,8 @@ import pytest
 import transformers
 
 from foveate.cli import main
+from foveate.training import Recipe
+from foveate.training.config import load_yaml
 
 from .example_files import write_example_files
 
@@ -43,7 +48,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """Visit the blocks of a page that are examples: Python, and shell commands of foveate."""
+    """Visit the blocks of a page that are examples: Python, commands of foveate, and recipes."""
     lines = page.read_text(encoding="utf-8").splitlines()
     number, comment = 0, ""
     while number < len(lines):
@@ -61,7 +66,7 @@ def blocks(page: Path) -> Iterator[Block]:
         skip = comment.removeprefix(SKIP).removesuffix("-->").strip()
         block = Block(language, start + 1, code, skip if comment.startswith(SKIP) else "")
         comment = ""
-        if language == "python" or (language in SHELLS and commands(block)):
+        if language in ("python", "yaml") or (language in SHELLS and commands(block)):
             yield block
 
 
@@ -114,8 +119,21 @@ def test_examples_run(page, tmp_path, monkeypatch):
             # Empty lines in front, so that a traceback names the line of the page.
             code = "\n" * (block.line - 1) + block.code
             exec(compile(code, str(page), "exec"), namespace)
+        elif block.language == "yaml":
+            Recipe.from_dict(load_yaml(block.code))
         else:
             run_shell(block, page, monkeypatch)
+
+
+def test_skipped_examples_import_what_exists():
+    for page in PAGES:
+        for block in blocks(page):
+            if block.skip and block.language == "python":
+                for node in ast.walk(ast.parse(block.code, str(page))):
+                    if isinstance(node, ast.ImportFrom) and str(node.module).startswith("foveate"):
+                        module = import_module(str(node.module))
+                        missing = [a.name for a in node.names if not hasattr(module, a.name)]
+                        assert not missing, f"{title(page)}:{block.line}: {missing}"
 
 
 def test_skipped_examples():
