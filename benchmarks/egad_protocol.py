@@ -22,8 +22,8 @@ from foveate.detectors import Detector, detector_by_name
 from foveate.evaluation.metrics import ROUGE, rouge
 from foveate.files import atomic_write, check_writable
 from foveate.inference.encoder import Encoder
-from foveate.models.device import device_named
 from foveate.models.loading import load_model
+from foveate.models.utils import resolve_device
 from foveate.preprocessing import Features, LEDProcessor, load_tokenizer
 from foveate.progress import progress
 
@@ -166,7 +166,7 @@ def few_shot(
             begun = time.perf_counter()
             transformers.set_seed(seed)
             model = load_model(AutoModelForSeq2SeqLM, checkpoint)
-            model.to(device_named(device))
+            model.to(resolve_device(device))
             if prepare is not None:
                 model = prepare(model)
             own = processor(method, _of_detector(method, seed))

@@ -158,7 +158,7 @@ def test_a_model_called_with_a_tree_is_a_tree_encoder(default):
     model.set_attn_implementation(TREE_ATTENTION)
     with pytest.raises(ValueError, match="needs a tree"):
         model(torch.tensor([[1, 2]]))
-    with pytest.raises(ValueError, match="takes one packed row, got a batch of 2"):
+    with pytest.raises(ValueError, match="takes one packed sequence, got a batch of 2"):
         model(torch.tensor([[1, 2], [1, 2]]), tree=Tree.from_parents([-1, 0]))
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from foveate import Document
+from foveate.detectors import given_keywords
 from foveate.inference.encoder import default_model_path
 from foveate.preprocessing import HDTProcessor, LEDProcessor, TextProcessor, VCCProcessor
 from foveate.preprocessing.text import plain_text, text_and_sentences
@@ -47,7 +48,10 @@ def test_sentences_are_located_though_they_repeat():
 def test_tokens_map_to_their_sentences_and_characters(title, parts, query, kind, byte_level):
     document = Document.from_sections(title, parts)
     bert = AutoTokenizer.from_pretrained(default_model_path())
-    processor = kind(bpe(["cod eel swim"]) if byte_level else bert)
+    options = {"num_keywords": 1, "detector": given_keywords(["eel"])}
+    processor = kind(
+        bpe(["cod eel swim"]) if byte_level else bert, **options if kind is LEDProcessor else {}
+    )
     features = processor.features(document, query=query)
     text = processor.text(document, query)
     for i, sentence in enumerate(document.sentences()):
@@ -57,7 +61,7 @@ def test_tokens_map_to_their_sentences_and_characters(title, parts, query, kind,
         assert text[spans[0, 0] : spans[-1, 1]].strip() == sentence.text
     outside = features["offset_mapping"][features["sentence_ids"] < 0]
     titles = {title, *(heading for heading, _ in parts)}
-    allowed = " ".join([*titles, processor.prompt(query, ())]).split()
+    allowed = " ".join([*titles, "eel", processor.prompt(query, ())]).split()
     words = {part for word in allowed for part in _substrings(word)}
     assert {text[start:end].strip() for start, end in outside.tolist()} <= {"", *words}
 

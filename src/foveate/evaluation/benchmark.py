@@ -8,8 +8,8 @@ from transformers import PreTrainedModel
 
 from foveate.data import Corpus, Example
 from foveate.models.accelerate import speed_up_if_possible
-from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model
+from foveate.models.utils import resolve_device
 from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.training.building import load_examples
 from foveate.training.objectives import Classification, Objective
@@ -91,7 +91,7 @@ def load_trained(
     trained: PreTrainedModel = load_model(objective.auto_class, model, **objective.config_options())
     processor = load_processor(model, trained.config, **recipe.processor)
     speed_up_if_possible(trained)
-    trained.to(device_named(device))  # type: ignore[arg-type]  # its decorator hides `self`
+    trained.to(resolve_device(device))  # type: ignore[arg-type]  # its decorator hides `self`
     return trained, processor
 
 

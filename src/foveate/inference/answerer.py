@@ -9,8 +9,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from foveate.documents import Document
-from foveate.models.device import device_named, dtype_named
 from foveate.models.loading import load_config, load_model
+from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.models.vcc import VccT5ForConditionalGeneration
 from foveate.preprocessing import VCCProcessor, load_processor
 from foveate.progress import progress
@@ -56,12 +56,12 @@ class Answerer:
                 f"{name_or_path} is a {kind} model: name a T5 checkpoint to answer in its own "
                 "words, whose encoder can read a whole document"
             )
-        own_dtype = "auto" if dtype is None else dtype_named(dtype)
+        own_dtype = "auto" if dtype is None else resolve_dtype(dtype)
         model = load_model(VccT5ForConditionalGeneration, name_or_path, dtype=own_dtype)
         processor = load_processor(name_or_path, model.config)
         if not isinstance(processor, VCCProcessor):  # saved with a T5 that reads plain text
             processor = VCCProcessor(processor.tokenizer)
-        return cls(model.eval().to(device_named(device)), processor)
+        return cls(model.eval().to(resolve_device(device)), processor)
 
     @torch.inference_mode()
     def answer(

@@ -18,9 +18,9 @@ from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.hub import cached_file
 
 from foveate.documents import Document, as_documents
-from foveate.models.device import device_named, dtype_named
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.loading import load_config, load_model
+from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import HDTProcessor, load_tokenizer
 from foveate.preprocessing.tree import Anchor, SentenceTokenizer, TreeNodes, outline
@@ -211,8 +211,8 @@ class Encoder:
         else:
             pooling = Pooling.from_pretrained(path)
             _use_tree_attention(model, path)
-        device = device_named(device)
-        linear_dtype = dtype_named(dtype or torch.float32)
+        device = resolve_device(device)
+        linear_dtype = resolve_dtype(dtype or torch.float32)
         if linear_dtype != torch.float32:
             # Norms and the residual stream stay in float32: that halves the error for nothing.
             for module in model.modules():

@@ -9,8 +9,8 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 from foveate.detectors import Detector
 from foveate.documents import Document
 from foveate.models.accelerate import speed_up_if_possible
-from foveate.models.device import device_named, dtype_named
 from foveate.models.loading import load_config, load_model
+from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.preprocessing.led import has_global_tokens
 
@@ -66,7 +66,7 @@ class Summarizer:
                 f"{name_or_path} is a {config.model_type} model, which does not write from what it "
                 "reads: name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
             )
-        own_dtype = "auto" if dtype is None else dtype_named(dtype)
+        own_dtype = "auto" if dtype is None else resolve_dtype(dtype)
         model = load_model(AutoModelForSeq2SeqLM, name_or_path, dtype=own_dtype)
         options: dict[str, Any] = {}
         if num_keywords is not None:
@@ -76,7 +76,7 @@ class Summarizer:
                     "use a model such as LED"
                 )
             options = {"num_keywords": num_keywords, "detector": detector, "language": language}
-        model = speed_up_if_possible(model).eval().to(device_named(device))
+        model = speed_up_if_possible(model).eval().to(resolve_device(device))
         return cls(model, load_processor(name_or_path, config, **options))
 
     @torch.inference_mode()

@@ -1,6 +1,6 @@
 """Loading checkpoints: missing or damaged files raise an error, and no weights are left random."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -11,19 +11,6 @@ from transformers import AutoConfig
 from transformers.utils import logging
 
 from foveate.preprocessing.factory import check_name_or_path
-
-
-def check_model_type(model_type: str | None, supported: Collection[str]) -> None:
-    """Reject the checkpoints of models with other parameters.
-
-    Raises:
-        ValueError: `model_type` is not None and not supported.
-    """
-    if model_type is not None and model_type not in supported:
-        raise ValueError(
-            f"a {model_type} model has other parameters than these: name a checkpoint of "
-            f"{' or '.join(sorted(supported))}"
-        )
 
 
 def load_config(name_or_path: str | PathLike[str]) -> Any:

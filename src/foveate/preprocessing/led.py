@@ -94,6 +94,12 @@ class LEDProcessor(TextProcessor):
             return []
         return [keyword.text for keyword in self._detect(document, self.num_keywords)]
 
+    def text(self, document: Document, query: str = "", choices: Sequence[str] = ()) -> str:
+        """Write out what the model reads; `offset_mapping` points into it."""
+        keywords = " ".join(self.keywords(document))
+        text = super().text(document, query, choices)
+        return f"{keywords} {text}" if keywords else text
+
     def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
         """Tokenize keywords, prefix, query and a document of any length."""
         keywords = " ".join(self.keywords(document))

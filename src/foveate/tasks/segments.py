@@ -9,8 +9,8 @@ from torch import Tensor
 import foveate.models.vcc as vcc
 from foveate.documents import Document, as_document
 from foveate.inference import default_model_path
-from foveate.models.device import device_named
 from foveate.models.loading import load_config, load_model
+from foveate.models.utils import resolve_device
 from foveate.preprocessing import VCCProcessor, load_tokenizer
 from foveate.tasks.arguments import check_query
 
@@ -75,7 +75,7 @@ def segments(
     encoder_class = _ENCODERS.get(kind.removeprefix("vcc_"))
     if encoder_class is None:
         raise ValueError(f"{path} is a {kind} model: name a BERT, RoBERTa, T5 or VCC checkpoint")
-    encoder = load_model(encoder_class, path).eval().to(device_named(device))
+    encoder = load_model(encoder_class, path).eval().to(resolve_device(device))
     processor = VCCProcessor(load_tokenizer(path))
     features = processor.features(document, query=query)
     inputs = processor.pad([processor.model_inputs(features)]).to(encoder.device)

@@ -1,9 +1,11 @@
-"""The device and the dtype that a model runs with."""
+"""Devices and dtypes by name, and which model types are supported."""
+
+from collections.abc import Collection
 
 import torch
 
 
-def device_named(device: str | torch.device | None) -> torch.device:
+def resolve_device(device: str | torch.device | None) -> torch.device:
     """Return the device of this name; None is CUDA where available, else the CPU.
 
     Raises:
@@ -20,7 +22,7 @@ def device_named(device: str | torch.device | None) -> torch.device:
     return found
 
 
-def dtype_named(dtype: str | torch.dtype) -> torch.dtype:
+def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """Return the dtype of this name.
 
     Raises:
@@ -30,3 +32,16 @@ def dtype_named(dtype: str | torch.dtype) -> torch.dtype:
     if found not in (torch.float32, torch.bfloat16, torch.float16):
         raise ValueError(f"dtype must be float32, bfloat16 or float16, got {dtype}")
     return found
+
+
+def check_model_type(model_type: str | None, supported: Collection[str]) -> None:
+    """Reject the checkpoints of models with other parameters.
+
+    Raises:
+        ValueError: `model_type` is not None and not supported.
+    """
+    if model_type is not None and model_type not in supported:
+        raise ValueError(
+            f"a {model_type} model has other parameters than these: name a checkpoint of "
+            f"{' or '.join(sorted(supported))}"
+        )
