@@ -67,9 +67,10 @@ class PackedLengths:
 
     def pad(self, packed: Tensor) -> Tensor:
         """Pad `(tokens, ...)` to `(sequences, longest, ...)`; padding holds arbitrary tokens."""
-        if self.padding is None:
-            return packed.unflatten(0, (len(self.lengths), self.longest))
-        return packed[self._packed_index]
+        if self.padding is not None:
+            return packed[self._packed_index]
+        padded: Tensor = packed.unflatten(0, (len(self.lengths), self.longest))
+        return padded
 
     def unpad(self, padded: Tensor) -> Tensor:
         """Pack `(sequences, longest, ...)` to `(tokens, ...)`."""

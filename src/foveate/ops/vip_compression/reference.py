@@ -12,11 +12,11 @@ class Component(NamedTuple):
 
     Attributes:
         resolution: Its number of tokens.
-        index: Its index among the segments of that resolution.
+        segment: Its index among the segments of that resolution.
     """
 
     resolution: int
-    index: int
+    segment: int
 
 
 def select(
@@ -44,8 +44,8 @@ def select(
 def compression_matrix(components: Sequence[Component], length: int) -> tuple[Tensor, Tensor]:
     """Return S `(components, length)`, which averages, and its pseudo-inverse, which repeats."""
     s = torch.zeros(len(components), length, dtype=torch.float64)
-    for row, (resolution, index) in enumerate(components):
-        tokens = slice(index * resolution, min((index + 1) * resolution, length))
+    for row, (resolution, segment) in enumerate(components):
+        tokens = slice(segment * resolution, min((segment + 1) * resolution, length))
         s[row, tokens] = 1 / (tokens.stop - tokens.start)
     return s, (s > 0).double().T
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from foveate.ops._triton.math import LOG2E, dot, next_power_of_2, padded_width
 from foveate.ops._triton.softmax import finite_top
-from foveate.ops._triton.tiles import load_tile
+from foveate.ops._triton.tiles import tile_mask
 
 NOT_SPECIALIZED = ("n_vips", "heads", "tiles", "reach", "stride_bh", "stride_bd")
 """Arguments for which kernels are not recompiled."""
@@ -112,8 +112,10 @@ def load_head(
     WIDTH: tl.constexpr,
 ):
     """Load one head of a sequence's tokens from `first` on, zero beyond: `(SIZE, WIDTH)`."""
-    x += start * token_stride + head * head_stride
-    return load_tile(x, first, count, token_stride, SIZE, HEAD_DIM, WIDTH)
+    token = first + tl.arange(0, SIZE)
+    offset = (start + token)[:, None] * token_stride + head * head_stride
+    pointers = x + (offset + tl.arange(0, WIDTH)[None, :])
+    return tl.load(pointers, mask=tile_mask(token < count, HEAD_DIM, WIDTH), other=0.0)
 
 
 @triton.jit
