@@ -187,7 +187,7 @@ def score_candidates(
 def part_pointers(x, vip, head, heads, n_vips, PARTS: tl.constexpr):
     """Pointers `(PARTS, VIPS)` to what is kept by part of some VIP tokens and a head."""
     part = tl.arange(0, PARTS)
-    return x + (part[:, None] * heads + head) * n_vips + vip[None, :]
+    return x + ((part[:, None] * heads + head) * n_vips + vip[None, :])
 
 
 @triton.jit
