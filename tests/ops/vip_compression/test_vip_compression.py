@@ -124,7 +124,7 @@ def components_of(layer, p, c, vip_positions, c_positions, budgets):
         scores[resolution] = torch.full((len(everything),), -torch.inf, dtype=torch.float64)
         if not current:
             continue
-        means = (s @ c_positions.double()).round().long()
+        means = (inverse.T @ c_positions.double() / inverse.sum(0)).round().long()
         q, k = layer.heads(p, layer.q), layer.heads(s @ c, layer.k)
         logits = torch.einsum("phd,chd->hpc", q, k)[..., current]
         distance = means[current][None] - vip_positions[:, None]

@@ -129,28 +129,13 @@ def _weighted_gradients(
     q_position = load_vips(q_positions, q_start, first, num_vips, VIPS)
     log_total = load_lse(lse, q_start + vip, head, heads, n_vips, vip < num_vips, PARTS)
     result = tl.zeros([VIPS], tl.float32)
+    vips = queries, q_position
+    candidates = k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh
     first_tile, stop = part_tiles(num_keys, part, PARTS, KEYS)
     for tile in range(first_tile, stop):
         key = tile * KEYS + tl.arange(0, KEYS)
         _, _, _, scores = score_candidates(
-            queries,
-            q_position,
-            k,
-            k_positions,
-            key_bias,
-            bias,
-            k_start,
-            tile * KEYS,
-            num_keys,
-            head,
-            stride_kn,
-            stride_kh,
-            reach,
-            stride_bd,
-            scale,
-            KEYS,
-            HEAD_DIM,
-            WIDTH,
+            vips, candidates, tile * KEYS, bias, stride_bd, reach, scale, KEYS, HEAD_DIM, WIDTH
         )
         g = tl.load(grad + k_start + key, mask=key < num_keys, other=0.0)
         result += tl.sum(tl.exp2(scores - log_total[:, None]) * g[None, :], 1)
@@ -216,28 +201,13 @@ def _query_gradients(
     result = tl.zeros([VIPS, WIDTH], tl.float32)
     before, after = tl.zeros([VIPS], tl.float32), tl.zeros([VIPS], tl.float32)
     near_offset = (tl.cast(head, tl.int64) * n_vips + q_start + vip) * (2 * reach + 1)
+    vips = queries, q_position
+    candidates = k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh
     first_tile, stop = part_tiles(num_keys, part, PARTS, KEYS)
     for tile in range(first_tile, stop):
         key = tile * KEYS + tl.arange(0, KEYS)
         keys, bias_index, bias_of_key, scores = score_candidates(
-            queries,
-            q_position,
-            k,
-            k_positions,
-            key_bias,
-            bias,
-            k_start,
-            tile * KEYS,
-            num_keys,
-            head,
-            stride_kn,
-            stride_kh,
-            reach,
-            stride_bd,
-            scale,
-            KEYS,
-            HEAD_DIM,
-            WIDTH,
+            vips, candidates, tile * KEYS, bias, stride_bd, reach, scale, KEYS, HEAD_DIM, WIDTH
         )
         g = tl.load(grad + k_start + key, mask=key < num_keys, other=0.0)
         d_scores = _score_gradients(scores, log_total, g, mean, vip_weight)
