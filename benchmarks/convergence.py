@@ -35,7 +35,7 @@ from torch import Tensor, nn
 import report
 import runs
 from foveate import Document, DocumentError, HDTConfig, HDTForMaskedLM, HDTProcessor, Tree
-from foveate.ops.window_attention import Side, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from foveate.preprocessing.hdt import NODE_TYPES
 from foveate.training.tokenizer import learn_tokenizer
 
@@ -258,14 +258,13 @@ def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def longformer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     batch, length = q.shape[:2]
-    hidden = torch.zeros(batch, length, dtype=torch.bool, device=q.device)
-    hidden[:, 0] = True
-    side = Side(k[:, 0], v[:, 0], [1] * batch)
+    is_global = torch.zeros(batch, length, dtype=torch.bool, device=q.device)
+    is_global[:, 0] = True
     local = window_attention(
         *(x.flatten(0, 1) for x in (q, k, v)),
         (256, 256),
-        side=side,
-        hidden=hidden.flatten(),
+        global_keys_values=GlobalKeysValues(k[:, 0], v[:, 0], [1] * batch),
+        masked_keys=is_global.flatten(),
         lengths=[length] * batch,
     )
     first = dense(q[:, :1], k, v)

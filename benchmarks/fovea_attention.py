@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
-from foveate.ops.fovea_attention import COVERAGES, fovea_attention, plan
+from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
 from foveate.ops.relative_attention import relative_attention
 from relative_attention import BUCKETS, HEAD_DIM, HEADS, contender, matmul_rate, milliseconds
 
@@ -53,7 +53,9 @@ def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:
             sizes = {"block_size": BLOCK, "k_neighbours": NEIGHBOURS, "coverage": coverage}
             return fovea_attention(q, k, v, bias=table, **sizes)
 
-        seen = sum(len(nodes) for nodes in plan(n // BLOCK, NEIGHBOURS, coverage)) * BLOCK**2
+        seen = (
+            sum(len(nodes) for nodes in select_nodes(n // BLOCK, NEIGHBOURS, coverage)) * BLOCK**2
+        )
         products = 2 * seen * HEADS * HEAD_DIM / rate * 1e3
         result["ways"][f"fovea, {coverage}"] = contender(ours, [*leaves, table], grad) | {
             "rows seen": seen / n,

@@ -3,12 +3,13 @@
     python benchmarks/window_attention.py                   # times, prints, saves results/
     python benchmarks/window_attention.py --device cpu --lengths 1024 4096
 
-One sequence, 12 heads of 64 channels, bfloat16 (float32 on a CPU). "LED" is a window of 512 rows on
-each side and one global token; "Longformer" half of that; "LongT5" 127 rows on each side, T5's bias
-and a summary of every 16 rows with its own bias. The floor is the products of what is seen alone,
-at the rate of a large matrix product measured beside: forward makes 2 of them, backward 5. SDPA is
-dense and has no bias; FlexAttention has the same windows, its mask made beforehand, but no side
-rows, and stands beside kinds without bias alone. Times are medians of calls made from Python.
+One sequence, 12 heads of 64 channels, bfloat16 (float32 on a CPU). "LED" is a window of 512 tokens
+on each side and one global token; "Longformer" half of that; "LongT5" 127 tokens on each side, T5's
+bias and a summary of every 16 tokens with its own bias. The floor is the time of the products of
+visible pairs alone, at the measured rate of a large matrix product: the forward pass makes 2 of
+them, the backward pass 5. SDPA is dense and has no bias. FlexAttention has the same windows, with
+its mask built beforehand, but no global keys, and is compared only for kinds without a bias. Times
+are medians of calls made from Python.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
-from foveate.ops.window_attention import Side, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
 
 HEADS, HEAD_DIM = 12, 64
 LENGTHS = (4096, 16_384, 65_536)
@@ -68,16 +69,16 @@ def contender(
 
 
 def ours(kind: str, rows: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], int]:
-    """The call of a kind, its leaves, and how many side rows it has."""
+    """The call of a kind, its leaves, and the number of its global keys."""
     n, window = rows.shape[1], (REACH[kind], REACH[kind])
     leaves = [x.detach().requires_grad_() for x in rows[:3]]
     if kind != "LongT5":
         first = torch.zeros(1, dtype=torch.long, device=rows.device)
-        hidden = torch.arange(n, device=rows.device) == 0
+        is_global = torch.arange(n, device=rows.device) == 0
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            side = Side(k.index_select(0, first), v.index_select(0, first), [1])
-            return window_attention(q, k, v, window, side=side, hidden=hidden)
+            kv = GlobalKeysValues(k.index_select(0, first), v.index_select(0, first), [1])
+            return window_attention(q, k, v, window, global_keys_values=kv, masked_keys=is_global)
 
         return attend, leaves, 1
     summaries = [x[: n // 16].detach().clone().requires_grad_() for x in rows[1:3]]
@@ -85,9 +86,9 @@ def ours(kind: str, rows: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], 
     positions = torch.arange(n, device=rows.device).div(16, rounding_mode="floor")
 
     def attend_summaries(*x: Tensor) -> Tensor:
-        q, k, v, side_k, side_v, bias, side_bias = x
-        side = Side(side_k, side_v, [n // 16], side_bias, positions)
-        return window_attention(q, k, v, window, side=side, bias=bias, scale=1.0)
+        q, k, v, global_k, global_v, bias, global_bias = x
+        kv = GlobalKeysValues(global_k, global_v, [n // 16], global_bias, positions)
+        return window_attention(q, k, v, window, global_keys_values=kv, bias=bias, scale=1.0)
 
     return attend_summaries, [*leaves, *summaries, *tables], n // 16
 

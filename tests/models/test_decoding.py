@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from foveate.models.decoding import attend_many, attend_one
-from foveate.ops.relative_attention.buckets import buckets
+from foveate.ops.relative_attention import buckets
 
 BATCH, HEADS, KEYS, WIDTH, SCALE = 2, 3, 7, 4, 0.3
 

@@ -1,4 +1,4 @@
-"""Which implementation of an op runs."""
+"""Choosing the implementation of an op."""
 
 import os
 from importlib.util import find_spec
@@ -7,21 +7,22 @@ import torch
 from torch import Tensor
 
 has_triton = find_spec("triton") is not None
-"""Whether the kernels for GPUs can be had."""
+"""Whether the package that compiles the kernels for GPUs is installed."""
 
 BACKENDS = ("auto", "triton", "eager", "reference")
 
 
 def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
-    """Name the backend for these rows: the one asked for, FOVEATE_BACKEND's, or the fastest.
+    """Resolve the backend for a tensor: "triton", "eager" or "reference".
 
     Args:
-        backend: what is asked for.
-        x: rows, of attention those of heads.
-        widest: channels of a row that the kernels take at most, None for any number.
+        backend: One of `BACKENDS`. None means that of the environment variable FOVEATE_BACKEND, or
+            "auto", which is the fastest that can run.
+        x: A tensor that the op computes with; for attention the queries.
+        widest: The largest last dimension of `x` that the kernels take; None for any.
 
     Raises:
-        ValueError: an unknown backend, or one that cannot run on these tensors.
+        ValueError: The backend is unknown or cannot run on this tensor.
     """
     backend = backend or os.environ.get("FOVEATE_BACKEND") or "auto"
     if backend not in BACKENDS:
@@ -34,7 +35,7 @@ def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
 
 
 def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
-    """What keeps the kernels from taking these tensors; None if nothing does."""
+    """Say why the kernels cannot take this tensor; None if they can."""
     if not has_triton:
         return "the package triton is not installed"
     if not x.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
@@ -47,7 +48,7 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
 
 
 def autocast(x: Tensor) -> Tensor:
-    """Bring x to the dtype that an enclosing torch.autocast asks matrix products to use."""
+    """Cast x to the dtype that an enclosing torch.autocast uses for matrix products."""
     device = x.device.type
     if x.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return x

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.profiler import profile
 from torch.utils.flop_counter import FlopCounterMode
 
-from foveate.ops.fovea_attention import COVERAGES, fovea_attention, plan
+from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
 from foveate.ops.fovea_attention.reference import fovea_attention as reference
 from foveate.ops.relative_attention import relative_attention
 from tests.numerics import TOLERANCE, relative_error
@@ -155,7 +155,7 @@ def test_work_is_in_the_nodes_that_the_blocks_attend():
     def products(n, block_size):
         with FlopCounterMode(display=False) as counter:
             training_step(n, block_size)
-        nodes = sum(map(len, plan(n // block_size, 1, "full")))
+        nodes = sum(map(len, select_nodes(n // block_size, 1, "full")))
         return counter.get_total_flops() / (nodes * block_size**2)
 
     assert products(4096, 16) == products(1024, 32) == products(512, 512)
@@ -174,7 +174,7 @@ def test_no_rows_give_no_rows():
         ({"block_size": 0}, "block_size and k_neighbours must be at least 1, got 0 and 1"),
         ({"k_neighbours": 0}, "must be at least 1, got 4 and 0"),
         ({"coverage": "half"}, r"unknown coverage 'half': choose among \['full', 'paper'\]"),
-        ({"lengths": [1, 1]}, "lengths must be positive and add up to 3 rows"),
+        ({"lengths": [1, 1]}, "lengths must be positive and add up to 3 tokens"),
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
     ],
 )

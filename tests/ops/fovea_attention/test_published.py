@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-from foveate.ops.fovea_attention import fovea_attention, plan
+from foveate.ops.fovea_attention import fovea_attention, select_nodes
 from tests.numerics import relative_error
 from tests.paths import shared
 
@@ -71,7 +71,7 @@ def test_selected_nodes(golden):
     first = [sum(num_blocks - 2**lower + 1 for lower in range(level)) for level in levels]
     published = tensors["selected_node_ids"].tolist()
     for nodes, ids in zip(
-        plan(num_blocks, config["k_neighbours"], "paper"), published, strict=True
+        select_nodes(num_blocks, config["k_neighbours"], "paper"), published, strict=True
     ):
         assert sorted(first[level] + start for level, start in nodes) == sorted(
             number for number in ids if number >= 0

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.ops.fovea_attention import COVERAGES, fovea_attention, plan
+from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
 from tests.numerics import TOLERANCE, relative_error
 
 ON_GPU = torch.cuda.is_available()
@@ -82,13 +82,15 @@ def test_levels_that_are_cut_into_tiles_more_than_once():
 
 
 def test_nodes_meet_no_tile_in_part():
-    from foveate.ops.fovea_attention.triton.tables import Plan, tables
+    from foveate.ops.fovea_attention.triton.schedule import ScheduleKey, build_schedule
 
-    found = tables(Plan((16_384,), 128, 1, "full", 128, 0, 128), torch.device(DEVICE))
-    met_from, met_to = found.queries.entries[:, 4:].T
-    assert len(found.queries.entries) == len(found.keys.entries)
+    schedule = build_schedule(
+        ScheduleKey((16_384,), 128, 1, "full", 128, 0, 128), torch.device(DEVICE)
+    )
+    met_from, met_to = schedule.queries_of_keys.entries[:, 4:].T
+    assert len(schedule.queries_of_keys.entries) == len(schedule.keys_of_queries.entries)
     assert (met_from == 0).all()
-    assert (met_to == found.tiles.keys).all()
+    assert (met_to == schedule.sizes.keys).all()
 
 
 @pytest.mark.parametrize("head_dim", [16, 40, 128])
@@ -99,14 +101,14 @@ def test_heads_of_any_width(head_dim):
 @pytest.mark.parametrize("coverage", COVERAGES)
 @pytest.mark.parametrize("k_neighbours", [1, 2, 3])
 def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
-    from foveate.ops.fovea_attention.triton.tables import select
+    from foveate.ops.fovea_attention.triton.schedule import select_all_nodes
 
     for num_blocks in (1, 2, 3, 6, 17, 40):
         found = [[] for _ in range(num_blocks)]
-        nodes = zip(*select(num_blocks, k_neighbours, coverage), strict=True)
+        nodes = zip(*select_all_nodes(num_blocks, k_neighbours, coverage), strict=True)
         for block, level, start, number in nodes:
             found[block].append((int(number), int(level), int(start)))
-        for block, nodes in enumerate(plan(num_blocks, k_neighbours, coverage)):
+        for block, nodes in enumerate(select_nodes(num_blocks, k_neighbours, coverage)):
             numbers, *selected = zip(*sorted(found[block]), strict=True)
             assert list(zip(*selected, strict=True)) == [tuple(node) for node in nodes]
             assert -numbers[0] == nodes.index((0, block))
@@ -120,10 +122,14 @@ def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
 )
 @settings(max_examples=20, deadline=None)
 def test_rows_of_windows_are_known_beforehand(lengths, block_size, k_neighbours, coverage):
-    from foveate.ops.fovea_attention.triton.tables import Plan, rows_of, tables
+    from foveate.ops.fovea_attention.triton.schedule import (
+        ScheduleKey,
+        build_schedule,
+        num_windows,
+    )
 
-    plan = Plan(tuple(lengths), block_size, k_neighbours, coverage, 128, 0, 64)
-    assert tables(plan, torch.device(DEVICE)).ends[-1] == rows_of(*plan[:3])
+    key = ScheduleKey(tuple(lengths), block_size, k_neighbours, coverage, 128, 0, 64)
+    assert build_schedule(key, torch.device(DEVICE)).level_ends[-1] == num_windows(*key[:3])
 
 
 def test_slices_of_one_projection_are_read_in_place():

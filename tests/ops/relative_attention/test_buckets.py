@@ -55,8 +55,8 @@ def test_bias_by_distance_ends_where_the_last_bucket_begins(bidirectional):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3, 128, True), "3 buckets are too few: 4 is the least"),
-        ((1, 128, False), "1 buckets are too few: 2 is the least"),
+        ((3, 128, True), "3 buckets are too few: at least 4 are needed"),
+        ((1, 128, False), "1 buckets are too few: at least 2 are needed"),
         ((32, 8, True), "max_distance 8 must exceed 8"),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from transformers import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from foveate.ops.relative_attention import eager as eager_path
+from foveate.ops._packed import grouped_attention
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.relative_attention.reference import relative_attention as reference
 from tests.numerics import TOLERANCE, relative_error
@@ -56,7 +56,7 @@ def hides_keys(call):
 def test_every_call_equals_the_reference(call, dtype, tile):
     rows = {name: call[name].to(dtype) for name in "qkv"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eager_path, "TILE", tile)
+        patch.setattr(grouped_attention, "TILE", tile)
         out = relative_attention(**call | rows)
     expected = reference(**call | {name: x.double() for name, x in rows.items()})
     assert out.dtype == dtype
@@ -75,7 +75,7 @@ def test_gradients_equal_the_reference(call, tile):
         return torch.cat([x.flatten() for x in torch.autograd.grad(loss, list(inputs.values()))])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eager_path, "TILE", tile)
+        patch.setattr(grouped_attention, "TILE", tile)
         actual = gradients(relative_attention)
     assert relative_error(actual, gradients(reference)) < 1e-12
 
@@ -206,7 +206,7 @@ def test_a_call_repeats_its_bits():
 
 def test_nothing_is_materialized_for_all_pairs(monkeypatch):
     """The largest allocation of a training step, with tiles smaller than a head's pairs."""
-    monkeypatch.setattr(eager_path, "TILE", 1 << 12)
+    monkeypatch.setattr(grouped_attention, "TILE", 1 << 12)
 
     def largest(n):
         q, k, v = (x.requires_grad_() for x in randn(3, n, HEADS, 4, dtype=torch.float32))
@@ -234,8 +234,8 @@ def test_no_rows_give_no_rows():
         ({"key_bias": torch.zeros(2)}, r"key_bias must be \(3,\)"),
         ({"q_positions": torch.zeros(3)}, r"q_positions must be \(3,\) integers"),
         ({"k_positions": torch.arange(4)}, r"k_positions must be \(3,\) integers"),
-        ({"q_lengths": [2, 2]}, "q_lengths must be positive and add up to 3 rows"),
-        ({"k_lengths": [3, 0]}, "k_lengths must be positive and add up to 3 rows"),
+        ({"q_lengths": [2, 2]}, "q_lengths must be positive and add up to 3 tokens"),
+        ({"k_lengths": [3, 0]}, "k_lengths must be positive and add up to 3 tokens"),
         ({"q_lengths": [1, 2], "k_lengths": [3]}, "2 sequences but k_lengths has 1"),
         ({"bias": torch.zeros(3, 2)}, "3 buckets are too few"),
     ],

@@ -293,15 +293,15 @@ def test_results_repeat_bit_for_bit(spread):
 
 @pytest.mark.parametrize("options", [{}, NEAR | {"key_bias": "adds", "spread": 9}])
 def test_torch_accepts_the_op(options):
+    from foveate.ops.relative_attention.triton import backward_op, forward_op
+
     call = make_call([30, 2], [9, 5], **options)
-    forward = torch.ops.foveate.relative_attention
-    backward = torch.ops.foveate.relative_attention_backward
     rows = [call[x] for x in "qkv"]
     names = ("bias", "key_bias", "q_positions", "k_positions", "q_lengths", "k_lengths")
     rest = [*(call.get(x) for x in names), False, call.get("max_distance", 128), 0.25]
-    torch.library.opcheck(forward.default, (*rows, *rest))
-    out, lse = forward(*rows, *rest)
-    torch.library.opcheck(backward.default, (weight_of(call), out, lse, *rows, *rest))
+    torch.library.opcheck(forward_op, (*rows, *rest))
+    out, lse = forward_op(*rows, *rest)
+    torch.library.opcheck(backward_op, (weight_of(call), out, lse, *rows, *rest))
 
 
 def test_compiles_without_graph_breaks():

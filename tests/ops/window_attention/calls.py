@@ -3,7 +3,7 @@
 import torch
 from hypothesis import strategies as st
 
-from foveate.ops.window_attention import Side
+from foveate.ops.window_attention import GlobalKeysValues
 
 HEADS = 2
 
@@ -22,8 +22,8 @@ def calls(draw, max_length=40, head_dim=4, dilated=True):
     reach = st.sampled_from([0, 1, 2, 5, 31, 1000])
     call = {
         "window": (draw(reach), draw(reach)),
-        "side": draw(st.none() | sides(lengths, head_dim)),
-        "hidden": draw(st.sampled_from([None, randn(n, seed=seed + 3) > 0.5])),
+        "global_keys_values": draw(st.none() | global_keys_values(lengths, head_dim)),
+        "masked_keys": draw(st.sampled_from([None, randn(n, seed=seed + 3) > 0.5])),
         "lengths": lengths,
         "max_distance": 12,
         "scale": draw(st.sampled_from([None, 1.0, -0.3])),
@@ -36,14 +36,14 @@ def calls(draw, max_length=40, head_dim=4, dilated=True):
 
 
 @st.composite
-def sides(draw, lengths, head_dim):
-    """Side rows, with a bias or without."""
-    side_lengths = draw(st.lists(st.integers(0, 9), min_size=len(lengths), max_size=len(lengths)))
-    k, v = randn(2, sum(side_lengths), HEADS, head_dim, seed=draw(st.integers(0, 99)))
+def global_keys_values(draw, lengths, head_dim):
+    """Global keys and values, with a bias or without."""
+    global_lengths = draw(st.lists(st.integers(0, 9), min_size=len(lengths), max_size=len(lengths)))
+    k, v = randn(2, sum(global_lengths), HEADS, head_dim, seed=draw(st.integers(0, 99)))
     if draw(st.booleans()):
-        return Side(k, v, side_lengths)
+        return GlobalKeysValues(k, v, global_lengths)
     positions = torch.cat([torch.arange(n) // 3 - 1 for n in lengths])
-    return Side(k, v, side_lengths, randn(6, HEADS, seed=8), positions)
+    return GlobalKeysValues(k, v, global_lengths, randn(6, HEADS, seed=8), positions)
 
 
 def prepared(call, dtype=torch.float64, device="cpu"):
@@ -58,13 +58,13 @@ def prepared(call, dtype=torch.float64, device="cpu"):
         name: leaf(name, x) if name in ("q", "k", "v", "bias") and x is not None else x
         for name, x in call.items()
     }
-    if call["hidden"] is not None:
-        arguments["hidden"] = call["hidden"].to(device)
-    if (side := call["side"]) is not None:
-        arguments["side"] = side._replace(
-            k=leaf("side.k", side.k),
-            v=leaf("side.v", side.v),
-            bias=None if side.bias is None else leaf("side.bias", side.bias),
-            positions=None if side.positions is None else side.positions.to(device),
+    if call["masked_keys"] is not None:
+        arguments["masked_keys"] = call["masked_keys"].to(device)
+    if (kv := call["global_keys_values"]) is not None:
+        arguments["global_keys_values"] = kv._replace(
+            k=leaf("global_k", kv.k),
+            v=leaf("global_v", kv.v),
+            bias=None if kv.bias is None else leaf("global_bias", kv.bias),
+            positions=None if kv.positions is None else kv.positions.to(device),
         )
     return arguments, leaves

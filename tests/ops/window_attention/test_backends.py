@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from foveate.ops.window_attention import Side, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
@@ -12,7 +12,11 @@ def rows(dtype=torch.float32, head_dim=8):
 
 def test_backends_agree(monkeypatch):
     q, k, v = rows(torch.float64)
-    call = {"window": (2, 1), "side": Side(k[:3], v[:3], [1, 2]), "lengths": [4, 2]}
+    call = {
+        "window": (2, 1),
+        "global_keys_values": GlobalKeysValues(k[:3], v[:3], [1, 2]),
+        "lengths": [4, 2],
+    }
     expected = window_attention(q, k, v, **call, backend="reference")
     assert relative_error(window_attention(q, k, v, **call, backend="eager"), expected) < 1e-14
     assert relative_error(window_attention(q, k, v, **call), expected) < 1e-14
@@ -41,9 +45,12 @@ def test_kernels_refuse_what_they_cannot_run(monkeypatch):
 
 def test_autocast_decides_the_dtype():
     q, k, v = rows()
-    side = Side(k[:2], v[:2].bfloat16(), [2])
+    kv = GlobalKeysValues(k[:2], v[:2].bfloat16(), [2])
     with torch.autocast("cpu", torch.bfloat16):
-        assert window_attention(q, k.bfloat16(), v, (1, 1), side=side).dtype == torch.bfloat16
+        assert (
+            window_attention(q, k.bfloat16(), v, (1, 1), global_keys_values=kv).dtype
+            == torch.bfloat16
+        )
         q, k, v = rows(torch.float64)
         assert window_attention(q, k, v, (1, 1)).dtype == torch.float64
 

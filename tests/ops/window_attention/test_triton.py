@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.ops.window_attention import Side, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
 
@@ -36,10 +36,10 @@ def rounded(call, dtype):
     """The call as its tensors are once brought to a dtype, in float64."""
     names = [name for name in ("q", "k", "v", "bias") if call.get(name) is not None]
     call = call | {name: call[name].to(dtype).double() for name in names}
-    if (side := call["side"]) is not None:
-        tensors = {"k": side.k, "v": side.v} | ({} if side.bias is None else {"bias": side.bias})
-        side = side._replace(**{name: x.to(dtype).double() for name, x in tensors.items()})
-    return call | {"side": side}
+    if (kv := call["global_keys_values"]) is not None:
+        tensors = {"k": kv.k, "v": kv.v} | ({} if kv.bias is None else {"bias": kv.bias})
+        kv = kv._replace(**{name: x.to(dtype).double() for name, x in tensors.items()})
+    return call | {"global_keys_values": kv}
 
 
 def check(call, dtype):
@@ -59,15 +59,20 @@ def long_call(lengths=(140, 1, 20), head_dim=16, **rest):
     """A call whose sequences have more rows than a tile."""
     n = sum(lengths)
     rows = {name: randn(n, HEADS, head_dim, seed=i) for i, name in enumerate("qkv")}
-    call = {"window": (40, 30), "side": None, "hidden": None, "lengths": list(lengths)}
+    call = {
+        "window": (40, 30),
+        "global_keys_values": None,
+        "masked_keys": None,
+        "lengths": list(lengths),
+    }
     return rows | call | rest
 
 
-def long_side(lengths=(140, 1, 20), side_lengths=(70, 0, 5), head_dim=16, biased=True):
-    k, v = randn(2, sum(side_lengths), HEADS, head_dim, seed=9)
+def long_global(lengths=(140, 1, 20), global_lengths=(70, 0, 5), head_dim=16, biased=True):
+    k, v = randn(2, sum(global_lengths), HEADS, head_dim, seed=9)
     positions = torch.cat([torch.arange(n) // 2 for n in lengths])
     bias = (randn(8, HEADS, seed=8), positions) if biased else ()
-    return Side(k, v, list(side_lengths), *bias)
+    return GlobalKeysValues(k, v, list(global_lengths), *bias)
 
 
 @given(calls(head_dim=16, dilated=False), st.sampled_from(DTYPES))
@@ -84,20 +89,22 @@ def test_windows_of_several_tiles(window, biased):
 
 
 @pytest.mark.parametrize("biased", [False, True])
-def test_side_rows_of_several_tiles(biased):
-    hidden = torch.arange(161) % 4 == 1
-    check(long_call(side=long_side(biased=biased), hidden=hidden), torch.float32)
+def test_global_keys_of_several_tiles(biased):
+    masked = torch.arange(161) % 4 == 1
+    check(
+        long_call(global_keys_values=long_global(biased=biased), masked_keys=masked), torch.float32
+    )
 
 
 def test_dilation():
-    check(long_call(dilation=(1, 3), side=long_side(biased=False)), torch.float32)
+    check(long_call(dilation=(1, 3), global_keys_values=long_global(biased=False)), torch.float32)
 
 
 @pytest.mark.parametrize(("head_dim", "dtype"), [(24, DTYPES[1]), (8, DTYPES[0]), (80, DTYPES[2])])
 def test_shapes_of_heads(head_dim, dtype):
-    lengths, side_lengths = (70, 20), (5, 3)
-    side = long_side(lengths, side_lengths, head_dim)
-    check(long_call(lengths, head_dim, side=side, bias=randn(8, HEADS)), dtype)
+    lengths, global_lengths = (70, 20), (5, 3)
+    kv = long_global(lengths, global_lengths, head_dim)
+    check(long_call(lengths, head_dim, global_keys_values=kv, bias=randn(8, HEADS)), dtype)
 
 
 def test_every_element_is_written(monkeypatch):
@@ -108,7 +115,7 @@ def test_every_element_is_written(monkeypatch):
         return x.fill_(torch.nan) if x.is_floating_point() else x.fill_(-7)
 
     monkeypatch.setattr(torch, "empty", poisoned)
-    check(long_call(side=long_side(), bias=randn(8, HEADS)), torch.float32)
+    check(long_call(global_keys_values=long_global(), bias=randn(8, HEADS)), torch.float32)
 
 
 def test_slices_of_a_fused_projection():
@@ -122,22 +129,17 @@ def test_slices_of_a_fused_projection():
 
 
 def test_torch_accepts_the_op():
-    call = long_call((20, 9), bias=randn(8, HEADS), side=long_side((20, 9), (3, 2)))
+    from foveate.ops.window_attention.triton import backward_op, forward_op
+
+    call = long_call((20, 9), bias=randn(8, HEADS), global_keys_values=long_global((20, 9), (3, 2)))
     _, leaves = prepared(call, torch.float32, DEVICE)
-    rows = {name: x.detach() for name, x in leaves.items()}
-    arguments = (
-        *(rows["q"], rows["k"], rows["v"], rows["side.k"], rows["side.v"]),
-        *(rows["bias"], rows["side.bias"], call["side"].positions.to(DEVICE), None),
-        *([20, 9], [3, 2], 4, 5, 12, 0.25),
-    )
-    forward, backward = (
-        torch.ops.foveate.window_attention,
-        torch.ops.foveate.window_attention_backward,
-    )
-    torch.library.opcheck(forward.default, arguments)
-    out, lse = forward(*arguments)
-    weight = torch.randn_like(out)
-    torch.library.opcheck(backward.default, (weight, out, lse, *arguments))
+    names = ("q", "k", "v", "global_k", "global_v", "bias", "global_bias")
+    positions = call["global_keys_values"].positions.to(DEVICE)
+    options = (positions, None, [20, 9], [3, 2], 4, 5, 12, 0.25)
+    arguments = (*(leaves[name].detach() for name in names), *options)
+    torch.library.opcheck(forward_op, arguments)
+    out, lse = forward_op(*arguments)
+    torch.library.opcheck(backward_op, (torch.randn_like(out), out, lse, *arguments))
 
 
 def test_compiles_without_graph_breaks():
@@ -169,9 +171,9 @@ def test_checkpointing_changes_nothing():
 @gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_results_repeat_bit_for_bit(dtype):
-    lengths, side_lengths = (3000, 1, 700), (180, 0, 40)
-    side = long_side(lengths, side_lengths, 64)
-    call = long_call(lengths, 64, side=side, bias=randn(32, HEADS), window=(127, 127))
+    lengths, global_lengths = (3000, 1, 700), (180, 0, 40)
+    kv = long_global(lengths, global_lengths, 64)
+    call = long_call(lengths, 64, global_keys_values=kv, bias=randn(32, HEADS), window=(127, 127))
     once = outputs(call, dtype)
     for _ in range(5):
         again = outputs(call, dtype)
@@ -182,11 +184,11 @@ def test_results_repeat_bit_for_bit(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("window", [(512, 512), (127, 127), (0, 900)])
 def test_long_rows(dtype, window):
-    lengths, side_lengths = (2049, 700), (128, 43)
+    lengths, global_lengths = (2049, 700), (128, 43)
     for extra in ({}, {"bias": randn(32, HEADS)}):
         for biased in (False, True):
-            side = long_side(lengths, side_lengths, 64, biased)
-            check(long_call(lengths, 64, side=side, window=window, **extra), dtype)
+            kv = long_global(lengths, global_lengths, 64, biased)
+            check(long_call(lengths, 64, global_keys_values=kv, window=window, **extra), dtype)
 
 
 @gpu
@@ -196,8 +198,8 @@ def test_graphs_capture_forward_and_backward():
     places = torch.tensor([0, 300], device="cuda")
 
     def step(q, k, v):
-        side = Side(k[places], v[places], [2])
-        out = window_attention(q, k, v, (64, 64), side=side)
+        kv = GlobalKeysValues(k[places], v[places], [2])
+        out = window_attention(q, k, v, (64, 64), global_keys_values=kv)
         return out, *torch.autograd.grad(out, (q, k, v), weight)
 
     def copies():

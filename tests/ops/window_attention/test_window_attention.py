@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.relative_attention import relative_attention
-from foveate.ops.window_attention import Side, global_attention, window_attention
-from foveate.ops.window_attention import eager as eager_path
+from foveate.ops.window_attention import GlobalKeysValues, eager, global_attention, window_attention
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
 
@@ -25,12 +24,12 @@ def run(call, backend, dtype=torch.float64):
 @settings(max_examples=200, deadline=None)
 def test_every_call_equals_the_reference(call, dtype, tile):
     rounded = {name: call[name].to(dtype).double() for name in "qkv"}
-    if call["side"] is not None:
-        k, v = (x.to(dtype).double() for x in call["side"][:2])
-        rounded["side"] = call["side"]._replace(k=k, v=v)
+    if call["global_keys_values"] is not None:
+        k, v = (x.to(dtype).double() for x in call["global_keys_values"][:2])
+        rounded["global_keys_values"] = call["global_keys_values"]._replace(k=k, v=v)
     call = call | rounded
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eager_path, "TILE", tile)
+        patch.setattr(eager, "TILE", tile)
         arguments, _ = prepared(call, dtype)
         out = window_attention(**arguments, backend="eager")
     assert out.dtype == dtype
@@ -42,7 +41,7 @@ def test_every_call_equals_the_reference(call, dtype, tile):
 @settings(max_examples=150, deadline=None)
 def test_gradients_equal_the_reference(call, tile):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(eager_path, "TILE", tile)
+        patch.setattr(eager, "TILE", tile)
         actual = run(call, "eager")
     for one, other in zip(actual, run(call, "reference"), strict=True):
         assert relative_error(one, other) < 1e-12
@@ -53,7 +52,7 @@ def test_gradients_equal_the_reference(call, tile):
 def test_blocks_of_every_length(length, window):
     q, k, v = randn(3, length + 30, HEADS, 4)
     call = {"q": q, "k": k, "v": v, "window": window, "lengths": [30, length]}
-    call |= {"bias": randn(8, HEADS, seed=3), "side": None, "hidden": None}
+    call |= {"bias": randn(8, HEADS, seed=3), "global_keys_values": None, "masked_keys": None}
     for one, other in zip(run(call, "eager"), run(call, "reference"), strict=True):
         assert relative_error(one, other) < 1e-12
 
@@ -61,9 +60,16 @@ def test_blocks_of_every_length(length, window):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_gradients_of_every_dtype(dtype):
     rows = randn(5, 60, HEADS, 8, dtype=dtype).double()
-    side = Side(*rows[3:, :9], [4, 5], randn(6, HEADS, dtype=dtype).double(), torch.arange(60) // 9)
-    call = dict(zip("qkv", rows, strict=False), window=(6, 9), lengths=[20, 40], side=side)
-    call |= {"bias": randn(8, HEADS, dtype=dtype).double(), "hidden": torch.arange(60) % 7 == 0}
+    kv = GlobalKeysValues(
+        *rows[3:, :9], [4, 5], randn(6, HEADS, dtype=dtype).double(), torch.arange(60) // 9
+    )
+    call = dict(
+        zip("qkv", rows, strict=False), window=(6, 9), lengths=[20, 40], global_keys_values=kv
+    )
+    call |= {
+        "bias": randn(8, HEADS, dtype=dtype).double(),
+        "masked_keys": torch.arange(60) % 7 == 0,
+    }
     out, gradients = run(call, "eager", dtype)
     expected, expected_gradients = run(call, "reference")
     assert out.dtype == dtype
@@ -79,14 +85,18 @@ def test_a_window_over_all_rows_is_relative_attention():
     assert relative_error(out, expected) < 1e-12
 
 
-def test_side_rows_alone_are_relative_attention():
+def test_global_keys_alone_are_relative_attention():
     q, k, v = randn(3, 30, HEADS, 4)
     positions = torch.arange(30) // 4
     call = {"bias": randn(8, HEADS), "max_distance": 20}
-    side = Side(k[:9], v[:9], [6, 3], call["bias"], positions)
+    kv = GlobalKeysValues(k[:9], v[:9], [6, 3], call["bias"], positions)
     everything = torch.ones(30, dtype=torch.bool)
     out = window_attention(
-        *(q, k, v, (2, 2)), side=side, hidden=everything, lengths=[20, 10], max_distance=20
+        *(q, k, v, (2, 2)),
+        global_keys_values=kv,
+        masked_keys=everything,
+        lengths=[20, 10],
+        max_distance=20,
     )
     lengths = {"q_lengths": [20, 10], "k_lengths": [6, 3]}
     expected = relative_attention(
@@ -104,25 +114,30 @@ def test_a_sequence_does_not_depend_on_its_batch_mates(lengths, dilation):
         assert relative_error(rows, window_attention(*alone, (4, 2), dilation=dilation)) < 1e-14
 
 
-def test_hidden_rows_are_as_good_as_absent_even_if_enormous():
+def test_masked_keys_are_as_good_as_absent_even_if_enormous():
     q, k, v = randn(3, 20, HEADS, 4)
-    hidden = torch.arange(20) % 3 == 1
-    out = window_attention(q, k, v, (3, 3), hidden=hidden)
+    masked = torch.arange(20) % 3 == 1
+    out = window_attention(q, k, v, (3, 3), masked_keys=masked)
     k, v = k.clone(), v.clone()
-    k[hidden], v[hidden] = 1e30, 1e30
-    assert relative_error(window_attention(q, k, v, (3, 3), hidden=hidden), out) == 0
+    k[masked], v[masked] = 1e30, 1e30
+    assert relative_error(window_attention(q, k, v, (3, 3), masked_keys=masked), out) == 0
 
 
 def test_a_query_that_sees_nothing_gets_zeros():
     q, k, v = (x.requires_grad_() for x in randn(3, 9, HEADS, 4))
-    out = window_attention(q, k, v, (1, 1), hidden=torch.ones(9, dtype=torch.bool))
+    out = window_attention(q, k, v, (1, 1), masked_keys=torch.ones(9, dtype=torch.bool))
     assert not out.any()
     assert not any(x.any() for x in torch.autograd.grad(out.sum(), (q, k, v)))
 
 
 def test_a_call_repeats_its_bits():
     call = {"q": randn(300, 2, 8), "k": randn(300, 2, 8, seed=1), "v": randn(300, 2, 8, seed=2)}
-    call |= {"window": (40, 40), "side": None, "hidden": None, "bias": randn(32, 2)}
+    call |= {
+        "window": (40, 40),
+        "global_keys_values": None,
+        "masked_keys": None,
+        "bias": randn(32, 2),
+    }
     assert all(map(torch.equal, run(call, "eager"), run(call, "eager")))
 
 
@@ -147,11 +162,11 @@ def test_no_rows_give_no_rows():
 @pytest.mark.parametrize("gaps", [False, True])
 def test_global_tokens_see_everything(gaps):
     q, k, v = randn(3, 12, HEADS, 4)
-    hidden = torch.arange(12) % 5 == 2 if gaps else None
+    masked = torch.arange(12) % 5 == 2 if gaps else None
     places = torch.tensor([0, 3, 9])
     lengths = {"q_lengths": [2, 0, 1], "k_lengths": [6, 2, 4]}
-    out = global_attention(q[places], k, v, hidden=hidden, **lengths)
-    expected = window_attention(q, k, v, (12, 12), hidden=hidden, lengths=lengths["k_lengths"])
+    out = global_attention(q[places], k, v, masked_keys=masked, **lengths)
+    expected = window_attention(q, k, v, (12, 12), masked_keys=masked, lengths=lengths["k_lengths"])
     assert relative_error(out, expected[places]) < 1e-12
 
 
@@ -165,16 +180,28 @@ ROWS = torch.zeros(3, 2, 4)
         ({"v": ROWS.double()}, "must share one floating dtype"),
         ({"window": (-1, 2)}, r"window must be \(left, right\), neither below 0"),
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
-        ({"bias": torch.zeros(32, 2), "dilation": 2}, "bias and dilation exclude each other"),
-        ({"dilation": 0}, "dilation must be an integer from 1 on"),
+        ({"bias": torch.zeros(32, 2), "dilation": 2}, "bias and dilation cannot be combined"),
+        ({"dilation": 0}, "dilation must be a positive integer"),
         ({"dilation": (1, 2, 3)}, "one for each of 2 heads"),
-        ({"hidden": torch.zeros(3)}, r"hidden must be \(3,\) bool"),
-        ({"lengths": [2, 2]}, "lengths must be positive and add up to 3 rows"),
-        ({"side": Side(ROWS, ROWS[:2], [3])}, "side.k and side.v must share one shape"),
-        ({"side": Side(ROWS.double(), ROWS.double(), [3])}, "must have the dtype of q"),
-        ({"side": Side(ROWS, ROWS, [1, 2])}, "side.lengths must be one for each of 1 sequences"),
-        ({"side": Side(ROWS, ROWS, [2])}, "add up to 3 rows"),
-        ({"side": Side(ROWS, ROWS, [3], torch.zeros(32, 2))}, "need each other"),
+        ({"masked_keys": torch.zeros(3)}, r"masked_keys must be \(3,\) bool"),
+        ({"lengths": [2, 2]}, "lengths must be positive and add up to 3 tokens"),
+        (
+            {"global_keys_values": GlobalKeysValues(ROWS, ROWS[:2], [3])},
+            "global_keys_values.k and .v must share one shape",
+        ),
+        (
+            {"global_keys_values": GlobalKeysValues(ROWS.double(), ROWS.double(), [3])},
+            "must have the dtype of q",
+        ),
+        (
+            {"global_keys_values": GlobalKeysValues(ROWS, ROWS, [1, 2])},
+            "global_keys_values.lengths must be one for each of 1 sequences",
+        ),
+        ({"global_keys_values": GlobalKeysValues(ROWS, ROWS, [2])}, "add up to 3 tokens"),
+        (
+            {"global_keys_values": GlobalKeysValues(ROWS, ROWS, [3], torch.zeros(32, 2))},
+            "need each other",
+        ),
         ({"bias": torch.zeros(3, 2)}, "3 buckets are too few"),
         ({"backend": "cuda"}, "unknown backend"),
     ],
@@ -187,9 +214,9 @@ def test_what_does_not_fit_is_refused(arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"q_lengths": [2]}, "q_lengths must not be below 0 and add up to 3 rows"),
+        ({"q_lengths": [2]}, "q_lengths must not be below 0 and add up to 3 tokens"),
         ({"k_lengths": [1, 2]}, "q_lengths has 1 sequences but k_lengths has 2"),
-        ({"hidden": torch.zeros(3)}, r"hidden must be \(3,\) bool"),
+        ({"masked_keys": torch.zeros(3)}, r"masked_keys must be \(3,\) bool"),
     ],
 )
 def test_global_attention_refuses_what_does_not_fit(arguments, message):
@@ -204,8 +231,8 @@ def test_global_attention_refuses_what_does_not_fit(arguments, message):
 def test_biases_of_another_dtype_get_gradients(rows, biases):
     q, k, v = torch.randn(3, 12, 2, 4, dtype=rows)
     bias = torch.randn(8, 2, dtype=biases, requires_grad=True)
-    side = Side(k[:2], v[:2], [2], bias, torch.arange(12) // 6)
-    out = window_attention(q, k, v, (2, 2), side=side, max_distance=20)
+    kv = GlobalKeysValues(k[:2], v[:2], [2], bias, torch.arange(12) // 6)
+    out = window_attention(q, k, v, (2, 2), global_keys_values=kv, max_distance=20)
     (gradient,) = torch.autograd.grad(out.sum() + (out * q).sum(), bias)
     assert gradient.dtype == biases
     assert torch.isfinite(gradient).all()

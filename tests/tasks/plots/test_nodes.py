@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from foveate.ops.fovea_attention import plan
+from foveate.ops.fovea_attention import select_nodes
 from foveate.tasks.plots.nodes import UNSEEN, levels, plot_nodes
 
 
@@ -10,9 +10,9 @@ from foveate.tasks.plots.nodes import UNSEEN, levels, plot_nodes
 def test_a_block_has_the_level_of_the_node_that_stands_for_it(num_blocks, coverage):
     image = levels(num_blocks, 1, coverage, cells=20)
     expected = np.full((num_blocks, num_blocks), UNSEEN)
-    for row, nodes in enumerate(plan(num_blocks, 1, coverage)):
+    for row, nodes in enumerate(select_nodes(num_blocks, 1, coverage)):
         for node in nodes:
-            expected[row, node.start : node.start + node.blocks] = node.level
+            expected[row, node.start : node.start + node.num_blocks] = node.level
     assert np.array_equal(image, expected)
     assert (image == UNSEEN).any() == (coverage == "paper" and num_blocks == 13)
 

@@ -29,7 +29,7 @@ from foveate.models.accelerate.cuda_graphs import (
     replay,
 )
 from foveate.models.padding import Packed
-from foveate.ops.window_attention import Side, global_attention, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 
 from .spans import spans, warn_of_weights
 
@@ -114,12 +114,20 @@ class _Windowed(nn.Module):
         packed, places = layout.packed, layout.places
         rows = packed.pack(hidden_states)
         q, k, v = self._heads(rows, self.query, self.key, self.value)
-        side = None
+        global_keys_values = None
         if places.shape[0]:
-            side = Side(k.index_select(0, places), v.index_select(0, places), layout.counts)
+            global_keys_values = GlobalKeysValues(
+                k.index_select(0, places), v.index_select(0, places), layout.counts
+            )
         reach = self.one_sided_attn_window_size
         out = window_attention(
-            *(q, k, v), (reach, reach), side=side, hidden=layout.hidden, lengths=packed.lengths
+            q,
+            k,
+            v,
+            (reach, reach),
+            global_keys_values=global_keys_values,
+            masked_keys=layout.hidden,
+            lengths=packed.lengths,
         )
         if places.shape[0]:
             (queries,) = self._heads(rows.index_select(0, places), self.query_global)
@@ -128,7 +136,7 @@ class _Windowed(nn.Module):
                 *(queries, keys, values),
                 q_lengths=layout.counts,
                 k_lengths=packed.lengths,
-                hidden=layout.unseen,
+                masked_keys=layout.unseen,
             )
             out = out.index_copy(0, places, everywhere)
         return (packed.unpack(out.flatten(1)),)

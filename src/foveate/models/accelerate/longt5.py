@@ -20,7 +20,7 @@ from transformers.models.longt5.modeling_longt5 import (
 from foveate.models.accelerate.cuda_graphs import CAPTURED, Captured, can_replay_call, replay
 from foveate.models.padding import Packed
 from foveate.ops.backends import autocast
-from foveate.ops.window_attention import Side, window_attention
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
 
 from .spans import spans, warn_of_weights
 from .summaries import Summaries
@@ -60,7 +60,7 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
             *(q, k, v),
             (self.local_radius, self.local_radius),
             bias=position_bias,
-            hidden=hidden,
+            masked_keys=hidden,
             lengths=packed.lengths,
             max_distance=self.relative_attention_max_distance,
             scale=1.0,
@@ -96,14 +96,16 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
             position_bias = self.tables()
         q, k, v = _heads(self, packed.pack(autocast(hidden_states)), self.q, self.k, self.v)
         summed = self.global_input_layer_norm(summaries.sum(hidden_states))
-        side_k, side_v = _heads(self, summed, self.k, self.v)
-        bias, side_bias = position_bias
+        global_k, global_v = _heads(self, summed, self.k, self.v)
+        bias, global_bias = position_bias
         out = window_attention(
             *(q, k, v),
             (self.local_radius, self.local_radius),
-            side=Side(side_k, side_v, summaries.lengths, side_bias, summaries.positions),
+            global_keys_values=GlobalKeysValues(
+                global_k, global_v, summaries.lengths, global_bias, summaries.positions
+            ),
             bias=bias,
-            hidden=summaries.hidden,
+            masked_keys=summaries.hidden,
             lengths=packed.lengths,
             max_distance=self.relative_attention_max_distance,
             scale=1.0,

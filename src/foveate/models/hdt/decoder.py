@@ -9,7 +9,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from foveate.models.decoding import attend_many, attend_one
 from foveate.models.padding import hiding
-from foveate.ops.relative_attention.buckets import buckets
+from foveate.ops.relative_attention import buckets
 
 from .configuration import HDTConfig
 from .layers import HDTFeedForwardLayer, HDTNorm

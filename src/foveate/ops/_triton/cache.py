@@ -7,6 +7,7 @@ from threading import local
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,3 +49,17 @@ def retain_graph_tensors() -> Iterator[dict[int, Any]]:
         yield _of_thread.retained
     finally:
         del _of_thread.retained
+
+
+def stream_id(device: torch.device) -> int:
+    """Return the number of the stream that kernels are launched on.
+
+    A table that `send` copies belongs to one stream: this number is part of the key it is cached
+    under, so that no other stream reads it before it has arrived.
+    """
+    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+
+
+def send(x: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor from the host to the device without synchronizing."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from foveate.ops._packed.validation import check_bias, check_lengths, check_qkv
 from foveate.ops.backends import autocast, choose
-from foveate.ops.relative_attention.buckets import bias_by_distance
-from foveate.ops.relative_attention.validation import check_bias, check_rows, whole_lengths
 
 from . import eager as _eager
 from . import reference as _reference
-from .plan import COVERAGES, Node, plan
+from .nodes import COVERAGES, PyramidNode, select_nodes
 
-__all__ = ["COVERAGES", "Node", "fovea_attention", "plan"]
+__all__ = ["COVERAGES", "PyramidNode", "fovea_attention", "select_nodes"]
 
 
 def fovea_attention(
@@ -29,37 +28,40 @@ def fovea_attention(
     scale: float = 1.0,
     backend: str | None = None,
 ) -> Tensor:
-    """Attend packed sequences fine to coarse (Fovea, eq. 1-7).
+    """Attend within packed sequences, fine to coarse (Fovea, eq. 1-7).
 
-    Each block of queries attends itself and, on both sides, `k_neighbours` nodes of level 0, 1,
-    2, … end to end; a level-q node averages 2^q adjacent tokens at a time over 2^q blocks. The
-    bias is T5's, as if the rows of these nodes, left to right, were consecutive tokens. A sequence
-    of any length is cut into blocks from its start, and averages are over its own tokens alone.
+    Each block of queries attends to itself and, on both sides, to `k_neighbours` nodes of level 0,
+    1, 2, … laid end to end; a level-q node averages 2^q adjacent tokens at a time over 2^q blocks.
+    The bias is T5's, as if the averages of these nodes, left to right, were consecutive tokens. A
+    sequence of any length is cut into blocks from its start, and averages contain only its tokens.
 
-    Time is O(n log n) and memory O(n) in the tokens where block_size is a power of two, or nearly:
-    where it is 2^p times something small. Gradients reach q, k, v and bias.
+    Time is O(n log n) and memory O(n) in the tokens if block_size is a power of two, or a power of
+    two times a small number.
 
     Args:
-        q: queries `(tokens, heads, head_dim)`, any floating dtype, sequences one after the other.
-        k: keys, same shape.
-        v: values, same shape.
-        block_size: B, tokens in a block.
-        k_neighbours: k, nodes of each level on each side.
-        coverage: "full" lets every query see the whole sequence: what is left beyond the last k
-            nodes that fit is tiled by the largest nodes that do. "paper" leaves it out, as the
-            published code does.
-        bias: `(num_buckets, heads)`, any floating dtype; none where None.
-        lengths: tokens in each sequence, host integers; one sequence if None.
-        max_distance: distance near which the last bucket begins.
-        scale: factor on the products; T5 has none.
-        backend: "triton", "eager", "reference" or "auto", as of `tree_attention`.
+        q: Queries `(tokens, heads, head_dim)`, any floating dtype, of packed sequences.
+        k: Keys, same shape.
+        v: Values, same shape.
+        block_size: B, the number of tokens in a block.
+        k_neighbours: k, the number of nodes of each level on each side.
+        coverage: "full" lets every query see the whole sequence: the blocks beyond the last k nodes
+            that fit are covered by the largest nodes that do. "paper" drops them, as the published
+            code does.
+        bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
+        lengths: The number of tokens in each sequence, host integers; one sequence if None.
+        max_distance: Distance near which the last bucket begins.
+        scale: Factor on the products; T5 has none.
+        backend: "triton" (kernels for GPUs, linear memory), "eager" (any device, linear memory),
+            "reference" (the dense definition) or "auto" (triton where it can run, eager
+            elsewhere). If None, the environment variable FOVEATE_BACKEND decides, by default
+            "auto".
 
     Returns:
-        `(tokens, heads, head_dim)` in the dtype of `q`.
+        `(tokens, heads, head_dim)` in the dtype of `q`, differentiable in q, k, v and bias.
 
     Raises:
-        ValueError: shapes, dtypes, devices, lengths or buckets that do not fit together, a size
-            below 1, or an unknown coverage.
+        ValueError: Shapes, dtypes, devices, lengths or buckets do not match, a size is below 1, the
+            coverage is unknown, or the backend is unknown or cannot run on these tensors.
 
     Example:
         >>> import torch
@@ -69,7 +71,7 @@ def fovea_attention(
         torch.Size([1000, 2, 8])
     """
     q, k, v = autocast(q), autocast(k), autocast(v)
-    check_rows(q, k, v)
+    check_qkv(q, k, v)
     if q.shape != k.shape:
         raise ValueError(f"q and k must share one shape, got {tuple(q.shape)} and {tuple(k.shape)}")
     check_bias(bias, q)
@@ -79,17 +81,14 @@ def fovea_attention(
         )
     if coverage not in COVERAGES:
         raise ValueError(f"unknown coverage {coverage!r}: choose among {list(COVERAGES)}")
-    lengths = whole_lengths("lengths", lengths, q)
+    lengths = check_lengths("lengths", lengths, q)
     if not lengths:
         return q.clone()
     backend = choose(backend, q)
-    sizes = block_size, k_neighbours, coverage
     if backend == "triton":
-        from .triton import fovea_attention as attend_tiles
-
-        return attend_tiles(q, k, v, *sizes, bias, lengths, max_distance, scale)
-    if backend == "reference":
-        return _reference.fovea_attention(q, k, v, *sizes, bias, lengths, max_distance, scale)
-    if bias is not None:
-        bias = bias_by_distance(bias, max_distance, bidirectional=True)
-    return _eager.fovea_attention(q, k, v, *sizes, bias, lengths, scale)
+        from .triton import fovea_attention as attend
+    elif backend == "reference":
+        attend = _reference.fovea_attention
+    else:
+        attend = _eager.fovea_attention
+    return attend(q, k, v, block_size, k_neighbours, coverage, bias, lengths, max_distance, scale)

@@ -1,7 +1,8 @@
 """Fovea attention in plain torch: any device, linear memory, differentiable.
 
-A query block attending its row of nodes is relative attention between a block and rows of the
-pyramid. Blocks that see as many rows are grouped, and the rows are gathered a group at a time.
+Attention of a query block to its nodes is relative attention between the block and windows of the
+pyramid. Blocks that see equally many windows are grouped, and the windows are gathered one group at
+a time.
 """
 
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops.relative_attention.eager import TILE, Group, grouped_attention
+from foveate.ops._packed.buckets import bias_by_distance
+from foveate.ops._packed.grouped_attention import Group, grouped_attention, sets_per_tile
 
-from .plan import plan
-from .pyramid import Layout, pyramid
+from .nodes import select_nodes
+from .pyramid import PyramidIndex, build_pyramid
 
 
 def fovea_attention(
@@ -26,35 +28,41 @@ def fovea_attention(
     coverage: str,
     bias: Tensor | None,
     lengths: tuple[int, ...],
+    max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Attention of `(n, heads, head_dim)` rows; `bias` is by distance, `(heads, 2·reach + 1)`."""
-    views = _views(lengths, block_size, k_neighbours, coverage, q.device)
+    """Softmax attention of `(tokens, heads, head_dim)`."""
+    if bias is not None:
+        bias = bias_by_distance(bias, max_distance, bidirectional=True)
+    groups = _block_groups(lengths, block_size, k_neighbours, coverage, q.device)
     keys, values = (
         torch.cat(
             [
-                pyramid(sequence, block_size, levels)
-                for sequence, levels in zip(x.split(lengths), views.levels, strict=True)
+                build_pyramid(sequence, block_size, num_levels)
+                for sequence, num_levels in zip(x.split(lengths), groups.num_levels, strict=True)
             ]
         )
         for x in (k, v)
     )
-    return grouped_attention(q, keys, values, bias, None, views, False, scale)
+    return grouped_attention(q, keys, values, bias, None, groups, False, scale)
 
 
-class _View(NamedTuple):
-    """What a query block sees."""
+class _Block(NamedTuple):
+    """A query block and what it sees.
 
-    queries: int
-    """Its first row among the queries."""
-    before: int
-    """How many of the rows it sees are left of its own block."""
+    Attributes:
+        first_query: The index of its first query.
+        num_before: The number of windows that it sees to its left.
+        keys: The windows of its nodes in the pyramid, left to right.
+    """
+
+    first_query: int
+    num_before: int
     keys: list[range]
-    """The rows of its nodes in the pyramid, left to right."""
 
 
-class _Views:
-    """Groups of the query blocks of packed sequences, those of one size that see as many rows."""
+class _BlockGroups:
+    """Groups of the query blocks of packed sequences, of equal sizes and numbers of windows."""
 
     def __init__(
         self,
@@ -65,40 +73,47 @@ class _Views:
         device: torch.device,
     ):
         self.device = device
-        self.levels: list[int] = []
-        self.alike: dict[tuple[int, int], list[_View]] = {}
-        queries = rows = 0
+        self.num_levels: list[int] = []
+        self.blocks: dict[tuple[int, int], list[_Block]] = {}
+        start = pyramid_start = 0
         for length in lengths:
-            selected = plan(-(-length // block_size), k_neighbours, coverage)
-            levels = 1 + max(node.level for nodes in selected for node in nodes)
-            layout = Layout(length, block_size, levels, rows)
+            selected = select_nodes(-(-length // block_size), k_neighbours, coverage)
+            num_levels = 1 + max(node.level for nodes in selected for node in nodes)
+            index = PyramidIndex(length, block_size, num_levels, pyramid_start)
             for block, nodes in enumerate(selected):
-                keys = [layout.rows_of(node) for node in nodes]
-                sizes = [len(some) for some in keys]
-                own = nodes.index((0, block))
-                view = _View(queries + block * block_size, sum(sizes[:own]), keys)
-                self.alike.setdefault((sizes[own], sum(sizes)), []).append(view)
-            self.levels.append(levels)
-            queries, rows = queries + length, layout.end
+                keys = [index.windows_of(node) for node in nodes]
+                sizes = [len(windows) for windows in keys]
+                center = nodes.index((0, block))
+                self.blocks.setdefault((sizes[center], sum(sizes)), []).append(
+                    _Block(start + block * block_size, sum(sizes[:center]), keys)
+                )
+            self.num_levels.append(num_levels)
+            start, pyramid_start = start + length, index.end
 
     def __iter__(self) -> Iterator[Group]:
-        """Yield the groups, as many blocks as make a tile in each."""
-        for (m, n), views in self.alike.items():
-            at_once = max(1, TILE // (m * n))
-            for i in range(0, len(views), at_once):
-                yield self._group(views[i : i + at_once], m, n)
+        """Yield the groups, with as many blocks in each as make a tile."""
+        for (m, n), blocks in self.blocks.items():
+            size = sets_per_tile(m, n)
+            for i in range(0, len(blocks), size):
+                yield self._group(blocks[i : i + size], m, n)
 
-    def _group(self, views: list[_View], m: int, n: int) -> Group:
-        block = torch.arange(m)
-        queries = torch.tensor([view.queries for view in views])[:, None] + block
-        positions = torch.tensor([view.before for view in views])[:, None] + block
-        keys = [
-            torch.arange(some.start, some.stop, some.step) for view in views for some in view.keys
-        ]
-        row = torch.arange(n).flip(0).expand(len(views), n)
-        tensors = (queries, torch.cat(keys).view(len(views), n).flip(1), positions, row)
-        queries, rows, positions, row = (x.to(self.device) for x in tensors)
-        return Group(queries, rows, positions, row, diagonal=True)
+    def _group(self, blocks: list[_Block], m: int, n: int) -> Group:
+        offset = torch.arange(m)
+        queries = torch.tensor([block.first_query for block in blocks])[:, None] + offset
+        q_positions = torch.tensor([block.num_before for block in blocks])[:, None] + offset
+        keys = torch.cat(
+            [
+                torch.arange(windows.start, windows.stop, windows.step)
+                for block in blocks
+                for windows in block.keys
+            ]
+        )
+        keys = keys.view(len(blocks), n).flip(1)
+        k_positions = torch.arange(n).flip(0).expand(len(blocks), n)
+        queries, keys, q_positions, k_positions = (
+            x.to(self.device) for x in (queries, keys, q_positions, k_positions)
+        )
+        return Group(queries, keys, q_positions, k_positions, diagonal=True)
 
 
-_views = lru_cache(maxsize=16)(_Views)  # the layers of a model ask for the same ones
+_block_groups = lru_cache(maxsize=16)(_BlockGroups)  # all layers of a model need the same ones

@@ -1,11 +1,11 @@
-"""Averages of adjacent rows at every level, in linear memory (Fovea, eq. 1-2).
+"""Averages of adjacent tokens at every level, in linear memory (Fovea, eq. 1-2).
 
-Row i of the level-q node at block s averages the 2^q tokens from s·B + i·2^q on, where B is the
-size of a block. So level q is made of windows of 2^q tokens, and nodes differ only in which of
-them they take. As s·B and i·2^q are multiples of their greatest common divisor g, so are the
-starts of all these windows: one window at every g-th token serves every node. For a power of two
-B, g is 2^q while a window is smaller than a block, and then stays B: levels 0, 1, 2, … take n,
-n/2, n/4, … rows down to n/B.
+Entry i of the level-q node at block s averages the 2^q tokens from s·B + i·2^q on, where B is the
+size of a block. So level q consists of windows of 2^q tokens, and nodes differ only in which of
+these they contain. As s·B and i·2^q are multiples of their greatest common divisor g, so are the
+starts of all these windows: one window at every g-th token serves every node. If B is a power of
+two, g is 2^q while a window is smaller than a block, and B from then on: levels 0, 1, 2, … take n,
+n/2, n/4, … windows, down to n/B.
 """
 
 from itertools import accumulate
@@ -15,25 +15,25 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .plan import Node
+from .nodes import PyramidNode
 
 
-def pyramid(x: Tensor, block_size: int, levels: int) -> Tensor:
-    """Windows of a sequence at levels 0 to `levels` - 1, one level after the other.
+def build_pyramid(x: Tensor, block_size: int, num_levels: int) -> Tensor:
+    """Average a sequence over the windows of each level.
 
     Args:
-        x: `(n, heads, head_dim)`.
+        x: `(tokens, heads, head_dim)`.
         block_size: B.
-        levels: how many.
+        num_levels: The number of levels, of which level 0 is the tokens themselves.
 
     Returns:
-        `(rows, heads, head_dim)`, at least float32. A window that the sequence ends in averages the
-        tokens it has.
+        Windows of all levels, concatenated, `(windows, heads, head_dim)`, at least float32. A
+        window at the end of the sequence averages the tokens that exist.
     """
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     sums, means = [x], [x]
-    for level in range(1, levels):
-        narrow, wide = _stride(level - 1, block_size), _stride(level, block_size)
+    for level in range(1, num_levels):
+        narrow, wide = window_stride(level - 1, block_size), window_stride(level, block_size)
         half = (1 << level - 1) // narrow
         left, right = sums[-1][:: wide // narrow], sums[-1][half :: wide // narrow]
         sums.append(left + pad(right, (0, 0, 0, 0, 0, len(left) - len(right))))
@@ -42,23 +42,27 @@ def pyramid(x: Tensor, block_size: int, levels: int) -> Tensor:
     return torch.cat(means)
 
 
-class Layout:
-    """Where nodes stand in the pyramid of a sequence of `length` tokens that begins at a row."""
+class PyramidIndex:
+    """Where the windows of nodes are in the pyramid of a sequence of `length` tokens.
 
-    def __init__(self, length: int, block_size: int, levels: int, first_row: int = 0):
+    Attributes:
+        end: The end of the pyramid, which starts at `start`.
+    """
+
+    def __init__(self, length: int, block_size: int, num_levels: int, start: int = 0):
         self.length, self.block_size = length, block_size
-        sizes = (-(-length // _stride(level, block_size)) for level in range(levels))
-        *self.first_rows, self.end = accumulate(sizes, initial=first_row)
+        sizes = (-(-length // window_stride(level, block_size)) for level in range(num_levels))
+        *self.level_starts, self.end = accumulate(sizes, initial=start)
 
-    def rows_of(self, node: Node) -> range:
-        """Rows of a node: B of them, or fewer where the sequence ends in it."""
+    def windows_of(self, node: PyramidNode) -> range:
+        """Indices of a node's windows: B of them, or fewer if the sequence ends in it."""
         start, window = node.start * self.block_size, 1 << node.level
-        rows = min(self.block_size, -(-(self.length - start) // window))
-        stride = _stride(node.level, self.block_size)
-        first, step = self.first_rows[node.level] + start // stride, window // stride
-        return range(first, first + rows * step, step)
+        num_windows = min(self.block_size, -(-(self.length - start) // window))
+        stride = window_stride(node.level, self.block_size)
+        first, step = self.level_starts[node.level] + start // stride, window // stride
+        return range(first, first + num_windows * step, step)
 
 
-def _stride(level: int, block_size: int) -> int:
-    """Tokens from the start of a window to the start of the next."""
+def window_stride(level: int, block_size: int) -> int:
+    """Return the number of tokens from the start of a window of a level to that of the next."""
     return gcd(1 << level, block_size)

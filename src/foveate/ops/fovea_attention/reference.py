@@ -1,13 +1,13 @@
-"""Fovea attention as it is defined: each query block's row of nodes, averaged from the tokens."""
+"""The definition of Fovea attention: each query block and its nodes, averaged from the tokens."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from foveate.ops.relative_attention.buckets import buckets
+from foveate.ops._packed.reference import bias_of_pairs
 
-from .plan import plan
+from .nodes import select_nodes
 
 
 def fovea_attention(
@@ -22,28 +22,28 @@ def fovea_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(n, heads, head_dim)` rows (Fovea, eq. 1-7)."""
+    """Softmax attention of `(tokens, heads, head_dim)` (Fovea, eq. 1-7)."""
     outs = []
     for queries, keys, values in zip(*(x.split(list(lengths)) for x in (q, k, v)), strict=True):
         blocks = queries.split(block_size)
-        for block, nodes in enumerate(plan(len(blocks), k_neighbours, coverage)):
-            rows = [_node(keys, node.level, node.start, block_size) for node in nodes]
-            before = sum(
-                len(row) for row, node in zip(rows, nodes, strict=True) if node.start < block
-            )
-            scores = torch.einsum("ihd,jhd->hij", blocks[block], torch.cat(rows)) * scale
+        for block, nodes in enumerate(select_nodes(len(blocks), k_neighbours, coverage)):
+            node_keys = [_averages(keys, *node, block_size) for node in nodes]
+            node_values = [_averages(values, *node, block_size) for node in nodes]
+            scores = torch.einsum("ihd,jhd->hij", blocks[block], torch.cat(node_keys)) * scale
             if bias is not None:
+                start = sum(
+                    len(keys)
+                    for keys, node in zip(node_keys, nodes, strict=True)
+                    if node.start < block
+                )
                 position = torch.arange(scores.shape[2])
-                own = position[before : before + scores.shape[1]]
-                distance = position[None, :] - own[:, None]
-                bucket = buckets(distance, len(bias), max_distance, bidirectional=True)
-                scores = scores + bias[bucket].movedim(-1, 0)
-            averages = torch.cat([_node(values, *node, block_size) for node in nodes])
-            outs.append(torch.einsum("hij,jhd->ihd", scores.softmax(-1), averages))
+                distance = position[None, :] - position[start : start + scores.shape[1], None]
+                scores = scores + bias_of_pairs(bias, distance, max_distance, bidirectional=True)
+            outs.append(torch.einsum("hij,jhd->ihd", scores.softmax(-1), torch.cat(node_values)))
     return torch.cat(outs)
 
 
-def _node(x: Tensor, level: int, start: int, block_size: int) -> Tensor:
-    """Return means of 2^level adjacent rows at a time, over 2^level blocks (eq. 1)."""
-    field = x[start * block_size : (start + 2**level) * block_size]
-    return torch.stack([window.mean(0) for window in field.split(2**level)])
+def _averages(x: Tensor, level: int, start: int, block_size: int) -> Tensor:
+    """Average 2^level adjacent tokens at a time, over 2^level blocks (eq. 1)."""
+    tokens = x[start * block_size : (start + 2**level) * block_size]
+    return torch.stack([window.mean(0) for window in tokens.split(2**level)])

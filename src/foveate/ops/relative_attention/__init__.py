@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from foveate.ops._packed.buckets import bias_by_distance, bucket_starts, buckets
+from foveate.ops._packed.validation import (
+    check_bias,
+    check_device,
+    check_lengths,
+    check_positions,
+    check_qkv,
+)
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
 from . import reference as _reference
-from .buckets import bias_by_distance, bucket_starts, buckets
-from .validation import (
-    check_beside,
-    check_bias,
-    check_positions,
-    check_rows,
-    whole_lengths,
-)
 
 __all__ = ["bias_by_distance", "bucket_starts", "buckets", "relative_attention"]
 
@@ -36,43 +36,44 @@ def relative_attention(
     scale: float = 1.0,
     backend: str | None = None,
 ) -> Tensor:
-    """Attend inside packed sequences, with a bias for every distance of a key from a query.
+    """Attend within packed sequences, with a bias for every distance of a key from a query.
 
-    The score of query i and key j of one sequence, for each head, is
+    The score of query i and key j of one sequence is, for each head,
 
         scale · q_i·k_j + bias[bucket(k_positions[j] - q_positions[i])] + key_bias[j].
 
-    Queries and keys of T5's encoder and decoder are the same rows; in its cross attention, which
-    has no bias, and in VIP compression, whose coarse rows stand between the positions of their
-    tokens and weigh log(multiplicity) more, they are not. Memory is linear in the rows, gradients
-    reach q, k, v, bias and key_bias, and repeating a call repeats its bits, on the CPU and in the
-    kernels.
+    In T5's encoder and decoder, queries and keys are the same tokens. They differ in its cross
+    attention, which has no bias, and in VIP compression, whose coarse tokens stand between the
+    positions of the tokens that they summarize and have a key bias of log(multiplicity). Memory is
+    linear in the tokens, gradients reach q, k, v, bias and key_bias, and repeated calls give equal
+    bits, on the CPU and in the kernels.
 
     Args:
-        q: queries `(tokens, heads, head_dim)`, any floating dtype, sequences one after the other.
-        k: keys `(key_tokens, heads, head_dim)`, likewise.
-        v: values, shaped like the keys.
-        bias: `(num_buckets, heads)`, any floating dtype; none where None.
+        q: Queries `(tokens, heads, head_dim)`, any floating dtype, of packed sequences.
+        k: Keys `(key_tokens, heads, head_dim)`, likewise.
+        v: Values, shaped like the keys.
+        bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
         q_positions: `(tokens,)` integers in any order; 0, 1, … in each sequence if None.
         k_positions: `(key_tokens,)` integers in any order; 0, 1, … in each sequence if None.
-        q_lengths: number of queries in each sequence, host integers; one sequence if None.
-        k_lengths: number of keys in each sequence; those of the queries if None and the rows are
-            as many.
-        key_bias: `(key_tokens,)`, -inf hides a key.
-        causal: hide keys at positions after the query's, and give all buckets to those before, as
-            in T5's decoder.
-        max_distance: distance near which the last bucket begins.
-        scale: factor on the products; T5 has none.
-        backend: "triton" (kernels for GPUs), "eager" (any device), both of linear memory,
-            "reference" (the dense definition), or "auto": triton where it can run, torch elsewhere.
-            If None, what the environment variable FOVEATE_BACKEND says, "auto" if nothing.
+        q_lengths: The number of queries in each sequence, host integers; one sequence if None.
+        k_lengths: The number of keys in each sequence; if None and there are as many keys as
+            queries, those of the queries.
+        key_bias: `(key_tokens,)`; -inf hides a key.
+        causal: Whether to hide keys at positions after the query's and to give all buckets to those
+            before, as in T5's decoder.
+        max_distance: Distance near which the last bucket begins.
+        scale: Factor on the products; T5 has none.
+        backend: "triton" (kernels for GPUs, linear memory), "eager" (any device, linear memory),
+            "reference" (the dense definition) or "auto" (triton where it can run, eager
+            elsewhere). If None, the environment variable FOVEATE_BACKEND decides, by default
+            "auto".
 
     Returns:
-        `(tokens, heads, head_dim)` in the dtype of `q`, which is 0 for a query that sees no key.
+        `(tokens, heads, head_dim)` in the dtype of `q`, 0 for a query that sees no key.
 
     Raises:
-        ValueError: shapes, dtypes, devices, lengths or buckets that do not fit together, an unknown
-            backend, or one that cannot run on these tensors.
+        ValueError: Shapes, dtypes, devices, lengths or buckets do not match, or the backend is
+            unknown or cannot run on these tensors.
 
     Example:
         >>> import torch
@@ -82,38 +83,41 @@ def relative_attention(
         torch.Size([7, 2, 8])
     """
     q, k, v = autocast(q), autocast(k), autocast(v)
-    check_rows(q, k, v)
+    check_qkv(q, k, v)
     check_bias(bias, q)
     if k_lengths is None and q.shape[0] == k.shape[0]:
         k_lengths = q_lengths
-    q_lengths = whole_lengths("q_lengths", q_lengths, q)
-    k_lengths = whole_lengths("k_lengths", k_lengths, k)
+    q_lengths = check_lengths("q_lengths", q_lengths, q)
+    k_lengths = check_lengths("k_lengths", k_lengths, k)
     if len(q_lengths) != len(k_lengths):
         raise ValueError(
             f"q_lengths has {len(q_lengths)} sequences but k_lengths has {len(k_lengths)}"
         )
-    for name, positions, rows in (("q", q_positions, q), ("k", k_positions, k)):
+    for name, positions, tokens in (("q", q_positions, q), ("k", k_positions, k)):
         if positions is not None:
-            check_positions(f"{name}_positions", positions, rows)
+            check_positions(f"{name}_positions", positions, tokens)
     if key_bias is not None:
         if key_bias.shape != k.shape[:1]:
             raise ValueError(f"key_bias must be ({len(k)},), got {tuple(key_bias.shape)}")
-        check_beside("key_bias", key_bias, k)
+        check_device("key_bias", key_bias, k)
     backend = choose(backend, q)
     if backend == "triton":
-        from .triton import relative_attention as attend_tiles
-
-        return attend_tiles(
-            *(q, k, v, bias, key_bias, q_positions, k_positions),
-            *(q_lengths, k_lengths, causal, max_distance, scale),
-        )
-
-    if backend == "reference":
-        return _reference.relative_attention(
-            *(q, k, v, bias, q_positions, k_positions, q_lengths, k_lengths),
-            *(key_bias, causal, max_distance, scale),
-        )
-    if bias is not None:
-        bias = bias_by_distance(bias, max_distance, bidirectional=not causal)
-    groups = _eager.Sequences(q_lengths, k_lengths, q_positions, k_positions, q.device)
-    return _eager.grouped_attention(q, k, v, bias, key_bias, groups, causal, scale)
+        from .triton import relative_attention as attend
+    elif backend == "reference":
+        attend = _reference.relative_attention
+    else:
+        attend = _eager.relative_attention
+    return attend(
+        q,
+        k,
+        v,
+        bias,
+        key_bias,
+        q_positions,
+        k_positions,
+        q_lengths,
+        k_lengths,
+        causal,
+        max_distance,
+        scale,
+    )

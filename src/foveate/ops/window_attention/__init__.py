@@ -1,27 +1,20 @@
-"""Sliding window attention, with rows beside the sequence that all of its queries see."""
+"""Sliding window attention, with global keys and values that all queries of a sequence see."""
 
 from collections.abc import Sequence
 from itertools import groupby
 
 from torch import Tensor, cat
 
+from foveate.ops._packed.validation import check_bias, check_lengths
 from foveate.ops.backends import autocast, choose
-from foveate.ops.relative_attention.validation import check_bias, whole_lengths
 
 from . import eager as _eager
 from . import reference as _reference
-from .everywhere import global_attention
-from .lanes import attend_lanes
-from .side import Side
-from .validation import (
-    check_hidden,
-    check_rows,
-    check_side,
-    check_window,
-    dilation_of_heads,
-)
+from .dilation import dilated_attention
+from .global_attention import GlobalKeysValues, check_global_keys_values, global_attention
+from .validation import check_dilation, check_masked_keys, check_self_attention, check_window
 
-__all__ = ["Side", "global_attention", "window_attention"]
+__all__ = ["GlobalKeysValues", "global_attention", "window_attention"]
 
 
 def window_attention(
@@ -30,80 +23,93 @@ def window_attention(
     v: Tensor,
     window: tuple[int, int],
     *,
-    side: Side | None = None,
+    global_keys_values: GlobalKeysValues | None = None,
     bias: Tensor | None = None,
-    hidden: Tensor | None = None,
+    masked_keys: Tensor | None = None,
     dilation: int | Sequence[int] = 1,
     lengths: Sequence[int] | None = None,
     max_distance: int = 128,
     scale: float | None = None,
     backend: str | None = None,
 ) -> Tensor:
-    """Attend the rows around each query, and the side rows of its sequence, in one softmax.
+    """Attend to the tokens around each query and to the global keys, in one softmax.
 
-    With window (l, r) and dilation d, query i of a sequence sees its rows i - l·d, …, i - d, i,
-    i + d, …, i + r·d, as far as there are such rows and they are not hidden; the score of row j is
+    With window (l, r) and dilation d, query i of a sequence sees its tokens i - l·d, …, i - d, i,
+    i + d, …, i + r·d that exist and are not masked; the score of token j is
 
         scale · q_i·k_j + bias[bucket(j - i)].
 
-    It sees all side rows of its sequence too; the score of the g-th of them is
+    It also sees all global keys of its sequence; the score of the g-th one is
 
-        scale · q_i·side.k_g + side.bias[bucket(g - side.positions[i])].
+        scale · q_i·global.k_g + global.bias[bucket(g - global.positions[i])].
 
-    In Longformer's and LED's local attention the global tokens are hidden and have their keys and
-    values among the side rows, so that a query sees each of them once; in LongT5's
-    transient-global attention the side rows are summaries of blocks. Memory is linear in the rows
-    of both kinds, and gradients reach q, k, v, the side rows and the biases.
+    In Longformer's and LED's local attention, the global tokens are masked and their keys and
+    values are global ones, so that a query sees each of them once. In LongT5's transient-global
+    attention, the global keys and values summarize blocks. Memory is linear in the tokens and the
+    global tokens, and gradients reach q, k, v, the global keys and values, and the biases.
 
     Args:
-        q: queries `(tokens, heads, head_dim)`, any floating dtype, sequences one after the other.
-            Slices of one fused projection are read in place.
-        k: keys, same shape.
-        v: values, same shape.
-        window: rows to the left and to the right; (256, 256) is Longformer's window of 512.
-        side: the rows that all queries of a sequence see; none if None.
-        bias: `(num_buckets, heads)`, a table of T5's buckets, any floating dtype; none where None.
-        hidden: `(tokens,)` bool, the rows that no window shows; as queries they are like others.
-        dilation: distance of neighbours in a window, one for all heads or one for each.
-        lengths: rows of each sequence, host integers; one sequence if None.
-        max_distance: distance near which the last bucket of the biases begins.
-        scale: factor on the products, 1/√head_dim if None.
+        q: Queries `(tokens, heads, head_dim)`, any floating dtype, of packed sequences. Slices of
+            one fused projection are read in place.
+        k: Keys, same shape.
+        v: Values, same shape.
+        window: Tokens to the left and to the right; (256, 256) is Longformer's window of 512.
+        global_keys_values: Keys and values that all queries of a sequence see; none if None.
+        bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
+        masked_keys: `(tokens,)` bool, True for tokens that no window shows; as queries they attend
+            like others.
+        dilation: Distance between neighbours in a window, one for all heads or one for each.
+        lengths: The number of tokens in each sequence, host integers; one sequence if None.
+        max_distance: Distance near which the last bucket of the biases begins.
+        scale: Factor on the products; 1/√head_dim if None.
         backend: "triton" (kernels for GPUs, linear memory), "eager" (any device, linear memory),
-            "reference" (the dense definition), or "auto": triton where it can run, torch
-            elsewhere. If None, what the environment variable FOVEATE_BACKEND says, "auto" if
-            nothing.
+            "reference" (the dense definition) or "auto" (triton where it can run, eager
+            elsewhere). If None, the environment variable FOVEATE_BACKEND decides, by default
+            "auto".
 
     Returns:
-        `(tokens, heads, head_dim)` in the dtype of `q`, which is 0 for a query that sees nothing.
+        `(tokens, heads, head_dim)` in the dtype of `q`, 0 for a query that sees no key.
 
     Raises:
-        ValueError: shapes, dtypes, devices or lengths that do not fit together, a window below 0,
-            a dilation below 1 or together with a bias, too few buckets, an unknown backend, or one
-            that cannot run on these tensors.
+        ValueError: Shapes, dtypes, devices or lengths do not match, the window is below 0, the
+            dilation is below 1 or combined with a bias, there are too few buckets, or the backend
+            is unknown or cannot run on these tensors.
 
     Example:
         >>> import torch
-        >>> q, k, v = torch.randn(3, 7, 2, 8)  # a sequence of five rows and one of two
+        >>> q, k, v = torch.randn(3, 7, 2, 8)  # a sequence of five tokens and one of two
         >>> first = torch.tensor([0, 5])  # each begins with a global token
-        >>> hidden = torch.zeros(7, dtype=torch.bool).index_fill(0, first, True)
-        >>> side = Side(k[first], v[first], lengths=[1, 1])
-        >>> window_attention(q, k, v, (1, 1), side=side, hidden=hidden, lengths=[5, 2]).shape
+        >>> is_global = torch.zeros(7, dtype=torch.bool).index_fill(0, first, True)
+        >>> out = window_attention(
+        ...     q,
+        ...     k,
+        ...     v,
+        ...     (1, 1),
+        ...     global_keys_values=GlobalKeysValues(k[first], v[first], lengths=[1, 1]),
+        ...     masked_keys=is_global,
+        ...     lengths=[5, 2],
+        ... )
+        >>> out.shape
         torch.Size([7, 2, 8])
     """
     q, k, v = autocast(q), autocast(k), autocast(v)
-    check_rows(q, k, v)
-    lengths = whole_lengths("lengths", lengths, q)
+    check_self_attention(q, k, v)
+    lengths = check_lengths("lengths", lengths, q)
     check_window(window)
-    dilations = dilation_of_heads(dilation, q.shape[1])
+    dilations = check_dilation(dilation, q.shape[1])
     check_bias(bias, q)
     if bias is not None and max(dilations, default=1) > 1:
-        raise ValueError("bias and dilation exclude each other: no model has both")
-    check_hidden(hidden, q)
-    if side is None:
-        side = Side(k.detach()[:0], v.detach()[:0], (0,) * len(lengths))
+        raise ValueError("bias and dilation cannot be combined")
+    check_masked_keys(masked_keys, q)
+    if global_keys_values is None:
+        kv = GlobalKeysValues(k.detach()[:0], v.detach()[:0], (0,) * len(lengths))
     else:
-        side = side._replace(k=autocast(side.k), v=autocast(side.v), lengths=tuple(side.lengths))
-        check_side(side, q, len(lengths))
+        kv = global_keys_values._replace(
+            k=autocast(global_keys_values.k),
+            v=autocast(global_keys_values.v),
+            lengths=tuple(global_keys_values.lengths),
+        )
+        check_global_keys_values(kv, q, len(lengths))
     backend = choose(backend, q)
     if q.numel() == 0:
         return q.clone()
@@ -111,23 +117,38 @@ def window_attention(
     window = min(window[0], max(lengths)), min(window[1], max(lengths))
     if backend == "reference":
         return _reference.window_attention(
-            q, k, v, side, bias, hidden, window, dilations, lengths, max_distance, scale
+            q, k, v, kv, bias, masked_keys, window, dilations, lengths, max_distance, scale
         )
     if backend == "triton":
         from .triton import window_attention as attend
     else:
         attend = _eager.window_attention
 
-    def attend_plain(
-        q: Tensor, k: Tensor, v: Tensor, side: Side, hidden: Tensor | None, lengths: Sequence[int]
+    def attend_undilated(
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        kv: GlobalKeysValues,
+        masked_keys: Tensor | None,
+        lengths: Sequence[int],
     ) -> Tensor:
-        return attend(q, k, v, side, bias, hidden, window, lengths, max_distance, scale)
+        return attend(q, k, v, kv, bias, masked_keys, window, lengths, max_distance, scale)
 
     if max(dilations) == 1:
-        return attend_plain(q, k, v, side, hidden, lengths)
+        return attend_undilated(q, k, v, kv, masked_keys, lengths)
     outs, head = [], 0
-    for step, run in groupby(dilations):
-        heads = slice(head, head := head + len(list(run)))
-        rows = q[:, heads], k[:, heads], v[:, heads]
-        outs.append(attend_lanes(attend_plain, *rows, side.of_heads(heads), hidden, step, lengths))
+    for step, group in groupby(dilations):
+        heads = slice(head, head := head + len(list(group)))
+        outs.append(
+            dilated_attention(
+                attend_undilated,
+                q[:, heads],
+                k[:, heads],
+                v[:, heads],
+                kv.select_heads(heads),
+                masked_keys,
+                step,
+                lengths,
+            )
+        )
     return cat(outs, 1)

@@ -1,9 +1,9 @@
 """Window attention in plain torch: any device, linear memory, differentiable.
 
-A sequence is attended a block of queries at a time. The keys in a block's windows are consecutive
-rows, and what is added to their scores, the bias or -inf outside of the window, is the same *band*
-for all blocks. A *tile* is some heads of a block with all their keys, so its softmax is whole; the
-backward pass computes the same tiles again from the inputs and the log-sum-exps.
+A sequence is attended one block of queries at a time. The keys in a block's windows are consecutive
+tokens, and what is added to their scores, the bias or -inf outside the window, is the same *band*
+for all blocks. A *tile* is some heads of a block with all their keys, so its softmax is complete;
+the backward pass recomputes the same tiles from the inputs and the log-sum-exps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,33 +14,36 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..relative_attention.buckets import bias_by_distance
-from .side import Side
+from foveate.ops._packed.buckets import bias_by_distance
+from foveate.ops._packed.grouped_attention import accumulation_dtype, zero_gradient
+
+from .global_attention import GlobalKeysValues
 
 TILE = 1 << 19
-"""Attention scores materialized together, which should stay in cache; or one head's, if more."""
+"""The number of scores to materialize at once, which should fit in cache; at least one head's."""
 
 
 def window_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    side: Side,
+    global_keys_values: GlobalKeysValues,
     bias: Tensor | None,
-    hidden: Tensor | None,
+    masked_keys: Tensor | None,
     window: tuple[int, int],
     lengths: Sequence[int],
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(n, heads, head_dim)` rows; zero where a query sees nothing."""
+    """Softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
+    kv = global_keys_values
     block = min(max(lengths), max(64, min(256, (sum(window) + 1) // 4)))
     band = _band(window, block, _by_distance(bias, max_distance), q)
-    rest = _Rest(_sequences(lengths, side.lengths), window[0], side.positions, hidden, scale)
-    result: Tensor = _WindowAttention.apply(
-        q, k, v, side.k, side.v, _by_distance(side.bias, max_distance), band, rest
+    pattern = _Pattern(_slices(lengths, kv.lengths), window[0], kv.positions, masked_keys, scale)
+    out: Tensor = _WindowAttention.apply(
+        q, k, v, kv.k, kv.v, _by_distance(kv.bias, max_distance), band, pattern
     )
-    return result
+    return out
 
 
 def _by_distance(table: Tensor | None, max_distance: int) -> Tensor | None:
@@ -48,7 +51,7 @@ def _by_distance(table: Tensor | None, max_distance: int) -> Tensor | None:
 
 
 def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -> Tensor:
-    """What is added to the scores of a block's queries and the keys from its first window on.
+    """What to add to the scores of a block's queries and the keys from its first window on.
 
     Returns:
         `(heads or 1, block, left + block + right)`.
@@ -59,28 +62,31 @@ def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -
     outside = (distance < -left) | (distance > right)
     bias = q.new_zeros(1, 1) if bias is None else bias
     reach = bias.shape[1] // 2
-    place = distance.clamp_(-reach, reach).add_(reach)
-    of_pairs = bias.to(_sums(q.dtype)).index_select(1, place.flatten())
-    return of_pairs.unflatten(1, place.shape).masked_fill(outside, -torch.inf)
+    index = distance.clamp_(-reach, reach).add_(reach)
+    band: Tensor = bias.to(accumulation_dtype(q.dtype)).index_select(1, index.flatten())
+    band = band.unflatten(1, index.shape)
+    return band.masked_fill(outside, -torch.inf)
 
 
-class _Sequence(NamedTuple):
-    """Rows that windows show each other, and the side rows that they all see."""
+class _Slices(NamedTuple):
+    """Where the tokens and the global tokens of a sequence are."""
 
-    rows: slice
-    side: slice
+    tokens: slice
+    global_tokens: slice
 
-    def of(self, x: Tensor, of_side: Tensor) -> list[Tensor]:
-        """Its keys, or values: what windows show and, if there are any, side rows; heads first."""
-        parts = [x[self.rows], of_side[self.side]]
-        return [_wide(part).transpose(0, 1) for part in parts if len(part)]
+    def of(self, x: Tensor, global_x: Tensor) -> list[Tensor]:
+        """The sequence's keys or values and, if there are any, its global ones; heads first."""
+        parts = [x[self.tokens], global_x[self.global_tokens]]
+        return [_widened(part).transpose(0, 1) for part in parts if len(part)]
 
 
-def _sequences(lengths: Sequence[int], side_lengths: Sequence[int]) -> list[_Sequence]:
-    stops, side_stops = accumulate(lengths), accumulate(side_lengths)
+def _slices(lengths: Sequence[int], global_lengths: Sequence[int]) -> list[_Slices]:
+    stops, global_stops = accumulate(lengths), accumulate(global_lengths)
     return [
-        _Sequence(slice(stop - n, stop), slice(side_stop - m, side_stop))
-        for n, stop, m, side_stop in zip(lengths, stops, side_lengths, side_stops, strict=True)
+        _Slices(slice(stop - n, stop), slice(global_stop - m, global_stop))
+        for n, stop, m, global_stop in zip(
+            lengths, stops, global_lengths, global_stops, strict=True
+        )
     ]
 
 
@@ -92,57 +98,59 @@ class _Tile(NamedTuple):
     band: tuple[slice, slice, slice]
 
     def of(self, parts: list[Tensor]) -> list[Tensor]:
-        """Its part of a sequence's keys or values."""
-        return [parts[0][self.keys], *(side[self.keys[0]] for side in parts[1:])]
+        """The tile's part of a sequence's keys or values."""
+        heads = self.keys[0]
+        return [parts[0][self.keys], *(global_part[heads] for global_part in parts[1:])]
 
 
-class _Rest(NamedTuple):
-    """What decides on the scores beyond queries, keys and biases."""
+class _Pattern(NamedTuple):
+    """What the scores depend on, except queries, keys and biases."""
 
-    sequences: list[_Sequence]
+    sequences: list[_Slices]
     left: int
     positions: Tensor | None
-    hidden: Tensor | None
+    masked_keys: Tensor | None
     scale: float
 
 
-class _Scores:
+class _SequenceScores:
     """Scores of a sequence, tile by tile."""
 
     def __init__(
         self,
-        sequence: _Sequence,
+        sequence: _Slices,
         q: Tensor,
         k: Tensor,
-        side_k: Tensor,
-        side_bias: Tensor | None,
+        global_k: Tensor,
+        global_bias: Tensor | None,
         band: Tensor,
-        rest: _Rest,
+        pattern: _Pattern,
     ):
-        self.q = _wide(q[sequence.rows]).transpose(0, 1)
-        self.keys = sequence.of(k, side_k)
-        self.band, self.left, self.scale = band, rest.left, rest.scale
-        self.hidden = None if rest.hidden is None else rest.hidden[sequence.rows]
-        self.side_bias = None
-        if side_bias is not None and rest.positions is not None and len(self.keys) > 1:
-            positions = rest.positions[sequence.rows]
-            self.side_bias = _SideBias(side_bias, positions, self.keys[1].shape[1])
+        self.q = _widened(q[sequence.tokens]).transpose(0, 1)
+        self.keys = sequence.of(k, global_k)
+        self.band, self.left, self.scale = band, pattern.left, pattern.scale
+        masked_keys = pattern.masked_keys
+        self.masked_keys = None if masked_keys is None else masked_keys[sequence.tokens]
+        self.global_bias = None
+        if global_bias is not None and pattern.positions is not None and len(self.keys) > 1:
+            positions = pattern.positions[sequence.tokens]
+            self.global_bias = _GlobalBias(global_bias, positions, self.keys[1].shape[1])
 
     def tiles(self) -> Iterator[_Tile]:
-        heads, n, _ = self.q.shape
+        num_heads, n, _ = self.q.shape
         _, block, span = self.band.shape
-        side_rows = sum(side.shape[1] for side in self.keys[1:])
-        heads_at_once = max(1, TILE // (block * (span + side_rows)))
+        num_global = sum(keys.shape[1] for keys in self.keys[1:])
+        heads_per_tile = max(1, TILE // (block * (span + num_global)))
         for start in range(0, n, block):
             stop, shift = min(start + block, n), self.left - start
             first, last = max(0, -shift), min(n, span - shift)
-            for head in range(0, heads, heads_at_once):
-                some = slice(head, head + heads_at_once)
-                part = slice(stop - start), slice(first + shift, last + shift)
+            for head in range(0, num_heads, heads_per_tile):
+                heads = slice(head, head + heads_per_tile)
+                band_heads = heads if len(self.band) > 1 else slice(None)
                 yield _Tile(
-                    (some, slice(start, stop)),
-                    (some, slice(first, last)),
-                    (some if len(self.band) > 1 else slice(None), *part),
+                    (heads, slice(start, stop)),
+                    (heads, slice(first, last)),
+                    (band_heads, slice(stop - start), slice(first + shift, last + shift)),
                 )
 
     def queries(self, tile: _Tile) -> Tensor:
@@ -150,45 +158,47 @@ class _Scores:
         return self.q[tile.queries] * self.scale
 
     def of(self, tile: _Tile, queries: Tensor) -> list[Tensor]:
-        """Scores `(heads, block, keys)` of what windows show and, if there are any, side rows."""
+        """Scores `(heads, block, keys)` in the windows and, if there are any, of global keys."""
         scores = [queries @ keys.mT for keys in tile.of(self.keys)]
         scores[0] += self.band[tile.band]
-        if self.hidden is not None:
-            scores[0].masked_fill_(self.hidden[tile.keys[1]], -torch.inf)
-        if self.side_bias is not None:
-            scores[1] += self.side_bias.of(tile)
+        if self.masked_keys is not None:
+            scores[0].masked_fill_(self.masked_keys[tile.keys[1]], -torch.inf)
+        if self.global_bias is not None:
+            scores[1] += self.global_bias.of(tile)
         return scores
 
 
-class _SideBias:
-    """Bias of pairs of queries and side rows: queries at one position have one row of it."""
+class _GlobalBias:
+    """Bias of pairs of queries and global keys, computed once for all queries at a position."""
 
-    def __init__(self, bias: Tensor, positions: Tensor, side_rows: int):
+    def __init__(self, bias: Tensor, positions: Tensor, num_global: int):
         last = int(positions.max())
         reach = bias.shape[1] // 2
-        distance = torch.arange(-last, side_rows - int(positions.min()), device=bias.device)
-        self.place = distance.clamp_(-reach, reach).add_(reach).unfold(0, side_rows, 1)
-        self.bias = _wide(bias)
+        distance = torch.arange(-last, num_global - int(positions.min()), device=bias.device)
+        self.index = distance.clamp_(-reach, reach).add_(reach).unfold(0, num_global, 1)
+        self.bias = _widened(bias)
         self.row = last - positions.long()
 
     def of(self, tile: _Tile) -> Tensor:
-        """Bias of a tile, `(heads, block, side_rows)`."""
+        """Bias of a tile, `(heads, block, global_tokens)`."""
         heads, queries = tile.queries
         row = self.row[queries]
         first = int(row.min())
-        place = self.place[first : int(row.max()) + 1]
-        of_rows = self.bias[heads].index_select(1, place.flatten()).unflatten(1, place.shape)
-        return of_rows.index_select(1, row - first)
+        index = self.index[first : int(row.max()) + 1]
+        rows: Tensor = self.bias[heads].index_select(1, index.flatten())
+        rows = rows.unflatten(1, index.shape)
+        return rows.index_select(1, row - first)
 
-    def add_gradient(self, d_bias: Tensor, tile: _Tile, slopes: Tensor) -> None:
-        """Add the slopes of a tile, `(heads, block, side_rows)`, to the gradient of the bias."""
+    def add_gradient(self, d_bias: Tensor, tile: _Tile, d_scores: Tensor) -> None:
+        """Add the gradient of a tile's scores to the gradient of the bias."""
         heads, queries = tile.queries
         row = self.row[queries]
         first = int(row.min())
-        place = self.place[first : int(row.max()) + 1]
-        of_rows = slopes.new_zeros(len(slopes), *place.shape).index_add_(1, row - first, slopes)
-        place = place.flatten().expand(len(slopes), -1)
-        d_bias[heads].scatter_add_(1, place, of_rows.flatten(1).to(d_bias.dtype))
+        index = self.index[first : int(row.max()) + 1]
+        d_rows = d_scores.new_zeros(len(d_scores), *index.shape)
+        d_rows.index_add_(1, row - first, d_scores)
+        index = index.flatten().expand(len(d_scores), -1)
+        d_bias[heads].scatter_add_(1, index, d_rows.flatten(1).to(d_bias.dtype))
 
 
 class _WindowAttention(torch.autograd.Function):
@@ -200,22 +210,22 @@ class _WindowAttention(torch.autograd.Function):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        side_k: Tensor,
-        side_v: Tensor,
-        side_bias: Tensor | None,
+        global_k: Tensor,
+        global_v: Tensor,
+        global_bias: Tensor | None,
         band: Tensor,
-        rest: _Rest,
+        pattern: _Pattern,
     ) -> Tensor:
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        lse = torch.empty(q.shape[:2], dtype=_sums(q.dtype), device=q.device)
-        for sequence in rest.sequences:
-            scores = _Scores(sequence, q, k, side_k, side_bias, band, rest)
-            values = sequence.of(v, side_v)
-            outs, lses = out[sequence.rows].transpose(0, 1), lse[sequence.rows].T
+        lse = torch.empty(q.shape[:2], dtype=accumulation_dtype(q.dtype), device=q.device)
+        for sequence in pattern.sequences:
+            scores = _SequenceScores(sequence, q, k, global_k, global_bias, band, pattern)
+            values = sequence.of(v, global_v)
+            outs, lses = out[sequence.tokens].transpose(0, 1), lse[sequence.tokens].T
             for tile in scores.tiles():
                 parts = scores.of(tile, scores.queries(tile))
-                # Where a query sees nothing, -inf minus the least number is still -inf, and its
-                # weights 0. Elsewhere the highest score adds 1 to the sum.
+                # If a query sees no key, -inf minus the least number is still -inf, and its weights
+                # are 0. Otherwise the highest score adds 1 to the sum.
                 top = torch.stack([s.amax(-1, keepdim=True) for s in parts]).amax(0)
                 top.clamp_(min=torch.finfo(top.dtype).min)
                 weights = [s.sub_(top).exp_() for s in parts]
@@ -223,58 +233,49 @@ class _WindowAttention(torch.autograd.Function):
                 sums = [p @ x for p, x in zip(weights, tile.of(values), strict=True)]
                 outs[tile.queries] = sum(sums[1:], sums[0]).div_(total).to(out.dtype)
                 lses[tile.queries] = top.add_(total.log_())[..., 0]
-        ctx.save_for_backward(q, k, v, side_k, side_v, side_bias, band, out, lse)
-        ctx.rest = rest
+        ctx.save_for_backward(q, k, v, global_k, global_v, global_bias, band, out, lse)
+        ctx.pattern = pattern
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, out, lse = ctx.saved_tensors
-        q, k, v, side_k, side_v, side_bias, band = inputs
-        dq, dk, dv, d_side_k, d_side_v, d_band = (
-            _zeros(x) for x in (q, k, v, side_k, side_v, band)
+        q, k, v, global_k, global_v, global_bias, band = inputs
+        dq, dk, dv, d_global_k, d_global_v, d_band = (
+            zero_gradient(x) for x in (q, k, v, global_k, global_v, band)
         )
-        d_side_bias = None if side_bias is None else _zeros(side_bias)
-        for sequence in ctx.rest.sequences:
-            scores = _Scores(sequence, q, k, side_k, side_bias, band, ctx.rest)
-            values = sequence.of(v, side_v)
-            d_keys, d_values = sequence.of(dk, d_side_k), sequence.of(dv, d_side_v)
-            d_outs, outs = (_wide(x[sequence.rows]).transpose(0, 1) for x in (grad, out))
-            d_queries, lses = dq[sequence.rows].transpose(0, 1), lse[sequence.rows].T[..., None]
+        d_global_bias = None if global_bias is None else zero_gradient(global_bias)
+        for sequence in ctx.pattern.sequences:
+            scores = _SequenceScores(sequence, q, k, global_k, global_bias, band, ctx.pattern)
+            values = sequence.of(v, global_v)
+            d_keys, d_values = sequence.of(dk, d_global_k), sequence.of(dv, d_global_v)
+            d_outs, outs = (_widened(x[sequence.tokens]).transpose(0, 1) for x in (grad, out))
+            d_queries, lses = dq[sequence.tokens].transpose(0, 1), lse[sequence.tokens].T[..., None]
             for tile in scores.tiles():
                 queries, d_out = scores.queries(tile), d_outs[tile.queries]
                 delta = (d_out * outs[tile.queries]).sum(-1, keepdim=True)
                 weights = [s.sub_(lses[tile.queries]).exp_() for s in scores.of(tile, queries)]
                 parts = (tile.of(x) for x in (scores.keys, values, d_keys, d_values))
-                slopes = []
+                d_scores = []
                 for p, key, value, d_key, d_value in zip(weights, *parts, strict=True):
-                    slope = (d_out @ value.mT).sub_(delta).mul_(p)
+                    ds = (d_out @ value.mT).sub_(delta).mul_(p)
                     d_value += p.mT @ d_out
-                    d_key += slope.mT @ queries
-                    d_queries[tile.queries] += slope @ key
-                    slopes.append(slope)
+                    d_key += ds.mT @ queries
+                    d_queries[tile.queries] += ds @ key
+                    d_scores.append(ds)
                 if ctx.needs_input_grad[6]:
-                    d_band[tile.band] += slopes[0]
-                if scores.side_bias is not None and d_side_bias is not None:
-                    scores.side_bias.add_gradient(d_side_bias, tile, slopes[1])
-        gradients = dq.mul_(ctx.rest.scale), dk, dv, d_side_k, d_side_v, d_side_bias, d_band
+                    d_band[tile.band] += d_scores[0]
+                if scores.global_bias is not None and d_global_bias is not None:
+                    scores.global_bias.add_gradient(d_global_bias, tile, d_scores[1])
+        dq.mul_(ctx.pattern.scale)
+        gradients = dq, dk, dv, d_global_k, d_global_v, d_global_bias, d_band
         return (
             *(None if d is None else d.to(x.dtype) for d, x in zip(gradients, inputs, strict=True)),
             None,
         )
 
 
-def _zeros(x: Tensor) -> Tensor:
-    """Where the gradient of x is summed."""
-    return torch.zeros(x.shape, dtype=_sums(x.dtype), device=x.device)
-
-
-def _wide(x: Tensor) -> Tensor:
-    """Rows in the precision of sums."""
-    return x.to(_sums(x.dtype))
-
-
-def _sums(dtype: torch.dtype) -> torch.dtype:
-    """Precision of everything between reading and writing rows of a dtype."""
-    return torch.promote_types(dtype, torch.float32)
+def _widened(x: Tensor) -> Tensor:
+    """Return x in the precision of sums."""
+    return x.to(accumulation_dtype(x.dtype))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foveate.ops.fovea_attention import COVERAGES, plan
+from foveate.ops.fovea_attention import COVERAGES, select_nodes
 
 from .picture import INK, check_format, heading, legend, paint, save, squares
 
@@ -51,7 +51,9 @@ def plot_nodes(
             f"num_blocks and k_neighbours must be at least 1, got {num_blocks} and {k_neighbours}"
         )
     figure, axes = squares(len(COVERAGES), _PANEL, gap=_GAP, head=_HEAD, foot=_FOOT)
-    colours = _colours(max(node.level for node in plan(num_blocks, k_neighbours, "full")[0]))
+    colours = _colours(
+        max(node.level for node in select_nodes(num_blocks, k_neighbours, "full")[0])
+    )
     for square, coverage in zip(axes, reversed(COVERAGES), strict=True):
         square.set_title(_caption(num_blocks, k_neighbours, coverage), fontsize=10, color=INK)
         _draw(square, num_blocks, k_neighbours, coverage, colours)
@@ -80,18 +82,18 @@ def levels(num_blocks: int, k_neighbours: int, coverage: str, cells: int) -> NDA
     cells = min(cells, num_blocks)
     shown = np.arange(cells) * num_blocks // cells
     image = np.full((cells, cells), UNSEEN, np.int8)
-    selected = plan(num_blocks, k_neighbours, coverage)
+    selected = select_nodes(num_blocks, k_neighbours, coverage)
     for row, block in enumerate(shown):
         for node in selected[block]:
-            first, end = np.searchsorted(shown, (node.start, node.start + node.blocks))
+            first, end = np.searchsorted(shown, (node.start, node.start + node.num_blocks))
             image[row, first:end] = node.level
     return image
 
 
 def _caption(num_blocks: int, k_neighbours: int, coverage: str) -> str:
-    selected = plan(num_blocks, k_neighbours, coverage)
+    selected = select_nodes(num_blocks, k_neighbours, coverage)
     nodes = sum(map(len, selected)) / num_blocks
-    seen = sum(node.blocks for some in selected for node in some) / num_blocks**2
+    seen = sum(node.num_blocks for some in selected for node in some) / num_blocks**2
     return f'"{coverage}": {nodes:.1f} nodes see {seen:.0%} of the sequence'
 
 
@@ -106,7 +108,7 @@ def _draw(axes: Any, num_blocks: int, k_neighbours: int, coverage: str, colours:
     image = levels(num_blocks, k_neighbours, coverage, _CELLS)
     paint(axes, image - UNSEEN, colours, num_blocks)
     if num_blocks <= _LINES:
-        selected = plan(num_blocks, k_neighbours, coverage)
+        selected = select_nodes(num_blocks, k_neighbours, coverage)
         places = [(node.start, row) for row, some in enumerate(selected) for node in some]
         starts, rows = zip(*places, strict=True)
         axes.vlines(starts, rows, [row + 1 for row in rows], color="white", linewidth=0.7)

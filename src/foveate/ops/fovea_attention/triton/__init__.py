@@ -1,23 +1,20 @@
-"""Fovea attention on the GPU: tiles of queries against tiles of windows, as torch ops.
-
-`foveate::fovea_attention` and `foveate::fovea_attention_backward` are opaque to the compiler and
-know their output's shapes without running, so that torch.compile, graph capture, checkpointing and
-distributed wrappers take them like any op of torch's own.
-"""
+"""Fovea attention on the GPU: the torch ops of its forward and backward kernels."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
+from foveate.ops._triton.softmax import empty_outputs
 
 from .backward import backward
 from .forward import forward
-from .pyramid import build
-from .tables import Plan, rows_of, tables
+from .pyramid import build_windows
+from .schedule import ScheduleKey, build_schedule, num_windows
 
-__all__ = ["fovea_attention"]
+__all__ = ["backward_op", "forward_op", "fovea_attention"]
 
 
 def fovea_attention(
@@ -32,88 +29,112 @@ def fovea_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Attention of `(n, heads, head_dim)` rows; `bias` is the table `(num_buckets, heads)`."""
-    plan = list(lengths), block_size, k_neighbours, coverage, max_distance
-    out: Tensor = _Attention.apply(q, k, v, bias, *plan, scale)
+    """Softmax attention of `(tokens, heads, head_dim)` in float16, bfloat16 or float32."""
+    out: Tensor = _FoveaAttention.apply(
+        q, k, v, bias, list(lengths), block_size, k_neighbours, coverage, max_distance, scale
+    )
     return out
 
 
 _OPTIONS = (
     "int[] lengths, int block_size, int k_neighbours, str coverage, int max_distance, float scale"
 )
-torch.library.define(
-    "foveate::fovea_attention",
-    f"(Tensor q, Tensor k, Tensor v, Tensor? bias, {_OPTIONS}) -> (Tensor, Tensor, Tensor)",
-)
-torch.library.define(
-    "foveate::fovea_attention_backward",
-    "(Tensor grad, Tensor q, Tensor windows, Tensor? bias, Tensor o, Tensor lse, "
-    f"{_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
-)
 
 
-@torch.library.impl("foveate::fovea_attention", ("cpu", "cuda"))
-def _(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *options: Any
+def _fake_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: list[int],
+    block_size: int,
+    k_neighbours: int,
+    *rest: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    plan = Plan.of(q, bias, *options)
-    found = tables(plan, q.device)
-    windows = build(adjacent(k), adjacent(v), found)
-    by_distance = found.by_distance(bias)
-    return *forward(adjacent(q), windows, by_distance, found, options[-1]), windows
+    _, heads, head_dim = q.shape
+    windows = num_windows(lengths, block_size, k_neighbours)
+    return *empty_outputs(q), k.new_empty((2, windows, heads, head_dim))
 
 
-@torch.library.register_fake("foveate::fovea_attention")
-def _(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *options: Any
+@define_op(
+    f"fovea_attention(Tensor q, Tensor k, Tensor v, Tensor? bias, {_OPTIONS})"
+    " -> (Tensor, Tensor, Tensor)",
+    fake=_fake_forward,
+)
+def forward_op(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    lengths: list[int],
+    block_size: int,
+    k_neighbours: int,
+    coverage: str,
+    max_distance: int,
+    scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    n, heads, head_dim = q.shape
-    lse = q.new_empty((heads, n), dtype=torch.float32)
-    return q.new_empty(q.shape), lse, k.new_empty((2, rows_of(*options[:3]), heads, head_dim))
+    """Compute the output, the log-sum-exps and the keys and values of all windows."""
+    key = ScheduleKey.from_arguments(
+        q, bias, lengths, block_size, k_neighbours, coverage, max_distance
+    )
+    schedule = build_schedule(key, q.device)
+    windows = build_windows(adjacent(k), adjacent(v), schedule)
+    return *forward(adjacent(q), windows, schedule.bias(bias), schedule, scale), windows
 
 
-@torch.library.impl("foveate::fovea_attention_backward", ("cpu", "cuda"))
-def _(
+def _fake_backward(
+    grad: Tensor, q: Tensor, windows: Tensor, bias: Tensor | None, *rest: Any
+) -> tuple[Tensor, ...]:
+    return tuple(new_or_empty(x, q) for x in (q, q, q, bias))
+
+
+@define_op(
+    "fovea_attention_backward(Tensor grad, Tensor q, Tensor windows, Tensor? bias, Tensor o, "
+    f"Tensor lse, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
+    fake=_fake_backward,
+)
+def backward_op(
     grad: Tensor,
     q: Tensor,
     windows: Tensor,
     bias: Tensor | None,
     o: Tensor,
     lse: Tensor,
-    *options: Any,
+    lengths: list[int],
+    block_size: int,
+    k_neighbours: int,
+    coverage: str,
+    max_distance: int,
+    scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    plan = Plan.of(q, bias, *options)
-    found = tables(plan, q.device)
-    grad, q = adjacent(grad), adjacent(q)
-    by_distance = found.by_distance(bias)
-    dq, dk, dv, d_bias = backward(grad, q, windows, by_distance, o, lse, found, options[-1])
-    if bias is None or d_bias is None:
-        return dq, dk, dv, q.new_empty(0)
-    return dq, dk, dv, d_bias.to(bias.dtype)
+    """Compute the gradients of q, k, v and the bias."""
+    key = ScheduleKey.from_arguments(
+        q, bias, lengths, block_size, k_neighbours, coverage, max_distance
+    )
+    schedule = build_schedule(key, q.device)
+    dq, dk, dv, d_bias = backward(
+        adjacent(grad), adjacent(q), windows, schedule.bias(bias), o, lse, schedule, scale
+    )
+    if bias is not None and d_bias is not None:
+        d_bias = d_bias.to(bias.dtype)
+    return dq, dk, dv, or_empty(d_bias, q)
 
 
-@torch.library.register_fake("foveate::fovea_attention_backward")
-def _(
-    grad: Tensor, q: Tensor, windows: Tensor, bias: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    d_bias = q.new_empty(0) if bias is None else bias.new_empty(bias.shape)
-    return q.new_empty(q.shape), q.new_empty(q.shape), q.new_empty(q.shape), d_bias
-
-
-class _Attention(torch.autograd.Function):
-    """Keeps q, the windows, among which are k and v, the output, one float32 per row and head."""
+class _FoveaAttention(torch.autograd.Function):
+    """Saves q, the windows, which include k and v, the output, one float32 per token and head."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Tensor:
-        out, lse, windows = torch.ops.foveate.fovea_attention.default(q, k, v, *rest)
-        bias, *ctx.options = rest
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, *options: Any
+    ) -> Tensor:
+        out: Tensor
+        out, lse, windows = forward_op(q, k, v, bias, *options)
         ctx.save_for_backward(q, windows, bias, out, lse)
+        ctx.options = options
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *gradients, d_bias = torch.ops.foveate.fovea_attention_backward.default(
-            grad, *ctx.saved_tensors, *ctx.options
-        )
-        has_bias = ctx.saved_tensors[2] is not None
-        return *gradients, d_bias if has_bias else None, *[None] * 6
+        _, _, bias, _, _ = ctx.saved_tensors
+        dq, dk, dv, d_bias = backward_op(grad, *ctx.saved_tensors, *ctx.options)
+        return dq, dk, dv, None if bias is None else d_bias, *[None] * 6

@@ -1,11 +1,11 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""The backward kernels.
+"""The backward kernels: one finishes tiles of queries, the other tiles of windows.
 
-With P = exp(scores - lse), D = rowsum(dO ∘ O) and dS = P ∘ (dO Vᵀ - D): dQ = scale · dS K,
-dK = scale · dSᵀ Q, dV = Pᵀ dO, and the bias of a distance gets the sum of dS at that distance.
-Every sum is one program's, in a fixed order: gradients are equal bit for bit from run to run.
+With P, D and dS as in `_triton.softmax`: dQ = scale · dS K, dK = scale · dSᵀ Q, dV = Pᵀ dO, and the
+gradient of the bias of a distance is the sum of dS at that distance. Every sum is one program's, in
+a fixed order, so gradients are equal bit for bit from run to run.
 """
 
 import torch
@@ -13,19 +13,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from foveate.ops._packed.triton.bias import add_by_diagonal
 from foveate.ops._triton.math import LOG2E, dot, padded_width
-from foveate.ops.relative_attention.triton.sums import add_by_diagonal
+from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
+from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
-from .launch import keys_options, queries_options
-from .pyramid import spread
-from .tables import Tables
-from .tile import (
-    far_biases,
-    load_rows,
-    load_six,
-    near_scores,
-    store_rows,
-)
+from .options import keys_options, queries_options
+from .pyramid import spread_gradients
+from .schedule import Schedule
+from .scores import far_biases, near_scores
 
 
 def backward(
@@ -35,39 +31,59 @@ def backward(
     bias: Tensor | None,
     o: Tensor,
     lse: Tensor,
-    tables: Tables,
+    schedule: Schedule,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Gradients of q, k, v and the table of biases; other arguments as of `forward`."""
+    """Gradients of q, k, v and the table of biases, if there is one.
+
+    `o` and `lse` are what `forward` returned; the other arguments are as there.
+    """
     n, heads, head_dim = q.shape
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    d_windows = windows.new_empty(2, tables.target_ends[-1], heads, head_dim)
+    d_windows = windows.new_empty(2, schedule.gradient_ends[-1], heads, head_dim)
     delta = torch.empty_like(lse)
-    tiles, entries = tables.keys
-    found, sums = tables.distances, None
-    if found is not None:
-        sums = torch.zeros(heads, len(tiles), 2 * tables.reach + 1, device=q.device)
-    inputs = (q, windows, bias, grad, lse, delta)
-    sizes = (n, heads, tables.reach, tables.furthest, scale)
-    strides = (*q.stride()[:2], *windows.stride()[:3], *grad.stride()[:2])
-    shape = (head_dim, padded_width(head_dim), *tables.tiles)
-    _of_queries[(len(tiles) * heads,)](
-        *(*inputs, o, dq, sums, tiles, entries, *sizes, *strides, *o.stride()[:2], *shape),
+    tiles, entries = schedule.keys_of_queries
+    buckets, sums = schedule.buckets, None
+    if buckets is not None:
+        sums = torch.zeros(heads, len(tiles), 2 * buckets.reach + 1, device=q.device)
+    inputs = q, windows, bias, grad, lse, delta
+    farthest = 0 if bias is None else bias.shape[1] // 2
+    numbers = n, heads, schedule.reach, farthest, scale
+    strides = *q.stride()[:2], *windows.stride()[:3], *grad.stride()[:2]
+    sizes = head_dim, padded_width(head_dim), *schedule.sizes
+    _queries_kernel[(len(tiles) * heads,)](
+        *inputs,
+        o,
+        dq,
+        sums,
+        tiles,
+        entries,
+        *numbers,
+        *strides,
+        *o.stride()[:2],
+        *sizes,
         **queries_options(q),
     )
-    tiles, entries = tables.queries
-    _of_keys[(len(tiles) * heads,)](
-        *(*inputs, d_windows, tiles, entries, tables.targets, *sizes, *strides),
-        *(d_windows.stride(0), *shape),
-        **keys_options(q, tables.tiles.queries),
+    tiles, entries = schedule.queries_of_keys
+    _keys_kernel[(len(tiles) * heads,)](
+        *inputs,
+        d_windows,
+        tiles,
+        entries,
+        schedule.gradient_rows,
+        *numbers,
+        *strides,
+        d_windows.stride(0),
+        *sizes,
+        **keys_options(q, schedule.sizes.queries),
     )
-    spread(d_windows, tables)
-    d_bias = None if found is None or sums is None else found.by_bucket(sums)
+    spread_gradients(d_windows, schedule)
+    d_bias = None if buckets is None or sums is None else buckets.sum_by_bucket(sums)
     return dq, d_windows[0, :n], d_windows[1, :n], d_bias
 
 
 @triton.jit
-def _of_queries(
+def _queries_kernel(
     q,
     windows,
     bias,
@@ -82,11 +98,11 @@ def _of_queries(
     n,
     heads,
     reach,
-    furthest,
+    farthest,
     scale,
     q_row,
     q_head,
-    part_stride,
+    kv_stride,
     k_row,
     k_head,
     grad_row,
@@ -101,68 +117,68 @@ def _of_queries(
     """dQ and D of a tile of queries, and its sums of dS by distance."""
     head = (tl.program_id(0) % heads).to(tl.int64)
     tile = tl.program_id(0) // heads
-    first, _, count, begin, plain, end = load_six(tiles, tile)
+    first, _, count, begin, near_end, end = load_six(tiles, tile)
     k = windows + head * k_head
-    v = k + part_stride
+    v = k + kv_stride
     if bias is not None:
-        bias += head * (2 * furthest + 1) + furthest
+        bias += head * (2 * farthest + 1) + farthest
         sums += (head * (tl.num_programs(0) // heads) + tile) * (2 * reach + 1) + reach
     q += head * q_head
     grad += head * grad_head
     o += head * o_head
-    queries = load_rows(q, first, 1, count, q_row, HEAD_DIM, WIDTH, QUERIES)
-    grads = load_rows(grad, first, 1, count, grad_row, HEAD_DIM, WIDTH, QUERIES)
-    outs = load_rows(o, first, 1, count, o_row, HEAD_DIM, WIDTH, QUERIES)
+    queries = load_strided_tile(q, first, 1, count, q_row, QUERIES, HEAD_DIM, WIDTH)
+    grads = load_strided_tile(grad, first, 1, count, grad_row, QUERIES, HEAD_DIM, WIDTH)
+    outs = load_strided_tile(o, first, 1, count, o_row, QUERIES, HEAD_DIM, WIDTH)
     query, key = tl.arange(0, QUERIES), tl.arange(0, KEYS)
-    of_row = head * n + first + query
-    log_total = tl.load(lse + of_row, mask=query < count, other=float("inf"))
+    index = head * n + first + query
+    log_total = tl.load(lse + index, mask=query < count, other=float("inf"))
     d = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
-    tl.store(delta + of_row, d, mask=query < count)
-    dqs = tl.zeros([QUERIES, WIDTH], tl.float32)
+    tl.store(delta + index, d, mask=query < count)
+    dq_tile = tl.zeros([QUERIES, WIDTH], tl.float32)
     sum_before = tl.zeros([QUERIES], tl.float32)
     sum_after = tl.zeros([QUERIES], tl.float32)
 
     before, after = far_biases(bias, reach)
-    place, step, _, distance, _, _ = load_six(entries, tl.minimum(plain, end - 1))
-    for t in range(plain, end):
-        keys = load_rows(k, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
-        values = load_rows(v, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
+    first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(near_end, end - 1))
+    for t in range(near_end, end):
+        keys = load_strided_tile(k, first_key, step, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_strided_tile(v, first_key, step, None, k_row, KEYS, HEAD_DIM, WIDTH)
         side = distance
-        place, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
+        first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
         shift = log_total - tl.where(side < 0, before, after)
         weights = tl.exp2(dot(queries, keys.T) * (scale * LOG2E) - shift[:, None])
-        slopes = weights * (dot(grads, values.T) - d[:, None])
-        dqs = dot(slopes.to(keys.dtype), keys, dqs)
+        d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
         if bias is not None:
-            of_rows = tl.sum(slopes, 1)
-            sum_before += tl.where(side < 0, of_rows, 0.0)
-            sum_after += tl.where(side > 0, of_rows, 0.0)
+            total = tl.sum(d_scores, 1)
+            sum_before += tl.where(side < 0, total, 0.0)
+            sum_after += tl.where(side > 0, total, 0.0)
 
     near_before = tl.zeros([KEYS], tl.float32)
     near_after = tl.zeros([KEYS], tl.float32)
-    for t in range(begin, plain):
-        place, step, met, distance, _, _ = load_six(entries, t)
-        keys = load_rows(k, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
-        values = load_rows(v, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
-        between = distance + key[None, :] - query[:, None]
+    for t in range(begin, near_end):
+        first_key, step, num_keys, distance, _, _ = load_six(entries, t)
+        keys = load_strided_tile(k, first_key, step, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_strided_tile(v, first_key, step, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
+        distances = distance + key[None, :] - query[:, None]
         products = dot(queries, keys.T)
-        scores = near_scores(products, between, (key < met)[None, :], bias, scale * LOG2E)
+        scores = near_scores(products, distances, (key < num_keys)[None, :], bias, scale * LOG2E)
         weights = tl.exp2(scores - log_total[:, None])
-        slopes = weights * (dot(grads, values.T) - d[:, None])
-        dqs = dot(slopes.to(keys.dtype), keys, dqs)
+        d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
         if bias is not None:
             near_before, near_after = add_by_diagonal(
-                sums, near_before, near_after, slopes, distance, reach, QUERIES, KEYS
+                sums, near_before, near_after, d_scores, distance, reach, QUERIES, KEYS
             )
 
-    store_rows(dq + head * o_head, dqs * scale, first, 1, count, o_row, HEAD_DIM, WIDTH, QUERIES)
+    store_strided_tile(
+        dq + head * o_head, dq_tile * scale, first, 1, count, o_row, QUERIES, HEAD_DIM, WIDTH
+    )
     if bias is not None:
         tl.store(sums - reach, tl.sum(sum_before) + tl.sum(near_before))
         tl.store(sums + reach, tl.sum(sum_after) + tl.sum(near_after))
 
 
 @triton.jit
-def _of_keys(
+def _keys_kernel(
     q,
     windows,
     bias,
@@ -172,86 +188,98 @@ def _of_keys(
     d_windows,
     tiles,
     entries,
-    targets,
+    gradient_rows,
     n,
     heads,
     reach,
-    furthest,
+    farthest,
     scale,
     q_row,
     q_head,
-    part_stride,
+    kv_stride,
     k_row,
     k_head,
     grad_row,
     grad_head,
-    d_part_stride,
+    d_kv_stride,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """dK and dV of a tile of tokens or windows; scores are transposed: keys down.
+    """dK and dV of a tile of windows; scores are transposed: keys down.
 
-    Tiles of queries are taken in parts, `ROWS` rows at a time.
+    Tiles of queries are loaded in parts of `ROWS` rows.
     """
     head = (tl.program_id(0) % heads).to(tl.int64)
-    first, step, count, begin, plain, end = load_six(tiles, tl.program_id(0) // heads)
+    first, step, count, begin, near_end, end = load_six(tiles, tl.program_id(0) // heads)
     windows += head * k_head
-    keys = load_rows(windows, first, step, count, k_row, HEAD_DIM, WIDTH, KEYS)
-    windows += part_stride
-    values = load_rows(windows, first, step, count, k_row, HEAD_DIM, WIDTH, KEYS)
+    keys = load_strided_tile(windows, first, step, count, k_row, KEYS, HEAD_DIM, WIDTH)
+    windows += kv_stride
+    values = load_strided_tile(windows, first, step, count, k_row, KEYS, HEAD_DIM, WIDTH)
     q += head * q_head
     grad += head * grad_head
     lse += head * n
     delta += head * n
     if bias is not None:
-        bias += head * (2 * furthest + 1) + furthest
+        bias += head * (2 * farthest + 1) + farthest
     parts: tl.constexpr = QUERIES // ROWS
     query, key = tl.arange(0, ROWS), tl.arange(0, KEYS)
-    dks = tl.zeros([KEYS, WIDTH], tl.float32)
-    dvs = tl.zeros([KEYS, WIDTH], tl.float32)
+    dk_tile = tl.zeros([KEYS, WIDTH], tl.float32)
+    dv_tile = tl.zeros([KEYS, WIDTH], tl.float32)
 
     before, after = far_biases(bias, reach)
-    place, _, there, distance, met_from, met_to = load_six(entries, tl.minimum(plain, end - 1))
-    for t in range(plain * parts, end * parts):
+    first_query, _, num_queries, distance, met_from, met_to = load_six(
+        entries, tl.minimum(near_end, end - 1)
+    )
+    for t in range(near_end * parts, end * parts):
         part = t % parts * ROWS
-        here = part + query
-        queries = load_rows(q, place + part, 1, there - part, q_row, HEAD_DIM, WIDTH, ROWS)
-        grads = load_rows(grad, place + part, 1, there - part, grad_row, HEAD_DIM, WIDTH, ROWS)
-        log_total = tl.load(lse + place + here, mask=here < there, other=float("inf"))
-        d = tl.load(delta + place + here, mask=here < there, other=0.0)
+        row = part + query
+        queries = load_strided_tile(
+            q, first_query + part, 1, num_queries - part, q_row, ROWS, HEAD_DIM, WIDTH
+        )
+        grads = load_strided_tile(
+            grad, first_query + part, 1, num_queries - part, grad_row, ROWS, HEAD_DIM, WIDTH
+        )
+        log_total = tl.load(lse + first_query + row, mask=row < num_queries, other=float("inf"))
+        d = tl.load(delta + first_query + row, mask=row < num_queries, other=0.0)
         shift = log_total - tl.where(distance < 0, before, after)
         met = (key >= met_from) & (key < met_to)
-        following = tl.minimum((t + 1) // parts, end - 1)
-        place, _, there, distance, met_from, met_to = load_six(entries, following)
+        next_entry = tl.minimum((t + 1) // parts, end - 1)
+        first_query, _, num_queries, distance, met_from, met_to = load_six(entries, next_entry)
         weights = tl.exp2(dot(keys, queries.T) * (scale * LOG2E) - shift[None, :])
         weights = tl.where(met[:, None], weights, 0.0)
-        dvs = dot(weights.to(grads.dtype), grads, dvs)
-        slopes = weights * (dot(values, grads.T) - d[None, :])
-        dks = dot(slopes.to(queries.dtype), queries, dks)
+        _d_scores, dk_tile, dv_tile = add_key_gradients(
+            weights, grads, values, d, queries, dk_tile, dv_tile
+        )
 
-    for t in tl.range(begin * parts, plain * parts, num_stages=1):  # more take room of programs
-        place, _, there, distance, met_from, met_to = load_six(entries, t // parts)
+    for t in tl.range(
+        begin * parts, near_end * parts, num_stages=1
+    ):  # with more, fewer programs fit
+        first_query, _, num_queries, distance, met_from, met_to = load_six(entries, t // parts)
         part = t % parts * ROWS
-        here = part + query
-        queries = load_rows(q, place + part, 1, there - part, q_row, HEAD_DIM, WIDTH, ROWS)
-        grads = load_rows(grad, place + part, 1, there - part, grad_row, HEAD_DIM, WIDTH, ROWS)
-        log_total = tl.load(lse + place + here, mask=here < there, other=float("inf"))
-        d = tl.load(delta + place + here, mask=here < there, other=0.0)
+        row = part + query
+        queries = load_strided_tile(
+            q, first_query + part, 1, num_queries - part, q_row, ROWS, HEAD_DIM, WIDTH
+        )
+        grads = load_strided_tile(
+            grad, first_query + part, 1, num_queries - part, grad_row, ROWS, HEAD_DIM, WIDTH
+        )
+        log_total = tl.load(lse + first_query + row, mask=row < num_queries, other=float("inf"))
+        d = tl.load(delta + first_query + row, mask=row < num_queries, other=0.0)
         met = (key >= met_from) & (key < met_to)
-        between = distance + key[:, None] - here[None, :]
-        scores = near_scores(dot(keys, queries.T), between, met[:, None], bias, scale * LOG2E)
+        distances = distance + key[:, None] - row[None, :]
+        scores = near_scores(dot(keys, queries.T), distances, met[:, None], bias, scale * LOG2E)
         weights = tl.exp2(scores - log_total[None, :])
-        dvs = dot(weights.to(grads.dtype), grads, dvs)
-        slopes = weights * (dot(values, grads.T) - d[None, :])
-        dks = dot(slopes.to(queries.dtype), queries, dks)
+        _d_scores, dk_tile, dv_tile = add_key_gradients(
+            weights, grads, values, d, queries, dk_tile, dv_tile
+        )
 
-    dks *= scale
+    dk_tile *= scale
     d_windows += head * k_head
-    targets += tl.program_id(0) // heads * 2
-    first, step = tl.load(targets), tl.load(targets + 1)
-    store_rows(d_windows, dks, first, step, count, k_row, HEAD_DIM, WIDTH, KEYS)
-    d_windows += d_part_stride
-    store_rows(d_windows, dvs, first, step, count, k_row, HEAD_DIM, WIDTH, KEYS)
+    gradient_rows += tl.program_id(0) // heads * 2
+    first, step = tl.load(gradient_rows), tl.load(gradient_rows + 1)
+    store_strided_tile(d_windows, dk_tile, first, step, count, k_row, KEYS, HEAD_DIM, WIDTH)
+    d_windows += d_kv_stride
+    store_strided_tile(d_windows, dv_tile, first, step, count, k_row, KEYS, HEAD_DIM, WIDTH)

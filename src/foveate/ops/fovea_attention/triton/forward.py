@@ -3,50 +3,60 @@
 # mypy: disable-error-code=no-untyped-def
 """The forward kernel: a program computes one head of a tile of queries."""
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.softmax import begin_softmax, empty_outputs, update_softmax
+from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
-from .launch import forward_options
-from .tables import Tables
-from .tile import absorb, far_biases, load_rows, load_six, near_scores, store_rows
+from .options import queries_options
+from .schedule import Schedule
+from .scores import far_biases, near_scores
 
 
 def forward(
-    q: Tensor,
-    windows: Tensor,
-    bias: Tensor | None,
-    tables: Tables,
-    scale: float,
+    q: Tensor, windows: Tensor, bias: Tensor | None, schedule: Schedule, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Outputs `(n, heads, head_dim)` and base-2 log-sum-exps `(heads, n)`, float32.
+    """Outputs `(tokens, heads, head_dim)` and base-2 log-sum-exps `(heads, tokens)`, float32.
 
     Args:
-        q: queries `(n, heads, head_dim)`.
-        windows: keys and values of all levels, `(2, rows, heads, head_dim)`.
-        bias: of `Tables.by_distance`.
-        tables: who attends whom.
-        scale: factor on the products.
+        q: Queries `(tokens, heads, head_dim)`.
+        windows: Keys and values of all levels, `(2, windows, heads, head_dim)`.
+        bias: Bias by distance of `DistanceBuckets.bias`.
+        schedule: The tiles that meet.
+        scale: Factor on the products.
     """
     n, heads, head_dim = q.shape
-    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty(heads, n, dtype=torch.float32, device=q.device)
-    tiles, entries = tables.keys
-    _forward[(len(tiles) * heads,)](
-        *(q, windows, bias, o, lse, tiles, entries),
-        *(n, heads, tables.reach, tables.furthest, scale),
-        *(*q.stride()[:2], *windows.stride()[:3], *o.stride()[:2]),
-        *(head_dim, padded_width(head_dim), *tables.tiles),
-        **forward_options(q),
+    o, lse = empty_outputs(q)
+    tiles, entries = schedule.keys_of_queries
+    _forward_kernel[(len(tiles) * heads,)](
+        q,
+        windows,
+        bias,
+        o,
+        lse,
+        tiles,
+        entries,
+        n,
+        heads,
+        schedule.reach,
+        0 if bias is None else bias.shape[1] // 2,
+        scale,
+        *q.stride()[:2],
+        *windows.stride()[:3],
+        *o.stride()[:2],
+        head_dim,
+        padded_width(head_dim),
+        *schedule.sizes,
+        **queries_options(q),
     )
     return o, lse
 
 
 @triton.jit
-def _forward(
+def _forward_kernel(
     q,
     windows,
     bias,
@@ -57,11 +67,11 @@ def _forward(
     n,
     heads,
     reach,
-    furthest,
+    farthest,
     scale,
     q_row,
     q_head,
-    part_stride,
+    kv_stride,
     k_row,
     k_head,
     o_row,
@@ -72,35 +82,38 @@ def _forward(
     KEYS: tl.constexpr,
 ):
     head = (tl.program_id(0) % heads).to(tl.int64)
-    first, _, count, begin, plain, end = load_six(tiles, tl.program_id(0) // heads)
+    first, _, count, begin, near_end, end = load_six(tiles, tl.program_id(0) // heads)
     k = windows + head * k_head
-    v = k + part_stride
+    v = k + kv_stride
     if bias is not None:
-        bias += head * (2 * furthest + 1) + furthest
+        bias += head * (2 * farthest + 1) + farthest
     scale *= LOG2E
-    queries = load_rows(q + head * q_head, first, 1, count, q_row, HEAD_DIM, WIDTH, QUERIES)
+    queries = load_strided_tile(q + head * q_head, first, 1, count, q_row, QUERIES, HEAD_DIM, WIDTH)
     query, key = tl.arange(0, QUERIES), tl.arange(0, KEYS)
-    top = tl.full([QUERIES], float("-inf"), tl.float32)
-    total = tl.zeros([QUERIES], tl.float32)
-    out = tl.zeros([QUERIES, WIDTH], tl.float32)
+    top, total, out = begin_softmax(QUERIES, WIDTH)
 
     before, after = far_biases(bias, reach)
-    place, step, _, distance, _, _ = load_six(entries, tl.minimum(plain, end - 1))
-    for t in range(plain, end):
-        keys = load_rows(k, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
-        values = load_rows(v, place, step, None, k_row, HEAD_DIM, WIDTH, KEYS)
+    first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(near_end, end - 1))
+    for t in range(near_end, end):
+        keys = load_strided_tile(k, first_key, step, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_strided_tile(v, first_key, step, None, k_row, KEYS, HEAD_DIM, WIDTH)
         constant = tl.where(distance < 0, before, after)
-        place, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
-        top, total, out = absorb(dot(queries, keys.T), scale, constant, values, top, total, out)
+        first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
+        products = dot(queries, keys.T)
+        top, total, out = update_softmax(
+            products, scale, constant, values, top, total, out, ALL_SEE=True
+        )
 
-    for t in range(begin, plain):
-        place, step, met, distance, _, _ = load_six(entries, t)
-        keys = load_rows(k, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
-        values = load_rows(v, place, step, met, k_row, HEAD_DIM, WIDTH, KEYS)
-        between = distance + key[None, :] - query[:, None]
-        scores = near_scores(dot(queries, keys.T), between, (key < met)[None, :], bias, scale)
-        top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
+    for t in range(begin, near_end):
+        first_key, step, num_keys, distance, _, _ = load_six(entries, t)
+        keys = load_strided_tile(k, first_key, step, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_strided_tile(v, first_key, step, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
+        distances = distance + key[None, :] - query[:, None]
+        scores = near_scores(
+            dot(queries, keys.T), distances, (key < num_keys)[None, :], bias, scale
+        )
+        top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out, ALL_SEE=True)
 
     out /= total[:, None]
-    store_rows(o + head * o_head, out, first, 1, count, o_row, HEAD_DIM, WIDTH, QUERIES)
+    store_strided_tile(o + head * o_head, out, first, 1, count, o_row, QUERIES, HEAD_DIM, WIDTH)
     tl.store(lse + head * n + first + query, top + tl.log2(total), mask=query < count)

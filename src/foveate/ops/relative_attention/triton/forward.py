@@ -1,7 +1,11 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""The forward kernel: a program computes one head of a tile of queries, or a part of its keys."""
+"""The forward kernel: a program computes one head of a tile of queries, over all keys or a share.
+
+Where few tiles of queries would leave the GPU idle, several programs share the keys of each, and a
+second kernel merges what they computed.
+"""
 
 from collections.abc import Sequence
 
@@ -10,29 +14,29 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.softmax import (
+    begin_softmax,
+    empty_outputs,
+    finish_softmax,
+    finite_top,
+    update_softmax,
+)
+from foveate.ops._triton.tiles import load_tile, store_tile
 
-from .bounds import position_bounds
-from .launch import COUNTS, Scoring, forward_options, parts_of_keys
-from .tables import tiles
+from .positions import far_side, load_bounds, load_positions, position_bounds, relative_positions
+from .scoring import Scoring, forward_options, num_key_splits
 from .tile import (
-    absorb,
     far_bias,
     far_biases,
-    far_side,
     far_tile,
     key_spans,
     load_biases,
-    load_bounds,
     load_key_bias,
-    load_places,
-    load_rows,
-    load_tile,
+    near_scores,
     near_tile,
-    pair_scores,
-    places_from,
-    store_rows,
 )
 
 
@@ -44,51 +48,73 @@ def forward(
     q_lengths: Sequence[int],
     k_lengths: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """Outputs `(n, heads, head_dim)` and base-2 log-sum-exps `(heads, n)`, float32.
+    """Outputs `(tokens, heads, head_dim)` and base-2 log-sum-exps `(heads, tokens)`, float32.
 
     The log-sum-exp of a query that sees no key is inf, which makes its weights 0.
     """
     n, heads, head_dim = q.shape
-    o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty(heads, n, dtype=torch.float32, device=q.device)
+    o, lse = empty_outputs(q)
     if not n:
         return o, lse
-    options = forward_options(q, max(q_lengths))
-    queries, keys = options.pop("QUERIES"), options.pop("KEYS")
-    table = tiles(q_lengths, k_lengths, queries, keys, q.device)
+    (queries, keys), options = forward_options(q, max(q_lengths))
+    tiles = sequence_tiles(q_lengths, k_lengths, queries, keys, q.device)
     bounds = None
-    if scoring.placed:
-        key_table = tiles(k_lengths, q_lengths, keys, queries, q.device)
-        bounds = position_bounds(scoring.k_positions, key_table, keys)
-    programs = len(table) * heads
-    parts = parts_of_keys(programs, max(k_lengths), q.device)
-    out, log_total = o, lse
-    if parts > 1:
-        out = torch.empty(parts, *q.shape, dtype=torch.float32, device=q.device)
-        log_total = torch.empty(parts, *lse.shape, dtype=torch.float32, device=q.device)
-    tensors = q, k, v, out, log_total, scoring.table, scoring.near, scoring.key_bias
+    if scoring.has_positions:
+        key_tiles = sequence_tiles(k_lengths, q_lengths, keys, queries, q.device)
+        bounds = position_bounds(scoring.k_positions, key_tiles, keys)
+    programs = len(tiles) * heads
+    splits = num_key_splits(programs, max(k_lengths), q.device)
+    split_o, split_lse = o, lse
+    if splits > 1:
+        split_o = torch.empty(splits, *q.shape, dtype=torch.float32, device=q.device)
+        split_lse = torch.empty(splits, *lse.shape, dtype=torch.float32, device=q.device)
+    width = padded_width(head_dim)
     launch(
-        *(_forward, (programs, parts)),
-        (*tensors, scoring.q_positions, scoring.k_positions, bounds, table),
-        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2]),
-        (len(table), n, heads, scoring.reach, scoring.scale),
+        _forward_kernel,
+        (programs, splits),
         (
-            *(scoring.causal, scoring.placed, parts > 1, scoring.at_hand),
-            *(head_dim, padded_width(head_dim), queries, keys),
+            q,
+            k,
+            v,
+            split_o,
+            split_lse,
+            scoring.table,
+            scoring.near_buckets,
+            scoring.key_bias,
+            scoring.q_positions,
+            scoring.k_positions,
+            bounds,
+            tiles,
+        ),
+        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2]),
+        (len(tiles), n, heads, scoring.reach, scoring.scale),
+        (
+            scoring.causal,
+            scoring.has_positions,
+            splits > 1,
+            scoring.num_cached,
+            head_dim,
+            width,
+            queries,
+            keys,
         ),
         **options,
     )
-    if parts > 1:
-        width, rows = padded_width(head_dim), 16
+    if splits > 1:
+        size = 16
         launch(
-            *(_merge, (triton.cdiv(n, rows), heads), (out, log_total, o, lse), ()),
-            *((n, parts, heads), (head_dim, width, rows)),
+            _merge_kernel,
+            (triton.cdiv(n, size), heads),
+            (split_o, split_lse, o, lse),
+            (),
+            (n, splits, heads),
+            (head_dim, width, size),
         )
     return o, lse
 
 
-@triton.jit(do_not_specialize=(*COUNTS, "heads"))
-def _forward(
+@triton.jit(do_not_specialize=("n", "num_tiles", "reach", "heads"))
+def _forward_kernel(
     q,
     k,
     v,
@@ -107,90 +133,88 @@ def _forward(
     k_head,
     v_row,
     v_head,
-    n_tiles,
+    num_tiles,
     n,
     heads,
     reach,
     scale,
     CAUSAL: tl.constexpr,
-    PLACED: tl.constexpr,
+    HAS_POSITIONS: tl.constexpr,
     SPLIT: tl.constexpr,
-    AT_HAND: tl.constexpr,
+    NUM_CACHED: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    head = (tl.program_id(0) // n_tiles).to(tl.int64)
-    tile = n_tiles - 1 - tl.program_id(0) % n_tiles  # if causal, the longest work comes first
-    part, parts = tl.program_id(1), tl.num_programs(1)
-    start, first, length, key_start, keys, key_tile = load_tile(tiles, tile)
+    head = (tl.program_id(0) // num_tiles).to(tl.int64)
+    tile = num_tiles - 1 - tl.program_id(0) % num_tiles  # if causal, the longest work comes first
+    split, splits = tl.program_id(1), tl.num_programs(1)
+    start, first, num_queries, k_start, num_keys, key_tile = load_sequence_tile(tiles, tile)
     q += start * q_row + head * q_head
-    k += key_start * k_row + head * k_head
-    v += key_start * v_row + head * v_head
-    o += ((tl.cast(part, tl.int64) * n + start) * heads + head) * HEAD_DIM
-    lse += (part * heads + head) * n + start
+    k += k_start * k_row + head * k_head
+    v += k_start * v_row + head * v_head
+    o += ((tl.cast(split, tl.int64) * n + start) * heads + head) * HEAD_DIM
+    lse += (split * heads + head) * n + start
     if table is not None:
         table += head
     if key_bias is not None:
-        key_bias += key_start
+        key_bias += k_start
     if q_positions is not None:
         q_positions += start
     if k_positions is not None:
-        k_positions += key_start
+        k_positions += k_start
     scale *= LOG2E
 
     query = first + tl.arange(0, QUERIES)
-    queries = load_rows(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
-    place = query
-    if PLACED:
-        q_place = load_places(q_positions, query, length)
-        q_low, q_high = tl.min(q_place), tl.max(q_place)
-        place = places_from(q_low, q_positions, query, length)
-    top = tl.full([QUERIES], float("-inf"), tl.float32)
-    total = tl.zeros([QUERIES], tl.float32)
-    out = tl.zeros([QUERIES, WIDTH], tl.float32)
+    queries = load_tile(q, first, num_queries, q_row, QUERIES, HEAD_DIM, WIDTH)
+    q_position = query
+    if HAS_POSITIONS:
+        absolute = load_positions(q_positions, query, num_queries)
+        q_low, q_high = tl.min(absolute), tl.max(absolute)
+        q_position = relative_positions(q_low, q_positions, query, num_queries)
+    top, total, out = begin_softmax(QUERIES, WIDTH)
 
-    before, after, whole, near, stop = key_spans(
-        first, keys, reach, table is not None, CAUSAL, PLACED, QUERIES, KEYS
+    before, after, full, near, stop = key_spans(
+        first, num_keys, reach, table is not None, CAUSAL, HAS_POSITIONS, QUERIES, KEYS
     )
-    biases = load_biases(table, near_buckets, heads, reach, AT_HAND)
+    biases = load_biases(table, near_buckets, heads, reach, NUM_CACHED)
     bias_before, bias_after = far_biases(table, near_buckets, heads, reach, CAUSAL)
-    far = before + whole - after
-    for t in range(far * part // parts, far * (part + 1) // parts):
+    far = before + full - after
+    for t in range(far * split // splits, far * (split + 1) // splits):
         other = far_tile(t, before, after)
         constant = tl.where(t < before, bias_before, bias_after)
-        keys_here = load_rows(k, other * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_rows(v, other * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
-        products = dot(queries, keys_here.T)
+        keys = load_tile(k, other * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+        products = dot(queries, keys.T)
         if key_bias is None:
-            top, total, out = absorb(products, scale, constant, values, top, total, out)
+            top, total, out = update_softmax(products, scale, constant, values, top, total, out)
         else:
-            of_keys = load_key_bias(key_bias, other * KEYS, None, KEYS) + constant
-            scores = products * scale + of_keys[None, :]
-            top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
+            key_biases = load_key_bias(key_bias, other * KEYS, None, KEYS) + constant
+            scores = products * scale + key_biases[None, :]
+            top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
 
     count = stop - near
-    for t in range(near + count * part // parts, near + count * (part + 1) // parts):
-        other = near_tile(t, after, whole)
+    for t in range(near + count * split // splits, near + count * (split + 1) // splits):
+        other = near_tile(t, after, full)
         key = other * KEYS + tl.arange(0, KEYS)
-        keys_here = load_rows(k, other * KEYS, keys, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_rows(v, other * KEYS, keys, v_row, KEYS, HEAD_DIM, WIDTH)
-        of_keys = load_key_bias(key_bias, other * KEYS, keys, KEYS)
+        keys = load_tile(k, other * KEYS, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other * KEYS, num_keys, v_row, KEYS, HEAD_DIM, WIDTH)
+        key_biases = load_key_bias(key_bias, other * KEYS, num_keys, KEYS)
         side = 0
-        if PLACED:
+        if HAS_POSITIONS:
             k_low, k_high = load_bounds(bounds, key_tile + other)
             side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
-            of_keys += far_bias(side, bias_before, bias_after)
-        scores = dot(queries, keys_here.T) * scale + of_keys[None, :]
+            key_biases += far_bias(side, bias_before, bias_after)
+        scores = dot(queries, keys.T) * scale + key_biases[None, :]
         if side == 0:
-            k_place = key
-            if PLACED:
-                k_place = places_from(q_low, k_positions, key, keys)
-            scores = pair_scores(
+            k_position = key
+            if HAS_POSITIONS:
+                k_position = relative_positions(q_low, k_positions, key, num_keys)
+            scores = near_scores(
                 scores,
-                place[:, None],
-                k_place[None, :],
+                q_position[:, None],
+                k_position[None, :],
                 biases,
                 table,
                 near_buckets,
@@ -198,65 +222,43 @@ def _forward(
                 reach,
                 CAUSAL,
             )
-        top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
+        top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
 
-    _put(o, lse, out, top, total, first, length, heads, SPLIT, HEAD_DIM, WIDTH, QUERIES)
-
-
-@triton.jit
-def _put(
-    o,
-    lse,
-    out,
-    top,
-    total,
-    first,
-    rows,
-    heads,
-    PART: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    WIDTH: tl.constexpr,
-    SIZE: tl.constexpr,
-):
-    """Write means and log-sum-exps; that of nothing is inf, but -inf in a part."""
-    seen = total > 0
-    total = tl.where(seen, total, 1.0)
-    store_rows(o, out / total[:, None], first, rows, heads * HEAD_DIM, SIZE, HEAD_DIM, WIDTH)
-    of_nothing = float("-inf") if PART else float("inf")
-    row = first + tl.arange(0, SIZE)
-    tl.store(lse + row, tl.where(seen, top + tl.log2(total), of_nothing), mask=row < rows)
+    empty_lse = float("-inf") if SPLIT else float("inf")
+    out, log_total = finish_softmax(top, total, out, empty_lse)
+    store_tile(o, out, first, num_queries, heads * HEAD_DIM, QUERIES, HEAD_DIM, WIDTH)
+    tl.store(lse + query, log_total, mask=query < num_queries)
 
 
-@triton.jit(do_not_specialize=(*COUNTS, "parts", "heads"))
-def _merge(
-    parts_o,
-    parts_lse,
+@triton.jit(do_not_specialize=("n", "splits", "heads"))
+def _merge_kernel(
+    split_o,
+    split_lse,
     o,
     lse,
     n,
-    parts,
+    splits,
     heads,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     SIZE: tl.constexpr,
 ):
-    """Merge what parts of the keys gave to one head of some queries."""
+    """Merge the outputs of one head of some queries over shares of the keys."""
     first, head = tl.program_id(0) * SIZE, tl.program_id(1).to(tl.int64)
-    row = first + tl.arange(0, SIZE)
-    step = heads * HEAD_DIM
-    top = tl.full([SIZE], float("-inf"), tl.float32)
-    total = tl.zeros([SIZE], tl.float32)
-    out = tl.zeros([SIZE, WIDTH], tl.float32)
-    for part in range(parts):
+    query = first + tl.arange(0, SIZE)
+    o_row = heads * HEAD_DIM
+    top, total, out = begin_softmax(SIZE, WIDTH)
+    for split in range(splits):
         log_total = tl.load(
-            parts_lse + (part * heads + head) * n + row, mask=row < n, other=float("-inf")
+            split_lse + (split * heads + head) * n + query, mask=query < n, other=float("-inf")
         )
-        source = parts_o + (tl.cast(part, tl.int64) * n * heads + head) * HEAD_DIM
-        values = load_rows(source, first, n, step, SIZE, HEAD_DIM, WIDTH)
+        source = split_o + (tl.cast(split, tl.int64) * n * heads + head) * HEAD_DIM
+        share = load_tile(source, first, n, o_row, SIZE, HEAD_DIM, WIDTH)
         new_top = tl.maximum(top, log_total)
-        shift = tl.where(new_top == float("-inf"), 0.0, new_top)
-        fade, weight = tl.exp2(top - shift), tl.exp2(log_total - shift)
-        out = out * fade[:, None] + values * weight[:, None]
-        top, total = new_top, total * fade + weight
-    o, lse = o + head * HEAD_DIM, lse + head * n
-    _put(o, lse, out, top, total, first, n, heads, False, HEAD_DIM, WIDTH, SIZE)
+        shift = finite_top(new_top)
+        decay, weight = tl.exp2(top - shift), tl.exp2(log_total - shift)
+        out = out * decay[:, None] + share * weight[:, None]
+        top, total = new_top, total * decay + weight
+    out, log_total = finish_softmax(top, total, out, float("inf"))
+    store_tile(o + head * HEAD_DIM, out, first, n, o_row, SIZE, HEAD_DIM, WIDTH)
+    tl.store(lse + head * n + query, log_total, mask=query < n)

@@ -1,124 +1,118 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""What the forward and the backward kernels share: rows of a tile, and how its pairs score.
+"""Which tiles are near and far, and the scores of their pairs.
 
-A program owns a tile of one side's rows, queries or keys, and meets the tiles of the other side.
-Where positions count from 0, tiles far before and far after its own are known by their numbers:
-their pairs need no mask, and one bias serves them all.
+A program owns a tile of one side, queries or keys, and goes over the tiles of the other side. If
+positions count from 0, the tiles far before and far after its own are known by their numbers: their
+pairs need no mask, and all have one bias.
 """
 
 import triton
 import triton.language as tl
 
-from foveate.ops._triton.math import LOG2E, dot
-
-
-@triton.jit
-def load_tile(tiles, tile):
-    """Entry of `tables.tiles`: sequence start, first row, rows; start, rows, first tile beyond."""
-    entry = tiles + 6 * tile
-    start, other_start = tl.load(entry).to(tl.int64), tl.load(entry + 3).to(tl.int64)
-    first, rows = tl.load(entry + 1), tl.load(entry + 2)
-    return start, first, rows, other_start, tl.load(entry + 4), tl.load(entry + 5)
+from foveate.ops._triton.math import LOG2E
 
 
 @triton.jit
 def key_spans(
     first,
-    keys,
+    num_keys,
     reach,
-    BIASED: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
     CAUSAL: tl.constexpr,
-    PLACED: tl.constexpr,
+    HAS_POSITIONS: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Which tiles of keys a tile of queries meets whose first is `first`.
+    """Which tiles of keys the tile of queries meets that begins at `first`.
 
     Returns:
-        before, after, whole, near, stop: the tiles up to `before` are far before the queries, those
-        from `after` to `whole` far after them; the others are the numbers from `near` to `stop`,
-        see `near_tile`. Given positions tell only when a tile is met: all are among these.
+        before, after, full, near, stop: The tiles up to `before` are far before the queries, those
+        from `after` to `full` far after them. The others have the numbers from `near` to `stop`,
+        see `near_tile`. If positions are given, only the bounds of a tile show whether it is far,
+        so all tiles are among the others.
     """
-    whole, tiles = keys // KEYS, tl.cdiv(keys, KEYS)
-    before, after, near = whole, whole, whole
-    if PLACED:
+    full, tiles = num_keys // KEYS, tl.cdiv(num_keys, KEYS)
+    before, after, near = full, full, full
+    if HAS_POSITIONS:
         before, near = 0, 0
-    elif BIASED or CAUSAL:
-        before, after = _far_spans(first, reach, whole, QUERIES, KEYS)
+    elif HAS_BIAS or CAUSAL:
+        before, after = _far_spans(first, reach, full, QUERIES, KEYS)
         near = before
         if CAUSAL:
             after = tl.minimum((first + QUERIES + KEYS - 1) // KEYS, tiles)
-            whole, tiles = after, after
-    return before, after, whole, near, after + tiles - whole
+            full, tiles = after, after
+    return before, after, full, near, after + tiles - full
 
 
 @triton.jit
 def query_spans(
     first,
-    queries,
+    num_queries,
     reach,
-    BIASED: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
     CAUSAL: tl.constexpr,
-    PLACED: tl.constexpr,
+    HAS_POSITIONS: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Which tiles of queries a tile of keys meets; like `key_spans`."""
-    whole, tiles = queries // QUERIES, tl.cdiv(queries, QUERIES)
-    before, after, near = whole, whole, whole
-    if PLACED:
+    """Which tiles of queries a tile of keys meets; see `key_spans`."""
+    full, tiles = num_queries // QUERIES, tl.cdiv(num_queries, QUERIES)
+    before, after, near = full, full, full
+    if HAS_POSITIONS:
         before, near = 0, 0
-    elif BIASED or CAUSAL:
-        before, after = _far_spans(first, reach, whole, KEYS, QUERIES)
+    elif HAS_BIAS or CAUSAL:
+        before, after = _far_spans(first, reach, full, KEYS, QUERIES)
         near = before
         if CAUSAL:
             before, near = 0, first // QUERIES
-    return before, after, whole, near, after + tiles - whole
+    return before, after, full, near, after + tiles - full
 
 
 @triton.jit
-def _far_spans(first, reach, whole, OWN: tl.constexpr, OTHER: tl.constexpr):
-    """Where tiles cease to be far before the own one, and where they are far after it."""
+def _far_spans(first, reach, full, OWN: tl.constexpr, OTHER: tl.constexpr):
+    """The first tile that is not far before the program's own, and the first that is far after."""
     before = tl.maximum(first - reach + 1, 0) // OTHER
     after = (first + OWN + reach + OTHER - 2) // OTHER
-    return tl.minimum(before, whole), tl.minimum(after, whole)
+    return tl.minimum(before, full), tl.minimum(after, full)
 
 
 @triton.jit
 def far_tile(t, before, after):
-    """Number of the t-th of the tiles that are far before and far after."""
+    """Number of the t-th of the far tiles."""
     return tl.where(t < before, t, t - before + after)
 
 
 @triton.jit
-def near_tile(t, after, whole):
-    """Tile of a number that skips those that are far after."""
-    return tl.where(t < after, t, t - after + whole)
+def near_tile(t, after, full):
+    """Tile of a number that skips the tiles far after."""
+    return tl.where(t < after, t, t - after + full)
 
 
 @triton.jit
-def look_up(table, near, place, heads):
-    """Biases in base 2 at places among `near`; `table` is where the head's first bucket is."""
-    return tl.load(table + tl.load(near + place) * heads).to(tl.float32) * LOG2E
+def _look_up_bias(table, near_buckets, index, heads):
+    """Biases in base 2 at indices into `near_buckets`; `table` points to the head's bucket 0."""
+    return tl.load(table + tl.load(near_buckets + index) * heads).to(tl.float32) * LOG2E
 
 
 @triton.jit
-def load_biases(table, near, heads, reach, AT_HAND: tl.constexpr):
-    """Biases of the distances from -reach to reach; None if there are none, or too many."""
+def load_biases(table, near_buckets, heads, reach, NUM_CACHED: tl.constexpr):
+    """Biases of the distances from -reach to reach; None without a bias or with too many."""
     biases = None
-    if table is not None and AT_HAND > 0:
-        biases = look_up(table, near, tl.minimum(tl.arange(0, AT_HAND), 2 * reach), heads)
+    if table is not None and NUM_CACHED > 0:
+        index = tl.minimum(tl.arange(0, NUM_CACHED), 2 * reach)
+        biases = _look_up_bias(table, near_buckets, index, heads)
     return biases
 
 
 @triton.jit
-def far_biases(table, near, heads, reach, CAUSAL: tl.constexpr):
-    """Bias of keys far before their queries and of keys far after them; 0 if there is none."""
+def far_biases(table, near_buckets, heads, reach, CAUSAL: tl.constexpr):
+    """Biases of keys far before and far after their queries; 0 without a bias."""
     before, after = 0.0, 0.0
     if table is not None:
-        before, after = look_up(table, near, 0, heads), look_up(table, near, 2 * reach, heads)
+        before = _look_up_bias(table, near_buckets, 0, heads)
+        after = _look_up_bias(table, near_buckets, 2 * reach, heads)
     if CAUSAL:
         after = float("-inf")
     return before, after
@@ -126,140 +120,64 @@ def far_biases(table, near, heads, reach, CAUSAL: tl.constexpr):
 
 @triton.jit
 def far_bias(side, before, after):
-    """Bias of a tile of keys on that side; 0 for one that is not far."""
+    """Bias of a tile of keys on that side; 0 if it is not far."""
     return tl.where(side < 0, before, tl.where(side > 0, after, 0.0))
 
 
 @triton.jit
-def far_side(q_low, q_high, k_low, k_high, reach, CAUSAL: tl.constexpr):
-    """-1 where keys are far before queries, by their bounds, 1 where they are far after, else 0."""
-    before = k_high - q_low <= -reach
-    after = k_low - q_high >= (1 if CAUSAL else reach)
-    return after.to(tl.int32) - before.to(tl.int32)
-
-
-@triton.jit
-def load_rows(
-    x, first, rows, row_stride, SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr
-):
-    """A tile of rows, zero from row `rows` on; `rows` None says that all are there."""
-    pointers, keep = _place(x, first, rows, row_stride, SIZE, HEAD_DIM, WIDTH)
-    if rows is None and HEAD_DIM == WIDTH:
-        values = tl.load(pointers)
-    else:
-        values = tl.load(pointers, mask=keep, other=0.0)
-    return values
-
-
-@triton.jit
-def store_rows(
-    x,
-    value,
-    first,
-    rows,
-    row_stride,
-    SIZE: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    WIDTH: tl.constexpr,
-):
-    """Write those rows of a tile that are there."""
-    pointers, keep = _place(x, first, rows, row_stride, SIZE, HEAD_DIM, WIDTH)
-    tl.store(pointers, value.to(x.dtype.element_ty), mask=keep)
-
-
-@triton.jit
-def _place(
-    x, first, rows, row_stride, SIZE: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr
-):
-    """Pointers to a tile's rows, and which of them and their channels are there."""
-    row, channel = tl.arange(0, SIZE), tl.arange(0, WIDTH)
-    start = x + tl.cast(first, tl.int64) * row_stride
-    keep = (channel < HEAD_DIM)[None, :]
-    if rows is not None:
-        keep = keep & (first + row < rows)[:, None]
-    return start + row[:, None] * row_stride + channel[None, :], keep
-
-
-@triton.jit
-def load_places(positions, row, rows):
-    """Positions of rows, int64, their numbers if None; missing rows repeat the last one's."""
-    row = tl.minimum(row, rows - 1)
-    return (row if positions is None else tl.load(positions + row)).to(tl.int64)
-
-
-@triton.jit
-def places_from(base, positions, row, rows):
-    """Positions counted from `base`, int32; those over 2^30 away are as far as that."""
-    place = load_places(positions, row, rows) - base
-    return tl.minimum(tl.maximum(place, -(1 << 30)), 1 << 30).to(tl.int32)
-
-
-@triton.jit
-def load_bounds(bounds, tile):
-    """Lowest and highest position of a tile."""
-    return tl.load(bounds + 2 * tile), tl.load(bounds + 2 * tile + 1)
-
-
-@triton.jit
-def brought_near(other, own, reach, OWN: tl.constexpr, OTHER: tl.constexpr):
-    """First row of a tile as it counts for the bias: not farther than the margin reaches."""
-    return own + tl.minimum(tl.maximum(other - own, -reach - OTHER), reach + OWN)
-
-
-@triton.jit
-def load_key_bias(key_bias, first, keys, SIZE: tl.constexpr):
-    """Biases of a tile of keys in base 2, -inf from key `keys` on; None says that all are there."""
+def load_key_bias(key_bias, first, num_keys, SIZE: tl.constexpr):
+    """Key biases in base 2, -inf from key `num_keys` on, which is None if all keys exist."""
     key = first + tl.arange(0, SIZE)
     if key_bias is None:
-        biases = tl.where(key < keys, 0.0, float("-inf"))
-    elif keys is None:
+        biases = tl.where(key < num_keys, 0.0, float("-inf"))
+    elif num_keys is None:
         biases = tl.load(key_bias + key).to(tl.float32) * LOG2E
     else:
-        biases = tl.load(key_bias + key, mask=key < keys, other=float("-inf"))
+        biases = tl.load(key_bias + key, mask=key < num_keys, other=float("-inf"))
         biases = biases.to(tl.float32) * LOG2E
     return biases
 
 
 @triton.jit
-def bias_of(distance, biases, table, near, heads, reach):
-    """Biases of a tile of distances: from `biases`, or from memory where these are None."""
-    place = tl.minimum(tl.maximum(distance, -reach), reach) + reach
+def _bias_of_pairs(distance, biases, table, near_buckets, heads, reach):
+    """Biases of a tile of distances: from `biases`, or from memory if it is None."""
+    index = tl.minimum(tl.maximum(distance, -reach), reach) + reach
     if biases is None:
-        found = look_up(table, near, place, heads)
+        pair_biases = _look_up_bias(table, near_buckets, index, heads)
     else:
-        flat = tl.reshape(place, [place.shape[0] * place.shape[1]])
-        found = tl.reshape(tl.gather(biases, flat, 0), place.shape)
-    return found
+        flat = tl.reshape(index, [index.shape[0] * index.shape[1]])
+        pair_biases = tl.reshape(tl.gather(biases, flat, 0), index.shape)
+    return pair_biases
 
 
 @triton.jit
-def pair_scores(scores, q_place, k_place, biases, table, near, heads, reach, CAUSAL: tl.constexpr):
-    """Add the biases of a near tile to scores in base 2, and hide later keys if causal.
+def near_scores(
+    scores,
+    q_position,
+    k_position,
+    biases,
+    table,
+    near_buckets,
+    heads,
+    reach,
+    CAUSAL: tl.constexpr,
+):
+    """Add the biases of a near tile to its scores in base 2, and hide later keys if causal.
 
     Args:
-        scores: one side's rows down, the other's across.
-        q_place: positions of the queries.
-        k_place: positions of the keys.
-        biases: as of `load_biases`.
-        table: biases of the head's buckets, or None.
-        near: bucket of each distance within reach.
-        heads: between a bucket and the next.
-        reach: largest distance with a bias of its own.
-        CAUSAL: whether later keys are hidden.
+        scores: One side down, the other across.
+        q_position: Positions of the queries.
+        k_position: Positions of the keys.
+        biases: Biases of `load_biases`.
+        table: Pointer to the head's bias of bucket 0, or None.
+        near_buckets: Bucket of each distance within reach.
+        heads: Stride from a bucket to the next.
+        reach: The largest distance with a bias of its own.
+        CAUSAL: Whether later keys are hidden.
     """
     if table is not None:
-        scores += bias_of(k_place - q_place, biases, table, near, heads, reach)
+        distance = k_position - q_position
+        scores += _bias_of_pairs(distance, biases, table, near_buckets, heads, reach)
     if CAUSAL:
-        scores = tl.where(k_place <= q_place, scores, float("-inf"))
+        scores = tl.where(k_position <= q_position, scores, float("-inf"))
     return scores
-
-
-@triton.jit
-def absorb(scores, scale, constant, values, top, total, out):
-    """Add values weighed by exp2(scale · scores + constant), rescaling as the maximum rises."""
-    new_top = tl.maximum(top, tl.max(scores, 1) * scale + constant)
-    shift = tl.where(new_top == float("-inf"), 0.0, new_top)
-    weights = tl.exp2(scores * scale - (shift - constant)[:, None])
-    fade = tl.exp2(top - shift)
-    out = dot(weights.to(values.dtype), values, out * fade[:, None])
-    return new_top, total * fade + tl.sum(weights, 1), out

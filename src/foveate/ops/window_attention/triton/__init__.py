@@ -1,12 +1,8 @@
-"""Window attention on the GPU: tiles of queries and keys, forward and backward, as torch ops.
+"""Window attention on the GPU: the torch ops of its forward and backward kernels.
 
-Side rows are seen by all queries of their sequence: they are the first tiles that a program meets.
-Where there are biases, the kernels of relative attention attend the side rows, and those of windows
-go on from there.
-
-`foveate::window_attention` and `foveate::window_attention_backward` are opaque to the compiler and
-know their output's shapes without running, so that torch.compile, graph capture, checkpointing and
-distributed wrappers take them like any op of torch's own.
+Global keys are seen by all queries of their sequence: they are the first tiles that a program goes
+over. If there are biases, the kernels of relative attention attend to the global keys, and the
+window kernels go on from their result.
 """
 
 from collections.abc import Sequence
@@ -15,167 +11,211 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import foveate.ops.relative_attention.triton  # noqa: F401, for its ops
+from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
+from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops.relative_attention.triton import backward_op as relative_backward_op
+from foveate.ops.relative_attention.triton import forward_op as relative_forward_op
 
-from ..side import Side
+from ..global_attention import GlobalKeysValues
 from .backward import backward
 from .forward import forward
-from .launch import SideRows, Windows
+from .scoring import GlobalTokens, Scoring
 
-__all__ = ["window_attention"]
+__all__ = ["backward_op", "forward_op", "window_attention"]
 
 
 def window_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    side: Side,
+    global_keys_values: GlobalKeysValues,
     bias: Tensor | None,
-    hidden: Tensor | None,
+    masked_keys: Tensor | None,
     window: tuple[int, int],
     lengths: Sequence[int],
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Attention of packed rows, as `foveate.ops.window_attention` defines it, without dilation.
+    """Attention in windows without dilation, as `foveate.ops.window_attention` defines it.
 
     Args:
-        q: queries `(n, heads, head_dim)`, float16, bfloat16 or float32, any strides.
-        k: keys, like q.
-        v: values, like q.
-        side: side rows.
-        bias: table `(num_buckets, heads)`.
-        hidden: `(n,)` bool, rows that no window shows.
-        window: rows to the left and to the right.
-        lengths: rows of each sequence.
-        max_distance: distance near which the last bucket begins.
-        scale: factor on the products.
+        q: Queries `(tokens, heads, head_dim)`, float16, bfloat16 or float32, any strides.
+        k: Keys, likewise.
+        v: Values, likewise.
+        global_keys_values: Keys and values that all queries of a sequence see.
+        bias: Table `(num_buckets, heads)`.
+        masked_keys: `(tokens,)` bool, True for tokens that no window shows.
+        window: Tokens to the left and to the right.
+        lengths: The number of tokens in each sequence.
+        max_distance: Distance near which the last bucket begins.
+        scale: Factor on the products.
     """
-    if scale < 0:  # the highest product shall have the highest score
+    if scale < 0:  # the kernels expect the highest product to have the highest score
         q, scale = -q, -scale
-    tensors = q, k, v, side.k, side.v, bias, side.bias, side.positions, hidden
-    options = list(lengths), list(side.lengths), *window, max_distance, scale
+    kv = global_keys_values
+    arguments = (
+        q,
+        k,
+        v,
+        kv.k,
+        kv.v,
+        bias,
+        kv.bias,
+        kv.positions,
+        masked_keys,
+        list(lengths),
+        list(kv.lengths),
+        *window,
+        max_distance,
+        scale,
+    )
+    out: Tensor
     if torch.is_grad_enabled():
-        out: Tensor = _Attention.apply(*tensors, *options)
-        return out
-    return torch.ops.foveate.window_attention.default(*tensors, *options)[0]
+        out = _WindowAttention.apply(*arguments)
+    else:
+        out, _ = forward_op(*arguments)
+    return out
 
 
 _ARGUMENTS = (
-    "Tensor q, Tensor k, Tensor v, Tensor side_k, Tensor side_v, Tensor? bias, Tensor? side_bias, "
-    "Tensor? positions, Tensor? hidden, SymInt[] lengths, SymInt[] side_lengths, "
-    "int left, int right, int max_distance, float scale"
-)
-torch.library.define("foveate::window_attention", f"({_ARGUMENTS}) -> (Tensor, Tensor)")
-torch.library.define(
-    "foveate::window_attention_backward",
-    f"(Tensor grad, Tensor o, Tensor lse, {_ARGUMENTS})"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "Tensor q, Tensor k, Tensor v, Tensor global_k, Tensor global_v, Tensor? bias, "
+    "Tensor? global_bias, Tensor? positions, Tensor? masked_keys, SymInt[] lengths, "
+    "SymInt[] global_lengths, int left, int right, int max_distance, float scale"
 )
 
 
-@torch.library.impl("foveate::window_attention", ("cpu", "cuda"))
-def _(
+def _fake_forward(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return empty_outputs(q)
+
+
+@define_op(f"window_attention({_ARGUMENTS}) -> (Tensor, Tensor)", fake=_fake_forward)
+def forward_op(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    side_k: Tensor,
-    side_v: Tensor,
+    global_k: Tensor,
+    global_v: Tensor,
     bias: Tensor | None,
-    side_bias: Tensor | None,
+    global_bias: Tensor | None,
     positions: Tensor | None,
-    hidden: Tensor | None,
+    masked_keys: Tensor | None,
     lengths: list[int],
-    side_lengths: list[int],
+    global_lengths: list[int],
     left: int,
     right: int,
     max_distance: int,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    side, begun = None, None
-    if bias is None and side_bias is None:
-        side = _side_rows(side_k, side_v, side_lengths)
-    elif side_k.shape[0]:
-        begun = torch.ops.foveate.relative_attention.default(
-            *(q, side_k, side_v, side_bias, None, positions, None),
-            *(lengths, side_lengths, False, max_distance, scale),
+    """Compute the output and the log-sum-exps; see `forward`."""
+    global_tokens = outputs = None
+    if bias is None and global_bias is None:
+        global_tokens = _global_tokens(global_k, global_v, global_lengths)
+    elif global_k.shape[0]:
+        outputs = relative_forward_op(
+            q,
+            global_k,
+            global_v,
+            global_bias,
+            None,
+            positions,
+            None,
+            lengths,
+            global_lengths,
+            False,
+            max_distance,
+            scale,
         )
-    windows = Windows.by_table(bias, hidden, left, right, max_distance, scale)
-    return forward(adjacent(q), adjacent(k), adjacent(v), windows, lengths, side, begun)
+    scoring = Scoring.from_table(bias, masked_keys, left, right, max_distance, scale)
+    q, k, v = adjacent(q), adjacent(k), adjacent(v)
+    return forward(q, k, v, scoring, lengths, global_tokens, outputs)
 
 
-@torch.library.register_fake("foveate::window_attention")
-def _(q: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    n, heads, _ = q.shape
-    return q.new_empty(q.shape), q.new_empty((heads, n), dtype=torch.float32)
-
-
-@torch.library.impl("foveate::window_attention_backward", ("cpu", "cuda"))
-def _(
+def _fake_backward(
     grad: Tensor,
     o: Tensor,
     lse: Tensor,
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    side_k: Tensor,
-    side_v: Tensor,
+    global_k: Tensor,
+    global_v: Tensor,
     bias: Tensor | None,
-    side_bias: Tensor | None,
+    global_bias: Tensor | None,
+    *rest: Any,
+) -> tuple[Tensor, ...]:
+    return tuple(new_or_empty(x, q) for x in (q, k, v, global_k, global_v, bias, global_bias))
+
+
+@define_op(
+    f"window_attention_backward(Tensor grad, Tensor o, Tensor lse, {_ARGUMENTS}) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    fake=_fake_backward,
+)
+def backward_op(
+    grad: Tensor,
+    o: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    global_k: Tensor,
+    global_v: Tensor,
+    bias: Tensor | None,
+    global_bias: Tensor | None,
     positions: Tensor | None,
-    hidden: Tensor | None,
+    masked_keys: Tensor | None,
     lengths: list[int],
-    side_lengths: list[int],
+    global_lengths: list[int],
     left: int,
     right: int,
     max_distance: int,
     scale: float,
 ) -> tuple[Tensor, ...]:
-    side, begun, of_side = None, None, [torch.empty_like(side_k), torch.empty_like(side_v)]
-    d_side_bias = q.new_empty(0) if side_bias is None else torch.zeros_like(side_bias)
-    if bias is None and side_bias is None:
-        side = _side_rows(side_k, side_v, side_lengths)
-    elif side_k.shape[0]:
-        begun, *of_side, d_side_bias, _ = torch.ops.foveate.relative_attention_backward.default(
-            *(grad, o, lse, q, side_k, side_v, side_bias, None, positions, None),
-            *(lengths, side_lengths, False, max_distance, scale),
+    """Compute the gradients of q, k, v, the global keys and values, and both biases."""
+    global_tokens = dq = None
+    d_global_k, d_global_v = torch.empty_like(global_k), torch.empty_like(global_v)
+    d_global_bias = None if global_bias is None else torch.zeros_like(global_bias)
+    if bias is None and global_bias is None:
+        global_tokens = _global_tokens(global_k, global_v, global_lengths)
+    elif global_k.shape[0]:
+        dq, d_global_k, d_global_v, d_global_bias, _ = relative_backward_op(
+            grad,
+            o,
+            lse,
+            q,
+            global_k,
+            global_v,
+            global_bias,
+            None,
+            positions,
+            None,
+            lengths,
+            global_lengths,
+            False,
+            max_distance,
+            scale,
         )
-    windows = Windows.by_table(bias, hidden, left, right, max_distance, scale)
+    scoring = Scoring.from_table(bias, masked_keys, left, right, max_distance, scale)
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
-    dq, dk, dv, d_side, d_bias = backward(grad, q, k, v, o, lse, windows, lengths, side, begun)
-    if d_side is not None:
-        for gradient, total in zip(of_side, d_side, strict=True):
-            gradient.copy_(total)
-    d_bias = q.new_empty(0) if bias is None or d_bias is None else d_bias.to(bias.dtype)
-    return dq, dk, dv, *of_side, d_bias, d_side_bias
+    dq, dk, dv, d_global, d_bias = backward(
+        grad, q, k, v, o, lse, scoring, lengths, global_tokens, dq
+    )
+    if d_global is not None:
+        d_global_k.copy_(d_global[0])
+        d_global_v.copy_(d_global[1])
+    if bias is not None and d_bias is not None:
+        d_bias = d_bias.to(bias.dtype)
+    return dq, dk, dv, d_global_k, d_global_v, or_empty(d_bias, q), or_empty(d_global_bias, q)
 
 
-@torch.library.register_fake("foveate::window_attention_backward")
-def _(
-    grad: Tensor,
-    o: Tensor,
-    lse: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    side_k: Tensor,
-    side_v: Tensor,
-    bias: Tensor | None,
-    side_bias: Tensor | None,
-    *rest: Any,
-) -> tuple[Tensor, ...]:
-    rows = (x.new_empty(x.shape) for x in (q, k, v, side_k, side_v))
-    biases = (q.new_empty(0) if x is None else x.new_empty(x.shape) for x in (bias, side_bias))
-    return *rows, *biases
-
-
-class _Attention(torch.autograd.Function):
-    """Keeps the inputs, the output and one float32 per row and head."""
+class _WindowAttention(torch.autograd.Function):
+    """Saves the inputs, the output and one float32 per token and head."""
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        out, lse = torch.ops.foveate.window_attention.default(*arguments)
+        out: Tensor
+        out, lse = forward_op(*arguments)
         ctx.save_for_backward(out, lse, *arguments[:9])
         ctx.options = arguments[9:]
         return out
@@ -183,14 +223,15 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
-        dq, dk, dv, d_side_k, d_side_v, d_bias, d_side_bias = (
-            torch.ops.foveate.window_attention_backward.default(grad, *saved, *ctx.options)
+        *gradients, d_bias, d_global_bias = backward_op(grad, *saved, *ctx.options)
+        bias, global_bias = saved[7:9]
+        return (
+            *gradients,
+            None if bias is None else d_bias,
+            None if global_bias is None else d_global_bias,
+            *[None] * 8,
         )
-        bias, side_bias = saved[7:9]
-        of_bias = None if bias is None else d_bias
-        of_side_bias = None if side_bias is None else d_side_bias
-        return dq, dk, dv, d_side_k, d_side_v, of_bias, of_side_bias, *[None] * 8
 
 
-def _side_rows(k: Tensor, v: Tensor, lengths: list[int]) -> SideRows | None:
-    return SideRows(adjacent(k), adjacent(v), lengths) if k.shape[0] else None
+def _global_tokens(k: Tensor, v: Tensor, lengths: list[int]) -> GlobalTokens | None:
+    return GlobalTokens(adjacent(k), adjacent(v), lengths) if k.shape[0] else None

@@ -3,10 +3,9 @@
 # mypy: disable-error-code=no-untyped-def
 """The backward kernels: one finishes tiles of queries, the other tiles of keys.
 
-With P = exp(scores - lse), D = rowsum(dO ∘ O) and dS = P ∘ (dO Vᵀ - D):
-dQ = scale · dS K, dK = scale · dSᵀ Q, dV = Pᵀ dO, and the bias's gradient is the sum of dS over the
-pairs at a distance. A program owns the rows it writes and adds in a fixed order: gradients are
-equal bit for bit from run to run.
+With P, D and dS as in `_triton.softmax`: dQ = scale · dS K, dK = scale · dSᵀ Q, dV = Pᵀ dO, and the
+gradient of the bias of a distance is the sum of dS over its pairs. A program owns the tokens whose
+gradients it stores and adds in a fixed order, so gradients are equal bit for bit from run to run.
 """
 
 from collections.abc import Sequence
@@ -16,20 +15,31 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
+from foveate.ops._packed.triton.launch import keys_options
+from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, padded_width
-from foveate.ops.relative_attention.triton.sums import add_by_diagonal
-from foveate.ops.relative_attention.triton.tables import tiles
-from foveate.ops.relative_attention.triton.tile import (
-    brought_near,
-    load_rows,
-    load_tile,
-    store_rows,
-)
+from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
+from foveate.ops._triton.tiles import load_tile, store_tile
 
-from .launch import COUNTS, SideRows, Windows, keys_options, queries_options, rows_of, strides_of
+from .scoring import (
+    NOT_SPECIALIZED,
+    GlobalTokens,
+    Scoring,
+    queries_options,
+    strides_of,
+    tensors_of,
+)
 from .tables import CHUNK, key_tiles
-from .tile import edge_scores, edge_tile, existing, load_hidden, meeting, side_scores
+from .tile import (
+    edge_scores,
+    edge_tile,
+    global_scores,
+    load_mask,
+    query_edge_scores,
+    window_spans,
+)
 
 
 def backward(
@@ -39,75 +49,85 @@ def backward(
     v: Tensor,
     o: Tensor,
     lse: Tensor,
-    windows: Windows,
+    scoring: Scoring,
     lengths: Sequence[int],
-    side: SideRows | None,
-    begun: Tensor | None,
+    global_tokens: GlobalTokens | None,
+    dq: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Gradients of q, k, v, of the side rows and of the table of buckets, from the output's.
+    """Gradients of q, k, v, the global keys and values, and the table of buckets.
 
     Args:
-        grad: gradient of the output.
-        q: queries.
-        k: keys.
-        v: values.
-        o: the output.
-        lse: log-sum-exps, see `forward`.
-        windows: how pairs score.
-        lengths: rows of each sequence.
-        side: side rows that `forward` attended.
-        begun: what other keys give to the gradient of q, which is completed in place.
+        grad: Gradient of the output.
+        q: Queries.
+        k: Keys.
+        v: Values.
+        o: The output.
+        lse: Log-sum-exps of `forward`.
+        scoring: What makes scores of products.
+        lengths: The number of tokens in each sequence.
+        global_tokens: Global keys and values that `forward` attended to.
+        dq: Gradient of q by other keys, which is completed in place.
 
     Returns:
-        dq, dk, dv; those of the side rows' keys and values, `(2, side_rows, heads, head_dim)`
-        float32, and of the table, float64, each None if there is nothing that has it.
+        dq, dk, dv; the gradients of the global keys and values,
+        `(2, global_tokens, heads, head_dim)` float32, and of the table, float64, or None.
     """
     n, heads, head_dim = q.shape
     dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(2))
-    dq = torch.empty_like(dk) if begun is None else begun
+    has_dq = dq is not None
+    dq = torch.empty_like(dk) if dq is None else dq
     delta = torch.empty_like(lse)
-    strides = *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *grad.stride()[:2]
-    strides += strides_of(side)
+    strides = (
+        *q.stride()[:2],
+        *k.stride()[:2],
+        *v.stride()[:2],
+        *grad.stride()[:2],
+        *strides_of(global_tokens),
+    )
     widths = head_dim, padded_width(head_dim)
     sizes, options = queries_options(q)
-    others, size = (lengths, 0) if side is None else (side.lengths, side.size)
-    table = tiles(lengths, others, *sizes, q.device)
-    found, sums = windows.scoring.distances, None
-    if found is not None:
-        sums = torch.zeros(heads, len(table), 2 * found.reach + 1, device=q.device)
+    global_lengths, global_size = lengths, 0
+    if global_tokens is not None:
+        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size
+    tiles = sequence_tiles(lengths, global_lengths, *sizes, q.device)
+    buckets, sums = scoring.buckets, None
+    if buckets is not None:
+        sums = torch.zeros(heads, len(tiles), 2 * buckets.reach + 1, device=q.device)
+    inputs = *tensors_of(global_tokens), *scoring.tensors
     launch(
-        _queries,
-        len(table) * heads,
-        (q, k, v, o, grad, lse, delta, dq, sums, *rows_of(side), *windows.tensors, table),
+        _queries_kernel,
+        len(tiles) * heads,
+        (q, k, v, o, grad, lse, delta, dq, sums, *inputs, tiles),
         strides,
-        (*windows.numbers, len(table), n, heads),
-        (begun is not None, *widths, size, *sizes),
+        (*scoring.numbers, len(tiles), n, heads),
+        (has_dq, *widths, global_size, *sizes),
         **options,
     )
     sizes, options = keys_options(q)
-    table = key_tiles(lengths, None if side is None else side.lengths, sizes[1], q.device)
-    parts, n_side = None, 0
-    if side is not None:
-        chunks, n_side = triton.cdiv(max(lengths), CHUNK), len(side.k)
-        parts = torch.zeros(chunks, 2, *side.k.shape, dtype=torch.float32, device=q.device)
+    tiles = key_tiles(
+        lengths, None if global_tokens is None else global_tokens.lengths, sizes[1], q.device
+    )
+    chunk_sums, num_global = None, 0
+    if global_tokens is not None:
+        num_chunks, num_global = triton.cdiv(max(lengths), CHUNK), len(global_tokens.k)
+        shape = num_chunks, 2, *global_tokens.k.shape
+        chunk_sums = torch.zeros(shape, dtype=torch.float32, device=q.device)
     launch(
-        _keys,
-        len(table) * heads,
-        (q, k, v, grad, lse, delta, dk, dv, parts, *rows_of(side), *windows.tensors, table),
+        _keys_kernel,
+        len(tiles) * heads,
+        (q, k, v, grad, lse, delta, dk, dv, chunk_sums, *inputs, tiles),
         strides,
-        (*windows.numbers, len(table), n, heads, n_side),
+        (*scoring.numbers, len(tiles), n, heads, num_global),
         (*widths, CHUNK, *sizes),
         **options,
     )
-    d_side = None if parts is None else parts.sum(0)
-    if found is None or sums is None:
-        return dq, dk, dv, d_side, None
-    # A product for each entry, since a matrix product of this shape takes seven times as long.
-    return dq, dk, dv, d_side, (found.in_bucket[:, None] * sums.sum(1)).sum(-1)
+    d_global = None if chunk_sums is None else chunk_sums.sum(0)
+    d_bias = None if buckets is None or sums is None else buckets.sum_by_bucket(sums)
+    return dq, dk, dv, d_global, d_bias
 
 
-@triton.jit(do_not_specialize=COUNTS)
-def _queries(
+@triton.jit(do_not_specialize=NOT_SPECIALIZED)
+def _queries_kernel(
     q,
     k,
     v,
@@ -117,10 +137,10 @@ def _queries(
     delta,
     dq,
     sums,
-    side_k,
-    side_v,
+    global_k,
+    global_v,
     bias,
-    hidden,
+    masked_keys,
     tiles,
     q_row,
     q_head,
@@ -130,29 +150,29 @@ def _queries(
     v_head,
     grad_row,
     grad_head,
-    side_k_row,
-    side_k_head,
-    side_v_row,
-    side_v_head,
+    global_k_row,
+    global_k_head,
+    global_v_row,
+    global_v_head,
     left,
     right,
     reach,
-    middle,
+    farthest,
     scale,
-    n_tiles,
+    num_tiles,
     n,
     heads,
-    BEGUN: tl.constexpr,
+    HAS_DQ: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
-    SIDE: tl.constexpr,
+    GLOBAL: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Queries' gradient and D, and a tile's sums of dS by distance."""
-    head = (tl.program_id(0) // n_tiles).to(tl.int64)
-    tile = tl.program_id(0) % n_tiles
-    start, first, length, side_start, side_rows, _ = load_tile(tiles, tile)
+    """Gradient and D of a tile of queries, and its sums of dS by distance."""
+    head = (tl.program_id(0) // num_tiles).to(tl.int64)
+    tile = tl.program_id(0) % num_tiles
+    start, first, length, global_start, num_global, _ = load_sequence_tile(tiles, tile)
     q += start * q_row + head * q_head
     k += start * k_row + head * k_head
     v += start * v_row + head * v_head
@@ -163,83 +183,86 @@ def _queries(
     lse += head * n + start
     delta += head * n + start
     if bias is not None:
-        bias += head * (2 * middle + 1) + middle
-        sums += (head * n_tiles + tile) * (2 * reach + 1) + reach
-    if hidden is not None:
-        hidden += start
+        bias += head * (2 * farthest + 1) + farthest
+        sums += (head * num_tiles + tile) * (2 * reach + 1) + reach
+    if masked_keys is not None:
+        masked_keys += start
 
     query = first + tl.arange(0, QUERIES)
-    queries = load_rows(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
-    grads = load_rows(grad, first, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
-    outs = load_rows(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+    queries = load_tile(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
+    grads = load_tile(grad, first, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
+    outs = load_tile(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
     log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
-    mean = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
-    tl.store(delta + query, mean, mask=query < length)
-    dq_rows = tl.zeros([QUERIES, WIDTH], tl.float32)
+    d = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
+    tl.store(delta + query, d, mask=query < length)
+    dq_tile = tl.zeros([QUERIES, WIDTH], tl.float32)
 
-    if side_k is not None:
-        side_k += side_start * side_k_row + head * side_k_head
-        side_v += side_start * side_v_row + head * side_v_head
-        for t in tl.range(0, tl.cdiv(side_rows, SIDE), num_stages=1):
-            keys = load_rows(side_k, t * SIDE, side_rows, side_k_row, SIDE, HEAD_DIM, WIDTH)
-            values = load_rows(side_v, t * SIDE, side_rows, side_v_row, SIDE, HEAD_DIM, WIDTH)
+    if global_k is not None:
+        global_k += global_start * global_k_row + head * global_k_head
+        global_v += global_start * global_v_row + head * global_v_head
+        for t in tl.range(0, tl.cdiv(num_global, GLOBAL), num_stages=1):
+            keys = load_tile(
+                global_k, t * GLOBAL, num_global, global_k_row, GLOBAL, HEAD_DIM, WIDTH
+            )
+            values = load_tile(
+                global_v, t * GLOBAL, num_global, global_v_row, GLOBAL, HEAD_DIM, WIDTH
+            )
             products = dot(queries, keys.T)
-            scores = side_scores(products, t * SIDE, side_rows, scale * LOG2E, SIDE)
+            scores = global_scores(products, t * GLOBAL, num_global, scale * LOG2E, GLOBAL)
             weights = tl.exp2(scores - log_total[:, None])
-            slopes = weights * (dot(grads, values.T) - mean[:, None])
-            dq_rows = dot(slopes.to(keys.dtype), keys, dq_rows)
+            d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
 
-    begin, stop, whole, edge = meeting(first, length, left, right, bias is not None, QUERIES, KEYS)
-    for t in range(whole, edge):
-        keys = load_rows(k, t * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_rows(v, t * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+    begin, stop, full, edge = window_spans(
+        first, length, left, right, bias is not None, QUERIES, KEYS
+    )
+    for t in range(full, edge):
+        keys = load_tile(k, t * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, t * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
         scores = dot(queries, keys.T) * (scale * LOG2E)
-        if hidden is not None:
-            scores += load_hidden(hidden, t * KEYS, length, KEYS)[None, :]
+        if masked_keys is not None:
+            scores += load_mask(masked_keys, t * KEYS, length, KEYS)[None, :]
         weights = tl.exp2(scores - log_total[:, None])
-        slopes = weights * (dot(grads, values.T) - mean[:, None])
-        dq_rows = dot(slopes.to(keys.dtype), keys, dq_rows)
+        d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
     before = tl.zeros([KEYS], tl.float32)
     after = tl.zeros([KEYS], tl.float32)
-    for t in range(begin, stop - (edge - whole)):
-        other = edge_tile(t, whole, edge) * KEYS
-        key = other + tl.arange(0, KEYS)
-        keys = load_rows(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_rows(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
-        nearby = brought_near(other, first, reach, QUERIES, KEYS)
-        of_keys = None
-        if hidden is not None:
-            of_keys = load_hidden(hidden, other, length, KEYS)[None, :]
-        scores = edge_scores(
+    for t in range(begin, stop - (edge - full)):
+        other = edge_tile(t, full, edge) * KEYS
+        keys = load_tile(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
+        scores = query_edge_scores(
             dot(queries, keys.T),
-            query[:, None],
-            existing(key, length)[None, :],
-            (nearby + tl.arange(0, KEYS))[None, :] - query[:, None],
-            of_keys,
+            query,
+            first,
+            other,
+            length,
+            reach,
+            masked_keys,
             bias,
             left,
             right,
             scale * LOG2E,
+            QUERIES,
+            KEYS,
         )
         weights = tl.exp2(scores - log_total[:, None])
-        slopes = weights * (dot(grads, values.T) - mean[:, None])
-        dq_rows = dot(slopes.to(keys.dtype), keys, dq_rows)
+        d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
         if bias is not None:
+            distance = within_margin(other, first, reach, QUERIES, KEYS) - first
             before, after = add_by_diagonal(
-                sums, before, after, slopes, nearby - first, reach, QUERIES, KEYS
+                sums, before, after, d_scores, distance, reach, QUERIES, KEYS
             )
     if bias is not None:
         tl.store(sums - reach, tl.sum(before))
         tl.store(sums + reach, tl.sum(after))
 
-    dq_rows *= scale
-    if BEGUN:
-        dq_rows += load_rows(dq, first, length, o_row, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
-    store_rows(dq, dq_rows, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+    dq_tile *= scale
+    if HAS_DQ:
+        dq_tile += load_tile(dq, first, length, o_row, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
+    store_tile(dq, dq_tile, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
 
 
-@triton.jit(do_not_specialize=COUNTS)
-def _keys(
+@triton.jit(do_not_specialize=NOT_SPECIALIZED)
+def _keys_kernel(
     q,
     k,
     v,
@@ -248,11 +271,11 @@ def _keys(
     delta,
     dk,
     dv,
-    parts,
-    side_k,
-    side_v,
+    chunk_sums,
+    global_k,
+    global_v,
     bias,
-    hidden,
+    masked_keys,
     tiles,
     q_row,
     q_head,
@@ -262,19 +285,19 @@ def _keys(
     v_head,
     grad_row,
     grad_head,
-    side_k_row,
-    side_k_head,
-    side_v_row,
-    side_v_head,
+    global_k_row,
+    global_k_head,
+    global_v_row,
+    global_v_head,
     left,
     right,
     reach,
-    middle,
+    farthest,
     scale,
-    n_tiles,
+    num_tiles,
     n,
     heads,
-    n_side,
+    num_global,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     CHUNK: tl.constexpr,
@@ -283,11 +306,13 @@ def _keys(
 ):
     """Gradients of a tile of keys and values. Scores are transposed: keys down, queries across.
 
-    Those of side rows are sums over a chunk of the queries.
+    Those of global keys and values are sums over a chunk of the queries.
     """
-    head = (tl.program_id(0) // n_tiles).to(tl.int64)
-    start, first, n_keys, key_start, length, chunk = load_tile(tiles, tl.program_id(0) % n_tiles)
-    of_side = chunk >= 0
+    head = (tl.program_id(0) // num_tiles).to(tl.int64)
+    start, first, num_keys, k_start, length, chunk = load_sequence_tile(
+        tiles, tl.program_id(0) % num_tiles
+    )
+    is_global = chunk >= 0
     q += start * q_row + head * q_head
     k += start * k_row + head * k_head
     v += start * v_row + head * v_head
@@ -295,75 +320,79 @@ def _keys(
     lse += head * n + start
     delta += head * n + start
     if bias is not None:
-        bias += head * (2 * middle + 1) + middle
-    of_keys = None
-    if hidden is not None:
-        of_keys = load_hidden(hidden + start, first, length, KEYS)[:, None]
+        bias += head * (2 * farthest + 1) + farthest
+    key_mask = None
+    if masked_keys is not None:
+        key_mask = load_mask(masked_keys + start, first, length, KEYS)[:, None]
 
     key = first + tl.arange(0, KEYS)
-    in_sequence = tl.where(of_side, 0, n_keys)
-    keys = load_rows(k, first, in_sequence, k_row, KEYS, HEAD_DIM, WIDTH)
-    values = load_rows(v, first, in_sequence, v_row, KEYS, HEAD_DIM, WIDTH)
-    begin, stop, whole, edge = meeting(first, length, right, left, bias is not None, KEYS, QUERIES)
-    if side_k is not None:
-        side_k += key_start * side_k_row + head * side_k_head
-        side_v += key_start * side_v_row + head * side_v_head
-        if of_side:
-            keys = load_rows(side_k, first, n_keys, side_k_row, KEYS, HEAD_DIM, WIDTH)
-            values = load_rows(side_v, first, n_keys, side_v_row, KEYS, HEAD_DIM, WIDTH)
+    num_window_keys = tl.where(is_global, 0, num_keys)
+    keys = load_tile(k, first, num_window_keys, k_row, KEYS, HEAD_DIM, WIDTH)
+    values = load_tile(v, first, num_window_keys, v_row, KEYS, HEAD_DIM, WIDTH)
+    begin, stop, full, edge = window_spans(
+        first, length, right, left, bias is not None, KEYS, QUERIES
+    )
+    if global_k is not None:
+        global_k += k_start * global_k_row + head * global_k_head
+        global_v += k_start * global_v_row + head * global_v_head
+        if is_global:
+            keys = load_tile(global_k, first, num_keys, global_k_row, KEYS, HEAD_DIM, WIDTH)
+            values = load_tile(global_v, first, num_keys, global_v_row, KEYS, HEAD_DIM, WIDTH)
             begin = chunk * (CHUNK // QUERIES)
             stop = tl.cdiv(tl.minimum((chunk + 1) * CHUNK, length), QUERIES)
-            whole, edge = begin, tl.minimum(stop, length // QUERIES)
-        left, right = tl.where(of_side, 1 << 29, left), tl.where(of_side, 1 << 29, right)
-        if hidden is not None:
-            of_keys = tl.where(of_side, 0.0, of_keys)
-    dk_rows = tl.zeros([KEYS, WIDTH], tl.float32)
-    dv_rows = tl.zeros([KEYS, WIDTH], tl.float32)
+            full, edge = begin, tl.minimum(stop, length // QUERIES)
+        left, right = tl.where(is_global, 1 << 29, left), tl.where(is_global, 1 << 29, right)
+        if masked_keys is not None:
+            key_mask = tl.where(is_global, 0.0, key_mask)
+    dk_tile = tl.zeros([KEYS, WIDTH], tl.float32)
+    dv_tile = tl.zeros([KEYS, WIDTH], tl.float32)
 
-    for t in range(whole, edge):
+    for t in range(full, edge):
         query = t * QUERIES + tl.arange(0, QUERIES)
-        queries = load_rows(q, t * QUERIES, None, q_row, QUERIES, HEAD_DIM, WIDTH)
-        grads = load_rows(grad, t * QUERIES, None, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        queries = load_tile(q, t * QUERIES, None, q_row, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_tile(grad, t * QUERIES, None, grad_row, QUERIES, HEAD_DIM, WIDTH)
         scores = dot(keys, queries.T) * (scale * LOG2E)
-        if hidden is not None:
-            scores += of_keys
+        if masked_keys is not None:
+            scores += key_mask
         weights = tl.exp2(scores - tl.load(lse + query)[None, :])
-        dv_rows = dot(weights.to(grads.dtype), grads, dv_rows)
-        slopes = weights * (dot(values, grads.T) - tl.load(delta + query)[None, :])
-        dk_rows = dot(slopes.to(queries.dtype), queries, dk_rows)
-    STAGES: tl.constexpr = None if bias is None else 1  # more would take room of programs
-    for t in tl.range(begin, stop - (edge - whole), num_stages=STAGES):
-        other = edge_tile(t, whole, edge) * QUERIES
+        d = tl.load(delta + query)
+        _d_scores, dk_tile, dv_tile = add_key_gradients(
+            weights, grads, values, d, queries, dk_tile, dv_tile
+        )
+    STAGES: tl.constexpr = None if bias is None else 1  # with more, fewer programs fit
+    for t in tl.range(begin, stop - (edge - full), num_stages=STAGES):
+        other = edge_tile(t, full, edge) * QUERIES
         query = other + tl.arange(0, QUERIES)
-        queries = load_rows(q, other, length, q_row, QUERIES, HEAD_DIM, WIDTH)
-        grads = load_rows(grad, other, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        queries = load_tile(q, other, length, q_row, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_tile(grad, other, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
         log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
-        mean = tl.load(delta + query, mask=query < length, other=0.0)
-        nearby = brought_near(other, first, reach, KEYS, QUERIES)
+        d = tl.load(delta + query, mask=query < length, other=0.0)
+        nearby = within_margin(other, first, reach, KEYS, QUERIES)
         scores = edge_scores(
             dot(keys, queries.T),
             query[None, :],
             key[:, None],
             key[:, None] - (nearby + tl.arange(0, QUERIES))[None, :],
-            of_keys,
+            key_mask,
             bias,
             left,
             right,
             scale * LOG2E,
         )
         weights = tl.exp2(scores - log_total[None, :])
-        dv_rows = dot(weights.to(grads.dtype), grads, dv_rows)
-        slopes = weights * (dot(values, grads.T) - mean[None, :])
-        dk_rows = dot(slopes.to(queries.dtype), queries, dk_rows)
+        _d_scores, dk_tile, dv_tile = add_key_gradients(
+            weights, grads, values, d, queries, dk_tile, dv_tile
+        )
 
     o_row = heads * HEAD_DIM
     dk += start * o_row + head * HEAD_DIM
     dv += start * o_row + head * HEAD_DIM
-    store_rows(dk, dk_rows * scale, first, in_sequence, o_row, KEYS, HEAD_DIM, WIDTH)
-    store_rows(dv, dv_rows, first, in_sequence, o_row, KEYS, HEAD_DIM, WIDTH)
-    if side_k is not None:  # noqa: SIM102, known when the kernel is compiled
-        if of_side:
-            parts += (2 * chunk.to(tl.int64) * n_side + key_start) * o_row + head * HEAD_DIM
-            store_rows(parts, dk_rows * scale, first, n_keys, o_row, KEYS, HEAD_DIM, WIDTH)
-            parts += n_side.to(tl.int64) * o_row
-            store_rows(parts, dv_rows, first, n_keys, o_row, KEYS, HEAD_DIM, WIDTH)
+    store_tile(dk, dk_tile * scale, first, num_window_keys, o_row, KEYS, HEAD_DIM, WIDTH)
+    store_tile(dv, dv_tile, first, num_window_keys, o_row, KEYS, HEAD_DIM, WIDTH)
+    if global_k is not None:  # noqa: SIM102, known when the kernel is compiled
+        if is_global:
+            chunk_row = 2 * chunk.to(tl.int64) * num_global + k_start
+            chunk_sums += chunk_row * o_row + head * HEAD_DIM
+            store_tile(chunk_sums, dk_tile * scale, first, num_keys, o_row, KEYS, HEAD_DIM, WIDTH)
+            chunk_sums += num_global.to(tl.int64) * o_row
+            store_tile(chunk_sums, dv_tile, first, num_keys, o_row, KEYS, HEAD_DIM, WIDTH)

@@ -5,80 +5,84 @@
 
 from collections.abc import Sequence
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, padded_width
-from foveate.ops.relative_attention.triton.tables import tiles
-from foveate.ops.relative_attention.triton.tile import (
-    absorb,
-    brought_near,
-    load_rows,
-    load_tile,
-    store_rows,
+from foveate.ops._triton.softmax import (
+    begin_softmax,
+    empty_outputs,
+    finish_softmax,
+    update_softmax,
 )
+from foveate.ops._triton.tiles import load_tile, store_tile
 
-from .launch import COUNTS, SideRows, Windows, forward_options, rows_of, strides_of
-from .tile import edge_scores, edge_tile, existing, load_hidden, meeting, side_scores
+from .scoring import (
+    NOT_SPECIALIZED,
+    GlobalTokens,
+    Scoring,
+    forward_options,
+    strides_of,
+    tensors_of,
+)
+from .tile import edge_tile, global_scores, load_mask, query_edge_scores, window_spans
 
 
 def forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    windows: Windows,
+    scoring: Scoring,
     lengths: Sequence[int],
-    side: SideRows | None,
-    begun: tuple[Tensor, Tensor] | None,
+    global_tokens: GlobalTokens | None,
+    outputs: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Outputs `(n, heads, head_dim)` and base-2 log-sum-exps `(heads, n)`, float32.
+    """Outputs `(tokens, heads, head_dim)` and base-2 log-sum-exps `(heads, tokens)`, float32.
 
     The log-sum-exp of a query that sees no key is inf, which makes its weights 0.
 
     Args:
-        q: queries.
-        k: keys.
-        v: values.
-        windows: how pairs score.
-        lengths: rows of each sequence.
-        side: side rows that are still to be attended.
-        begun: outputs and log-sum-exps of other keys, which are completed in place.
+        q: Queries.
+        k: Keys.
+        v: Values.
+        scoring: What makes scores of products.
+        lengths: The number of tokens in each sequence.
+        global_tokens: Global keys and values to attend to as well.
+        outputs: Outputs and log-sum-exps over other keys, which are completed in place.
     """
     n, heads, head_dim = q.shape
-    if begun is None:
-        o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        lse = torch.empty(heads, n, dtype=torch.float32, device=q.device)
-    else:
-        o, lse = begun
+    o, lse = empty_outputs(q) if outputs is None else outputs
     sizes, options = forward_options(q)
-    others, size = (lengths, 0) if side is None else (side.lengths, side.size)
-    table = tiles(lengths, others, *sizes, q.device)
+    global_lengths, global_size = lengths, 0
+    if global_tokens is not None:
+        global_lengths, global_size = global_tokens.lengths, global_tokens.tile_size
+    tiles = sequence_tiles(lengths, global_lengths, *sizes, q.device)
     launch(
-        _forward,
-        table.shape[0] * heads,
-        (q, k, v, o, lse, *rows_of(side), *windows.tensors, table),
-        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *strides_of(side)),
-        (*windows.numbers, table.shape[0], n, heads),
-        (begun is not None, head_dim, padded_width(head_dim), size, *sizes),
+        _forward_kernel,
+        len(tiles) * heads,
+        (q, k, v, o, lse, *tensors_of(global_tokens), *scoring.tensors, tiles),
+        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *strides_of(global_tokens)),
+        (*scoring.numbers, len(tiles), n, heads),
+        (outputs is not None, head_dim, padded_width(head_dim), global_size, *sizes),
         **options,
     )
     return o, lse
 
 
-@triton.jit(do_not_specialize=COUNTS)
-def _forward(
+@triton.jit(do_not_specialize=NOT_SPECIALIZED)
+def _forward_kernel(
     q,
     k,
     v,
     o,
     lse,
-    side_k,
-    side_v,
+    global_k,
+    global_v,
     bias,
-    hidden,
+    masked_keys,
     tiles,
     q_row,
     q_head,
@@ -86,27 +90,29 @@ def _forward(
     k_head,
     v_row,
     v_head,
-    side_k_row,
-    side_k_head,
-    side_v_row,
-    side_v_head,
+    global_k_row,
+    global_k_head,
+    global_v_row,
+    global_v_head,
     left,
     right,
     reach,
-    middle,
+    farthest,
     scale,
-    n_tiles,
+    num_tiles,
     n,
     heads,
-    BEGUN: tl.constexpr,
+    HAS_OUTPUTS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
-    SIDE: tl.constexpr,
+    GLOBAL: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    head = (tl.program_id(0) // n_tiles).to(tl.int64)
-    start, first, length, side_start, side_rows, _ = load_tile(tiles, tl.program_id(0) % n_tiles)
+    head = (tl.program_id(0) // num_tiles).to(tl.int64)
+    start, first, length, global_start, num_global, _ = load_sequence_tile(
+        tiles, tl.program_id(0) % num_tiles
+    )
     q += start * q_row + head * q_head
     k += start * k_row + head * k_head
     v += start * v_row + head * v_head
@@ -114,65 +120,66 @@ def _forward(
     o += start * o_row + head * HEAD_DIM
     lse += head * n + start
     if bias is not None:
-        bias += head * (2 * middle + 1) + middle
-    if hidden is not None:
-        hidden += start
+        bias += head * (2 * farthest + 1) + farthest
+    if masked_keys is not None:
+        masked_keys += start
     scale *= LOG2E
 
     query = first + tl.arange(0, QUERIES)
-    queries = load_rows(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
-    top = tl.full([QUERIES], float("-inf"), tl.float32)
-    total = tl.zeros([QUERIES], tl.float32)
-    out = tl.zeros([QUERIES, WIDTH], tl.float32)
-    if BEGUN:
+    queries = load_tile(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
+    top, total, out = begin_softmax(QUERIES, WIDTH)
+    if HAS_OUTPUTS:
         log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
         seen = log_total < float("inf")
         top, total = tl.where(seen, log_total, top), seen.to(tl.float32)
-        out = load_rows(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
+        out = load_tile(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
 
-    if side_k is not None:
-        side_k += side_start * side_k_row + head * side_k_head
-        side_v += side_start * side_v_row + head * side_v_head
-        for t in tl.range(0, tl.cdiv(side_rows, SIDE), num_stages=1):
-            keys = load_rows(side_k, t * SIDE, side_rows, side_k_row, SIDE, HEAD_DIM, WIDTH)
-            values = load_rows(side_v, t * SIDE, side_rows, side_v_row, SIDE, HEAD_DIM, WIDTH)
-            scores = side_scores(dot(queries, keys.T), t * SIDE, side_rows, scale, SIDE)
-            top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
+    if global_k is not None:
+        global_k += global_start * global_k_row + head * global_k_head
+        global_v += global_start * global_v_row + head * global_v_head
+        for t in tl.range(0, tl.cdiv(num_global, GLOBAL), num_stages=1):
+            keys = load_tile(
+                global_k, t * GLOBAL, num_global, global_k_row, GLOBAL, HEAD_DIM, WIDTH
+            )
+            values = load_tile(
+                global_v, t * GLOBAL, num_global, global_v_row, GLOBAL, HEAD_DIM, WIDTH
+            )
+            scores = global_scores(dot(queries, keys.T), t * GLOBAL, num_global, scale, GLOBAL)
+            top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
 
-    begin, stop, whole, edge = meeting(first, length, left, right, bias is not None, QUERIES, KEYS)
-    for t in range(whole, edge):
-        keys = load_rows(k, t * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_rows(v, t * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+    begin, stop, full, edge = window_spans(
+        first, length, left, right, bias is not None, QUERIES, KEYS
+    )
+    for t in range(full, edge):
+        keys = load_tile(k, t * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, t * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys.T)
-        if hidden is None:
-            top, total, out = absorb(products, scale, 0.0, values, top, total, out)
+        if masked_keys is None:
+            top, total, out = update_softmax(products, scale, 0.0, values, top, total, out)
         else:
-            scores = products * scale + load_hidden(hidden, t * KEYS, length, KEYS)[None, :]
-            top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
-    for t in range(begin, stop - (edge - whole)):
-        other = edge_tile(t, whole, edge) * KEYS
-        key = other + tl.arange(0, KEYS)
-        keys = load_rows(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_rows(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
-        nearby = brought_near(other, first, reach, QUERIES, KEYS)
-        of_keys = None
-        if hidden is not None:
-            of_keys = load_hidden(hidden, other, length, KEYS)[None, :]
-        scores = edge_scores(
+            scores = products * scale + load_mask(masked_keys, t * KEYS, length, KEYS)[None, :]
+            top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
+    for t in range(begin, stop - (edge - full)):
+        other = edge_tile(t, full, edge) * KEYS
+        keys = load_tile(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
+        scores = query_edge_scores(
             dot(queries, keys.T),
-            query[:, None],
-            existing(key, length)[None, :],
-            (nearby + tl.arange(0, KEYS))[None, :] - query[:, None],
-            of_keys,
+            query,
+            first,
+            other,
+            length,
+            reach,
+            masked_keys,
             bias,
             left,
             right,
             scale,
+            QUERIES,
+            KEYS,
         )
-        top, total, out = absorb(scores, 1.0, 0.0, values, top, total, out)
+        top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
 
-    seen = total > 0
-    total = tl.where(seen, total, 1.0)
-    store_rows(o, out / total[:, None], first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
-    log_total = tl.where(seen, top + tl.log2(total), float("inf"))
+    out, log_total = finish_softmax(top, total, out, float("inf"))
+    store_tile(o, out, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
     tl.store(lse + query, log_total, mask=query < length)

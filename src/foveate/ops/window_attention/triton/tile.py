@@ -1,78 +1,112 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""What the forward and the backward kernels share: which tiles meet, and how their pairs score."""
+"""Which tiles meet in windows, and the scores of their pairs."""
 
 import triton
 import triton.language as tl
 
-from foveate.ops._triton.math import look_up
+from foveate.ops._packed.triton.bias import biased_scores, within_margin
 
 
 @triton.jit
-def meeting(
-    first, length, before, after, BIASED: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr
+def window_spans(
+    first, length, before, after, HAS_BIAS: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr
 ):
-    """Tiles of the other side that a tile of rows meets, which sees from `before` to `after`.
+    """Which tiles of the other side a tile meets that sees from `before` to `after` its tokens.
 
     Returns:
-        begin, stop: the tiles met; whole, edge: those that all of the rows see all of. There are
-            none of these where pairs have a bias.
+        begin, stop: The tiles that it meets.
+        full, edge: Those that all of its tokens see all of; none if pairs have a bias.
     """
     begin = tl.maximum(first - before, 0) // OTHER
     stop = tl.cdiv(tl.minimum(first + OWN + after, length), OTHER)
-    whole = tl.minimum(tl.cdiv(tl.maximum(first + OWN - 1 - before, 0), OTHER), stop)
-    edge = tl.maximum(tl.minimum(first + after + 1, length) // OTHER, whole)
-    if BIASED:
-        edge = whole
-    return begin, stop, whole, edge
+    full = tl.minimum(tl.cdiv(tl.maximum(first + OWN - 1 - before, 0), OTHER), stop)
+    edge = tl.maximum(tl.minimum(first + after + 1, length) // OTHER, full)
+    if HAS_BIAS:
+        edge = full
+    return begin, stop, full, edge
 
 
 @triton.jit
-def edge_tile(t, whole, edge):
-    """Tile of a number that skips those that are seen as a whole."""
-    return tl.where(t < whole, t, t - whole + edge)
+def edge_tile(t, full, edge):
+    """Tile of a number that skips the tiles seen in full."""
+    return tl.where(t < full, t, t - full + edge)
 
 
 @triton.jit
-def load_hidden(hidden, first, rows, SIZE: tl.constexpr):
-    """What hides a tile of keys, added to scores: -inf or 0."""
-    row = first + tl.arange(0, SIZE)
-    return tl.where(tl.load(hidden + row, mask=row < rows, other=1) != 0, float("-inf"), 0.0)
+def load_mask(masked_keys, first, length, SIZE: tl.constexpr):
+    """What masks a tile of keys, to be added to scores: -inf or 0."""
+    key = first + tl.arange(0, SIZE)
+    masked = tl.load(masked_keys + key, mask=key < length, other=1) != 0
+    return tl.where(masked, float("-inf"), 0.0)
 
 
 @triton.jit
-def edge_scores(products, query, key, distance, of_keys, bias, left, right, scale):
-    """Scores in base 2 of any tile, -inf where unseen; one side down, the other across.
+def edge_scores(products, query, key, distance, key_mask, bias, left, right, scale):
+    """Scores in base 2 of any tile, -inf outside the window; one side down, the other across.
 
     Args:
-        products: products of queries and keys.
-        query: rows of the queries.
-        key: rows of the keys.
-        distance: distances to look up in the bias, if there is one.
-        of_keys: what is added for the keys, or None.
-        bias: where the head's bias of distance 0 is, or None.
-        left: rows that a window shows before the query.
-        right: rows after it.
-        scale: factor on the products, for base 2.
+        products: Products of queries and keys.
+        query: Numbers of the queries.
+        key: Numbers of the keys.
+        distance: Distances to look up in the bias.
+        key_mask: What masks keys, or None.
+        bias: Pointer to the head's bias of distance 0, or None.
+        left: Tokens of a window to the left of the query.
+        right: Tokens of a window to the right of the query.
+        scale: Factor on the products, for base 2.
     """
-    scores = products * scale
-    if bias is not None:
-        scores += look_up(bias, distance)
-    if of_keys is not None:
-        scores += of_keys
+    scores = biased_scores(products, distance, bias, scale)
+    if key_mask is not None:
+        scores += key_mask
     inside = (key - query + left).to(tl.uint32, bitcast=True) <= (left + right).to(tl.uint32)
     return tl.where(inside, scores, float("-inf"))
 
 
 @triton.jit
-def existing(row, rows):
-    """Rows, but those that do not exist far out of every window."""
-    return tl.where(row < rows, row, 1 << 30)
+def query_edge_scores(
+    products,
+    query,
+    first,
+    other,
+    length,
+    reach,
+    masked_keys,
+    bias,
+    left,
+    right,
+    scale,
+    QUERIES: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """Scores as of `edge_scores` of the queries from `first` on and the keys from `other` on."""
+    key = other + tl.arange(0, KEYS)
+    nearby = within_margin(other, first, reach, QUERIES, KEYS)
+    key_mask = None
+    if masked_keys is not None:
+        key_mask = load_mask(masked_keys, other, length, KEYS)[None, :]
+    return edge_scores(
+        products,
+        query[:, None],
+        _existing(key, length)[None, :],
+        (nearby + tl.arange(0, KEYS))[None, :] - query[:, None],
+        key_mask,
+        bias,
+        left,
+        right,
+        scale,
+    )
 
 
 @triton.jit
-def side_scores(products, first, rows, scale, SIZE: tl.constexpr):
-    """Scores in base 2 of a tile of side rows without a bias, keys across."""
-    there = first + tl.arange(0, SIZE) < rows
-    return tl.where(there[None, :], products * scale, float("-inf"))
+def _existing(token, length):
+    """Numbers of tokens; those that do not exist are moved far out of every window."""
+    return tl.where(token < length, token, 1 << 30)
+
+
+@triton.jit
+def global_scores(products, first, num_keys, scale, SIZE: tl.constexpr):
+    """Scores in base 2 of a tile of global keys without a bias, keys across."""
+    exists = first + tl.arange(0, SIZE) < num_keys
+    return tl.where(exists[None, :], products * scale, float("-inf"))

@@ -1,20 +1,20 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foveate.ops.fovea_attention import Node, plan
+from foveate.ops.fovea_attention import PyramidNode, select_nodes
 
 SEQUENCES = (st.integers(1, 150), st.integers(1, 9))
 
 
 def outwards(nodes, block):
     """Nodes of the left and of the right side, from the query block outwards."""
-    own = nodes.index(Node(0, block))
+    own = nodes.index(PyramidNode(0, block))
     return nodes[:own][::-1], nodes[own + 1 :]
 
 
 def test_a_query_block_near_the_left_end():
-    assert plan(16, 1, "paper")[1] == ((0, 0), (0, 1), (0, 2), (1, 3), (2, 5))
-    assert plan(16, 1, "full")[1] == (
+    assert select_nodes(16, 1, "paper")[1] == ((0, 0), (0, 1), (0, 2), (1, 3), (2, 5))
+    assert select_nodes(16, 1, "full")[1] == (
         (0, 0),
         (0, 1),
         (0, 2),
@@ -24,14 +24,14 @@ def test_a_query_block_near_the_left_end():
         (1, 13),
         (0, 15),
     )
-    assert plan(16, 2, "paper")[8] == (
+    assert select_nodes(16, 2, "paper")[8] == (
         *((1, 2), (1, 4), (0, 6), (0, 7), (0, 8), (0, 9), (0, 10), (1, 11), (1, 13)),
     )
 
 
 @given(*SEQUENCES)
 def test_paper_selects_what_equations_4_to_7_say(n, k):
-    for i, nodes in enumerate(plan(n, k, "paper")):
+    for i, nodes in enumerate(select_nodes(n, k, "paper")):
         named = {(0, i)}
         for q in range(n.bit_length() + 1):
             named |= {(q, i + k * (2**q - 1) + 1 + j * 2**q) for j in range(k)}
@@ -43,33 +43,39 @@ def test_paper_selects_what_equations_4_to_7_say(n, k):
 @given(*SEQUENCES)
 @example(512, 1)
 def test_full_tiles_the_sequence_exactly_once(n, k):
-    for nodes in plan(n, k, "full"):
-        blocks = [block for node in nodes for block in range(node.start, node.start + node.blocks)]
+    for nodes in select_nodes(n, k, "full"):
+        blocks = [
+            block for node in nodes for block in range(node.start, node.start + node.num_blocks)
+        ]
         assert blocks == list(range(n))
 
 
 @given(*SEQUENCES)
 def test_full_is_paper_and_the_largest_nodes_that_fit_the_remainder(n, k):
-    for i, (full, paper) in enumerate(zip(plan(n, k, "full"), plan(n, k, "paper"), strict=True)):
+    for i, (full, paper) in enumerate(
+        zip(select_nodes(n, k, "full"), select_nodes(n, k, "paper"), strict=True)
+    ):
         for whole, part, room in zip(
             outwards(full, i), outwards(paper, i), (i, n - 1 - i), strict=True
         ):
             assert whole[: len(part)] == part
             levels = [node.level for node in part]
             assert levels == sorted(levels)  # sizes never shrink with distance
-            room -= sum(node.blocks for node in part)
+            room -= sum(node.num_blocks for node in part)
             for node in whole[len(part) :]:  # until the remainder
-                assert node.blocks <= room < 2 * node.blocks
-                room -= node.blocks
+                assert node.num_blocks <= room < 2 * node.num_blocks
+                room -= node.num_blocks
             assert room == 0
 
 
 @given(*SEQUENCES)
 def test_a_query_sees_logarithmically_many_nodes(n, k):
     for coverage in ("full", "paper"):
-        assert all(len(nodes) <= 1 + 2 * (k + 1) * n.bit_length() for nodes in plan(n, k, coverage))
+        assert all(
+            len(nodes) <= 1 + 2 * (k + 1) * n.bit_length() for nodes in select_nodes(n, k, coverage)
+        )
 
 
 @given(st.integers(1, 60), st.sampled_from(["full", "paper"]))
 def test_many_neighbours_are_all_blocks(n, coverage):
-    assert set(plan(n, n, coverage)) == {tuple(Node(0, block) for block in range(n))}
+    assert set(select_nodes(n, n, coverage)) == {tuple(PyramidNode(0, block) for block in range(n))}

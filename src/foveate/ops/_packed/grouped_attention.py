@@ -1,0 +1,284 @@
+"""Softmax attention within groups in plain torch: any device, linear memory, differentiable.
+
+A group is g sets of m queries, each set with n keys of its own, so that nothing is padded. Its
+scores are computed one tile at a time: as many heads and queries as fit, but always all n keys. The
+softmax of a tile is therefore complete, and the backward pass, which recomputes the same tiles,
+needs nothing from the forward pass but its inputs.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+TILE = 1 << 18
+"""The number of scores to materialize at once, which should fit in cache; at least one query's."""
+
+
+class Group(NamedTuple):
+    """Sets of queries and the keys that each set attends to.
+
+    Attributes:
+        queries: Indices of the queries, `(g, m)`.
+        keys: Indices of the keys, `(g, n)`.
+        q_positions: Positions of the queries, `(g, m)`.
+        k_positions: Positions of the keys, `(g, n)`.
+        diagonal: Whether positions count up by one from query to query and down by one from key to
+            key. Each distance then has one diagonal of the scores, which saves most of the work on
+            the bias.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    q_positions: Tensor
+    k_positions: Tensor
+    diagonal: bool
+
+
+def sets_per_tile(m: int, n: int) -> int:
+    """Return how many sets of m queries and n keys make a tile."""
+    return max(1, TILE // (m * n))
+
+
+def grouped_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    key_bias: Tensor | None,
+    groups: Iterable[Group],
+    causal: bool,
+    scale: float,
+) -> Tensor:
+    """Attend within each group; zero where a query sees no key.
+
+    Args:
+        q: Queries `(tokens, heads, head_dim)`.
+        k: Keys `(key_tokens, heads, head_dim)`.
+        v: Values, shaped like the keys.
+        bias: Bias by distance `(heads, 2·reach + 1)`, see `buckets.bias_by_distance`.
+        key_bias: Added to all scores of a key, `(key_tokens,)`.
+        groups: An iterable that yields the same groups each time; every query is in exactly one.
+        causal: Whether keys at positions after the query's are hidden from it.
+        scale: Factor on the products of queries and keys.
+
+    Returns:
+        `(tokens, heads, head_dim)` in the dtype of `q`; sums are computed in float32 at least.
+    """
+    out: Tensor = _GroupedAttention.apply(q, k, v, bias, key_bias, groups, causal, scale)
+    return out
+
+
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of everything between loading and storing tensors of a dtype."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def zero_gradient(x: Tensor) -> Tensor:
+    """Return zeros in which the gradient of x is accumulated."""
+    return torch.zeros(x.shape, dtype=accumulation_dtype(x.dtype), device=x.device)
+
+
+class _GroupedAttention(torch.autograd.Function):
+    """With s = scale·q·k + biases and p = softmax(s): o = p·v, ds = p ∘ (do·v - Σ p ∘ do·v)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor | None,
+        key_bias: Tensor | None,
+        groups: Iterable[Group],
+        causal: bool,
+        scale: float,
+    ) -> Tensor:
+        ctx.save_for_backward(q, k, v, bias, key_bias)
+        ctx.groups, ctx.causal, ctx.scale = groups, causal, scale
+        out = torch.empty_like(q)
+        for group in groups:
+            queries, keys = _gather(q, group.queries).mul_(scale), _gather(k, group.keys)
+            values, outs = _gather(v, group.keys), torch.empty_like(queries)
+            for tile in _tiles(group, q.shape[1], bias, key_bias, causal):
+                p = tile.softmax(queries[tile.queries] @ keys[tile.heads].mT)
+                outs[tile.queries] = p @ values[tile.heads]
+            out.index_copy_(0, group.queries.flatten(), _tokens_first(outs).to(q.dtype))
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, bias, key_bias = ctx.saved_tensors
+        dq, dk, dv = zero_gradient(q), zero_gradient(k), zero_gradient(v)
+        d_bias = None if bias is None else zero_gradient(bias)
+        d_key_bias = None if key_bias is None else zero_gradient(key_bias)
+        for group in ctx.groups:
+            queries, keys = _gather(q, group.queries).mul_(ctx.scale), _gather(k, group.keys)
+            values, d_outs = _gather(v, group.keys), _gather(grad, group.queries)
+            d_queries, d_keys, d_values = map(torch.zeros_like, (queries, keys, values))
+            for tile in _tiles(group, q.shape[1], bias, key_bias, ctx.causal):
+                p = tile.softmax(queries[tile.queries] @ keys[tile.heads].mT)
+                d_values[tile.heads] += p.mT @ d_outs[tile.queries]
+                ds = d_outs[tile.queries] @ values[tile.heads].mT
+                ds = ds.sub_((p * ds).sum(-1, keepdim=True)).mul_(p)
+                d_queries[tile.queries] = ds @ keys[tile.heads]
+                d_keys[tile.heads] += ds.mT @ queries[tile.queries]
+                if d_bias is not None and tile.bias is not None:
+                    tile.bias.add_gradient(d_bias[tile.heads], ds)
+                if d_key_bias is not None:
+                    key_sums = ds.sum((0, 2)).flatten().to(d_key_bias.dtype)
+                    d_key_bias.index_add_(0, group.keys.flatten(), key_sums)
+            dq.index_copy_(0, group.queries.flatten(), _tokens_first(d_queries.mul_(ctx.scale)))
+            dk.index_add_(0, group.keys.flatten(), _tokens_first(d_keys))
+            dv.index_add_(0, group.keys.flatten(), _tokens_first(d_values))
+        gradients = (
+            None if dx is None else dx.to(x.dtype)
+            for dx, x in zip(
+                (dq, dk, dv, d_bias, d_key_bias), (q, k, v, bias, key_bias), strict=True
+            )
+        )
+        return (*gradients, None, None, None)
+
+
+class _TileBias(Protocol):
+    """The bias of a tile's pairs."""
+
+    def of_pairs(self) -> Tensor:
+        """Return the bias `(heads, g, m, n)`."""
+
+    def add_gradient(self, d_bias: Tensor, d_scores: Tensor) -> None:
+        """Add to the bias's gradient `(heads, 2·reach + 1)` the scores', `(heads, g, m, n)`."""
+
+
+class _Tile(NamedTuple):
+    """Some heads of some queries of a group, with all its keys: scores `(heads, g, m, n)`.
+
+    Attributes:
+        heads: The heads.
+        queries: The tile's part of `(heads, g, m, ...)`.
+        bias: The bias of its pairs.
+        key_bias: `(g, 1, n)`.
+        hidden: Pairs that do not see each other, `(g, m, n)`.
+    """
+
+    heads: slice
+    queries: tuple[slice, slice, slice]
+    bias: _TileBias | None
+    key_bias: Tensor | None
+    hidden: Tensor | None
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Turn products of queries and keys into attention weights, in place."""
+        if self.bias is not None:
+            scores += self.bias.of_pairs()
+        if self.key_bias is not None:
+            scores += self.key_bias
+        if self.hidden is not None:
+            scores.masked_fill_(self.hidden, -torch.inf)
+        # If a query sees no key, -inf minus the least number is still -inf, and its weights are 0.
+        # Otherwise the highest score adds 1 to the sum.
+        highest = scores.amax(-1, keepdim=True).clamp_(min=torch.finfo(scores.dtype).min)
+        weights = scores.sub_(highest).exp_()
+        return weights.div_(weights.sum(-1, keepdim=True).clamp_(min=1))
+
+
+class _PairBias(NamedTuple):
+    """Bias of a tile with arbitrary positions.
+
+    Attributes:
+        bias: The heads' bias by distance `(heads, 2·reach + 1)`.
+        entries: Where each pair's distance is in it, `(g, m, n)`.
+    """
+
+    bias: Tensor
+    entries: Tensor
+
+    def of_pairs(self) -> Tensor:
+        return self.bias.index_select(1, self.entries.flatten()).view(-1, *self.entries.shape)
+
+    def add_gradient(self, d_bias: Tensor, d_scores: Tensor) -> None:
+        _scatter_add(d_bias, self.entries, d_scores)
+
+
+class _DiagonalBias(NamedTuple):
+    """Bias of a tile in which each distance has a diagonal, from upper right to lower left.
+
+    Attributes:
+        bias: The heads' bias by distance `(heads, 2·reach + 1)`.
+        entries: Where each diagonal's distance is in it, `(g, m + n - 1)`.
+        num_queries: m.
+    """
+
+    bias: Tensor
+    entries: Tensor
+    num_queries: int
+
+    def of_pairs(self) -> Tensor:
+        # A view in which each of the m + n - 1 biases occurs up to m times.
+        (g, diagonals), m = self.entries.shape, self.num_queries
+        bias: Tensor = self.bias.index_select(1, self.entries.flatten())
+        bias = bias.unflatten(1, (g, diagonals))
+        return bias.unfold(2, diagonals - m + 1, 1)
+
+    def add_gradient(self, d_bias: Tensor, d_scores: Tensor) -> None:
+        (_, diagonals), m = self.entries.shape, self.num_queries
+        # After padding by m columns, rows that are one shorter turn diagonals into columns.
+        columns = F.pad(d_scores, (0, m)).flatten(2)[..., : m * diagonals]
+        _scatter_add(d_bias, self.entries, columns.unflatten(2, (m, diagonals)).sum(2))
+
+
+def _tiles(
+    group: Group, num_heads: int, bias: Tensor | None, key_bias: Tensor | None, causal: bool
+) -> Iterator[_Tile]:
+    (g, m), n = group.queries.shape, group.keys.shape[1]
+    group_key_bias = None if key_bias is None else key_bias[group.keys][:, None]
+    for queries in _slices(m, TILE // (g * n)):
+        num_queries, q_positions = queries.stop - queries.start, group.q_positions[:, queries]
+        hidden = group.k_positions[:, None] > q_positions[..., None] if causal else None
+        pair_bias: _PairBias | _DiagonalBias | None = None
+        if bias is not None and group.diagonal:
+            first = group.k_positions[:, :1] - q_positions[:, :1]
+            diagonal = torch.arange(num_queries + n - 1, device=first.device)
+            pair_bias = _DiagonalBias(bias, _bias_index(first - diagonal, bias), num_queries)
+        elif bias is not None:
+            distance = group.k_positions[:, None] - q_positions[..., None]
+            pair_bias = _PairBias(bias, _bias_index(distance, bias))
+        for heads in _slices(num_heads, TILE // (g * num_queries * n)):
+            tile_bias = (
+                None if pair_bias is None else pair_bias._replace(bias=pair_bias.bias[heads])
+            )
+            yield _Tile(heads, (heads, slice(None), queries), tile_bias, group_key_bias, hidden)
+
+
+def _bias_index(distance: Tensor, bias: Tensor) -> Tensor:
+    """Where distances are in a bias by distance."""
+    reach = bias.shape[1] // 2
+    return distance.clamp(-reach, reach).add_(reach)
+
+
+def _scatter_add(d_bias: Tensor, index: Tensor, d_scores: Tensor) -> None:
+    """Add gradients `(heads, g, …)` to the entries of `d_bias` that an index `(g, …)` names."""
+    index = index.flatten().expand(len(d_scores), -1)
+    d_bias.scatter_add_(1, index, d_scores.flatten(1).to(d_bias.dtype))
+
+
+def _slices(length: int, max_size: int) -> Iterator[slice]:
+    """Cut into slices of nearly equal size, at most `max_size` long but never empty."""
+    number = -(-length // max(1, max_size))
+    return (slice(length * i // number, length * (i + 1) // number) for i in range(number))
+
+
+def _gather(x: Tensor, tokens: Tensor) -> Tensor:
+    """Gather tokens `(g, m)` of x `(n, heads, head_dim)`: `(heads, g, m, head_dim)`, widened."""
+    gathered: Tensor = x.index_select(0, tokens.flatten()).to(accumulation_dtype(x.dtype))
+    gathered = gathered.unflatten(0, tokens.shape)
+    return gathered.permute(2, 0, 1, 3)
+
+
+def _tokens_first(x: Tensor) -> Tensor:
+    """Flatten `(heads, g, m, head_dim)` to `(g·m, heads, head_dim)`."""
+    return x.permute(1, 2, 0, 3).flatten(0, 1)

@@ -1,0 +1,108 @@
+"""Everything in a score but the product of query and key, and the options of the kernels."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from foveate.ops._packed.triton import launch
+from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
+from foveate.ops._packed.triton.launch import Options, options
+from foveate.ops._triton.math import padded_width
+
+NOT_SPECIALIZED = (
+    "n",
+    "heads",
+    "num_tiles",
+    "num_global",
+    "left",
+    "right",
+    "reach",
+    "farthest",
+)
+"""Arguments that change from batch to batch, for which no kernel is compiled anew."""
+
+
+class Scoring(NamedTuple):
+    """What makes scores of products.
+
+    Attributes:
+        bias: Bias by distance in base 2, `(heads, 2·farthest + 1)` float32.
+        buckets: The bucket of every distance, if there is a bias.
+        masked_keys: Tokens that no window shows, `(tokens,)` uint8.
+        left: Tokens of a window to the left of the query.
+        right: Tokens of a window to the right of the query.
+        scale: Factor on the products.
+    """
+
+    bias: Tensor | None
+    buckets: DistanceBuckets | None
+    masked_keys: Tensor | None
+    left: int
+    right: int
+    scale: float
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Tensor | None,
+        masked_keys: Tensor | None,
+        left: int,
+        right: int,
+        max_distance: int,
+        scale: float,
+    ) -> "Scoring":
+        """Look up a table `(num_buckets, heads)` by distance."""
+        bias = buckets = None
+        if table is not None:
+            buckets = distance_buckets(len(table), max_distance, True, table.device)
+            bias = buckets.bias(table)
+        masked_bytes = None if masked_keys is None else masked_keys.view(torch.uint8)
+        return cls(bias, buckets, masked_bytes, left, right, scale)
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, Tensor | None]:
+        """The tensors that every kernel takes."""
+        return self.bias, self.masked_keys
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers that every kernel takes."""
+        reach = 0 if self.buckets is None else self.buckets.reach
+        farthest = 0 if self.bias is None else self.bias.shape[1] // 2
+        return self.left, self.right, reach, farthest, self.scale
+
+
+class GlobalTokens(NamedTuple):
+    """Global keys and values without a bias, which the window kernels attend to themselves."""
+
+    k: Tensor
+    v: Tensor
+    lengths: list[int]
+
+    @property
+    def tile_size(self) -> int:
+        """The number of tokens of a tile."""
+        return min(64, padded_width(max(self.lengths)))
+
+
+def tensors_of(global_tokens: GlobalTokens | None) -> tuple[Tensor | None, Tensor | None]:
+    """Return the keys and values as the kernels take them."""
+    return (None, None) if global_tokens is None else (global_tokens.k, global_tokens.v)
+
+
+def strides_of(global_tokens: GlobalTokens | None) -> tuple[int, ...]:
+    """Return the strides of the keys' and the values' tokens and heads."""
+    if global_tokens is None:
+        return (0,) * 4
+    return (*global_tokens.k.stride()[:2], *global_tokens.v.stride()[:2])
+
+
+def forward_options(q: Tensor) -> Options:
+    """Options of the forward kernel."""
+    return launch.forward_options(q, options(64, 64, 4, 3))
+
+
+def queries_options(q: Tensor) -> Options:
+    """Options of the backward kernel that owns queries; two of its programs run at once."""
+    return launch.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
