@@ -41,7 +41,7 @@ def test_gradients_by_differences():
     assert torch.autograd.gradcheck(gated_gelu, pair((3, 4)))
 
 
-def test_it_keeps_its_inputs_alone():
+def test_it_saves_only_its_inputs():
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
         halves = pair((5, 6))
@@ -49,7 +49,7 @@ def test_it_keeps_its_inputs_alone():
     assert [x.data_ptr() for x in kept] == [half.data_ptr() for half in halves]
 
 
-def test_halves_that_differ_are_refused():
+def test_halves_that_differ_are_rejected():
     a, b = pair((3, 4))
     for other in (b[:2], b.float(), b.to("meta")):
         with pytest.raises(ValueError, match="a and b must share shape, dtype and device"):

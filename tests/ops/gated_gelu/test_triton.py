@@ -55,8 +55,8 @@ def test_halves_with_gaps_between_rows():
     both = torch.cat(pair((70, 33), torch.float32), 1).detach()
     a, b = (half.requires_grad_() for half in both.split(33, 1))
     check([a, b], torch.float32)
-    turned = [half.detach().T.requires_grad_() for half in (a, b)]
-    check(turned, torch.float32)
+    transposed = [half.detach().T.requires_grad_() for half in (a, b)]
+    check(transposed, torch.float32)
 
 
 def test_far_from_zero():

@@ -6,7 +6,7 @@ from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
 
-def rows(*shape):
+def inputs(*shape):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
     weight = torch.randn(shape[-1], generator=generator, dtype=torch.float64).requires_grad_()
@@ -15,7 +15,7 @@ def rows(*shape):
 
 @pytest.mark.parametrize("shape", [(8,), (0, 8), (7, 9), (2, 3, 4)])
 def test_torch_is_the_reference(shape):
-    leaves, outputs = rows(*shape), []
+    leaves, outputs = inputs(*shape), []
     for backend in ("eager", "reference"):
         out = rms_norm(*leaves, 1e-6, backend=backend)
         outputs.append((out, *torch.autograd.grad((out * out.detach().cos()).sum(), leaves)))
@@ -23,8 +23,8 @@ def test_torch_is_the_reference(shape):
         assert relative_error(*pair) < 1e-13
 
 
-def test_weights_that_do_not_fit_are_refused():
-    x, weight = rows(3, 4)
+def test_weights_that_do_not_match_are_rejected():
+    x, weight = inputs(3, 4)
     for other in (weight[:2], weight.float(), weight.to("meta")):
         with pytest.raises(ValueError, match=r"weight must be \(4,\) torch.float64 on cpu"):
             rms_norm(x, other, 1e-6)

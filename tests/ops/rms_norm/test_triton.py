@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.ops.rms_norm import WIDEST, rms_norm
+from foveate.ops.rms_norm import MAX_CHANNELS, rms_norm
 from tests.numerics import TOLERANCE, relative_error
 
 ON_GPU = torch.cuda.is_available()
@@ -19,7 +19,7 @@ gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
 DEVICE = "cuda" if ON_GPU else "cpu"
 
 
-def rows(shape, dtype):
+def inputs(shape, dtype):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(*shape, generator=generator).to(DEVICE, dtype).requires_grad_()
     weight = torch.randn(shape[-1], generator=generator).to(DEVICE, dtype).requires_grad_()
@@ -39,10 +39,10 @@ def gradients(leaves, backend, eps=1e-6):
 )
 @settings(deadline=None, max_examples=20)
 def test_any_shape(shape, width, dtype):
-    leaves = rows((*shape, width), dtype)
+    leaves = inputs((*shape, width), dtype)
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     outputs, of_reference = gradients(leaves, "triton"), gradients(exact, "reference")
-    # With one channel a row is its sign, whatever x is: its gradient is nothing but rounding.
+    # With one channel the output is the sign of x: the gradient of x is nothing but rounding.
     for actual, expected, leaf in zip(outputs, of_reference, (None, *leaves), strict=True):
         if width == 1 and leaf is leaves[0]:
             assert actual.isfinite().all()
@@ -50,43 +50,45 @@ def test_any_shape(shape, width, dtype):
         assert relative_error(actual, expected) < TOLERANCE[dtype]
 
 
-def test_no_rows():
-    leaves = rows((0, 5), torch.float32)
+def test_no_vectors():
+    leaves = inputs((0, 5), torch.float32)
     _, d_x, d_weight = gradients(leaves, "triton")
     assert d_x.shape == (0, 5)
     assert torch.equal(d_weight, torch.zeros(5, device=DEVICE))
 
 
-def test_rows_that_are_turned_and_no_eps():
-    x, weight = rows((40, 48), torch.float32)
-    turned = x.detach().T.contiguous().T.requires_grad_()
+def test_a_transposed_input_and_no_eps():
+    x, weight = inputs((40, 48), torch.float32)
+    transposed = x.detach().T.contiguous().T.requires_grad_()
     expected = gradients((x, weight), "reference", eps=0.0)
-    for actual, truth in zip(gradients((turned, weight), "triton", eps=0.0), expected, strict=True):
+    for actual, truth in zip(
+        gradients((transposed, weight), "triton", eps=0.0), expected, strict=True
+    ):
         assert relative_error(actual, truth) < TOLERANCE[torch.float32]
 
 
 def test_repeating_a_call_repeats_its_bits():
-    leaves = rows((300, 40), torch.float32)
+    leaves = inputs((300, 40), torch.float32)
     assert all(map(torch.equal, gradients(leaves, "triton"), gradients(leaves, "triton")))
 
 
-def test_rows_too_wide_for_the_kernel():
-    leaves = rows((2, WIDEST + 1), torch.float32)
+def test_vectors_too_wide_for_the_kernel():
+    leaves = inputs((2, MAX_CHANNELS + 1), torch.float32)
     pairs = zip(gradients(leaves, "triton"), gradients(leaves, "reference"), strict=True)
     assert all(relative_error(*pair) < TOLERANCE[torch.float32] for pair in pairs)
 
 
 @gpu
-@pytest.mark.parametrize("width", [512, 1024, 2048, 4096, WIDEST])
-def test_wide_rows(width):
-    leaves = rows((5000, width), torch.float32)
+@pytest.mark.parametrize("width", [512, 1024, 2048, 4096, MAX_CHANNELS])
+def test_wide_vectors(width):
+    leaves = inputs((5000, width), torch.float32)
     pairs = zip(gradients(leaves, "triton"), gradients(leaves, "reference"), strict=True)
     assert all(relative_error(*pair) < TOLERANCE[torch.float32] for pair in pairs)
 
 
 @gpu
 def test_compiles_without_graph_breaks():
-    leaves = rows((64, 40), torch.bfloat16)
+    leaves = inputs((64, 40), torch.bfloat16)
 
     def norm(x, weight):
         return rms_norm(x, weight, 1e-6, backend="triton") * 2

@@ -37,8 +37,8 @@ def batch(sizes, seed, dtype=torch.float32):
     g = torch.Generator().manual_seed(seed)
     marks = [torch.randperm(count + others, generator=g) < count for count, others in sizes]
     lengths = [len(mark) for mark in marks]
-    rows = torch.randn(sum(lengths), WIDTH, generator=g)
-    return rows.to(DEVICE, dtype), torch.cat(marks).to(DEVICE), lengths
+    hidden_states = torch.randn(sum(lengths), WIDTH, generator=g)
+    return hidden_states.to(DEVICE, dtype), torch.cat(marks).to(DEVICE), lengths
 
 
 def weights(seed, dtype):
@@ -63,9 +63,9 @@ def scores(backend, vips, layout, q, k, table, candidates, biased=True):
 @given(sequences, st.sampled_from([(4, 2), (2, 3)]), st.booleans(), st.integers(0, 99))
 @settings(max_examples=5, deadline=None)
 def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
-    rows, vip, lengths = batch(sizes, seed)
+    hidden_states, vip, lengths = batch(sizes, seed)
     layout = CompressionLayout.from_mask(vip, lengths, [pair])
-    vips, tokens = layout.separate(rows)
+    vips, tokens = layout.separate(hidden_states)
     tree = SegmentTree.from_tokens(tokens, layout.token_counts)
     results = []
     for backend in ("eager", "triton"):
@@ -90,10 +90,10 @@ def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
 
 def run(backend, sizes, budgets, seed, dtype):
     """Two layers that see what is chosen at random, their results and all gradients."""
-    rows, vip, lengths = batch(sizes, seed, dtype)
-    rows.requires_grad_()
+    hidden_states, vip, lengths = batch(sizes, seed, dtype)
+    hidden_states.requires_grad_()
     layout = CompressionLayout.from_mask(vip, lengths, budgets)
-    vips, tokens = layout.separate(rows)
+    vips, tokens = layout.separate(hidden_states)
     tree, seen = SegmentTree.from_tokens(tokens, layout.token_counts, backend=backend), []
     g = torch.Generator().manual_seed(seed)
     q, *_ = weights(seed, dtype)
@@ -110,7 +110,7 @@ def run(backend, sizes, budgets, seed, dtype):
         vips, tree = update(here, torch.tanh(here.hidden_states @ q))
     out = layout.combine(vips, tree.to_tokens(vips.dtype, backend=backend))
     weight = torch.randn(out.shape, generator=g).to(DEVICE)
-    wanted = [rows, q, *given_scores]
+    wanted = [hidden_states, q, *given_scores]
     gradients = torch.autograd.grad((out * weight).sum(), wanted, allow_unused=True)
     return out, seen, gradients
 
@@ -148,9 +148,9 @@ def test_layers_in_half_precision(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_scores_in_half_precision(dtype):
-    rows, vip, lengths = batch([(5, 300), (70, 20)], 0, dtype)
+    hidden_states, vip, lengths = batch([(5, 300), (70, 20)], 0, dtype)
     layout = CompressionLayout.from_mask(vip, lengths, [(2, 3)])
-    vips, tokens = layout.separate(rows)
+    vips, tokens = layout.separate(hidden_states)
     tree, found = SegmentTree.from_tokens(tokens, layout.token_counts), []
     for backend in ("eager", "triton"):
         inputs = weights(0, dtype)
@@ -166,11 +166,11 @@ def test_scores_in_half_precision(dtype):
 
 def test_a_layer_that_scores_what_it_sees():
     """All steps together, as models take them, in slots too."""
-    rows, vip, lengths = batch([(3, 90)], 0)
+    hidden_states, vip, lengths = batch([(3, 90)], 0)
     for slots in (None, 12):
         layout, results = CompressionLayout.from_mask(vip, lengths, [(8, 3)], slots), []
         for backend in ("eager", "triton"):
-            x = rows.clone().requires_grad_()
+            x = hidden_states.clone().requires_grad_()
             q, k, _, table = weights(0, torch.float32)
             vips, tokens = layout.separate(x)
             tree = SegmentTree.from_tokens(tokens, layout.token_counts, backend=backend)

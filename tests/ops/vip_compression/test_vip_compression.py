@@ -35,7 +35,7 @@ seeds = st.integers(0, 1000)
 
 
 class Toy:
-    """A layer: attention with T5's biases, and what else depends on each row alone."""
+    """A layer: attention with T5's biases, then a function of each token."""
 
     def __init__(self, seed=0, dtype=torch.float64):
         g = torch.Generator().manual_seed(seed)
@@ -44,11 +44,11 @@ class Toy:
         for name in ("q", "k", "v", "table"):
             setattr(self, name, getattr(self, name).to(dtype).requires_grad_())
 
-    def heads(self, rows, weight):
-        return (rows @ weight).unflatten(-1, (HEADS, -1))
+    def heads(self, hidden_states, weight):
+        return (hidden_states @ weight).unflatten(-1, (HEADS, -1))
 
-    def __call__(self, rows, lengths, positions, key_bias):
-        q, k, v = (self.heads(rows, weight) for weight in (self.q, self.k, self.v))
+    def __call__(self, hidden_states, lengths, positions, key_bias):
+        q, k, v = (self.heads(hidden_states, weight) for weight in (self.q, self.k, self.v))
         out = relative_attention(
             *(q, k, v),
             bias=self.table,
@@ -57,7 +57,7 @@ class Toy:
             q_lengths=lengths,
             key_bias=key_bias,
         )
-        return torch.tanh(rows + out.flatten(1))
+        return torch.tanh(hidden_states + out.flatten(1))
 
     def scores(self, vips, layout, candidates):
         by_distance = bias_by_distance(self.table, 128, bidirectional=True)
@@ -67,17 +67,17 @@ class Toy:
 
 
 def batch(sizes, seed):
-    """Packed rows, their VIP tokens at random places, and the lengths."""
+    """Packed hidden states, random VIP tokens, and the lengths."""
     g = torch.Generator().manual_seed(seed)
     marks = [torch.randperm(count + others, generator=g) < count for count, others in sizes]
     lengths = [len(mark) for mark in marks]
-    rows = torch.randn(sum(lengths), WIDTH, generator=g, dtype=torch.float64)
-    return rows, torch.cat(marks), lengths
+    hidden_states = torch.randn(sum(lengths), WIDTH, generator=g, dtype=torch.float64)
+    return hidden_states, torch.cat(marks), lengths
 
 
-def run(layers, rows, layout, straight_through=True):
+def run(layers, hidden_states, layout, straight_through=True):
     """All layers, compressed; and what each compressed to."""
-    vips, tokens = layout.separate(rows)
+    vips, tokens = layout.separate(hidden_states)
     tree, seen = SegmentTree.from_tokens(tokens, layout.token_counts), []
     for layer in layers:
         scores = partial(layer.scores, vips, layout)
@@ -91,18 +91,20 @@ def run(layers, rows, layout, straight_through=True):
     return layout.combine(vips, tree.to_tokens()), seen
 
 
-def expected(layers, rows, vip, lengths, budgets):
+def expected(layers, hidden_states, vip, lengths, budgets):
     """The same for each sequence alone, by matrices."""
     results = []
-    for x, mark in zip(rows.split(lengths), vip.split(lengths), strict=True):
+    for x, mark in zip(hidden_states.split(lengths), vip.split(lengths), strict=True):
         positions = torch.arange(len(x))
         p, c = x[mark], x[~mark]
         vip_positions, c_positions = positions[mark], positions[~mark]
         for layer in layers:
             components = components_of(layer, p, c, vip_positions, c_positions, budgets)
 
-            def attend(rows, positions, multiplicity, layer=layer):
-                return layer(rows, (len(rows),), positions, multiplicity.double().log())
+            def attend(hidden_states, positions, multiplicity, layer=layer):
+                return layer(
+                    hidden_states, (len(hidden_states),), positions, multiplicity.double().log()
+                )
 
             p, c = compressed_layer(attend, p, c, vip_positions, c_positions, components)
         result = torch.empty_like(x)
@@ -122,7 +124,7 @@ def components_of(layer, p, c, vip_positions, c_positions, budgets):
         scores[resolution] = torch.full((len(everything),), -torch.inf, dtype=torch.float64)
         if not current:
             continue
-        means = (s @ c_positions.double()).round().long()
+        means = (inverse.T @ c_positions.double() / inverse.sum(0)).round().long()
         q, k = layer.heads(p, layer.q), layer.heads(s @ c, layer.k)
         logits = torch.einsum("phd,chd->hpc", q, k)[..., current]
         distance = means[current][None] - vip_positions[:, None]
@@ -144,25 +146,25 @@ def components_of(layer, p, c, vip_positions, c_positions, budgets):
 @given(sequences, budgets, seeds)
 @settings(max_examples=60, deadline=None)
 def test_layers_equal_the_reference(sizes, budgets, seed):
-    rows, vip, lengths = batch(sizes, seed)
+    hidden_states, vip, lengths = batch(sizes, seed)
     layers = [Toy(0), Toy(1)]
     with torch.no_grad():
-        out, _ = run(layers, rows, CompressionLayout.from_mask(vip, lengths, budgets))
-        wanted = expected(layers, rows, vip, lengths, budgets)
+        out, _ = run(layers, hidden_states, CompressionLayout.from_mask(vip, lengths, budgets))
+        wanted = expected(layers, hidden_states, vip, lengths, budgets)
     assert relative_error(out, wanted) < TOLERANCE[torch.float64]
 
 
 @given(sequences, budgets, seeds)
 @settings(max_examples=25, deadline=None)
 def test_gradients_equal_the_reference(sizes, budgets, seed):
-    rows, vip, lengths = batch(sizes, seed)
+    hidden_states, vip, lengths = batch(sizes, seed)
     layers = [Toy(0), Toy(1)]
-    inputs = [rows.requires_grad_(), *(x for toy in layers for x in (toy.q, toy.k, toy.v))]
-    weight = torch.randn_like(rows)
+    inputs = [hidden_states.requires_grad_(), *(x for toy in layers for x in (toy.q, toy.k, toy.v))]
+    weight = torch.randn_like(hidden_states)
     layout = CompressionLayout.from_mask(vip, lengths, budgets)
-    out, _ = run(layers, rows, layout, straight_through=False)
+    out, _ = run(layers, hidden_states, layout, straight_through=False)
     actual = torch.autograd.grad((out * weight).sum(), inputs)
-    wanted = expected(layers, rows, vip, lengths, budgets)
+    wanted = expected(layers, hidden_states, vip, lengths, budgets)
     for a, b in zip(actual, torch.autograd.grad((wanted * weight).sum(), inputs), strict=True):
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-11)
 
@@ -181,11 +183,11 @@ def test_the_matrix_averages_and_its_pseudo_inverse_repeats(length, count, seed)
     assert torch.allclose(inverse, s.T @ torch.diag(1 / s.square().sum(1)))
 
 
-def test_the_multiplicity_bias_attends_repeated_rows():
+def test_the_multiplicity_bias_attends_to_repeated_tokens():
     """Claim 6.2 and eq. 50: exp(P(SC)ᵀ) spread by (S⁺)ᵀ, so softmax over S⁺SC."""
-    rows, vip, lengths = batch([(3, 21)], 0)
+    hidden_states, vip, lengths = batch([(3, 21)], 0)
     layout = CompressionLayout.from_mask(vip, lengths, [(4, 2)])
-    _, (seen,) = run([Toy()], rows, layout)
+    _, (seen,) = run([Toy()], hidden_states, layout)
     q, k, v = torch.randn(3, len(seen.hidden_states), HEADS, 5, dtype=torch.float64)
     repeated = torch.arange(len(seen.hidden_states)).repeat_interleave(seen.multiplicity)
     assert len(repeated) == 24
@@ -196,12 +198,12 @@ def test_the_multiplicity_bias_attends_repeated_rows():
 
 @given(sequences, budgets, seeds)
 @settings(max_examples=30, deadline=None)
-def test_rows_are_those_of_the_matrix_before_and_after(sizes, budgets, seed):
-    """Claim 6.5: what is read are the rows S·C, and what is written the rows S·C_new."""
-    rows, vip, lengths = batch(sizes, seed)
+def test_tokens_are_those_of_the_matrix_before_and_after(sizes, budgets, seed):
+    """Claim 6.5: what is read is S·C, and what is written S·C_new."""
+    hidden_states, vip, lengths = batch(sizes, seed)
     layout, toy = CompressionLayout.from_mask(vip, lengths, budgets), Toy()
     with torch.no_grad():
-        vips, tokens = layout.separate(rows)
+        vips, tokens = layout.separate(hidden_states)
         tree = SegmentTree.from_tokens(tokens, layout.token_counts)
         seen = compress(vips, tree, layout, partial(toy.scores, vips, layout))
         assert seen.lengths == layout.lengths
@@ -210,7 +212,7 @@ def test_rows_are_those_of_the_matrix_before_and_after(sizes, budgets, seed):
         new_vips, tree = update(seen, new)
         out = layout.combine(new_vips, tree.to_tokens())
     at = 0
-    split = [some.split(lengths) for some in (rows, out, vip, seen.resolution)]
+    split = [some.split(lengths) for some in (hidden_states, out, vip, seen.resolution)]
     for x, y, mark, sizes_seen, length in zip(*split, seen.lengths, strict=True):
         mine = slice(at, at + length)
         at += length
@@ -228,10 +230,10 @@ def test_rows_are_those_of_the_matrix_before_and_after(sizes, budgets, seed):
 
 def test_tokens_that_are_not_looked_at_move_by_what_their_segment_moves():
     """Claim 6.4: their Δs stay, bit for bit."""
-    rows, vip, lengths = batch([(2, 24)], 0)
+    hidden_states, vip, lengths = batch([(2, 24)], 0)
     layout, toy = CompressionLayout.from_mask(vip, lengths, [(8, 2), (4, 1)]), Toy()
     with torch.no_grad():
-        vips, tokens = layout.separate(rows)
+        vips, tokens = layout.separate(hidden_states)
         tree = SegmentTree.from_tokens(tokens, layout.token_counts)
         before = [delta.clone() for delta in tree.deltas]
         seen = compress(vips, tree, layout, partial(toy.scores, vips, layout))
@@ -241,7 +243,7 @@ def test_tokens_that_are_not_looked_at_move_by_what_their_segment_moves():
         assert same.nonzero()[:, 0].tolist() == sorted(
             set(range(len(same))) - set(split.segments.tolist())
         )
-    moved = layout.combine(vips, tree.to_tokens()) - rows
+    moved = layout.combine(vips, tree.to_tokens()) - hidden_states
     for size, index in {(s, i // s) for i, s in enumerate(seen.resolution[~vip].tolist())}:
         segment = moved[~vip][index * size : (index + 1) * size]
         assert torch.allclose(segment, segment[:1].expand_as(segment), atol=1e-14)
@@ -250,11 +252,11 @@ def test_tokens_that_are_not_looked_at_move_by_what_their_segment_moves():
 @given(sequences, budgets, seeds)
 @settings(max_examples=30, deadline=None)
 def test_every_segment_can_be_read_from_the_top(sizes, budgets, seed):
-    rows, vip, lengths = batch(sizes, seed)
+    hidden_states, vip, lengths = batch(sizes, seed)
     layout = CompressionLayout.from_mask(vip, lengths, budgets)
-    vips, tokens = layout.separate(rows)
+    vips, tokens = layout.separate(hidden_states)
     tree = SegmentTree.from_tokens(tokens, layout.token_counts)
-    assert relative_error(layout.combine(vips, tree.to_tokens()), rows) < 1e-15
+    assert relative_error(layout.combine(vips, tree.to_tokens()), hidden_states) < 1e-15
     for level, count in enumerate(layout.token_counts):
         segments = torch.randperm(len(count))
         size = len(tokens) // max(1, len(count))
@@ -265,19 +267,19 @@ def test_every_segment_can_be_read_from_the_top(sizes, budgets, seed):
 
 def test_bfloat16_tokens_come_back_as_they_were():
     g = torch.Generator().manual_seed(0)
-    rows = torch.randn(40, WIDTH, generator=g).bfloat16()
-    rows[7] *= 1000  # an outlier in a segment of small tokens
+    hidden_states = torch.randn(40, WIDTH, generator=g).bfloat16()
+    hidden_states[7] *= 1000  # an outlier in a segment of small tokens
     layout = CompressionLayout.from_mask(None, [40], [(16, 1)])
-    vips, tokens = layout.separate(rows)
+    vips, tokens = layout.separate(hidden_states)
     tree = SegmentTree.from_tokens(tokens, layout.token_counts)
     back = layout.combine(vips, tree.to_tokens().bfloat16())
-    assert relative_error(back[8:], rows[8:]) < 1e-3
+    assert relative_error(back[8:], hidden_states[8:]) < 1e-3
 
 
 def test_scores_get_their_gradient_from_what_they_selected():
-    rows, vip, lengths = batch([(2, 16)], 0)
+    hidden_states, vip, lengths = batch([(2, 16)], 0)
     layout = CompressionLayout.from_mask(vip, lengths, [(4, 2)])
-    vips, tokens = layout.separate(rows)
+    vips, tokens = layout.separate(hidden_states)
     scores = torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64, requires_grad=True)
     seen = compress(
         vips, SegmentTree.from_tokens(tokens, layout.token_counts), layout, lambda c: scores
@@ -285,7 +287,7 @@ def test_scores_get_their_gradient_from_what_they_selected():
     new = torch.randn_like(seen.hidden_states)
     vips, tree = update(seen, new)
     out = layout.combine(vips, tree.to_tokens())[~vip].view(4, 4, WIDTH)
-    moved = out.detach() - rows[~vip].view(4, 4, WIDTH)
+    moved = out.detach() - hidden_states[~vip].view(4, 4, WIDTH)
     weight = torch.randn_like(out)
     (grad,) = torch.autograd.grad((out * weight).sum(), scores)
     wanted = (moved * weight).sum((1, 2)) * torch.tensor([0, 1, 0, 1])
@@ -293,9 +295,9 @@ def test_scores_get_their_gradient_from_what_they_selected():
 
 
 def test_some_sequences_are_explored():
-    rows, vip, lengths = batch([(1, 40)] * 200, 0)
+    hidden_states, vip, lengths = batch([(1, 40)] * 200, 0)
     layout = CompressionLayout.from_mask(vip, lengths, [(4, 1)])
-    vips, tokens = layout.separate(rows)
+    vips, tokens = layout.separate(hidden_states)
     first = torch.arange(10.0).neg().repeat(200)
     torch.manual_seed(0)
     seen = compress(
@@ -367,8 +369,8 @@ class Largest(TorchDispatchMode):
 
 
 def test_no_layer_passes_over_all_tokens_forward_or_backward():
-    """Each costs as much as the rows it changes."""
-    n, rows = 4000, 4000 // 50 + 2 * 50 + 1
+    """Each costs as much as the tokens it changes."""
+    n, num_compressed = 4000, 4000 // 50 + 2 * 50 + 1
     layout, layers = CompressionLayout.from_mask(None, [n], [(50, 2)]), [Toy(0), Toy(1)]
     vips, tokens = layout.separate(torch.randn(n, WIDTH, dtype=torch.float64))
     tree = SegmentTree.from_tokens(tokens, layout.token_counts)
@@ -380,4 +382,4 @@ def test_no_layer_passes_over_all_tokens_forward_or_backward():
     grads = [torch.randn_like(x) for x in last]
     with Largest() as backward:
         torch.autograd.grad(last, [layer.q for layer in layers], grads)
-    assert max(forward.elements, backward.elements) <= rows * WIDTH
+    assert max(forward.elements, backward.elements) <= num_compressed * WIDTH

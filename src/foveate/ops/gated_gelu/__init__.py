@@ -15,20 +15,20 @@ def gated_gelu(a: Tensor, b: Tensor, *, backend: str | None = None) -> Tensor:
 
         GELU(a) = a/2 · (1 + tanh(√(2/π) · (a + 0.044715·a³)))
 
-    Nothing is kept for gradients but a and b.
+    Only a and b are saved for the backward pass.
 
     Args:
-        a: any shape, any floating dtype.
-        b: like a.
-        backend: "triton" (a kernel for GPUs), "eager" (any device), "reference" (the definition),
-            or "auto": triton where it can run, torch elsewhere. If None, what the environment
-            variable FOVEATE_BACKEND says, "auto" if nothing.
+        a: Any shape, any floating dtype.
+        b: Same shape and dtype.
+        backend: "triton" (a GPU kernel), "eager" (any device), "reference" (the definition), or
+            "auto": "triton" where it can run, otherwise "eager". If None, the value of the
+            environment variable FOVEATE_BACKEND, or "auto" if that is not set.
 
     Returns:
-        Shape and dtype of a.
+        A tensor of the shape and dtype of a.
 
     Raises:
-        ValueError: shapes, dtypes or devices that differ, an unknown backend, or one that cannot
+        ValueError: If shapes, dtypes or devices differ, if the backend is unknown, or if it cannot
             run on these tensors.
 
     Example:
@@ -46,7 +46,7 @@ def gated_gelu(a: Tensor, b: Tensor, *, backend: str | None = None) -> Tensor:
     if backend == "reference":
         return _reference.gated_gelu(a, b)
     if backend == "triton":
-        from .triton import gated_gelu as in_one_kernel
+        from . import triton as _triton
 
-        return in_one_kernel(a, b)
+        return _triton.gated_gelu(a, b)
     return _eager.gated_gelu(a, b)

@@ -1,4 +1,4 @@
-"""The gated GELU by operations of torch: any device."""
+"""The gated GELU in plain PyTorch, on any device."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from torch.autograd.function import once_differentiable
 
 
 def gated_gelu(a: Tensor, b: Tensor) -> Tensor:
-    """GELU(a) · b; see `foveate.ops.gated_gelu`."""
-    result: Tensor = _GatedGELU.apply(a, b)
-    return result
+    """Compute GELU(a) · b; see `foveate.ops.gated_gelu`."""
+    out: Tensor = _GatedGELU.apply(a, b)
+    return out
 
 
 class _GatedGELU(torch.autograd.Function):
-    """Keeps a and b; GELU(a) is computed again for the gradient of b."""
+    """Saves a and b; the backward pass recomputes GELU(a)."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:

@@ -6,5 +6,5 @@ from torch import Tensor
 
 
 def gated_gelu(a: Tensor, b: Tensor) -> Tensor:
-    """GELU(a) · b, term by term; see `foveate.ops.gated_gelu`."""
+    """Compute GELU(a) · b term by term; see `foveate.ops.gated_gelu`."""
     return a / 2 * (1 + (math.sqrt(2 / math.pi) * (a + 0.044715 * a**3)).tanh()) * b

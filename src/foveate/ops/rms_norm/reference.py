@@ -4,5 +4,5 @@ from torch import Tensor
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Rows over their root mean square, times the weights; see `foveate.ops.rms_norm`."""
+    """Compute RMSNorm term by term; see `foveate.ops.rms_norm`."""
     return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight

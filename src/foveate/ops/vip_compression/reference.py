@@ -74,7 +74,10 @@ def compressed_layer(
     """
     s, inverse = (x.to(tokens.dtype) for x in compression_matrix(components, len(tokens)))
     compressed = torch.cat([vips, s @ tokens])
-    mean_positions = (s.double() @ positions.double()).round().long()
-    multiplicity = torch.cat([torch.ones(len(vips)), (s > 0).sum(1)])
+    covers = (s > 0).double()
+    num_tokens = covers.sum(1)
+    # Not S times the positions: rounded weights such as 1/6 would round halves either way.
+    mean_positions = (covers @ positions.double() / num_tokens).round().long()
+    multiplicity = torch.cat([torch.ones(len(vips)), num_tokens])
     new = layer(compressed, torch.cat([vip_positions, mean_positions]), multiplicity)
     return new[: len(vips)], tokens + inverse @ (new - compressed)[len(vips) :]

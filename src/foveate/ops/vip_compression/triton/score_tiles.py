@@ -152,34 +152,38 @@ def pair_scores(q, k, bias_index, key_bias, bias, bias_stride, scale):
 
 @triton.jit
 def score_candidates(
-    queries,
-    q_position,
-    k,
-    k_positions,
-    key_bias,
-    bias,
-    k_start,
+    vips,
+    candidates,
     first,
-    num_keys,
-    head,
-    stride_kn,
-    stride_kh,
+    bias,
+    bias_stride,
     reach,
-    stride_bd,
     scale,
     KEYS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Load a tile of candidates, and score it.
+    """Load a tile of a sequence's candidates from `first` on, and score it.
+
+    Args:
+        vips: Queries of a tile of VIP tokens, and their positions.
+        candidates: The keys, their positions and biases, the first packed candidate of the sequence
+            and how many it has, the head, and the strides of the keys.
+        first: First candidate of the tile.
+        bias: Biases of the head by distance, or None.
+        bias_stride: Stride of the biases.
+        reach: The largest distance with a bias of its own.
+        scale: Factor on the products.
 
     Returns:
         The keys, the indices of the pairs' biases, the keys' biases, and the scores.
     """
+    queries, q_position = vips
+    k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh = candidates
     keys = load_head(k, k_start, first, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH)
     k_position, bias_of_key = load_candidates(k_positions, key_bias, k_start, first, num_keys, KEYS)
     bias_index = bias_indices(q_position, k_position, reach)
-    scores = pair_scores(queries, keys, bias_index, bias_of_key, bias, stride_bd, scale)
+    scores = pair_scores(queries, keys, bias_index, bias_of_key, bias, bias_stride, scale)
     return keys, bias_index, bias_of_key, scores
 
 
@@ -187,7 +191,7 @@ def score_candidates(
 def part_pointers(x, vip, head, heads, n_vips, PARTS: tl.constexpr):
     """Pointers `(PARTS, VIPS)` to what is kept by part of some VIP tokens and a head."""
     part = tl.arange(0, PARTS)
-    return x + (part[:, None] * heads + head) * n_vips + vip[None, :]
+    return x + ((part[:, None] * heads + head) * n_vips + vip[None, :])
 
 
 @triton.jit

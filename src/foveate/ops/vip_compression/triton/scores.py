@@ -101,27 +101,12 @@ def _log_sum_exps(
     q_position = load_vips(q_positions, q_start, first, num_vips, VIPS)
     top = tl.full([VIPS], float("-inf"), tl.float32)
     total = tl.zeros([VIPS], tl.float32)
+    vips = queries, q_position
+    candidates = k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh
     first_tile, stop = part_tiles(num_keys, part, PARTS, KEYS)
     for tile in range(first_tile, stop):
         _, _, _, scores = score_candidates(
-            queries,
-            q_position,
-            k,
-            k_positions,
-            key_bias,
-            bias,
-            k_start,
-            tile * KEYS,
-            num_keys,
-            head,
-            stride_kn,
-            stride_kh,
-            reach,
-            stride_bd,
-            scale,
-            KEYS,
-            HEAD_DIM,
-            WIDTH,
+            vips, candidates, tile * KEYS, bias, stride_bd, reach, scale, KEYS, HEAD_DIM, WIDTH
         )
         new_top = tl.maximum(top, tl.max(scores, 1))
         shift = finite_top(new_top)

@@ -129,29 +129,15 @@ def _weighted_gradients(
     q_position = load_vips(q_positions, q_start, first, num_vips, VIPS)
     log_total = load_lse(lse, q_start + vip, head, heads, n_vips, vip < num_vips, PARTS)
     result = tl.zeros([VIPS], tl.float32)
+    vips = queries, q_position
+    candidates = k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh
     first_tile, stop = part_tiles(num_keys, part, PARTS, KEYS)
     for tile in range(first_tile, stop):
+        key = tile * KEYS + tl.arange(0, KEYS)
         _, _, _, scores = score_candidates(
-            queries,
-            q_position,
-            k,
-            k_positions,
-            key_bias,
-            bias,
-            k_start,
-            tile * KEYS,
-            num_keys,
-            head,
-            stride_kn,
-            stride_kh,
-            reach,
-            stride_bd,
-            scale,
-            KEYS,
-            HEAD_DIM,
-            WIDTH,
+            vips, candidates, tile * KEYS, bias, stride_bd, reach, scale, KEYS, HEAD_DIM, WIDTH
         )
-        g = _load_gradient(grad, k_start, tile * KEYS, num_keys, KEYS)
+        g = tl.load(grad + k_start + key, mask=key < num_keys, other=0.0)
         result += tl.sum(tl.exp2(scores - log_total[:, None]) * g[None, :], 1)
     target = sums + (part * heads + head) * n_vips + q_start + vip
     tl.store(target, result, mask=vip < num_vips)
@@ -215,29 +201,15 @@ def _query_gradients(
     result = tl.zeros([VIPS, WIDTH], tl.float32)
     before, after = tl.zeros([VIPS], tl.float32), tl.zeros([VIPS], tl.float32)
     near_offset = (tl.cast(head, tl.int64) * n_vips + q_start + vip) * (2 * reach + 1)
+    vips = queries, q_position
+    candidates = k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh
     first_tile, stop = part_tiles(num_keys, part, PARTS, KEYS)
     for tile in range(first_tile, stop):
+        key = tile * KEYS + tl.arange(0, KEYS)
         keys, bias_index, bias_of_key, scores = score_candidates(
-            queries,
-            q_position,
-            k,
-            k_positions,
-            key_bias,
-            bias,
-            k_start,
-            tile * KEYS,
-            num_keys,
-            head,
-            stride_kn,
-            stride_kh,
-            reach,
-            stride_bd,
-            scale,
-            KEYS,
-            HEAD_DIM,
-            WIDTH,
+            vips, candidates, tile * KEYS, bias, stride_bd, reach, scale, KEYS, HEAD_DIM, WIDTH
         )
-        g = _load_gradient(grad, k_start, tile * KEYS, num_keys, KEYS)
+        g = tl.load(grad + k_start + key, mask=key < num_keys, other=0.0)
         d_scores = _score_gradients(scores, log_total, g, mean, vip_weight)
         result = dot(d_scores, keys.to(tl.float32), result)
         if bias is not None:
@@ -296,6 +268,7 @@ def _key_gradients(
     q_start, num_vips = sequence_span(q_starts, q_counts, sequence)
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
     if first_key < num_keys:
+        key = first_key + tl.arange(0, KEYS)
         bias_of_head = head_bias(bias, head, stride_bh)
         keys = load_head(
             k, k_start, first_key, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH
@@ -303,7 +276,7 @@ def _key_gradients(
         k_position, bias_of_key = load_candidates(
             k_positions, key_bias, k_start, first_key, num_keys, KEYS
         )
-        g = _load_gradient(grad, k_start, first_key, num_keys, KEYS)
+        g = tl.load(grad + k_start + key, mask=key < num_keys, other=0.0)
         result = tl.zeros([KEYS, WIDTH], tl.float32)
         for first in range(0, num_vips, VIPS):
             vip = first + tl.arange(0, VIPS)
@@ -321,18 +294,11 @@ def _key_gradients(
             )
             d_scores = _score_gradients(scores, log_total, g, mean, vip_weight)
             result = dot(d_scores.T, queries.to(tl.float32), result)
-        key, channel = first_key + tl.arange(0, KEYS), tl.arange(0, WIDTH)
+        channel = tl.arange(0, WIDTH)
         target = ((k_start + key) * heads + head) * HEAD_DIM
         mask = (key < num_keys)[:, None] & (channel < HEAD_DIM)[None, :]
         values = (result * scale).to(dk.dtype.element_ty)
         tl.store(dk + target[:, None] + channel[None, :], values, mask=mask)
-
-
-@triton.jit
-def _load_gradient(grad, k_start, first, num_keys, KEYS: tl.constexpr):
-    """Load the gradients of the scores of a tile of candidates, 0 beyond."""
-    key = first + tl.arange(0, KEYS)
-    return tl.load(grad + k_start + key, mask=key < num_keys, other=0.0)
 
 
 @triton.jit

@@ -1,0 +1,116 @@
+# Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
+# ruff: noqa: N803
+# mypy: disable-error-code=no-untyped-def
+"""RMSNorm on the GPU: PyTorch's kernel forward, one that reads every row once backward.
+
+With u = x / √(mean(x²) + eps) and s = grad · weight, the gradient of x is
+(s - u · mean(s · u)) / √(mean(x²) + eps), and that of the weight is the sum of grad · u over rows.
+A program sums over consecutive rows, and the programs' sums are added afterwards, so the order of
+the additions is fixed.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from foveate.ops._triton.launch import launch
+from foveate.ops._triton.library import define_op
+
+__all__ = ["rms_norm"]
+
+_TILE, _PROGRAMS_PER_PROCESSOR = 1024, 8
+"""Elements that a program computes at once, and programs of that size on a multiprocessor."""
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Compute RMSNorm in float16, bfloat16 or float32; see `foveate.ops.rms_norm`."""
+    if not torch.is_grad_enabled():
+        return F.rms_norm(x, weight.shape, weight, eps)
+    out: Tensor = _RMSNorm.apply(x, weight, eps)
+    return out
+
+
+@define_op(
+    "rms_norm_backward(Tensor grad, Tensor x, Tensor weight, float eps) -> (Tensor, Tensor)",
+    fake=lambda grad, x, weight, eps: (x.new_empty(x.shape), weight.new_empty(weight.shape)),
+)
+def _rms_norm_backward(
+    grad: Tensor, x: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    grad, rows = (tensor.reshape(-1, len(weight)).contiguous() for tensor in (grad, x))
+    n, width = rows.shape
+    block = triton.next_power_of_2(width)
+    tile_rows = max(1, _TILE // block)
+    programs = min(triton.cdiv(n, tile_rows), _PROGRAMS_PER_PROCESSOR * _num_processors(x.device))
+    d_x = torch.empty_like(rows)
+    sums = torch.empty(programs, width, dtype=torch.float32, device=x.device)
+    if programs:
+        rows_per_program = tile_rows * triton.cdiv(n, tile_rows * programs)
+        tensors = grad, rows, weight, d_x, sums
+        constants = width, block, tile_rows
+        warps = 4 if block <= 2 * _TILE else 8
+        numbers = n, rows_per_program, eps
+        launch(_backward, programs, tensors, (), numbers, constants, num_warps=warps)
+    return d_x.view(x.shape), sums.sum(0).to(weight.dtype)
+
+
+def _num_processors(device: torch.device) -> int:
+    """Return the number of multiprocessors of the GPU, 1 on other devices, for tests."""
+    if device.type != "cuda":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+class _RMSNorm(torch.autograd.Function):
+    """Saves its inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.eps = eps
+        return F.rms_norm(x, weight.shape, weight, eps)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        d_x, d_weight = _rms_norm_backward(grad, *ctx.saved_tensors, ctx.eps)
+        return d_x, d_weight, None
+
+
+@triton.jit(do_not_specialize=("n", "rows_per_program"))
+def _backward(
+    grad,
+    x,
+    weight,
+    d_x,
+    sums,
+    n,
+    rows_per_program,
+    eps,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of `rows_per_program` rows, a multiple of ROWS, and their sum for the weight."""
+    column = tl.arange(0, BLOCK)
+    real = column < WIDTH
+    scale = tl.load(weight + column, mask=real, other=0).to(tl.float32)
+    total = tl.zeros((ROWS, BLOCK), tl.float32)
+    begin = tl.program_id(0) * rows_per_program
+    for first in range(begin, tl.minimum(begin + rows_per_program, n), ROWS):
+        row = first + tl.arange(0, ROWS)
+        offset = row[:, None].to(tl.int64) * WIDTH + column
+        mask = (row < n)[:, None] & real
+        unit = tl.load(x + offset, mask=mask, other=0).to(tl.float32)
+        slope = tl.load(grad + offset, mask=mask, other=0).to(tl.float32)
+        mean_square = tl.sum(unit * unit, 1) / WIDTH + eps
+        inverse_rms = tl.rsqrt(tl.where(row < n, mean_square, 1))[:, None]
+        unit *= inverse_rms
+        total += slope * unit
+        slope *= scale
+        projection = tl.sum(slope * unit, 1)[:, None] / WIDTH
+        tl.store(d_x + offset, (slope - unit * projection) * inverse_rms, mask=mask)
+    tl.store(sums + tl.program_id(0) * WIDTH + column, tl.sum(total, 0), mask=real)
