@@ -91,14 +91,6 @@ def sequence_span(starts, counts, sequence):
 
 
 @triton.jit
-def head_bias(bias, head, head_stride):
-    """The biases of one head, or None."""
-    if bias is not None:
-        bias += head * head_stride
-    return bias
-
-
-@triton.jit
 def load_head(
     x,
     start,

@@ -15,7 +15,6 @@ from .score_tiles import (
     NOT_SPECIALIZED,
     ScoreInputs,
     bias_indices,
-    head_bias,
     load_candidates,
     load_head,
     load_lse,
@@ -94,7 +93,8 @@ def _log_sum_exps(
     part, head, first, sequence = program_indices(tiles, heads, PARTS, VIPS)
     q_start, num_vips = sequence_span(q_starts, q_counts, sequence)
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
-    bias = head_bias(bias, head, stride_bh)
+    if bias is not None:
+        bias += head * stride_bh
     queries = load_head(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
     )
@@ -182,7 +182,9 @@ def _scores(
                     WIDTH,
                 )
                 log_total = load_lse(lse, q_start + vip, head, heads, n_vips, vip < num_vips, PARTS)
-                bias_of_head = head_bias(bias, head, stride_bh)
+                bias_of_head = bias
+                if bias is not None:
+                    bias_of_head = bias + head * stride_bh
                 pairs = pair_scores(
                     queries, keys, bias_index, bias_of_key, bias_of_head, stride_bd, scale
                 )

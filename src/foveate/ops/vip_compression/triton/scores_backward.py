@@ -19,7 +19,6 @@ from .score_tiles import (
     NOT_SPECIALIZED,
     ScoreInputs,
     bias_indices,
-    head_bias,
     load_candidates,
     load_head,
     load_lse,
@@ -121,7 +120,8 @@ def _weighted_gradients(
     part, head, first, sequence = program_indices(tiles, heads, PARTS, VIPS)
     q_start, num_vips = sequence_span(q_starts, q_counts, sequence)
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
-    bias = head_bias(bias, head, stride_bh)
+    if bias is not None:
+        bias += head * stride_bh
     vip = first + tl.arange(0, VIPS)
     queries = load_head(
         q, q_start, first, num_vips, head, stride_qn, stride_qh, VIPS, HEAD_DIM, WIDTH
@@ -188,7 +188,8 @@ def _query_gradients(
     part, head, first, sequence = program_indices(tiles, heads, PARTS, VIPS)
     q_start, num_vips = sequence_span(q_starts, q_counts, sequence)
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
-    bias = head_bias(bias, head, stride_bh)
+    if bias is not None:
+        bias += head * stride_bh
     vip = first + tl.arange(0, VIPS)
     exists = vip < num_vips
     queries = load_head(
@@ -269,7 +270,9 @@ def _key_gradients(
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
     if first_key < num_keys:
         key = first_key + tl.arange(0, KEYS)
-        bias_of_head = head_bias(bias, head, stride_bh)
+        bias_of_head = bias
+        if bias is not None:
+            bias_of_head = bias + head * stride_bh
         keys = load_head(
             k, k_start, first_key, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH
         )
