@@ -166,6 +166,9 @@ def score_candidates(
         bias_stride: Stride of the biases.
         reach: The largest distance with a bias of its own.
         scale: Factor on the products.
+        KEYS: Candidates in a tile.
+        HEAD_DIM: Channels of a head.
+        WIDTH: Channels of a tile, `HEAD_DIM` padded to a power of two.
 
     Returns:
         The keys, the indices of the pairs' biases, the keys' biases, and the scores.
