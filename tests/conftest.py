@@ -3,6 +3,7 @@
 import json
 import random
 
+import hypothesis
 import pytest
 import torch
 from transformers import AutoTokenizer
@@ -11,6 +12,10 @@ from foveate import Document, Encoder
 from foveate.data import Corpus
 from foveate.inference.encoder import default_model_path
 from foveate.models.hdt import HDTConfig, HDTModel
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("foveate", deadline=None)
+hypothesis.settings.load_profile("foveate")
 
 # Tests run on small tensors, where threads cost more than they bring.
 torch.set_num_threads(1)

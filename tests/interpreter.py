@@ -14,7 +14,8 @@ def run_interpreted(beside: str) -> None:
     tests = Path(beside).with_name("test_triton.py")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", str(tests)],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
+        env=os.environ
+        | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[1],
