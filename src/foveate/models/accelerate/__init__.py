@@ -26,7 +26,7 @@ from transformers.models.t5.modeling_t5 import (
 )
 
 from . import longformer, longt5, t5, t5_layers
-from .cuda_graphs import release
+from .cuda_graphs import capture, release
 from .patching import Patch, apply_patches
 
 __all__ = [
@@ -35,7 +35,9 @@ __all__ = [
     "MODEL_PATCHES",
     "ORIGINALS",
     "Patch",
+    "capture",
     "patches",
+    "release",
     "restore",
     "speed_up",
     "speed_up_if_possible",
