@@ -175,5 +175,7 @@ def test_a_single_string_is_not_taken_for_choices(tokenizer):
 
 def test_a_longest_input_without_tokens_is_refused(tokenizer):
     for length in (0, -1):
-        with pytest.raises(ValueError, match=f"max_length must be at least 1 or None, got {length}"):
+        with pytest.raises(
+            ValueError, match=f"max_length must be at least 1 or None, got {length}"
+        ):
             TextProcessor(tokenizer, max_length=length)

@@ -88,7 +88,6 @@ class DocumentProcessor(ProcessorMixin):
             TypeError: `choices` is a single string.
             ValueError: Global tokens (LED) or VIP tokens (VCC) leave no room for the document.
         """
-        _check_choices(choices)
         features = self.truncate(self.prompted_features(document, query or "", choices))
         if target is not None:
             features["labels"] = self.labels(target, max_target_length)
@@ -136,7 +135,6 @@ class DocumentProcessor(ProcessorMixin):
         num_tokens, num_target_tokens = [], []
         for i, document in enumerate(documents):
             document_choices = choices[i] if choices is not None else ()
-            _check_choices(document_choices)
             untruncated = self.prompted_features(document, queries[i] or "", document_choices)
             num_tokens.append(len(untruncated["input_ids"]))
             features = self.model_inputs(self.truncate(untruncated))
@@ -279,5 +277,10 @@ def _check_choices(choices: Sequence[str]) -> None:
 
 
 def join_prompt(query: str, choices: Sequence[str]) -> str:
-    """Join a query and the answers to choose from into one line."""
+    """Join a query and the answers to choose from into one line.
+
+    Raises:
+        TypeError: `choices` is a single string.
+    """
+    _check_choices(choices)
     return " ".join(part for part in (query, "; ".join(choices)) if part)
