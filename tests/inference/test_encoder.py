@@ -179,6 +179,21 @@ def test_hdt_gives_the_hidden_states_of_its_anchors(tmp_path, tokenizer):
     assert relative_error(vectors.sections, hidden_states[types == 2]) < 1e-5
 
 
+def test_hdt_reads_with_the_processor_that_was_saved_with_it(tmp_path, tokenizer):
+    torch.manual_seed(0)
+    config = HDTConfig(vocab_size=30522, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+    model = HDTModel(config).eval()
+    model.save_pretrained(tmp_path)
+    processor = HDTProcessor(tokenizer, levels=None, doc_token="[MASK]", sec_token="[SEP]")
+    processor.save_pretrained(tmp_path)
+    vectors = Encoder.from_pretrained(tmp_path, device="cpu").encode(WHALE)
+    types = processor.features(WHALE)["node_types"]
+    with torch.no_grad():
+        hidden_states = model(**processor(WHALE)).last_hidden_state[0]
+    assert relative_error(vectors.document, hidden_states[0]) < 1e-5
+    assert relative_error(vectors.sections, hidden_states[types == 2]) < 1e-5
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [

@@ -109,7 +109,7 @@ def test_tokenizers_of_other_kinds(tmp_path):
 
 def test_no_checkpoint_at_all(folder):
     (folder / "config.json").unlink()
-    with pytest.raises(OSError, match=r"bert is no checkpoint: it has no config\.json"):
+    with pytest.raises(OSError, match=r"bert is not a checkpoint: it has no config\.json"):
         load_config(folder)
     shutil.rmtree(folder)
     with pytest.raises(OSError, match=r"there is no folder .*bert"):

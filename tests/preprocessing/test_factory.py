@@ -1,5 +1,6 @@
 import pytest
-from transformers import LEDConfig, T5Config
+from transformers import BertConfig, LEDConfig, LongformerConfig, RobertaConfig, T5Config
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from foveate.models.hdt import HDTConfig
 from foveate.models.vcc import VccT5Config
@@ -55,3 +56,18 @@ def test_unknown_options_are_refused(tokenizer):
         processor_for(T5Config(), tokenizer, num_keywords=3)
     with pytest.raises(ValueError, match="num_keywords must be at least 0, got -1"):
         processor_for(LEDConfig(), tokenizer, num_keywords=-1)
+
+
+@pytest.mark.parametrize("config", [RobertaConfig, LongformerConfig])
+def test_positions_that_begin_after_padding_leave_fewer_for_tokens(tokenizer, config, monkeypatch):
+    monkeypatch.setattr(tokenizer, "model_max_length", VERY_LARGE_INTEGER)
+    processor = processor_for(config(max_position_embeddings=42, pad_token_id=1), tokenizer)
+    assert processor.max_length == 40
+    assert processor_for(BertConfig(max_position_embeddings=42), tokenizer).max_length == 42
+
+
+def test_damaged_processors_are_refused(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "processor_config.json").write_text("{,")
+    with pytest.raises(ValueError, match=r"the processor_config\.json of .* is damaged"):
+        load_processor(tmp_path, T5Config())

@@ -160,3 +160,22 @@ def test_numbers_that_differ_are_refused(tokenizer):
             processor([FISH, FISH], **values)
     with pytest.raises(ValueError, match="numbers of documents and choices differ: 2 and 1"):
         processor([FISH, FISH], choices=[["a"]])
+
+
+def test_a_single_string_is_not_taken_for_choices(tokenizer):
+    processor = TextProcessor(tokenizer)
+    message = "a document's choices must be a list of strings, got 'cod'"
+    with pytest.raises(TypeError, match=message):
+        processor(FISH, choices=["cod"])
+    with pytest.raises(TypeError, match=message):
+        processor.features(FISH, choices="cod")
+    with pytest.raises(TypeError, match=message):
+        processor.multiple_choice(FISH, "which?", ["cod"])
+
+
+def test_a_longest_input_without_tokens_is_refused(tokenizer):
+    for length in (0, -1):
+        with pytest.raises(
+            ValueError, match=f"max_length must be at least 1 or None, got {length}"
+        ):
+            TextProcessor(tokenizer, max_length=length)

@@ -91,9 +91,9 @@ def test_several_documents_are_asked_together(book, sea, encoder, checkpoint):
 def test_choices_are_vip_tokens_of_what_answers(book, checkpoint, monkeypatch):
     answerer = Answerer.from_pretrained(checkpoint, device="cpu")
     seen = []
-    features = answerer.processor.features
+    features = answerer.processor.prompted_features
     monkeypatch.setattr(
-        answerer.processor, "features", lambda *a, **k: seen.append(features(*a, **k)) or seen[-1]
+        answerer.processor, "prompted_features", lambda *a: seen.append(features(*a)) or seen[-1]
     )
     ask("whale ?", book, choices=["rained", "nobody"], model=answerer)
     vips = seen[0]["input_ids"][seen[0]["vip_mask"] == 1]
@@ -126,3 +126,13 @@ def test_what_cannot_be_asked_is_said(book, tmp_path):
     BertConfig().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is a bert model: name a T5"):
         Answerer.from_pretrained(tmp_path)
+
+
+def test_an_answer_from_a_truncated_document_comes_with_a_warning(book, checkpoint):
+    answerer = Answerer.from_pretrained(checkpoint, device="cpu")
+    answerer.processor.max_length = 32
+    with pytest.warns(UserWarning, match=r"the document has \d+ tokens: only the first 32"):
+        _, scores = answerer.answer("whale ?", book)
+    assert len(scores) == 41
+    with pytest.raises(TypeError, match="choices must be a list of strings, got 'cod'"):
+        answerer.answer("whale ?", book, choices="cod")

@@ -13,6 +13,7 @@ from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.models.vcc import VccT5ForConditionalGeneration
 from foveate.preprocessing import VCCProcessor, load_processor
+from foveate.preprocessing.processor import warn_of_truncation
 from foveate.progress import progress
 
 DEFAULT_ANSWER_TOKENS = 128
@@ -23,8 +24,8 @@ class Answerer:
     """A T5 checkpoint that reads whole documents with the question as its VIP tokens (VCC).
 
     Args:
-        model: In evaluation mode.
-        processor: Its processor.
+        model: The Transformer, in evaluation mode.
+        processor: The model's processor.
     """
 
     def __init__(self, model: PreTrainedModel, processor: VCCProcessor) -> None:
@@ -48,7 +49,7 @@ class Answerer:
 
         Raises:
             OSError: There is no such checkpoint, or it has no safetensors weights.
-            ValueError: It is not a T5; or another dtype.
+            ValueError: It is not a T5, or the dtype or device is not supported.
         """
         kind = load_config(name_or_path).model_type
         if kind not in ("t5", "vcc_t5"):
@@ -56,8 +57,11 @@ class Answerer:
                 f"{name_or_path} is a {kind} model: name a T5 checkpoint to answer in its own "
                 "words, whose encoder can read a whole document"
             )
-        own_dtype = "auto" if dtype is None else resolve_dtype(dtype)
-        model = load_model(VccT5ForConditionalGeneration, name_or_path, dtype=own_dtype)
+        model = load_model(
+            VccT5ForConditionalGeneration,
+            name_or_path,
+            dtype="auto" if dtype is None else resolve_dtype(dtype),
+        )
         processor = load_processor(name_or_path, model.config)
         if not isinstance(processor, VCCProcessor):  # saved with a T5 that reads plain text
             processor = VCCProcessor(processor.tokenizer)
@@ -71,23 +75,30 @@ class Answerer:
 
         Args:
             query: The question.
-            document: What to read, of any length.
+            document: The document to read, of any length unless the processor has a `max_length`.
             choices: Answers to choose from.
 
         Returns:
             The answer; and `(sentences,)` float32, how much the question looked at each of
             `Document.sentences`: the highest share of its attention that one of the sentence's
             tokens got, averaged over the compressed layers.
+
+        Warns:
+            UserWarning: A document longer than the processor's `max_length` is truncated.
         """
-        features = self.processor.features(document, query=query, choices=choices)
+        untruncated = self.processor.prompted_features(document, query, choices)
+        num_tokens = len(untruncated["input_ids"])
+        warn_of_truncation("document", [num_tokens], self.processor.max_length)
+        features = self.processor.truncate(untruncated)
         sentence_ids = features["sentence_ids"]
         inputs = self.processor.pad([self.processor.model_inputs(features)]).to(self.model.device)
         with progress("Reading", 2) as advance:
             encoded = self.model.encoder(**inputs, output_vip_scores=True, return_dict=True)
             advance()
             generation_config = self.model.generation_config
-            known = generation_config.max_length or generation_config.max_new_tokens
-            limits = {} if known else {"max_new_tokens": DEFAULT_ANSWER_TOKENS}
+            limits = {}
+            if not (generation_config.max_length or generation_config.max_new_tokens):
+                limits["max_new_tokens"] = DEFAULT_ANSWER_TOKENS
             [output] = self.model.generate(
                 encoder_outputs=encoded, attention_mask=inputs["attention_mask"], **limits
             )
@@ -101,7 +112,7 @@ class Answerer:
 
 
 def best_of_sentences(token_scores: Tensor, sentence_ids: Tensor, num_sentences: int) -> Tensor:
-    """Highest score of the tokens of each sentence.
+    """Compute the highest score of the tokens of each sentence.
 
     Args:
         token_scores: `(tokens,)`.

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, overload
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedModel
 from transformers.utils.hub import cached_file
 
 from foveate.documents import Document, as_documents
@@ -22,7 +22,7 @@ from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
-from foveate.preprocessing import HDTProcessor, load_tokenizer
+from foveate.preprocessing import HDTProcessor, load_processor
 from foveate.preprocessing.tree import Anchor, SentenceTokenizer, TreeNodes, outline
 from foveate.progress import progress
 
@@ -76,7 +76,7 @@ class Pooling:
     Attributes:
         takes_first_token: Take the first token's hidden state (CLS) instead of the mean of all.
         normalize: Scale vectors to length 1.
-        max_tokens: Tokens per sentence it was trained on, None if it does not say.
+        max_tokens: Longest sentence in tokens, None if the checkpoint does not say.
     """
 
     takes_first_token: bool = False
@@ -85,10 +85,11 @@ class Pooling:
 
     @classmethod
     def from_pretrained(cls, name_or_path: str) -> Self:
-        """Read it from a checkpoint; the mean of all tokens where it says nothing.
+        """Read the pooling of a checkpoint, by default the mean of all tokens.
 
         Raises:
-            ValueError: The checkpoint asks for layers other than pooling and normalization.
+            ValueError: The checkpoint has layers other than pooling and normalization, or an
+                unsupported pooling mode.
         """
         modules = _load_json(name_or_path, "modules.json")
         if modules is None:
@@ -131,7 +132,7 @@ class Encoder:
 
     Args:
         model: The Transformer, in evaluation mode.
-        tokenizer: Its tokenizer.
+        processor: Its tokenizer, the tokens of its anchors and the depth of its trees.
         context: "sentence" encodes every sentence by itself and builds sections and the document
             from their sentences; "tree" lets anchors exchange across the hierarchy (HDT).
         pooling: How hidden states become a vector.
@@ -154,7 +155,7 @@ class Encoder:
     def __init__(
         self,
         model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
+        processor: HDTProcessor,
         context: Context,
         pooling: Pooling,
         linear_dtype: torch.dtype = torch.float32,
@@ -162,13 +163,14 @@ class Encoder:
         if context not in ("sentence", "tree"):
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
         self.model = model
-        self.tokenizer = tokenizer
+        self.processor = processor
+        self.tokenizer = processor.tokenizer
         self.context = context
         self.pooling = pooling
         self._first_position = _first_position(model)
         self._sentences = SentenceTokenizer(
-            tokenizer,
-            HDTProcessor(tokenizer).anchor_ids(),
+            self.tokenizer,
+            processor.anchor_ids(),
             self._max_tokens(),
             closes_sentences=not _is_hdt(model),
         )
@@ -192,7 +194,7 @@ class Encoder:
                 all-MiniLM-L6-v2, from its package.
             context: See the class; by default "tree" for HDT and "sentence" for all others.
             device: By default CUDA if available, else the CPU.
-            dtype: Of the matrix products, by default float32. Vectors are float32.
+            dtype: The dtype of the matrix products, by default float32. Vectors are float32.
 
         Raises:
             OSError: There is no such checkpoint, or it has no safetensors weights.
@@ -220,9 +222,12 @@ class Encoder:
                     module.to(linear_dtype)
         elif device.type == "cpu":
             _use_onednn(model)
+        processor = load_processor(path, model.config)
+        if not isinstance(processor, HDTProcessor):  # all depths are equally new to the model
+            processor = HDTProcessor(processor.tokenizer, levels=None)
         return cls(
             model.eval().to(device),
-            load_tokenizer(path),
+            processor,
             context or ("tree" if _is_hdt(model) else "sentence"),
             pooling,
             linear_dtype,
@@ -257,9 +262,9 @@ class Encoder:
         """
         if isinstance(documents, Document):
             return self.encode([documents], show_progress=show_progress)[0]
-        # HDT was trained on three levels; to other checkpoints all depths are equally new.
-        levels = 3 if _is_hdt(self.model) else None
-        outlines = [outline(one, levels=levels) for one in as_documents(documents)]
+        outlines = [
+            outline(document, levels=self.processor.levels) for document in as_documents(documents)
+        ]
         if self.context == "tree":
             with progress("Encoding", len(outlines), show_progress) as advance:
                 vectors = []
@@ -290,8 +295,8 @@ class Encoder:
     ) -> Tensor:
         """Encode texts, each by itself: `(texts, dimension)`; of a single string `(dimension,)`.
 
-        A text longer than the model takes is read in pieces, of which nothing is lost, and its
-        vector is pooled over all of them.
+        A text longer than the model takes is split into pieces, and its vector is pooled over all
+        of them. Vectors are float32 on the CPU.
         """
         if isinstance(texts, str):
             return self.encode_texts([texts], show_progress=show_progress)[0]
@@ -381,12 +386,12 @@ class Encoder:
         return DocumentVectors(vectors[0], vectors[1:], sentences)
 
     def _finish(self, sums: Tensor, counts: Tensor) -> Tensor:
-        """Means, of length 1 if the checkpoint says so; in place, since vectors fill memory."""
+        """Divide sums by counts and normalize if requested; in place, to save memory."""
         means = sums.div_(counts.clamp(min=1))  # a section may be empty
         return F.normalize(means, dim=-1, out=means) if self.pooling.normalize else means
 
     def _max_tokens(self) -> int:
-        """Tokens of a sentence that the model takes, its anchor and closing token included."""
+        """Return the longest sentence in tokens, with its anchor and closing token."""
         limits = [
             self.pooling.max_tokens,
             getattr(self.model.config, "max_position_embeddings", None),
@@ -403,8 +408,9 @@ def as_encoder(model: Encoder | str | PathLike[str] | None) -> Encoder:
             which is loaded once per process.
 
     Raises:
-        TypeError: Something else.
-        OSError, ValueError: As `Encoder.from_pretrained`.
+        OSError: See `Encoder.from_pretrained`.
+        TypeError: `model` is neither an encoder nor the name or path of a checkpoint.
+        ValueError: See `Encoder.from_pretrained`.
     """
     if isinstance(model, Encoder):
         return model
@@ -462,7 +468,7 @@ def _use_onednn(model: nn.Module) -> None:
 
 
 def _first_position(model: PreTrainedModel) -> int:
-    """RoBERTa and its kin count positions from behind the padding token's id."""
+    """Return the first position id: RoBERTa and models like it begin after the padding id."""
     padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
 
@@ -507,11 +513,11 @@ def _takes_first_token(name_or_path: str, folder: str) -> bool:
 
 def _load_json(name_or_path: str, file: str) -> Any:
     """Read a JSON file of a checkpoint; None if it has no such file."""
-    found = cached_file(
+    path = cached_file(
         name_or_path,
         file,
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_gated_repo=False,
         _raise_exceptions_for_connection_errors=False,
     )
-    return None if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
+    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))

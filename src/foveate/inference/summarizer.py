@@ -15,10 +15,10 @@ from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.preprocessing.led import has_global_tokens
 
 DEFAULT_WORDS = 150
-"""Budget where neither the caller nor the checkpoint says."""
+"""Longest summary in words where neither the caller nor the checkpoint sets a limit."""
 
 _TOKENS_PER_WORD = 2
-"""More than the vocabularies of summarizers need for a word, so that the last sentence ends."""
+"""More tokens than a word takes on average, so that generation reaches the end of a sentence."""
 
 
 class Summarizer:
@@ -26,7 +26,7 @@ class Summarizer:
 
     Args:
         model: The Transformer, in evaluation mode.
-        processor: Its processor.
+        processor: The model's processor.
     """
 
     def __init__(self, model: PreTrainedModel, processor: DocumentProcessor) -> None:
@@ -52,13 +52,13 @@ class Summarizer:
             dtype: float32, bfloat16 or float16, by default the checkpoint's own.
             num_keywords: Number of keywords that guide a model with global tokens, such as LED;
                 see `foveate.preprocessing.LEDProcessor`. By default as saved with the checkpoint.
-            detector: What finds them.
-            language: ISO 639 code for detectors by name.
+            detector: Keyword detector, a name or a function; used only with `num_keywords`.
+            language: ISO 639 code of the documents' language, for a detector given by name.
 
         Raises:
             OSError: There is no such checkpoint, or it has no safetensors weights.
-            ValueError: It is not a sequence-to-sequence model, or has no global tokens for
-                keywords; or another dtype.
+            ValueError: It is not a sequence-to-sequence model, it has no global tokens for
+                keywords, or the dtype or device is not supported.
         """
         config = load_config(name_or_path)
         if not config.is_encoder_decoder:
@@ -66,8 +66,11 @@ class Summarizer:
                 f"{name_or_path} is a {config.model_type} model, which does not write from what it "
                 "reads: name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
             )
-        own_dtype = "auto" if dtype is None else resolve_dtype(dtype)
-        model = load_model(AutoModelForSeq2SeqLM, name_or_path, dtype=own_dtype)
+        model = load_model(
+            AutoModelForSeq2SeqLM,
+            name_or_path,
+            dtype="auto" if dtype is None else resolve_dtype(dtype),
+        )
         options: dict[str, Any] = {}
         if num_keywords is not None:
             if not has_global_tokens(model):
@@ -85,13 +88,14 @@ class Summarizer:
     ) -> str:
         """Write a summary.
 
-        Documents longer than the model takes are truncated, with a warning.
-
         Args:
-            document: What to summarize.
-            words: Budget; the summary ends with the last sentence that fits, or else is one
-                sentence. By default what the checkpoint was made to write, or 150.
-            query: What the summary is to be about.
+            document: The document to summarize.
+            words: Longest summary in words; it ends with the last sentence that fits, but has at
+                least one. By default the checkpoint's own limit, else 150 words.
+            query: The topic of the summary.
+
+        Warns:
+            UserWarning: A document longer than the model takes is truncated.
         """
         inputs = self.processor(document, query=query).to(self.model.device)
         generation_config = self.model.generation_config
@@ -108,7 +112,7 @@ class Summarizer:
 
     @property
     def _longest_output(self) -> int | None:
-        """Tokens that the decoder has positions for, but for the one that it begins with."""
+        """Longest output in tokens, without the start token; None where nothing limits it."""
         config = self.model.config
         names = ("max_decoder_position_embeddings", "max_position_embeddings")
         limit = next((limit for name in names if (limit := getattr(config, name, None))), None)
@@ -116,13 +120,13 @@ class Summarizer:
 
 
 def _first_sentences(text: str, words: int) -> str:
-    """As many whole sentences as the budget allows, at least one."""
+    """Keep as many whole sentences as fit in a number of words, at least one."""
     if not text:
         return text
-    kept: list[str] = []
+    sentences: list[str] = []
     for sentence in Document.from_text(text).sentences():
         words -= len(sentence.text.split())
-        if kept and words < 0:
+        if sentences and words < 0:
             break
-        kept.append(sentence.text)
-    return " ".join(kept)
+        sentences.append(sentence.text)
+    return " ".join(sentences)

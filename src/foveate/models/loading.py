@@ -17,14 +17,14 @@ def load_config(name_or_path: str | PathLike[str]) -> Any:
     """Load the configuration of a checkpoint, of transformers or of foveate.
 
     Raises:
-        OSError: The folder does not exist or is no checkpoint, or the hub has no such name.
+        OSError: The folder does not exist or is not a checkpoint, or the hub has no such name.
         TypeError: The argument is neither a name nor a path.
         ValueError: The model type is unknown.
     """
     check_name_or_path(name_or_path)
     path = Path(name_or_path)
     if path.is_dir() and not (path / "config.json").exists():
-        raise OSError(f"{path} is no checkpoint: it has no config.json")
+        raise OSError(f"{path} is not a checkpoint: it has no config.json")
     try:
         return AutoConfig.from_pretrained(name_or_path)
     except ValueError:  # perhaps one of ours, which are imported only when needed
@@ -40,7 +40,7 @@ def load_model(auto: Any, name_or_path: str | PathLike[str], **options: Any) -> 
 
     Args:
         auto: An Auto class or a model class.
-        name_or_path: The checkpoint.
+        name_or_path: A folder, or a name on the hub.
         options: Other arguments of `from_pretrained`.
 
     Raises:

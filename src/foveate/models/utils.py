@@ -14,12 +14,12 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
-        torch.ones(1, device=found).item()
+        resolved = torch.device(device)
+        torch.ones(1, device=resolved).item()
     except (RuntimeError, AssertionError) as error:
         available = "cpu, cuda" if torch.cuda.is_available() else "cpu"
         raise ValueError(f"there is no device {device!s} here: use one of {available}") from error
-    return found
+    return resolved
 
 
 def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
@@ -28,10 +28,10 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
     Raises:
         ValueError: Models do not run in this dtype.
     """
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if found not in (torch.float32, torch.bfloat16, torch.float16):
+    resolved = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if resolved not in (torch.float32, torch.bfloat16, torch.float16):
         raise ValueError(f"dtype must be float32, bfloat16 or float16, got {dtype}")
-    return found
+    return resolved
 
 
 def check_model_type(model_type: str | None, supported: Collection[str]) -> None:

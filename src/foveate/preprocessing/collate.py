@@ -21,7 +21,7 @@ _PADDING = {
     "sentence_ids": -1,
     "special_tokens_mask": 1,
 }
-"""What columns are padded with where it is not 0; `input_ids` take the padding token."""
+"""Padding of the columns that are not padded with 0; `input_ids` take the padding token."""
 
 
 def pad_features(features: Sequence[Mapping[str, Any]], pad_token_id: int) -> Features:
@@ -61,10 +61,10 @@ def pack_trees(features: Sequence[Features], columns: Sequence[str] = ("input_id
 
     Args:
         features: Trees with `parent_ids` `(nodes,)`.
-        columns: What to concatenate besides.
+        columns: Names of the other columns to concatenate.
 
     Returns:
-        `parent_ids` and the columns, `(1, nodes of all trees)`.
+        int64 `parent_ids` and the columns, `(1, nodes of all trees)`.
     """
     offset = 0
     parents = []

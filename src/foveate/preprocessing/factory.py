@@ -28,6 +28,20 @@ PROCESSORS: dict[str, type[DocumentProcessor]] = {
 _UNLIMITED = ("fovea", "hdt", "vcc_bert", "vcc_roberta", "vcc_t5")
 """Model types that read any length, whatever the tokenizer of their checkpoint says."""
 
+_POSITIONS_AFTER_PADDING = (
+    "camembert",
+    "data2vec-text",
+    "longformer",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "xmod",
+)
+"""Model types that number positions from `pad_token_id + 1`: that many entries of their table of
+positions hold no token."""
+
 
 def processor_for(
     config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, **options: Any
@@ -38,10 +52,10 @@ def processor_for(
         config: The model's configuration, which gives its family, its longest input and, for T5,
             the prefix of summarization.
         tokenizer: The model's tokenizer.
-        options: Arguments of the processor that take the place of these.
+        options: Arguments of the processor, which override those from the configuration.
 
     Raises:
-        ValueError: The processor has no such option, or refuses its value.
+        ValueError: The processor has no such option, or rejects its value.
     """
     kind = PROCESSORS.get(config.model_type, TextProcessor)
     if issubclass(kind, TextProcessor):
@@ -53,16 +67,18 @@ def processor_for(
 def load_processor(
     name_or_path: str | PathLike[str], config: PreTrainedConfig, **options: Any
 ) -> DocumentProcessor:
-    """Load the processor that was saved with a checkpoint; without one, make that of its family.
+    """Load the processor saved with a checkpoint, or make that of its family if there is none.
 
     Args:
         name_or_path: A folder, or a name on the hub.
         config: The checkpoint's configuration.
-        options: Arguments of the processor that take the place of what was saved.
+        options: Arguments of the processor, which override the saved ones.
 
     Raises:
         OSError: There is no such checkpoint.
-        ValueError: It has no tokenizer or a damaged one, or the processor has no such option.
+        TypeError: `name_or_path` is neither a name nor a path.
+        ValueError: Its tokenizer is missing or damaged, its `processor_config.json` is damaged, or
+            the processor has no such option or rejects its value.
     """
     tokenizer = load_tokenizer(name_or_path)
     saved = _saved_options(name_or_path)
@@ -75,13 +91,16 @@ def load_processor(
 
 
 def longest_input(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Longest input in tokens that a model takes, None where nothing limits it."""
+    """Return the longest input in tokens that a model takes, None where nothing limits it."""
     if config.model_type in _UNLIMITED:
         return None
+    num_positions = getattr(config, "max_position_embeddings", None)
+    if num_positions is not None and config.model_type in _POSITIONS_AFTER_PADDING:
+        num_positions -= (config.pad_token_id or 0) + 1
     limits = [
         tokenizer.model_max_length,
         getattr(config, "max_encoder_position_embeddings", None),
-        getattr(config, "max_position_embeddings", None),
+        num_positions,
     ]
     limit = min(limit for limit in limits if limit is not None)
     return None if limit >= VERY_LARGE_INTEGER else int(limit)
@@ -92,8 +111,8 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
 
     Raises:
         OSError: There is no such checkpoint.
-        TypeError: Neither a name nor a path.
-        ValueError: It has no tokenizer, or a damaged one.
+        TypeError: `name_or_path` is neither a name nor a path.
+        ValueError: Its tokenizer is missing or damaged.
     """
     check_name_or_path(name_or_path)
     try:
@@ -123,7 +142,7 @@ def check_name_or_path(name_or_path: str | PathLike[str]) -> None:
 
     Raises:
         OSError: There is no such folder.
-        TypeError: Neither a name nor a path.
+        TypeError: `name_or_path` is neither a name nor a path.
     """
     if not isinstance(name_or_path, str | PathLike):
         kind = type(name_or_path).__name__
@@ -151,7 +170,7 @@ def _task_prefix(config: PreTrainedConfig) -> str:
 
 
 def _saved_options(name_or_path: str | PathLike[str]) -> dict[str, Any]:
-    """Read a checkpoint's processor_config.json; an empty mapping where it has none."""
+    """Read a checkpoint's processor_config.json; return an empty mapping if it has none."""
     file = cached_file(
         name_or_path,
         "processor_config.json",
@@ -159,4 +178,12 @@ def _saved_options(name_or_path: str | PathLike[str]) -> dict[str, Any]:
         _raise_exceptions_for_gated_repo=False,
         _raise_exceptions_for_connection_errors=False,
     )
-    return {} if file is None else dict(json.loads(Path(file).read_text(encoding="utf-8")))
+    if file is None:
+        return {}
+    try:
+        return dict(json.loads(Path(file).read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ValueError(
+            f"the processor_config.json of {name_or_path} is damaged ({error}): copy it again, or "
+            "delete it to use the processor of the model's family"
+        ) from error

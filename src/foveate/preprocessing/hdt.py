@@ -40,8 +40,9 @@ class HDTProcessor(DocumentProcessor):
             every sentence in two, as the published tokenizer's global query does.
         doc_token: Token of the [DOC] anchor; by default `<doc>` or `[DOC]` if the vocabulary has
             it, else the tokenizer's CLS token.
-        sec_token: Token of the [SEC] anchor, likewise.
-        sent_token: Token of the [SENT] anchor, likewise (`<cls>` in the published vocabulary).
+        sec_token: Token of the [SEC] anchor; by default `<sec>`, `[SEC]` or CLS.
+        sent_token: Token of the [SENT] anchor; by default `<cls>` (in the published vocabulary),
+            `<sent>`, `[SENT]` or CLS.
 
     Raises:
         ValueError: The tokenizer does not know a token, a limit is too low, or `query_as` is
@@ -109,7 +110,7 @@ class HDTProcessor(DocumentProcessor):
         anchors = outline(document, levels=self.levels)
         if query and self.query_as == "section":
             anchors = _with_query_section(anchors, query)
-        # verbose=False: the tokenizer need not warn of long sentences, which are split here.
+        # verbose=False: long sentences are split below, so a warning would be wrong.
         texts = [anchor.text for anchor in anchors]
         tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         owners, pieces = split_long(tokens, self.max_sentence_tokens)

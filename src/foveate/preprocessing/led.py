@@ -22,18 +22,18 @@ class LEDProcessor(TextProcessor):
     the tokens of the keywords. Without keywords that is LED's usual input.
 
     Args:
-        tokenizer: A fast tokenizer that puts a special token before the text and one behind it, as
+        tokenizer: A fast tokenizer that adds a special token before the text and one after it, as
             LED's and Longformer's do.
         max_length: Longest input in tokens, None for no limit.
-        prefix: What the model knows its task by.
+        prefix: Text that names the task.
         num_keywords: Number of keywords; 10 to 100 in the paper, 0 for none.
-        detector: What finds the keywords: a name of `foveate.detectors.METHODS`, or a function,
-            which is not saved with the processor.
-        language: ISO 639 code for detectors by name.
+        detector: Keyword detector: a name in `foveate.detectors.METHODS`, or a function, which is
+            not saved with the processor.
+        language: ISO 639 code of the documents' language, for a detector given by name.
 
     Raises:
-        ValueError: The tokenizer is not fast or puts no such tokens, `num_keywords` is negative, or
-            there is no such detector.
+        ValueError: The tokenizer is not fast or does not add these tokens, `num_keywords` is
+            negative, `max_length` is below 1, or there is no such detector.
         TypeError: `detector` is neither a name nor callable.
 
     Example:
@@ -120,7 +120,7 @@ class LEDProcessor(TextProcessor):
         return self.truncate(features)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is saved: a detector that is a function is left out."""
+        """Return the options to save; a detector that is a function is omitted."""
         saved: dict[str, Any] = super().to_dict()
         if not isinstance(self.detector, str):
             saved.pop("detector", None)

@@ -23,6 +23,9 @@ class DocumentProcessor(ProcessorMixin):
     Args:
         tokenizer: Any Hugging Face tokenizer.
         max_length: Longest input in tokens; longer documents are truncated. None for no limit.
+
+    Raises:
+        ValueError: `max_length` is below 1.
     """
 
     columns: ClassVar[tuple[str, ...]] = ("input_ids", "attention_mask")
@@ -33,6 +36,8 @@ class DocumentProcessor(ProcessorMixin):
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None, **kwargs: Any
     ) -> None:
+        if max_length is not None and max_length < 1:
+            raise ValueError(f"max_length must be at least 1 or None, got {max_length}")
         self.max_length = max_length
         super().__init__(tokenizer, **kwargs)  # type: ignore[no-untyped-call] # transformers leaves it untyped
 
@@ -42,7 +47,7 @@ class DocumentProcessor(ProcessorMixin):
         return list(self.columns)
 
     def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
-        """Tokenize a document of any length as its task is asked; see `features`."""
+        """Tokenize a document with its prompt, without truncation; see `features`."""
         raise NotImplementedError
 
     def document_features(self, document: Document) -> Features:
@@ -65,21 +70,23 @@ class DocumentProcessor(ProcessorMixin):
         """Tokenize one example, truncated to `max_length`.
 
         Args:
-            document: What to read.
-            query: What is asked of it: a question, or what a summary is to be about. None or an
-                empty string for the family's own prompt, such as "summarize:".
+            document: The document to read.
+            query: A question about it, or the topic of a summary. None or an empty string for the
+                family's own prompt, such as "summarize:".
             choices: Answers to choose from.
-            target: What the model is to write.
+            target: The text that the model learns to write.
             max_target_length: Longest target in tokens, None for no limit.
 
         Returns:
             int64 columns `(tokens,)`: those that the model takes, `special_tokens_mask`,
             `sentence_ids` (which of `Document.sentences` each token belongs to, -1 for none) and,
-            of families that read plain text, `offset_mapping` `(tokens, 2)`, the characters of
-            `TextProcessor.text` that each token stands for. With a target also `labels`.
+            except for trees, `offset_mapping` `(tokens, 2)`, the characters of the processor's
+            `text` that each token stands for. A tokenizer that is not fast gives neither of the
+            last two. With a target also `labels`.
 
         Raises:
-            ValueError: The prompt leaves no room for the document.
+            TypeError: `choices` is a single string.
+            ValueError: Global tokens (LED) or VIP tokens (VCC) leave no room for the document.
         """
         features = self.truncate(self.prompted_features(document, query or "", choices))
         if target is not None:
@@ -100,8 +107,8 @@ class DocumentProcessor(ProcessorMixin):
         Args:
             documents: One document or a sequence.
             query: One query for all documents, or one for each.
-            choices: Answers to choose from, for each document.
-            targets: What the model is to write for each document.
+            choices: Answers to choose from, a sequence for each document.
+            targets: The text that the model learns to write for each document.
             max_target_length: Longest target in tokens, None for no limit.
 
         Returns:
@@ -112,31 +119,32 @@ class DocumentProcessor(ProcessorMixin):
                 `max_target_length`, are truncated.
 
         Raises:
-            ValueError: No documents, or numbers of documents, queries, choices and targets that
-                differ.
+            TypeError: The choices of a document are a single string.
+            ValueError: There are no documents, the numbers of documents, queries, choices and
+                targets differ, or the prompt leaves no room for the document.
         """
         documents = as_documents(documents)
-        number = len(documents)
-        queries = _one_each("queries", query, number)
-        wanted = _one_each("targets", targets, number)
-        if choices is not None and len(choices) != number:
+        num_documents = len(documents)
+        queries = _one_each("queries", query, num_documents)
+        all_targets = _one_each("targets", targets, num_documents)
+        if choices is not None and len(choices) != num_documents:
             raise ValueError(
-                f"the numbers of documents and choices differ: {number} and {len(choices)}"
+                f"the numbers of documents and choices differ: {num_documents} and {len(choices)}"
             )
         encoded = []
         num_tokens, num_target_tokens = [], []
         for i, document in enumerate(documents):
-            options = choices[i] if choices is not None else ()
-            whole = self.prompted_features(document, queries[i] or "", options)
-            num_tokens.append(len(whole["input_ids"]))
-            features = self.model_inputs(self.truncate(whole))
-            if (target := wanted[i]) is not None:
+            document_choices = choices[i] if choices is not None else ()
+            untruncated = self.prompted_features(document, queries[i] or "", document_choices)
+            num_tokens.append(len(untruncated["input_ids"]))
+            features = self.model_inputs(self.truncate(untruncated))
+            if (target := all_targets[i]) is not None:
                 labels = self.labels(target)
                 num_target_tokens.append(len(labels))
                 features["labels"] = self.end_labels(labels, max_target_length)
             encoded.append(features)
-        _warn_of_truncation("document", num_tokens, self.max_length)
-        _warn_of_truncation("target", num_target_tokens, max_target_length)
+        warn_of_truncation("document", num_tokens, self.max_length)
+        warn_of_truncation("target", num_target_tokens, max_target_length)
         return self.pad(encoded)
 
     def multiple_choice(
@@ -147,20 +155,26 @@ class DocumentProcessor(ProcessorMixin):
     ) -> BatchEncoding:
         """Encode every document once with each of its choices, for a model that scores them.
 
+        Documents longer than `max_length` are truncated.
+
         Args:
             documents: One document or a sequence.
             query: One query for all documents, or one for each.
-            choices: Equally many answers for each document.
+            choices: Answers to choose from, the same number for each document.
 
         Returns:
             int64 tensors `(documents, choices, longest)`.
 
         Raises:
-            ValueError: The numbers of documents, queries and choices do not fit.
+            TypeError: The choices of a document are a single string.
+            ValueError: The numbers of documents, queries and choices differ, or documents have
+                different numbers of choices.
         """
         documents = as_documents(documents)
         queries = _one_each("queries", query, len(documents))
-        sizes = {len(options) for options in choices}
+        for document_choices in choices:
+            _check_choices(document_choices)
+        sizes = {len(document_choices) for document_choices in choices}
         if len(sizes) != 1 or len(choices) != len(documents):
             raise ValueError(
                 f"give equally many choices for each document, got choices for {len(choices)} of "
@@ -170,8 +184,10 @@ class DocumentProcessor(ProcessorMixin):
         flat = self.pad(
             [
                 self.model_inputs(self.features(document, query=question, choices=(choice,)))
-                for document, question, options in zip(documents, queries, choices, strict=True)
-                for choice in options
+                for document, question, document_choices in zip(
+                    documents, queries, choices, strict=True
+                )
+                for choice in document_choices
             ]
         )
         return BatchEncoding({name: x.unflatten(0, (-1, size)) for name, x in flat.items()})
@@ -194,17 +210,18 @@ class DocumentProcessor(ProcessorMixin):
         return {name: torch.cat([x[: limit - 1], x[-1:]]) for name, x in features.items()}
 
     def labels(self, target: str, max_length: int | None = None) -> Tensor:
-        """Tokenize what the model is to write, `(tokens,)`; the last token is `end_token_id`."""
+        """Tokenize a target, int64 `(tokens,)`; the last token is `end_token_id`."""
         ids = self.tokenizer(text_target=target, verbose=False)["input_ids"]
         return self.end_labels(torch.tensor(ids, dtype=torch.long), max_length)
 
     def end_labels(self, labels: Tensor, max_length: int | None = None) -> Tensor:
-        """Truncate labels `(tokens,)`, and end them with `end_token_id` where they do not yet."""
+        """Truncate labels `(tokens,)`, and append `end_token_id` unless they end with it."""
         labels = labels[:max_length]
         if len(labels) and labels[-1] == self.end_token_id:
             return labels
-        kept = labels if max_length is None else labels[: max_length - 1]
-        return torch.cat([kept, kept.new_tensor([self.end_token_id])])
+        if max_length is not None:
+            labels = labels[: max_length - 1]
+        return torch.cat([labels, labels.new_tensor([self.end_token_id])])
 
     @property
     def end_token_id(self) -> int:
@@ -219,7 +236,14 @@ class DocumentProcessor(ProcessorMixin):
         raise ValueError("the tokenizer has no token to end a target with: add an eos_token")
 
 
-def _warn_of_truncation(what: str, num_tokens: Sequence[int], limit: int | None) -> None:
+def warn_of_truncation(what: str, num_tokens: Sequence[int], limit: int | None) -> None:
+    """Warn the caller's caller of texts that are truncated.
+
+    Args:
+        what: The kind of text: "document" or "target".
+        num_tokens: Number of tokens of each text before truncation.
+        limit: Longest text in tokens, None for no limit.
+    """
     longer = [length for length in num_tokens if limit is not None and length > limit]
     if not longer:
         return
@@ -233,15 +257,30 @@ def _warn_of_truncation(what: str, num_tokens: Sequence[int], limit: int | None)
     warnings.warn(message, stacklevel=3)
 
 
-def _one_each(name: str, values: str | Sequence[str] | None, number: int) -> Sequence[str | None]:
+def _one_each(
+    name: str, values: str | Sequence[str] | None, num_documents: int
+) -> Sequence[str | None]:
     """Repeat one value for all documents, or check that there is one for each."""
     if values is None or isinstance(values, str):
-        return [values] * number
-    if len(values) != number:
-        raise ValueError(f"the numbers of documents and {name} differ: {number} and {len(values)}")
+        return [values] * num_documents
+    if len(values) != num_documents:
+        raise ValueError(
+            f"the numbers of documents and {name} differ: {num_documents} and {len(values)}"
+        )
     return values
 
 
+def _check_choices(choices: Sequence[str]) -> None:
+    """Reject a single string, whose characters would be taken for the choices."""
+    if isinstance(choices, str):
+        raise TypeError(f"a document's choices must be a list of strings, got {choices!r}")
+
+
 def join_prompt(query: str, choices: Sequence[str]) -> str:
-    """A query and the answers to choose from, in one line."""
+    """Join a query and the answers to choose from into one line.
+
+    Raises:
+        TypeError: `choices` is a single string.
+    """
+    _check_choices(choices)
     return " ".join(part for part in (query, "; ".join(choices)) if part)

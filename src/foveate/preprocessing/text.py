@@ -21,7 +21,10 @@ class TextProcessor(DocumentProcessor):
     Args:
         tokenizer: Any Hugging Face tokenizer.
         max_length: Longest input in tokens, None for no limit.
-        prefix: What the model knows its task by, such as T5's "summarize: ".
+        prefix: Text that names the task, such as T5's "summarize: ".
+
+    Raises:
+        ValueError: `max_length` is below 1.
 
     Example:
         >>> from foveate import Document
@@ -60,7 +63,7 @@ class TextProcessor(DocumentProcessor):
 
     def _features(self, document: Document, prompt: str) -> Features:
         text, sentences = text_and_sentences(document)
-        # verbose=False: the tokenizer need not warn of a length that is truncated or wanted.
+        # verbose=False: the processor truncates long inputs and warns of them itself.
         tokens = self.tokenizer(
             prompt + text,
             return_offsets_mapping=self.tokenizer.is_fast,
@@ -84,11 +87,11 @@ def plain_text(document: Document) -> str:
 
 
 def text_and_sentences(document: Document) -> tuple[str, Tensor]:
-    """Titles and paragraphs, one on each line, and where in that text the sentences stand.
+    """Join titles and paragraphs, one on each line, and locate the sentences in that text.
 
     Returns:
-        The text, and `(sentences, 2)` int64: the first character of each of `Document.sentences`
-        and the one behind its last.
+        The text, and `(sentences, 2)` int64: start and end, exclusive, of the characters of each of
+        `Document.sentences`.
     """
     lines: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -108,21 +111,23 @@ def sentence_ids(offsets: Tensor, sentences: Tensor) -> Tensor:
     """Find the sentence of each token.
 
     Args:
-        offsets: `(tokens, 2)`, the characters of each token, the same twice for special tokens.
-        sentences: `(sentences, 2)`, the characters of each sentence, sorted and non-overlapping.
+        offsets: `(tokens, 2)` int64, start and end of each token's characters; the two are equal
+            for special tokens.
+        sentences: `(sentences, 2)` int64, start and end of each sentence's characters, sorted and
+            non-overlapping.
 
     Returns:
         `(tokens,)` int64, -1 for tokens of titles, prompts and special tokens.
     """
     last = offsets[:, 1] - 1  # a token may begin with the space before its word
     starts, ends = sentences.T.contiguous()
-    found = torch.bucketize(last, starts, right=True) - 1
-    inside = (found >= 0) & (last < ends[found]) & (offsets[:, 1] > offsets[:, 0])
-    return torch.where(inside, found, -1)
+    sentence_idx = torch.bucketize(last, starts, right=True) - 1
+    inside = (sentence_idx >= 0) & (last < ends[sentence_idx]) & (offsets[:, 1] > offsets[:, 0])
+    return torch.where(inside, sentence_idx, -1)
 
 
 def _lines(document: Document) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Visit titles, which may be empty, and paragraphs, as their sentences."""
+    """Iterate over lines: a title, which may be empty, or the sentences of a paragraph."""
     yield document.title, ()
     for _, section in document.walk():
         yield section.title, ()

@@ -166,8 +166,8 @@ class SentenceTokenizer:
     """Tokenize sentences, however long, for an encoder that reads each one under an anchor.
 
     An anchor takes the place of the CLS token. A sentence longer than the encoder takes becomes
-    several pieces, each ending in the tokenizer's closing token ([SEP] or the like), so that
-    nothing is lost.
+    several pieces, each ending in the tokenizer's closing token, such as [SEP], so that nothing is
+    lost.
 
     Args:
         tokenizer: Any tokenizer that puts one token before a sentence.
@@ -197,13 +197,13 @@ class SentenceTokenizer:
         Returns:
             The index of the text that each piece is from, and the pieces.
         """
-        # verbose=False: the tokenizer need not warn of long texts, which are split here.
+        # verbose=False: long texts are split below, so a warning would be wrong.
         ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         owners, pieces = split_long(ids, self.max_piece_tokens)
         return owners, [piece + self.closing_ids for piece in pieces]
 
     def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
-        """Put every piece under a sentence's anchor of its own: a forest of two levels."""
+        """Put every piece under its own sentence anchor: a forest of two levels."""
         anchor_ids = [self.anchor_ids["sentence"]] * len(pieces)
         return TreeNodes.from_anchors(anchor_ids, [-1] * len(pieces), pieces)
 
@@ -226,12 +226,12 @@ class SentenceTokenizer:
 
 
 def _closing_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Ids that the tokenizer puts behind a sentence."""
+    """Find the ids that the tokenizer adds after a sentence."""
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    whole = tokenizer("a")["input_ids"]
-    if len(whole) < len(bare) + 1 or whole[1 : 1 + len(bare)] != bare:
+    enclosed = tokenizer("a")["input_ids"]
+    if len(enclosed) < len(bare) + 1 or enclosed[1 : 1 + len(bare)] != bare:
         raise ValueError(
             "the tokenizer does not put exactly one token (CLS) before a sentence, "
             "as an encoder with anchors needs"
         )
-    return list(whole[1 + len(bare) :])
+    return list(enclosed[1 + len(bare) :])

@@ -16,20 +16,21 @@ from .text import plain_text, sentence_ids, text_and_sentences
 class VCCProcessor(DocumentProcessor):
     """Put a prompt before a document, and mark it as VIP tokens (VCC, sections 3.1 and 4).
 
-    The prompt is the question with its choices or, where nothing is asked, "summarize:". A
-    tokenizer with a CLS token, such as BERT's and RoBERTa's, takes question and document as a pair
-    of sequences; all tokens before the document are VIP tokens, CLS included, and CLS alone where
-    nothing is asked. With other tokenizers, such as T5's, prompt and document are one text.
+    The prompt is the question with its choices or, without a question, "summarize:". A tokenizer
+    with a CLS token, such as BERT's and RoBERTa's, takes question and document as a pair of
+    sequences; all tokens before the document are VIP tokens, including CLS, which is the only one
+    without a question. With other tokenizers, such as T5's, prompt and document are one text.
 
     Args:
         tokenizer: Any fast tokenizer.
         max_length: Longest input in tokens, None for no limit.
-        summary_prompt: T5's prompt where nothing is asked.
-        question_prompt: T5's prompt with a question, in place of `{question}`; its choices follow
-            the question, separated by semicolons.
+        summary_prompt: T5's prompt without a question.
+        question_prompt: T5's prompt with a question, which replaces `{question}`; its choices
+            follow the question, separated by semicolons.
 
     Raises:
-        ValueError: The tokenizer is not fast.
+        ValueError: The tokenizer is not fast, `question_prompt` has no `{question}`, or
+            `max_length` is below 1.
 
     Example:
         >>> from foveate import Document
@@ -109,7 +110,7 @@ class VCCProcessor(DocumentProcessor):
     def _features(self, document: Document, prompt: str) -> Features:
         text, sentences = text_and_sentences(document)
         is_pair = bool(prompt) and self._takes_pairs
-        # verbose=False: inputs may well be longer than the checkpoint was trained on.
+        # verbose=False: inputs may be longer than those that the checkpoint was trained on.
         tokens = self.tokenizer(
             *([prompt, text] if is_pair else [f"{prompt} {text}" if prompt else text]),
             return_offsets_mapping=True,
@@ -137,16 +138,17 @@ def mark_masked(
 ) -> BatchEncoding:
     """Mark masked tokens, and the first token of each sequence, as VIP tokens.
 
-    Masked tokens are the tokenizer's mask tokens, or T5's sentinels; where labels are given for
-    the tokens themselves, also those with a label, which may have been left as they are.
+    Masked tokens are the tokenizer's mask tokens, or T5's sentinels. With a mask token and labels,
+    they are also the tokens that have a label, since masked language modeling leaves some as they
+    are.
 
     Args:
-        batch: `input_ids` and perhaps `attention_mask` and `labels`, all `(batch, length)`, as a
-            collator of transformers makes it.
-        tokenizer: Its tokenizer.
+        batch: int64 `input_ids` and optionally `attention_mask`, both `(batch, length)`, and
+            `labels`, as a data collator of transformers returns them.
+        tokenizer: The model's tokenizer.
 
     Returns:
-        The batch with `vip_mask`.
+        The batch with an int64 `vip_mask` `(batch, length)`.
     """
     ids = batch["input_ids"]
     first = torch.arange(ids.shape[1], device=ids.device).expand_as(ids) == 0
