@@ -1,6 +1,6 @@
 """The forest that tree attention runs on, in level order."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -10,8 +10,9 @@ from torch import Tensor
 
 from foveate.ops.backends import has_triton
 
+from .families import GroupedFamilies, group_families
+
 if TYPE_CHECKING:
-    from .families import GroupedFamilies
     from .triton.forest import LevelOrderedForest
     from .triton.partition import ForestTiles
 
@@ -194,9 +195,17 @@ class Tree:
         """The largest number of children of any node."""
         return int(self.num_children.max()) if len(self) else 0
 
+    def group_families(self, edges: Collection[str]) -> GroupedFamilies:
+        """Group the families for attention along `edges`; the result is cached."""
+        key = frozenset(edges)
+        if key not in self._grouped_families:
+            self._grouped_families[key] = group_families(
+                self.parent, self.first_child, self.num_children, key
+            )
+        return self._grouped_families[key]
+
     @cached_property
-    def grouped_families(self) -> "dict[frozenset[str], GroupedFamilies]":
-        """A cache of the eager backend's groups of families, by edges."""
+    def _grouped_families(self) -> dict[frozenset[str], GroupedFamilies]:
         return {}
 
     def to_level_order(self, x: Tensor) -> Tensor:
