@@ -70,8 +70,8 @@ def test_gradients_of_every_dtype(dtype):
     weight = randn(90, HEADS, 8, seed=1).to(dtype)
 
     def gradients(inputs, weight):
-        *rows, table = inputs
-        out = fovea_attention(*rows, bias=table, block_size=4, k_neighbours=1, lengths=[71, 19])
+        *qkv, table = inputs
+        out = fovea_attention(*qkv, bias=table, block_size=4, k_neighbours=1, lengths=[71, 19])
         return torch.autograd.grad((out * weight).sum(), inputs)
 
     exact = [x.detach().double().requires_grad_() for x in inputs]
@@ -102,8 +102,8 @@ def test_a_document_does_not_depend_on_its_batch_mates(lengths, shape):
     q, k, v = randn(3, sum(lengths), HEADS, 4)
     table = randn(32, HEADS)
     together = fovea_attention(q, k, v, bias=table, lengths=lengths, **shape).split(lengths)
-    for rows, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
-        assert relative_error(rows, fovea_attention(*alone, bias=table, **shape)) < 1e-13
+    for sequence, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
+        assert relative_error(sequence, fovea_attention(*alone, bias=table, **shape)) < 1e-13
 
 
 @pytest.mark.parametrize("block_size", [4, 6])
@@ -126,8 +126,8 @@ def test_a_call_repeats_its_bits():
     inputs = [x.float().requires_grad_() for x in (*randn(3, 90, HEADS, 4), randn(32, HEADS))]
 
     def run():
-        *rows, table = inputs
-        out = fovea_attention(*rows, bias=table, block_size=4, k_neighbours=1, lengths=[61, 29])
+        *qkv, table = inputs
+        out = fovea_attention(*qkv, bias=table, block_size=4, k_neighbours=1, lengths=[61, 29])
         return out, *torch.autograd.grad(out.square().sum(), inputs)
 
     assert all(map(torch.equal, run(), run()))
@@ -161,7 +161,7 @@ def test_work_is_in_the_nodes_that_the_blocks_attend():
     assert products(4096, 16) == products(1024, 32) == products(512, 512)
 
 
-def test_no_rows_give_no_rows():
+def test_no_tokens_give_no_tokens():
     q = torch.zeros(0, 2, 4)
     assert fovea_attention(q, q, q, block_size=4, k_neighbours=1).shape == (0, 2, 4)
 

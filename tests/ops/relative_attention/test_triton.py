@@ -22,7 +22,7 @@ DEVICE = "cuda" if ON_GPU else "cpu"
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 LEAVES = ("q", "k", "v", "bias", "key_bias")
 
-# A table whose last buckets begin at -14 and 14, so that few hundred rows have far tiles.
+# A table whose last buckets begin at -14 and 14, so that a few hundred tokens have far tiles.
 NEAR = {"num_buckets": 8, "max_distance": 20}
 RAGGED = {"q_lengths": [1, 150, 9], "k_lengths": [40, 200, 1]}
 
@@ -186,9 +186,9 @@ def test_reach_beyond_what_a_program_keeps():
 def test_gradients_that_nobody_asks_for_change_nothing():
     call = make_call([50], heads=1, key_bias="adds", spread=60, **NEAR)
     expected = outputs(call)
-    rows = {x: call[x].detach().requires_grad_() for x in "qkv"}
-    out = relative_attention(**call | rows, backend="triton")
-    actual = torch.autograd.grad(out, list(rows.values()), weight_of(call))
+    qkv = {x: call[x].detach().requires_grad_() for x in "qkv"}
+    out = relative_attention(**call | qkv, backend="triton")
+    actual = torch.autograd.grad(out, list(qkv.values()), weight_of(call))
     assert all(map(torch.equal, (out, *actual), expected[:4]))
     bias = call["bias"].detach().requires_grad_()
     out = relative_attention(**call | {"bias": bias}, backend="triton")
@@ -263,11 +263,9 @@ def test_a_sequence_does_not_depend_on_its_batch_mates():
     lengths = [70, 9, 1]
     together = outputs(call := make_call(lengths, **NEAR))
     weight = weight_of(call).split(lengths)
-    rows = [call[x].split(lengths) for x in "qkv"]
+    qkv = [call[x].split(lengths) for x in "qkv"]
     for i, length in enumerate(lengths):
-        alone = {
-            x: parts[i].detach().requires_grad_() for x, parts in zip("qkv", rows, strict=True)
-        }
+        alone = {x: parts[i].detach().requires_grad_() for x, parts in zip("qkv", qkv, strict=True)}
         own = {"q_lengths": [length], "k_lengths": [length]}
         out = relative_attention(**call | alone | own, backend="triton")
         gradients = torch.autograd.grad(out, list(alone.values()), weight[i])
@@ -296,12 +294,12 @@ def test_torch_accepts_the_op(options):
     from foveate.ops.relative_attention.triton import backward_op, forward_op
 
     call = make_call([30, 2], [9, 5], **options)
-    rows = [call[x] for x in "qkv"]
+    qkv = [call[x] for x in "qkv"]
     names = ("bias", "key_bias", "q_positions", "k_positions", "q_lengths", "k_lengths")
     rest = [*(call.get(x) for x in names), False, call.get("max_distance", 128), 0.25]
-    torch.library.opcheck(forward_op, (*rows, *rest))
-    out, lse = forward_op(*rows, *rest)
-    torch.library.opcheck(backward_op, (weight_of(call), out, lse, *rows, *rest))
+    torch.library.opcheck(forward_op, (*qkv, *rest))
+    out, lse = forward_op(*qkv, *rest)
+    torch.library.opcheck(backward_op, (weight_of(call), out, lse, *qkv, *rest))
 
 
 def test_compiles_without_graph_breaks():
@@ -380,15 +378,15 @@ def test_memory_is_the_outputs_and_two_floats_per_row_and_head():
     leaves = {x: call[x].requires_grad_() for x in LEAVES if call[x] is not None}
     weight = weight_of(call)
     relative_attention(**call)
-    row, slack = n * heads * head_dim * 2, 1 << 20
+    output, slack = n * heads * head_dim * 2, 1 << 20
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     out = relative_attention(**call)
-    assert torch.cuda.max_memory_allocated() - before <= row + 4 * n * heads + slack
+    assert torch.cuda.max_memory_allocated() - before <= output + 4 * n * heads + slack
     torch.autograd.grad(out, list(leaves.values()), weight)
     by_tile = n // 128 * heads * 183 * 4
     extra = torch.cuda.max_memory_allocated() - before
-    assert extra <= 4 * row + 2 * 4 * n * heads + by_tile + slack
+    assert extra <= 4 * output + 2 * 4 * n * heads + by_tile + slack
 
 
 @gpu

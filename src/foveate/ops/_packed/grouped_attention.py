@@ -147,7 +147,7 @@ class _GroupedAttention(torch.autograd.Function):
 class _TileBias(Protocol):
     """The bias of a tile's pairs."""
 
-    def of_pairs(self) -> Tensor:
+    def pair_biases(self) -> Tensor:
         """Return the bias `(heads, g, m, n)`."""
 
     def add_gradient(self, d_bias: Tensor, d_scores: Tensor) -> None:
@@ -174,7 +174,7 @@ class _Tile(NamedTuple):
     def softmax(self, scores: Tensor) -> Tensor:
         """Turn products of queries and keys into attention weights, in place."""
         if self.bias is not None:
-            scores += self.bias.of_pairs()
+            scores += self.bias.pair_biases()
         if self.key_bias is not None:
             scores += self.key_bias
         if self.hidden is not None:
@@ -197,7 +197,7 @@ class _PairBias(NamedTuple):
     bias: Tensor
     entries: Tensor
 
-    def of_pairs(self) -> Tensor:
+    def pair_biases(self) -> Tensor:
         return self.bias.index_select(1, self.entries.flatten()).view(-1, *self.entries.shape)
 
     def add_gradient(self, d_bias: Tensor, d_scores: Tensor) -> None:
@@ -217,7 +217,7 @@ class _DiagonalBias(NamedTuple):
     entries: Tensor
     num_queries: int
 
-    def of_pairs(self) -> Tensor:
+    def pair_biases(self) -> Tensor:
         # A view in which each of the m + n - 1 biases occurs up to m times.
         (g, diagonals), m = self.entries.shape, self.num_queries
         bias: Tensor = self.bias.index_select(1, self.entries.flatten())

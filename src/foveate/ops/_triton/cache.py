@@ -12,7 +12,7 @@ from torch import Tensor
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _retained: dict[int, Any] = {}
-_of_thread = local()
+_thread_local = local()
 
 
 def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
@@ -32,7 +32,7 @@ def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
         def call(*arguments: Any) -> Any:
             result = cached(*arguments)
             if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-                retained = getattr(_of_thread, "retained", _retained)
+                retained = getattr(_thread_local, "retained", _retained)
                 retained[id(result)] = result
             return result
 
@@ -44,11 +44,11 @@ def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
 @contextmanager
 def retain_graph_tensors() -> Iterator[dict[int, Any]]:
     """Hand what this thread's graphs are captured with, within the context, to the caller."""
-    _of_thread.retained = {}
+    _thread_local.retained = {}
     try:
-        yield _of_thread.retained
+        yield _thread_local.retained
     finally:
-        del _of_thread.retained
+        del _thread_local.retained
 
 
 def stream_id(device: torch.device) -> int:

@@ -81,7 +81,7 @@ class _BlockGroups:
             num_levels = 1 + max(node.level for nodes in selected for node in nodes)
             index = PyramidIndex(length, block_size, num_levels, pyramid_start)
             for block, nodes in enumerate(selected):
-                keys = [index.windows_of(node) for node in nodes]
+                keys = [index.window_indices(node) for node in nodes]
                 sizes = [len(windows) for windows in keys]
                 center = nodes.index((0, block))
                 self.blocks.setdefault((sizes[center], sum(sizes)), []).append(

@@ -54,7 +54,7 @@ class PyramidIndex:
         sizes = (-(-length // window_stride(level, block_size)) for level in range(num_levels))
         *self.level_starts, self.end = accumulate(sizes, initial=start)
 
-    def windows_of(self, node: PyramidNode) -> range:
+    def window_indices(self, node: PyramidNode) -> range:
         """Indices of a node's windows: B of them, or fewer if the sequence ends in it."""
         start, window = node.start * self.block_size, 1 << node.level
         num_windows = min(self.block_size, -(-(self.length - start) // window))

@@ -123,15 +123,17 @@ class Tree:
         has_parent = real & (parent_ids >= 0)
         inside = parent_ids.clamp(0, length - 1)
         if (empty := ~real.any(dim=1)).any():
-            row = int(empty.nonzero()[0])
-            raise ValueError(f"row {row} of the batch is all padding: give it at least one token")
+            sequence = int(empty.nonzero()[0])
+            raise ValueError(
+                f"sequence {sequence} of the batch is all padding: give it at least one token"
+            )
         invalid = real & ((parent_ids < -1) | (parent_ids >= length))
         invalid |= has_parent & ~real.gather(1, inside)
         if invalid.any():
-            row, node = invalid.nonzero()[0].tolist()
+            sequence, node = invalid.nonzero()[0].tolist()
             raise ValueError(
-                f"node {node} of row {row} has parent {int(parent_ids[row, node])}, "
-                "which is padding or outside the row"
+                f"node {node} of sequence {sequence} has parent "
+                f"{int(parent_ids[sequence, node])}, which is padding or outside the sequence"
             )
         positions = real.flatten().nonzero()[:, 0]
         packed_index = (real.flatten().cumsum(0) - 1).view_as(real)

@@ -113,17 +113,17 @@ def biased_scores(products, distance, bias, scale):
 
 
 @triton.jit
-def within_margin(other, own, reach, OWN: tl.constexpr, OTHER: tl.constexpr):
+def within_margin(other, first, reach, SIZE: tl.constexpr, OTHER_SIZE: tl.constexpr):
     """Move the first token of a tile as near as keeps its bias, so that the margin suffices.
 
     Args:
         other: First token of the tile to move.
-        own: First token of the program's tile.
+        first: First token of the program's tile.
         reach: The largest distance with a bias of its own.
-        OWN: Tokens of the program's tile.
-        OTHER: Tokens of the tile to move.
+        SIZE: Tokens of the program's tile.
+        OTHER_SIZE: Tokens of the tile to move.
     """
-    return own + tl.minimum(tl.maximum(other - own, -reach - OTHER), reach + OWN)
+    return first + tl.minimum(tl.maximum(other - first, -reach - OTHER_SIZE), reach + SIZE)
 
 
 @triton.jit

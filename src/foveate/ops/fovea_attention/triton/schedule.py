@@ -265,9 +265,9 @@ def _outward_levels(
     fits = (1 << regular).cumsum(0) <= room[:, None]
     levels = torch.where(fits, regular, -1)
     if coverage == "full":
-        rest = room - (fits << regular).sum(1)
+        remainder = room - (fits << regular).sum(1)
         binary = torch.arange(num_levels).flip(0)
-        digits = torch.where((rest[:, None] >> binary & 1).bool(), binary, -1)
+        digits = torch.where((remainder[:, None] >> binary & 1).bool(), binary, -1)
         levels = torch.cat([levels, digits], dim=1)
     exists = levels >= 0
     return levels, (exists << levels.clamp(min=0)).cumsum(1), exists.cumsum(1)

@@ -71,10 +71,10 @@ def query_spans(
 
 
 @triton.jit
-def _far_spans(first, reach, full, OWN: tl.constexpr, OTHER: tl.constexpr):
+def _far_spans(first, reach, full, SIZE: tl.constexpr, OTHER_SIZE: tl.constexpr):
     """The first tile that is not far before the program's own, and the first that is far after."""
-    before = tl.maximum(first - reach + 1, 0) // OTHER
-    after = (first + OWN + reach + OTHER - 2) // OTHER
+    before = tl.maximum(first - reach + 1, 0) // OTHER_SIZE
+    after = (first + SIZE + reach + OTHER_SIZE - 2) // OTHER_SIZE
     return tl.minimum(before, full), tl.minimum(after, full)
 
 

@@ -86,13 +86,13 @@ class GlobalTokens(NamedTuple):
         return min(64, padded_width(max(self.lengths)))
 
 
-def tensors_of(global_tokens: GlobalTokens | None) -> tuple[Tensor | None, Tensor | None]:
-    """Return the keys and values as the kernels take them."""
+def global_tensors(global_tokens: GlobalTokens | None) -> tuple[Tensor | None, Tensor | None]:
+    """Return the global keys and values as the kernels take them."""
     return (None, None) if global_tokens is None else (global_tokens.k, global_tokens.v)
 
 
-def strides_of(global_tokens: GlobalTokens | None) -> tuple[int, ...]:
-    """Return the strides of the keys' and the values' tokens and heads."""
+def global_strides(global_tokens: GlobalTokens | None) -> tuple[int, ...]:
+    """Return the token and head strides of the global keys and values."""
     if global_tokens is None:
         return (0,) * 4
     return (*global_tokens.k.stride()[:2], *global_tokens.v.stride()[:2])

@@ -11,7 +11,13 @@ from foveate.ops._packed.triton.bias import biased_scores, within_margin
 
 @triton.jit
 def window_spans(
-    first, length, before, after, HAS_BIAS: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr
+    first,
+    length,
+    before,
+    after,
+    HAS_BIAS: tl.constexpr,
+    SIZE: tl.constexpr,
+    OTHER_SIZE: tl.constexpr,
 ):
     """Which tiles of the other side a tile meets that sees from `before` to `after` its tokens.
 
@@ -19,10 +25,10 @@ def window_spans(
         begin, stop: The tiles that it meets.
         full, edge: Those that all of its tokens see all of; none if pairs have a bias.
     """
-    begin = tl.maximum(first - before, 0) // OTHER
-    stop = tl.cdiv(tl.minimum(first + OWN + after, length), OTHER)
-    full = tl.minimum(tl.cdiv(tl.maximum(first + OWN - 1 - before, 0), OTHER), stop)
-    edge = tl.maximum(tl.minimum(first + after + 1, length) // OTHER, full)
+    begin = tl.maximum(first - before, 0) // OTHER_SIZE
+    stop = tl.cdiv(tl.minimum(first + SIZE + after, length), OTHER_SIZE)
+    full = tl.minimum(tl.cdiv(tl.maximum(first + SIZE - 1 - before, 0), OTHER_SIZE), stop)
+    edge = tl.maximum(tl.minimum(first + after + 1, length) // OTHER_SIZE, full)
     if HAS_BIAS:
         edge = full
     return begin, stop, full, edge
