@@ -1,4 +1,4 @@
-"""Caching the tables that kernels read, which the host builds once for all layers of a model."""
+"""Cache the tables that kernels read, which the host builds once for all layers of a model."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,8 @@ def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
     """Cache like `functools.lru_cache`, but never drop a result that a CUDA graph reads.
 
     A graph reads the addresses that it was captured with whenever it is replayed, so its tables are
-    retained until the program ends, or by the caller of `retain_graph_tensors`.
+    retained until the process ends, or for as long as the caller of `retain_graph_tensors` keeps
+    them.
 
     Args:
         maxsize: The number of results to keep.
@@ -43,7 +44,7 @@ def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
 
 @contextmanager
 def retain_graph_tensors() -> Iterator[dict[int, Any]]:
-    """Hand what this thread's graphs are captured with, within the context, to the caller."""
+    """Collect the cached results that this thread's graphs are captured with in the context."""
     _thread_local.retained = {}
     try:
         yield _thread_local.retained
@@ -54,8 +55,8 @@ def retain_graph_tensors() -> Iterator[dict[int, Any]]:
 def stream_id(device: torch.device) -> int:
     """Return the number of the stream that kernels are launched on.
 
-    A table that `send` copies belongs to one stream: this number is part of the key it is cached
-    under, so that no other stream reads it before it has arrived.
+    A table that `send` copies belongs to one stream: this number is part of its cache key, so that
+    no other stream reads the table before it has arrived.
     """
     return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
 

@@ -144,7 +144,7 @@ class Tree:
 
     @classmethod
     def _from_forest(cls, forest: "LevelOrderedForest", order: Tensor | None) -> Self:
-        """Wrap what the GPU has built, with everything that it already knows."""
+        """Build the tree from the GPU's forest, filling the cached properties."""
         tree = cls(forest.parent, forest.level, forest.first_child, forest.num_children, order)
         vars(tree).update(
             _level_order_tiles=forest.tiles,

@@ -1,4 +1,4 @@
-"""Window attention in plain torch: any device, linear memory, differentiable.
+"""Window attention in plain PyTorch: any device, linear memory, differentiable.
 
 A sequence is attended one block of queries at a time. The keys in a block's windows are consecutive
 tokens, and what is added to their scores, the bias or -inf outside the window, is the same *band*
@@ -51,7 +51,7 @@ def _by_distance(table: Tensor | None, max_distance: int) -> Tensor | None:
 
 
 def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -> Tensor:
-    """What to add to the scores of a block's queries and the keys from its first window on.
+    """Compute the term to add to the scores of a block's queries and the keys in their windows.
 
     Returns:
         `(heads or 1, block, left + block + right)`.
@@ -69,7 +69,7 @@ def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -
 
 
 class _Slices(NamedTuple):
-    """Where the tokens and the global tokens of a sequence are."""
+    """The slices of a sequence in the packed tokens and in the packed global tokens."""
 
     tokens: slice
     global_tokens: slice
@@ -104,7 +104,7 @@ class _Tile(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """What the scores depend on, except queries, keys and biases."""
+    """The inputs of the scores other than queries, keys and biases."""
 
     sequences: list[_Slices]
     left: int
@@ -278,5 +278,5 @@ class _WindowAttention(torch.autograd.Function):
 
 
 def _widened(x: Tensor) -> Tensor:
-    """Return x in the precision of sums."""
+    """Convert x to the dtype in which sums are accumulated."""
     return x.to(accumulation_dtype(x.dtype))

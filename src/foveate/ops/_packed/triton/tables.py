@@ -1,6 +1,6 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # mypy: disable-error-code=no-untyped-def
-"""The tiles of packed sequences, in a table that the host builds once and programs read."""
+"""Tables of the tiles of packed sequences, which the host builds once and programs read."""
 
 from collections.abc import Sequence
 
@@ -59,7 +59,7 @@ def _sequence_tiles(
 
 
 def _starts(counts: Tensor) -> Tensor:
-    """Sum of the entries before each."""
+    """Compute the sum of the counts before each."""
     return counts.cumsum(0) - counts
 
 

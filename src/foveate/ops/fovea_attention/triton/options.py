@@ -1,7 +1,7 @@
 """Options of the attention kernels.
 
-As in relative attention, whose loops are alike, what counts is how many programs fit on a
-multiprocessor at once, by their registers and by their tiles in shared memory.
+As in relative attention, whose loops are similar, what matters is how many programs fit on a
+multiprocessor at once, given their registers and their tiles in shared memory.
 """
 
 from torch import Tensor
@@ -10,12 +10,12 @@ from foveate.ops._triton.math import padded_width
 
 
 def queries_options(q: Tensor) -> dict[str, int]:
-    """Triton's options for the kernels that own queries, forward and backward."""
+    """Triton's options for the kernels that finish tiles of queries, forward and backward."""
     return {**_options(8, 3), "maxnreg": 128} if row_bytes(q) <= 128 else _wide_options(q)
 
 
 def keys_options(q: Tensor, queries: int) -> dict[str, int]:
-    """Likewise for the kernel that owns keys, and ROWS, how many of a tile's queries it loads."""
+    """Triton's options for the kernel that finishes tiles of keys, and its ROWS."""
     is_narrow = row_bytes(q) <= 128
     options = _options(4, 2) if is_narrow else _wide_options(q)
     return options | {"ROWS": min(queries, 64 if is_narrow else 32)}

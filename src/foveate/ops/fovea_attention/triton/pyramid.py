@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803, N806
 # mypy: disable-error-code=no-untyped-def
-"""The windows of all levels, each from the level below, and their gradients the other way."""
+"""Build the windows of each level from the level below, and pass gradients back down."""
 
 import torch
 import triton
@@ -52,7 +52,7 @@ def spread_gradients(d_windows: Tensor, schedule: Schedule) -> None:
 
     Args:
         d_windows: Gradients `(2, rows, heads, head_dim)`, one row for each cut of a window.
-        schedule: Where they are.
+        schedule: The layout of the gradients.
     """
     _, _, heads, head_dim = d_windows.shape
     ends = schedule.gradient_ends
@@ -76,7 +76,7 @@ def spread_gradients(d_windows: Tensor, schedule: Schedule) -> None:
 
 
 def _bounds(ends: tuple[int, ...], level: int) -> tuple[int, int]:
-    """Where a level begins and ends."""
+    """Return where a level begins and ends."""
     return ends[level - 1] if level else 0, ends[level]
 
 

@@ -19,5 +19,5 @@ def far_biases(bias, reach):
 
 @triton.jit
 def near_scores(products, distance, met, bias, scale):
-    """Scores in base 2 as of `biased_scores`, -inf where `met` is false."""
+    """Compute `biased_scores`, with -inf where `met` is false."""
     return tl.where(met, biased_scores(products, distance, bias, scale), float("-inf"))

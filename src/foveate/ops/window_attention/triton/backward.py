@@ -63,7 +63,7 @@ def backward(
         v: Values.
         o: The output.
         lse: Log-sum-exps of `forward`.
-        scoring: What makes scores of products.
+        scoring: The terms that turn products into scores.
         lengths: The number of tokens in each sequence.
         global_tokens: Global keys and values that `forward` attended to.
         dq: Gradient of q by other keys, which is completed in place.

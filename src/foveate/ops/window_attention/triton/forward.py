@@ -48,7 +48,7 @@ def forward(
         q: Queries.
         k: Keys.
         v: Values.
-        scoring: What makes scores of products.
+        scoring: The terms that turn products into scores.
         lengths: The number of tokens in each sequence.
         global_tokens: Global keys and values to attend to as well.
         outputs: Outputs and log-sum-exps over other keys, which are completed in place.

@@ -1,4 +1,4 @@
-"""Everything in a score but the product of query and key, and the options of the kernels."""
+"""The terms of a score besides the product of query and key, and the options of the kernels."""
 
 from typing import NamedTuple
 
@@ -20,11 +20,11 @@ NOT_SPECIALIZED = (
     "reach",
     "farthest",
 )
-"""Arguments that change from batch to batch, for which no kernel is compiled anew."""
+"""Arguments that change from batch to batch, for which kernels are not recompiled."""
 
 
 class Scoring(NamedTuple):
-    """What makes scores of products.
+    """The terms that turn products of queries and keys into scores.
 
     Attributes:
         bias: Bias by distance in base 2, `(heads, 2·farthest + 1)` float32.
@@ -104,5 +104,5 @@ def forward_options(q: Tensor) -> Options:
 
 
 def queries_options(q: Tensor) -> Options:
-    """Options of the backward kernel that owns queries; two of its programs run at once."""
+    """Options of the backward kernel that finishes queries; two of its programs run at once."""
     return launch.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
