@@ -18,10 +18,9 @@ from foveate.ops._triton.math import LOG2E, dot, padded_width
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
-from .options import keys_options, queries_options
 from .pyramid import spread_gradients
 from .schedule import Schedule
-from .scores import far_biases, near_scores
+from .tile import far_biases, keys_options, near_scores, queries_options
 
 
 def backward(

@@ -11,9 +11,8 @@ from foveate.ops._triton.math import LOG2E, dot, padded_width
 from foveate.ops._triton.softmax import begin_softmax, empty_outputs, update_softmax
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
-from .options import queries_options
 from .schedule import Schedule
-from .scores import far_biases, near_scores
+from .tile import far_biases, near_scores, queries_options
 
 
 def forward(

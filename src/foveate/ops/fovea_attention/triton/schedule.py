@@ -24,7 +24,7 @@ from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
 from foveate.ops._triton.cache import cached_for_graphs
 
 from ..pyramid import window_stride
-from .options import row_bytes
+from .tile import row_bytes
 
 RUN = 64
 """Tokens that one program averages over the windows of all levels that they contain."""

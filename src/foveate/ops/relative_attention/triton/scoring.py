@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.triton import launch
+from foveate.ops._packed.triton import options as attention_options
 from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
-from foveate.ops._packed.triton.launch import Options, options
+from foveate.ops._packed.triton.options import Options, options
 from foveate.ops._triton.math import next_power_of_2
 
 MAX_CACHED = 4096
@@ -79,14 +79,14 @@ def forward_options(q: Tensor, longest: int) -> Options:
     """Options of the forward kernel for sequences of up to `longest` queries."""
     if longest <= 16:  # decoding is bound by loading keys
         return options(16, 64, 4, 3)
-    return launch.forward_options(q, options(128, 64, 4, 3))
+    return attention_options.forward_options(q, options(128, 64, 4, 3))
 
 
 def queries_options(q: Tensor, has_positions: bool) -> Options:
     """Options of the backward kernel that finishes queries; small tiles are near fewer others."""
     if has_positions:
-        return launch.queries_options(q, options(64, 64, 4, 3, maxnreg=168))
-    return launch.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
+        return attention_options.queries_options(q, options(64, 64, 4, 3, maxnreg=168))
+    return attention_options.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
 
 
 def num_key_splits(programs: int, longest: int, device: torch.device) -> int:

@@ -176,10 +176,10 @@ def score_candidates(
     queries, q_position = vips
     k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh = candidates
     keys = load_head(k, k_start, first, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH)
-    k_position, bias_of_key = load_candidates(k_positions, key_bias, k_start, first, num_keys, KEYS)
+    k_position, key_biases = load_candidates(k_positions, key_bias, k_start, first, num_keys, KEYS)
     bias_index = bias_indices(q_position, k_position, reach)
-    scores = pair_scores(queries, keys, bias_index, bias_of_key, bias, bias_stride, scale)
-    return keys, bias_index, bias_of_key, scores
+    scores = pair_scores(queries, keys, bias_index, key_biases, bias, bias_stride, scale)
+    return keys, bias_index, key_biases, scores
 
 
 @triton.jit

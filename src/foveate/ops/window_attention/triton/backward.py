@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
-from foveate.ops._packed.triton.launch import keys_options
+from foveate.ops._packed.triton.options import keys_options
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, padded_width

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.triton import launch
+from foveate.ops._packed.triton import options as attention_options
 from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
-from foveate.ops._packed.triton.launch import Options, options
+from foveate.ops._packed.triton.options import Options, options
 from foveate.ops._triton.math import padded_width
 
 NOT_SPECIALIZED = (
@@ -100,9 +100,9 @@ def global_strides(global_tokens: GlobalTokens | None) -> tuple[int, ...]:
 
 def forward_options(q: Tensor) -> Options:
     """Options of the forward kernel."""
-    return launch.forward_options(q, options(64, 64, 4, 3))
+    return attention_options.forward_options(q, options(64, 64, 4, 3))
 
 
 def queries_options(q: Tensor) -> Options:
     """Options of the backward kernel that finishes queries; two of its programs run at once."""
-    return launch.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
+    return attention_options.queries_options(q, options(128, 64, 8, 3, maxnreg=128))

@@ -1,11 +1,16 @@
-"""Options of the attention kernels.
+# Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
+# mypy: disable-error-code=no-untyped-def
+"""The scores of a pair of tiles, near or beyond the reach of the bias, and the kernels' options.
 
 As in relative attention, whose loops are similar, what matters is how many programs fit on a
 multiprocessor at once, given their registers and their tiles in shared memory.
 """
 
+import triton
+import triton.language as tl
 from torch import Tensor
 
+from foveate.ops._packed.triton.bias import biased_scores
 from foveate.ops._triton.math import padded_width
 
 
@@ -32,3 +37,18 @@ def _options(num_warps: int, num_stages: int) -> dict[str, int]:
 def row_bytes(q: Tensor) -> int:
     """Bytes of a row of a tile."""
     return padded_width(q.shape[-1]) * q.element_size()
+
+
+@triton.jit
+def far_biases(bias, reach):
+    """Biases of keys beyond reach before their queries and after them; 0 without a bias."""
+    before, after = 0.0, 0.0
+    if bias is not None:
+        before, after = tl.load(bias - reach), tl.load(bias + reach)
+    return before, after
+
+
+@triton.jit
+def near_scores(products, distance, met, bias, scale):
+    """Compute `biased_scores`, with -inf where `met` is false."""
+    return tl.where(met, biased_scores(products, distance, bias, scale), float("-inf"))
