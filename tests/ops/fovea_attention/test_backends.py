@@ -20,7 +20,7 @@ def test_backends_agree(monkeypatch):
     assert torch.equal(fovea_attention(q, k, v, **SIZES), expected)
 
 
-def test_kernels_refuse_what_they_cannot_run(monkeypatch):
+def test_kernels_reject_what_they_cannot_run(monkeypatch):
     pytest.importorskip("triton")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match='"triton" cannot run: it needs tensors on a GPU, got cpu'):

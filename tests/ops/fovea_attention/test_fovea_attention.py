@@ -116,7 +116,7 @@ def test_full_coverage_lets_every_token_reach_every_query(block_size):
 
 
 def test_averages_of_equal_values_are_these_values():
-    """A value of padding in an average, or a token too few, would show."""
+    """Padding in an average, or a missing token, would change it."""
     q, k = randn(2, 83, HEADS, 4)
     out = fovea_attention(q, k, torch.ones_like(q), block_size=8, k_neighbours=1, lengths=[82, 1])
     assert relative_error(out, torch.ones_like(q)) < 1e-14
@@ -150,7 +150,7 @@ def test_memory_grows_linearly():
 
 
 def test_work_is_in_the_nodes_that_the_blocks_attend():
-    """Of these each block has O(log n), see test_plan.py."""
+    """Of these each block has O(log n), see test_nodes.py."""
 
     def products(n, block_size):
         with FlopCounterMode(display=False) as counter:
@@ -178,7 +178,7 @@ def test_no_tokens_give_no_tokens():
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_inputs_that_do_not_match_are_rejected(arguments, message):
     q = torch.zeros(3, 2, 4)
     fitting = {"q": q, "k": q, "v": q, "block_size": 4, "k_neighbours": 1}
     with pytest.raises(ValueError, match=message):

@@ -104,12 +104,12 @@ def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
     from foveate.ops.fovea_attention.triton.schedule import select_all_nodes
 
     for num_blocks in (1, 2, 3, 6, 17, 40):
-        found = [[] for _ in range(num_blocks)]
+        nodes_by_block = [[] for _ in range(num_blocks)]
         nodes = zip(*select_all_nodes(num_blocks, k_neighbours, coverage), strict=True)
         for block, level, start, number in nodes:
-            found[block].append((int(number), int(level), int(start)))
+            nodes_by_block[block].append((int(number), int(level), int(start)))
         for block, nodes in enumerate(select_nodes(num_blocks, k_neighbours, coverage)):
-            numbers, *selected = zip(*sorted(found[block]), strict=True)
+            numbers, *selected = zip(*sorted(nodes_by_block[block]), strict=True)
             assert list(zip(*selected, strict=True)) == [tuple(node) for node in nodes]
             assert -numbers[0] == nodes.index((0, block))
 

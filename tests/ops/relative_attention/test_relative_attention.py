@@ -240,7 +240,7 @@ def test_no_tokens_give_no_tokens():
         ({"bias": torch.zeros(3, 2)}, "3 buckets are too few"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_inputs_that_do_not_match_are_rejected(arguments, message):
     q = torch.zeros(3, 2, 4)
     with pytest.raises(ValueError, match=message):
         relative_attention(**{"q": q, "k": q, "v": q} | arguments)

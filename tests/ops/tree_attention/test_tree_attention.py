@@ -82,11 +82,11 @@ def test_gradcheck():
 def test_tiled_log_sum_exps_change_nothing(monkeypatch):
     parents = [-1] + [0] * 7 + [1, 1, 2, 3, 3, 3, 4]
     q, k, v = (x.requires_grad_() for x in inputs(len(parents)))
-    whole = tree_attention(q, k, v, Tree.from_parents(parents))
+    untiled = tree_attention(q, k, v, Tree.from_parents(parents))
     monkeypatch.setattr(eager_path, "_MAX_SCORES", 5)
     tiled = tree_attention(q, k, v, Tree.from_parents(parents))
-    assert relative_error(tiled, whole) < 1e-14
-    gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, whole)]
+    assert relative_error(tiled, untiled) < 1e-14
+    gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, untiled)]
     assert relative_error(*gradients) < 1e-14
 
 

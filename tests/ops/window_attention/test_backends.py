@@ -31,7 +31,7 @@ def test_the_environment_and_the_argument_name_the_backend(monkeypatch):
     window_attention(*inputs(), (1, 1), backend="eager")
 
 
-def test_kernels_refuse_what_they_cannot_run(monkeypatch):
+def test_kernels_reject_what_they_cannot_run(monkeypatch):
     pytest.importorskip("triton")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match='"triton" cannot run: it needs tensors on a GPU, got cpu'):

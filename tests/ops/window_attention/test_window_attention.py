@@ -206,7 +206,7 @@ ROWS = torch.zeros(3, 2, 4)
         ({"backend": "cuda"}, "unknown backend"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_inputs_that_do_not_match_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         window_attention(**{"q": ROWS, "k": ROWS, "v": ROWS, "window": (1, 1)} | arguments)
 
@@ -219,7 +219,7 @@ def test_what_does_not_fit_is_refused(arguments, message):
         ({"masked_keys": torch.zeros(3)}, r"masked_keys must be \(3,\) bool"),
     ],
 )
-def test_global_attention_refuses_what_does_not_fit(arguments, message):
+def test_global_attention_rejects_inputs_that_do_not_match(arguments, message):
     lengths = {"q_lengths": [3], "k_lengths": [3]}
     with pytest.raises(ValueError, match=message):
         global_attention(ROWS, ROWS, ROWS, **lengths | arguments)

@@ -2,8 +2,8 @@
 
 An op is opaque to the compiler and knows the shapes of its outputs without running, so
 `torch.compile`, graph capture, checkpointing and distributed wrappers treat it like a built-in op.
-Ops have no autograd rule: a `torch.autograd.Function` calls the forward op and the
-backward op, which costs the host less than `torch.library.register_autograd`.
+Ops have no autograd rule: a `torch.autograd.Function` calls the forward op and the backward op,
+which costs the host less than `torch.library.register_autograd`.
 """
 
 from collections.abc import Callable
