@@ -1,4 +1,4 @@
-"""The terms of a score besides the product of query and key, and the options of the kernels."""
+"""The terms of a score other than the product of query and key, and the options of the kernels."""
 
 from typing import NamedTuple
 
