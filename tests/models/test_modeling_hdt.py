@@ -222,14 +222,17 @@ def test_every_trained_weight_takes_part_in_the_loss(model_class, hdt_config):
         ({"input_ids": IDS}, "HDT needs parent_ids"),
         ({"parent_ids": PARENTS}, "HDT needs input_ids or inputs_embeds"),
         ({"input_ids": IDS, "parent_ids": PARENTS[0]}, "share one shape"),
-        ({"input_ids": IDS, "parent_ids": PARENTS + 9}, "node 1 of row 0 has parent 9|has parent"),
+        (
+            {"input_ids": IDS, "parent_ids": PARENTS + 9},
+            "node 1 of sequence 0 has parent 9|has parent",
+        ),
         (
             {"input_ids": IDS, "parent_ids": PARENTS, "attention_mask": torch.zeros(1, 10)},
-            "row 0 of the batch is all padding",
+            "sequence 0 of the batch is all padding",
         ),
         (
             {"input_ids": IDS, "parent_ids": PARENTS, "attention_mask": (PARENTS != -1).long()},
-            "node 1 of row 0 has parent 0, which is padding",
+            "node 1 of sequence 0 has parent 0, which is padding",
         ),
         ({"input_ids": IDS, "tree": Tree.from_parents(PARENTS[0])}, "must be in level order"),
     ],

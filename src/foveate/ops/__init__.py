@@ -1,1 +1,1 @@
-"""The mechanisms as pure functions on tensors: torch alone, triton where it is present."""
+"""Attention mechanisms and layers as pure functions on tensors, in PyTorch and in Triton."""

@@ -1,4 +1,4 @@
-"""Choosing the implementation of an op."""
+"""Choose the implementation of an op."""
 
 import os
 from importlib.util import find_spec
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 has_triton = find_spec("triton") is not None
-"""Whether the package that compiles the kernels for GPUs is installed."""
+"""Whether Triton, which compiles the GPU kernels, is installed."""
 
 BACKENDS = ("auto", "triton", "eager", "reference")
 
@@ -16,13 +16,14 @@ def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
     """Resolve the backend for a tensor: "triton", "eager" or "reference".
 
     Args:
-        backend: One of `BACKENDS`. None means that of the environment variable FOVEATE_BACKEND, or
-            "auto", which is the fastest that can run.
+        backend: One of `BACKENDS`. "auto" chooses "triton" on a GPU if the kernels can run,
+            otherwise "eager". If None, the value of the environment variable FOVEATE_BACKEND, or
+            "auto" if that is not set.
         x: A tensor that the op computes with; for attention the queries.
-        widest: The largest last dimension of `x` that the kernels take; None for any.
+        widest: The largest last dimension of `x` that the kernels support; None for no limit.
 
     Raises:
-        ValueError: The backend is unknown or cannot run on this tensor.
+        ValueError: If the backend is unknown or cannot run on this tensor.
     """
     backend = backend or os.environ.get("FOVEATE_BACKEND") or "auto"
     if backend not in BACKENDS:
@@ -35,7 +36,7 @@ def choose(backend: str | None, x: Tensor, widest: int | None = 128) -> str:
 
 
 def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
-    """Say why the kernels cannot take this tensor; None if they can."""
+    """Return why the kernels cannot run on this tensor, or None if they can."""
     if not has_triton:
         return "the package triton is not installed"
     if not x.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
@@ -43,7 +44,7 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
     if x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return f"it computes in float16, bfloat16 and float32, got {x.dtype}"
     if widest is not None and x.shape[-1] > widest:
-        return f"its heads have up to {widest} channels, got {x.shape[-1]}"
+        return f"it supports heads of up to {widest} channels, got {x.shape[-1]}"
     return None
 
 

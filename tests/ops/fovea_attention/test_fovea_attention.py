@@ -70,8 +70,8 @@ def test_gradients_of_every_dtype(dtype):
     weight = randn(90, HEADS, 8, seed=1).to(dtype)
 
     def gradients(inputs, weight):
-        *rows, table = inputs
-        out = fovea_attention(*rows, bias=table, block_size=4, k_neighbours=1, lengths=[71, 19])
+        *qkv, table = inputs
+        out = fovea_attention(*qkv, bias=table, block_size=4, k_neighbours=1, lengths=[71, 19])
         return torch.autograd.grad((out * weight).sum(), inputs)
 
     exact = [x.detach().double().requires_grad_() for x in inputs]
@@ -102,8 +102,8 @@ def test_a_document_does_not_depend_on_its_batch_mates(lengths, shape):
     q, k, v = randn(3, sum(lengths), HEADS, 4)
     table = randn(32, HEADS)
     together = fovea_attention(q, k, v, bias=table, lengths=lengths, **shape).split(lengths)
-    for rows, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
-        assert relative_error(rows, fovea_attention(*alone, bias=table, **shape)) < 1e-13
+    for sequence, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
+        assert relative_error(sequence, fovea_attention(*alone, bias=table, **shape)) < 1e-13
 
 
 @pytest.mark.parametrize("block_size", [4, 6])
@@ -116,7 +116,7 @@ def test_full_coverage_lets_every_token_reach_every_query(block_size):
 
 
 def test_averages_of_equal_values_are_these_values():
-    """A value of padding in an average, or a token too few, would show."""
+    """Padding in an average, or a missing token, would change it."""
     q, k = randn(2, 83, HEADS, 4)
     out = fovea_attention(q, k, torch.ones_like(q), block_size=8, k_neighbours=1, lengths=[82, 1])
     assert relative_error(out, torch.ones_like(q)) < 1e-14
@@ -126,8 +126,8 @@ def test_a_call_repeats_its_bits():
     inputs = [x.float().requires_grad_() for x in (*randn(3, 90, HEADS, 4), randn(32, HEADS))]
 
     def run():
-        *rows, table = inputs
-        out = fovea_attention(*rows, bias=table, block_size=4, k_neighbours=1, lengths=[61, 29])
+        *qkv, table = inputs
+        out = fovea_attention(*qkv, bias=table, block_size=4, k_neighbours=1, lengths=[61, 29])
         return out, *torch.autograd.grad(out.square().sum(), inputs)
 
     assert all(map(torch.equal, run(), run()))
@@ -150,7 +150,7 @@ def test_memory_grows_linearly():
 
 
 def test_work_is_in_the_nodes_that_the_blocks_attend():
-    """Of these each block has O(log n), see test_plan.py."""
+    """Of these each block has O(log n), see test_nodes.py."""
 
     def products(n, block_size):
         with FlopCounterMode(display=False) as counter:
@@ -161,7 +161,7 @@ def test_work_is_in_the_nodes_that_the_blocks_attend():
     assert products(4096, 16) == products(1024, 32) == products(512, 512)
 
 
-def test_no_rows_give_no_rows():
+def test_no_tokens_give_no_tokens():
     q = torch.zeros(0, 2, 4)
     assert fovea_attention(q, q, q, block_size=4, k_neighbours=1).shape == (0, 2, 4)
 
@@ -178,7 +178,7 @@ def test_no_rows_give_no_rows():
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_inputs_that_do_not_match_are_rejected(arguments, message):
     q = torch.zeros(3, 2, 4)
     fitting = {"q": q, "k": q, "v": q, "block_size": 4, "k_neighbours": 1}
     with pytest.raises(ValueError, match=message):

@@ -8,8 +8,8 @@ SEQUENCES = (st.integers(1, 150), st.integers(1, 9))
 
 def outwards(nodes, block):
     """Nodes of the left and of the right side, from the query block outwards."""
-    own = nodes.index(PyramidNode(0, block))
-    return nodes[:own][::-1], nodes[own + 1 :]
+    center = nodes.index(PyramidNode(0, block))
+    return nodes[:center][::-1], nodes[center + 1 :]
 
 
 def test_a_query_block_near_the_left_end():

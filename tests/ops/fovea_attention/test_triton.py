@@ -21,7 +21,7 @@ DEVICE = "cuda" if ON_GPU else "cpu"
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
-def rows(lengths, dtype, heads=2, head_dim=16, buckets=32):
+def inputs(lengths, dtype, heads=2, head_dim=16, buckets=32):
     generator = torch.Generator().manual_seed(sum(lengths))
     x = torch.randn(4, sum(lengths), heads, head_dim, generator=generator, dtype=torch.float64)
     q, k, v, weight = x.to(DEVICE, dtype)
@@ -31,7 +31,7 @@ def rows(lengths, dtype, heads=2, head_dim=16, buckets=32):
 
 def check(lengths, dtype, biased=True, max_distance=128, scale=0.3, **options):
     shape = {name: options.pop(name) for name in ("heads", "head_dim") if name in options}
-    (q, k, v, bias), weight = rows(lengths, dtype, **shape)
+    (q, k, v, bias), weight = inputs(lengths, dtype, **shape)
     wanted = (q, k, v, bias) if biased else (q, k, v)
     bias = bias if biased else None
     options |= {"max_distance": max_distance, "scale": scale}
@@ -104,12 +104,12 @@ def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
     from foveate.ops.fovea_attention.triton.schedule import select_all_nodes
 
     for num_blocks in (1, 2, 3, 6, 17, 40):
-        found = [[] for _ in range(num_blocks)]
+        nodes_by_block = [[] for _ in range(num_blocks)]
         nodes = zip(*select_all_nodes(num_blocks, k_neighbours, coverage), strict=True)
         for block, level, start, number in nodes:
-            found[block].append((int(number), int(level), int(start)))
+            nodes_by_block[block].append((int(number), int(level), int(start)))
         for block, nodes in enumerate(select_nodes(num_blocks, k_neighbours, coverage)):
-            numbers, *selected = zip(*sorted(found[block]), strict=True)
+            numbers, *selected = zip(*sorted(nodes_by_block[block]), strict=True)
             assert list(zip(*selected, strict=True)) == [tuple(node) for node in nodes]
             assert -numbers[0] == nodes.index((0, block))
 
@@ -121,7 +121,7 @@ def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
     st.sampled_from(COVERAGES),
 )
 @settings(max_examples=20, deadline=None)
-def test_rows_of_windows_are_known_beforehand(lengths, block_size, k_neighbours, coverage):
+def test_the_number_of_windows_is_known_beforehand(lengths, block_size, k_neighbours, coverage):
     from foveate.ops.fovea_attention.triton.schedule import (
         ScheduleKey,
         build_schedule,
@@ -142,7 +142,7 @@ def test_slices_of_one_projection_are_read_in_place():
 
 def test_documents_do_not_depend_on_their_batch_mates():
     lengths, sizes = [70, 33], {"block_size": 16, "k_neighbours": 1, "backend": "triton"}
-    (q, k, v, bias), _ = rows(lengths, torch.float32)
+    (q, k, v, bias), _ = inputs(lengths, torch.float32)
     together = fovea_attention(q, k, v, bias=bias, lengths=lengths, **sizes)
     alone = fovea_attention(q[70:], k[70:], v[70:], bias=bias, **sizes)
     assert torch.equal(together[70:], alone)
@@ -150,9 +150,9 @@ def test_documents_do_not_depend_on_their_batch_mates():
 
 @gpu
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_large_batches_equal_the_torch_path(dtype):
+def test_large_batches_equal_the_eager_backend(dtype):
     lengths = [3000, 1, 777]
-    (q, k, v, bias), weight = rows(lengths, dtype, heads=3, head_dim=64)
+    (q, k, v, bias), weight = inputs(lengths, dtype, heads=3, head_dim=64)
     sizes = {"block_size": 128, "k_neighbours": 1, "scale": 0.125, "lengths": lengths}
     out = fovea_attention(q, k, v, bias=bias, **sizes)
     actual = (out, *torch.autograd.grad(out, (q, k, v, bias), weight))
@@ -164,7 +164,7 @@ def test_large_batches_equal_the_torch_path(dtype):
 
 @gpu
 def test_results_repeat_bit_for_bit_and_compile():
-    (q, k, v, bias), weight = rows([500], torch.bfloat16, heads=12, head_dim=64)
+    (q, k, v, bias), weight = inputs([500], torch.bfloat16, heads=12, head_dim=64)
 
     def step(q, k, v, bias):
         out = fovea_attention(q, k, v, bias=bias, block_size=32, k_neighbours=1)

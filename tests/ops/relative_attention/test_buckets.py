@@ -60,6 +60,6 @@ def test_bias_by_distance_ends_where_the_last_bucket_begins(bidirectional):
         ((32, 8, True), "max_distance 8 must exceed 8"),
     ],
 )
-def test_buckets_that_cannot_be_are_refused(arguments, message):
+def test_invalid_buckets_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         bucket_starts(*arguments)

@@ -54,11 +54,11 @@ def hides_keys(call):
 @given(calls().map(hides_keys), st.sampled_from(list(TOLERANCE)), st.sampled_from([7, 60, 1 << 18]))
 @settings(max_examples=300, deadline=None)
 def test_every_call_equals_the_reference(call, dtype, tile):
-    rows = {name: call[name].to(dtype) for name in "qkv"}
+    qkv = {name: call[name].to(dtype) for name in "qkv"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grouped_attention, "TILE", tile)
-        out = relative_attention(**call | rows)
-    expected = reference(**call | {name: x.double() for name, x in rows.items()})
+        out = relative_attention(**call | qkv)
+    expected = reference(**call | {name: x.double() for name, x in qkv.items()})
     assert out.dtype == dtype
     assert relative_error(out, expected) < TOLERANCE[dtype]
 
@@ -170,8 +170,8 @@ def test_a_sequence_does_not_depend_on_its_batch_mates(lengths):
     q, k, v = randn(3, sum(lengths), HEADS, 4)
     table = randn(32, HEADS)
     together = relative_attention(q, k, v, bias=table, q_lengths=lengths).split(lengths)
-    for rows, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
-        assert relative_error(rows, relative_attention(*alone, bias=table)) < 1e-14
+    for sequence, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
+        assert relative_error(sequence, relative_attention(*alone, bias=table)) < 1e-14
 
 
 def test_hidden_keys_are_as_good_as_absent_even_if_enormous():
@@ -219,7 +219,7 @@ def test_nothing_is_materialized_for_all_pairs(monkeypatch):
     assert largest(1024) <= 5 * largest(256)
 
 
-def test_no_rows_give_no_rows():
+def test_no_tokens_give_no_tokens():
     q = torch.zeros(0, 2, 4)
     assert relative_attention(q, q, q, bias=torch.zeros(32, 2)).shape == (0, 2, 4)
 
@@ -240,7 +240,7 @@ def test_no_rows_give_no_rows():
         ({"bias": torch.zeros(3, 2)}, "3 buckets are too few"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_inputs_that_do_not_match_are_rejected(arguments, message):
     q = torch.zeros(3, 2, 4)
     with pytest.raises(ValueError, match=message):
         relative_attention(**{"q": q, "k": q, "v": q} | arguments)

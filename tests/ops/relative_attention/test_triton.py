@@ -22,7 +22,7 @@ DEVICE = "cuda" if ON_GPU else "cpu"
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 LEAVES = ("q", "k", "v", "bias", "key_bias")
 
-# A table whose last buckets begin at -14 and 14, so that few hundred rows have far tiles.
+# A table whose last buckets begin at -14 and 14, so that a few hundred tokens have far tiles.
 NEAR = {"num_buckets": 8, "max_distance": 20}
 RAGGED = {"q_lengths": [1, 150, 9], "k_lengths": [40, 200, 1]}
 
@@ -64,7 +64,7 @@ def make_call(
     return call | options
 
 
-def weight_of(call):
+def output_weight(call):
     return randn(*call["q"].shape, seed=99).to(call["q"].dtype)
 
 
@@ -72,7 +72,7 @@ def outputs(call, backend="triton"):
     """Output and gradients."""
     leaves = {x: call[x].detach().requires_grad_() for x in LEAVES if call[x] is not None}
     out = relative_attention(**call | leaves, backend=backend)
-    return out, *torch.autograd.grad(out, list(leaves.values()), weight_of(call).to(out.dtype))
+    return out, *torch.autograd.grad(out, list(leaves.values()), output_weight(call).to(out.dtype))
 
 
 def expected_outputs(call):
@@ -186,13 +186,13 @@ def test_reach_beyond_what_a_program_keeps():
 def test_gradients_that_nobody_asks_for_change_nothing():
     call = make_call([50], heads=1, key_bias="adds", spread=60, **NEAR)
     expected = outputs(call)
-    rows = {x: call[x].detach().requires_grad_() for x in "qkv"}
-    out = relative_attention(**call | rows, backend="triton")
-    actual = torch.autograd.grad(out, list(rows.values()), weight_of(call))
+    qkv = {x: call[x].detach().requires_grad_() for x in "qkv"}
+    out = relative_attention(**call | qkv, backend="triton")
+    actual = torch.autograd.grad(out, list(qkv.values()), output_weight(call))
     assert all(map(torch.equal, (out, *actual), expected[:4]))
     bias = call["bias"].detach().requires_grad_()
     out = relative_attention(**call | {"bias": bias}, backend="triton")
-    (gradient,) = torch.autograd.grad(out, bias, weight_of(call))
+    (gradient,) = torch.autograd.grad(out, bias, output_weight(call))
     assert torch.equal(gradient, expected[4])
 
 
@@ -262,20 +262,18 @@ def test_biases_may_have_dtypes_of_their_own(dtype):
 def test_a_sequence_does_not_depend_on_its_batch_mates():
     lengths = [70, 9, 1]
     together = outputs(call := make_call(lengths, **NEAR))
-    weight = weight_of(call).split(lengths)
-    rows = [call[x].split(lengths) for x in "qkv"]
+    weight = output_weight(call).split(lengths)
+    qkv = [call[x].split(lengths) for x in "qkv"]
     for i, length in enumerate(lengths):
-        alone = {
-            x: parts[i].detach().requires_grad_() for x, parts in zip("qkv", rows, strict=True)
-        }
-        own = {"q_lengths": [length], "k_lengths": [length]}
-        out = relative_attention(**call | alone | own, backend="triton")
+        alone = {x: parts[i].detach().requires_grad_() for x, parts in zip("qkv", qkv, strict=True)}
+        lengths_alone = {"q_lengths": [length], "k_lengths": [length]}
+        out = relative_attention(**call | alone | lengths_alone, backend="triton")
         gradients = torch.autograd.grad(out, list(alone.values()), weight[i])
         for a, b in zip((out, *gradients), together, strict=False):
             assert torch.equal(a, b.split(lengths)[i])
 
 
-def test_no_rows_give_no_rows():
+def test_no_tokens_give_no_tokens():
     q = torch.zeros(0, 2, 16, device=DEVICE, requires_grad=True)
     out = relative_attention(q, q, q, bias=torch.zeros(32, 2, device=DEVICE), backend="triton")
     assert out.shape == (0, 2, 16)
@@ -296,12 +294,12 @@ def test_torch_accepts_the_op(options):
     from foveate.ops.relative_attention.triton import backward_op, forward_op
 
     call = make_call([30, 2], [9, 5], **options)
-    rows = [call[x] for x in "qkv"]
+    qkv = [call[x] for x in "qkv"]
     names = ("bias", "key_bias", "q_positions", "k_positions", "q_lengths", "k_lengths")
     rest = [*(call.get(x) for x in names), False, call.get("max_distance", 128), 0.25]
-    torch.library.opcheck(forward_op, (*rows, *rest))
-    out, lse = forward_op(*rows, *rest)
-    torch.library.opcheck(backward_op, (weight_of(call), out, lse, *rows, *rest))
+    torch.library.opcheck(forward_op, (*qkv, *rest))
+    out, lse = forward_op(*qkv, *rest)
+    torch.library.opcheck(backward_op, (output_weight(call), out, lse, *qkv, *rest))
 
 
 def test_compiles_without_graph_breaks():
@@ -312,8 +310,8 @@ def test_compiles_without_graph_breaks():
         return relative_attention(q * 2, **rest, backend="triton") * 3
 
     compiled = torch.compile(layer, fullgraph=True, backend="inductor" if ON_GPU else "aot_eager")
-    actual = torch.autograd.grad(compiled(**call), list(leaves.values()), weight_of(call))
-    expected = torch.autograd.grad(layer(**call), list(leaves.values()), weight_of(call))
+    actual = torch.autograd.grad(compiled(**call), list(leaves.values()), output_weight(call))
+    expected = torch.autograd.grad(layer(**call), list(leaves.values()), output_weight(call))
     for a, b in zip(actual, expected, strict=True):
         assert relative_error(a, b) < 1e-5
 
@@ -324,7 +322,7 @@ def test_checkpointing_changes_nothing():
     out = torch.utils.checkpoint.checkpoint(
         relative_attention, **call, backend="triton", use_reentrant=False
     )
-    actual = torch.autograd.grad(out, list(leaves.values()), weight_of(call))
+    actual = torch.autograd.grad(out, list(leaves.values()), output_weight(call))
     assert all(map(torch.equal, actual, outputs(call)[1:]))
 
 
@@ -332,7 +330,7 @@ def test_checkpointing_changes_nothing():
 def test_graphs_capture_forward_and_backward():
     call = make_call([500, 300], dtype=torch.bfloat16, num_buckets=32)
     leaves = [call[x].requires_grad_() for x in LEAVES if call[x] is not None]
-    weight = weight_of(call)
+    weight = output_weight(call)
 
     def step(call):
         out = relative_attention(**call)
@@ -362,7 +360,7 @@ def test_nothing_waits_for_the_device():
     call = make_call([500, 300], dtype=torch.bfloat16, num_buckets=32, key_bias="adds")
     outputs(call)
     leaves = {x: call[x].detach().requires_grad_() for x in LEAVES}
-    weight = weight_of(call)
+    weight = output_weight(call)
     torch.cuda.set_sync_debug_mode("error")
     try:
         out = relative_attention(
@@ -378,17 +376,17 @@ def test_memory_is_the_outputs_and_two_floats_per_row_and_head():
     n, heads, head_dim = 1 << 15, 12, 64
     call = make_call([n], dtype=torch.bfloat16, heads=heads, head_dim=head_dim, num_buckets=32)
     leaves = {x: call[x].requires_grad_() for x in LEAVES if call[x] is not None}
-    weight = weight_of(call)
+    weight = output_weight(call)
     relative_attention(**call)
-    row, slack = n * heads * head_dim * 2, 1 << 20
+    output, slack = n * heads * head_dim * 2, 1 << 20
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     out = relative_attention(**call)
-    assert torch.cuda.max_memory_allocated() - before <= row + 4 * n * heads + slack
+    assert torch.cuda.max_memory_allocated() - before <= output + 4 * n * heads + slack
     torch.autograd.grad(out, list(leaves.values()), weight)
     by_tile = n // 128 * heads * 183 * 4
     extra = torch.cuda.max_memory_allocated() - before
-    assert extra <= 4 * row + 2 * 4 * n * heads + by_tile + slack
+    assert extra <= 4 * output + 2 * 4 * n * heads + by_tile + slack
 
 
 @gpu
@@ -415,5 +413,5 @@ def test_autocast_on_the_gpu():
     with torch.autocast("cuda", torch.bfloat16):
         out = relative_attention(**call)
     assert out.dtype == torch.bfloat16
-    gradients = torch.autograd.grad(out, list(leaves.values()), weight_of(call).bfloat16())
+    gradients = torch.autograd.grad(out, list(leaves.values()), output_weight(call).bfloat16())
     assert all(x.dtype == torch.float32 for x in gradients)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention import eager as eager_path
-from foveate.ops.tree_attention.families import group_families
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from foveate.ops.tree_attention.reference import tree_mask
 from tests.numerics import TOLERANCE, relative_error
@@ -38,7 +37,7 @@ def test_the_mask_of_a_small_document():
 @given(forests(), st.sampled_from(EDGE_SETS))
 def test_the_groups_have_every_node_as_a_query_once_and_every_edge_once(parents, edges):
     tree = Tree.from_parents(parents)
-    groups, query_index, child_groups, inner_nodes = group_families(tree, edges)
+    groups, query_index, child_groups, inner_nodes = tree.group_families(edges)
     queries = torch.cat([group.queries.flatten() for group in groups])
     assert queries[query_index].tolist() == list(range(len(parents)))
     pairs = torch.zeros(len(parents), len(parents), dtype=torch.long)
@@ -83,11 +82,11 @@ def test_gradcheck():
 def test_tiled_log_sum_exps_change_nothing(monkeypatch):
     parents = [-1] + [0] * 7 + [1, 1, 2, 3, 3, 3, 4]
     q, k, v = (x.requires_grad_() for x in inputs(len(parents)))
-    whole = tree_attention(q, k, v, Tree.from_parents(parents))
+    untiled = tree_attention(q, k, v, Tree.from_parents(parents))
     monkeypatch.setattr(eager_path, "_MAX_SCORES", 5)
     tiled = tree_attention(q, k, v, Tree.from_parents(parents))
-    assert relative_error(tiled, whole) < 1e-14
-    gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, whole)]
+    assert relative_error(tiled, untiled) < 1e-14
+    gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, untiled)]
     assert relative_error(*gradients) < 1e-14
 
 

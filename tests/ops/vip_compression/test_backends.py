@@ -12,7 +12,7 @@ def test_kernels_in_the_interpreter():
     run_interpreted(__file__)
 
 
-def test_unknown_backends_are_refused():
+def test_unknown_backends_are_rejected():
     layout = CompressionLayout.from_mask(None, [9], [(4, 1)])
     vips, tokens = layout.separate(torch.randn(9, 4))
     tree = SegmentTree.from_tokens(tokens, layout.token_counts)

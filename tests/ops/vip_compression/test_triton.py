@@ -73,9 +73,9 @@ def test_scores_equal_those_of_torch(sizes, pair, biased, seed):
         seen = []
 
         def score(candidates, backend=backend, q=q, k=k, table=table, seen=seen):
-            found = scores(backend, vips, layout, q, k, table, candidates, biased)
-            seen.append(found)
-            return found
+            level_scores = scores(backend, vips, layout, q, k, table, candidates, biased)
+            seen.append(level_scores)
+            return level_scores
 
         compress(vips, tree, layout, score, backend="eager")
         weight = torch.randn(len(seen[0]), generator=torch.Generator().manual_seed(1)).to(DEVICE)
@@ -151,17 +151,17 @@ def test_scores_in_half_precision(dtype):
     hidden_states, vip, lengths = batch([(5, 300), (70, 20)], 0, dtype)
     layout = CompressionLayout.from_mask(vip, lengths, [(2, 3)])
     vips, tokens = layout.separate(hidden_states)
-    tree, found = SegmentTree.from_tokens(tokens, layout.token_counts), []
+    tree, backend_scores = SegmentTree.from_tokens(tokens, layout.token_counts), []
     for backend in ("eager", "triton"):
         inputs = weights(0, dtype)
 
         def score(candidates, backend=backend, inputs=inputs):
             q, k, _, table = inputs
-            found.append(scores(backend, vips, layout, q, k, table, candidates))
-            return found[-1]
+            backend_scores.append(scores(backend, vips, layout, q, k, table, candidates))
+            return backend_scores[-1]
 
         compress(vips, tree, layout, score, backend="eager")
-    assert relative_error(found[1], found[0]) < TOLERANCE[torch.float32]
+    assert relative_error(backend_scores[1], backend_scores[0]) < TOLERANCE[torch.float32]
 
 
 def test_a_layer_that_scores_what_it_sees():

@@ -99,7 +99,7 @@ def expected(layers, hidden_states, vip, lengths, budgets):
         p, c = x[mark], x[~mark]
         vip_positions, c_positions = positions[mark], positions[~mark]
         for layer in layers:
-            components = components_of(layer, p, c, vip_positions, c_positions, budgets)
+            components = select_components(layer, p, c, vip_positions, c_positions, budgets)
 
             def attend(hidden_states, positions, multiplicity, layer=layer):
                 return layer(
@@ -113,7 +113,7 @@ def expected(layers, hidden_states, vip, lengths, budgets):
     return torch.cat(results)
 
 
-def components_of(layer, p, c, vip_positions, c_positions, budgets):
+def select_components(layer, p, c, vip_positions, c_positions, budgets):
     """Select by attention over all segments that are candidates at a level."""
     if not len(c):
         return []

@@ -18,7 +18,7 @@ def calls(draw, max_length=40, head_dim=4, dilated=True):
     """Arguments of `window_attention` by name, in float64."""
     lengths = draw(st.lists(st.integers(1, max_length), min_size=1, max_size=4))
     n, seed = sum(lengths), draw(st.integers(0, 99))
-    rows = {name: randn(n, HEADS, head_dim, seed=seed + i) for i, name in enumerate("qkv")}
+    qkv = {name: randn(n, HEADS, head_dim, seed=seed + i) for i, name in enumerate("qkv")}
     reach = st.sampled_from([0, 1, 2, 5, 31, 1000])
     call = {
         "window": (draw(reach), draw(reach)),
@@ -32,7 +32,7 @@ def calls(draw, max_length=40, head_dim=4, dilated=True):
         call["bias"] = randn(8, HEADS, seed=seed + 4)
     elif dilated:
         call["dilation"] = draw(st.sampled_from([1, 3, (1, 2), (2, 2)]))
-    return rows | call
+    return qkv | call
 
 
 @st.composite

@@ -56,16 +56,16 @@ def check(call, dtype):
 
 
 def long_call(lengths=(140, 1, 20), head_dim=16, **rest):
-    """A call whose sequences have more rows than a tile."""
+    """A call whose sequences have more tokens than a tile."""
     n = sum(lengths)
-    rows = {name: randn(n, HEADS, head_dim, seed=i) for i, name in enumerate("qkv")}
+    qkv = {name: randn(n, HEADS, head_dim, seed=i) for i, name in enumerate("qkv")}
     call = {
         "window": (40, 30),
         "global_keys_values": None,
         "masked_keys": None,
         "lengths": list(lengths),
     }
-    return rows | call | rest
+    return qkv | call | rest
 
 
 def long_global(lengths=(140, 1, 20), global_lengths=(70, 0, 5), head_dim=16, biased=True):
@@ -183,7 +183,7 @@ def test_results_repeat_bit_for_bit(dtype):
 @gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("window", [(512, 512), (127, 127), (0, 900)])
-def test_long_rows(dtype, window):
+def test_long_sequences(dtype, window):
     lengths, global_lengths = (2049, 700), (128, 43)
     for extra in ({}, {"bias": randn(32, HEADS)}):
         for biased in (False, True):
@@ -227,11 +227,11 @@ def test_memory_is_linear():
         torch.randn(n, heads, head_dim, device="cuda", dtype=torch.bfloat16, requires_grad=True)
         for _ in range(3)
     )
-    row, slack = n * heads * head_dim * 2, 1 << 20
+    output, slack = n * heads * head_dim * 2, 1 << 20
     window_attention(q, k, v, (512, 512))
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     out = window_attention(q, k, v, (512, 512))
-    assert torch.cuda.max_memory_allocated() - before <= row + 4 * n * heads + slack
+    assert torch.cuda.max_memory_allocated() - before <= output + 4 * n * heads + slack
     torch.autograd.grad(out, (q, k, v), torch.ones_like(out))
-    assert torch.cuda.max_memory_allocated() - before <= 5 * row + 8 * n * heads + slack
+    assert torch.cuda.max_memory_allocated() - before <= 5 * output + 8 * n * heads + slack

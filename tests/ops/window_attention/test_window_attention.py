@@ -59,12 +59,12 @@ def test_blocks_of_every_length(length, window):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_gradients_of_every_dtype(dtype):
-    rows = randn(5, 60, HEADS, 8, dtype=dtype).double()
+    qkv = randn(5, 60, HEADS, 8, dtype=dtype).double()
     kv = GlobalKeysValues(
-        *rows[3:, :9], [4, 5], randn(6, HEADS, dtype=dtype).double(), torch.arange(60) // 9
+        *qkv[3:, :9], [4, 5], randn(6, HEADS, dtype=dtype).double(), torch.arange(60) // 9
     )
     call = dict(
-        zip("qkv", rows, strict=False), window=(6, 9), lengths=[20, 40], global_keys_values=kv
+        zip("qkv", qkv, strict=False), window=(6, 9), lengths=[20, 40], global_keys_values=kv
     )
     call |= {
         "bias": randn(8, HEADS, dtype=dtype).double(),
@@ -77,7 +77,7 @@ def test_gradients_of_every_dtype(dtype):
     assert relative_error(gradients, expected_gradients) < TOLERANCE[dtype]
 
 
-def test_a_window_over_all_rows_is_relative_attention():
+def test_a_window_over_all_tokens_is_relative_attention():
     q, k, v = randn(3, 50, HEADS, 4)
     call = {"bias": randn(32, HEADS), "scale": 1.0}
     out = window_attention(q, k, v, (30, 30), lengths=[30, 20], **call)
@@ -110,8 +110,8 @@ def test_global_keys_alone_are_relative_attention():
 def test_a_sequence_does_not_depend_on_its_batch_mates(lengths, dilation):
     q, k, v = randn(3, sum(lengths), HEADS, 4)
     together = window_attention(q, k, v, (4, 2), lengths=lengths, dilation=dilation).split(lengths)
-    for rows, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
-        assert relative_error(rows, window_attention(*alone, (4, 2), dilation=dilation)) < 1e-14
+    for sequence, *alone in zip(together, *(x.split(lengths) for x in (q, k, v)), strict=True):
+        assert relative_error(sequence, window_attention(*alone, (4, 2), dilation=dilation)) < 1e-14
 
 
 def test_masked_keys_are_as_good_as_absent_even_if_enormous():
@@ -154,7 +154,7 @@ def test_memory_is_linear():
     assert largest(1024) <= 2.5 * largest(512)
 
 
-def test_no_rows_give_no_rows():
+def test_no_tokens_give_no_tokens():
     q = torch.zeros(0, 2, 4)
     assert window_attention(q, q, q, (1, 1)).shape == (0, 2, 4)
 
@@ -206,7 +206,7 @@ ROWS = torch.zeros(3, 2, 4)
         ({"backend": "cuda"}, "unknown backend"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, message):
+def test_inputs_that_do_not_match_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         window_attention(**{"q": ROWS, "k": ROWS, "v": ROWS, "window": (1, 1)} | arguments)
 
@@ -219,22 +219,22 @@ def test_what_does_not_fit_is_refused(arguments, message):
         ({"masked_keys": torch.zeros(3)}, r"masked_keys must be \(3,\) bool"),
     ],
 )
-def test_global_attention_refuses_what_does_not_fit(arguments, message):
+def test_global_attention_rejects_inputs_that_do_not_match(arguments, message):
     lengths = {"q_lengths": [3], "k_lengths": [3]}
     with pytest.raises(ValueError, match=message):
         global_attention(ROWS, ROWS, ROWS, **lengths | arguments)
 
 
 @pytest.mark.parametrize(
-    ("rows", "biases"), [(torch.float64, torch.float32), (torch.float32, torch.float64)]
+    ("dtype", "bias_dtype"), [(torch.float64, torch.float32), (torch.float32, torch.float64)]
 )
-def test_biases_of_another_dtype_get_gradients(rows, biases):
-    q, k, v = torch.randn(3, 12, 2, 4, dtype=rows)
-    bias = torch.randn(8, 2, dtype=biases, requires_grad=True)
+def test_biases_of_another_dtype_get_gradients(dtype, bias_dtype):
+    q, k, v = torch.randn(3, 12, 2, 4, dtype=dtype)
+    bias = torch.randn(8, 2, dtype=bias_dtype, requires_grad=True)
     kv = GlobalKeysValues(k[:2], v[:2], [2], bias, torch.arange(12) // 6)
     out = window_attention(q, k, v, (2, 2), global_keys_values=kv, max_distance=20)
     (gradient,) = torch.autograd.grad(out.sum() + (out * q).sum(), bias)
-    assert gradient.dtype == biases
+    assert gradient.dtype == bias_dtype
     assert torch.isfinite(gradient).all()
 
 

@@ -27,11 +27,11 @@ def bucket_starts(num_buckets: int, max_distance: int, bidirectional: bool) -> t
     Args:
         num_buckets: Number of buckets, of both sides if bidirectional.
         max_distance: Distance near which the last bucket begins.
-        bidirectional: Whether keys after the query have buckets of their own.
+        bidirectional: Whether keys after the query have separate buckets.
 
     Raises:
-        ValueError: There are too few buckets, or every distance below `max_distance` has a bucket
-            of its own.
+        ValueError: If there are too few buckets, or if every distance below `max_distance` has its
+            own bucket.
 
     Example:
         >>> bucket_starts(32, 128, bidirectional=True)
@@ -66,7 +66,7 @@ def buckets(
         distance: Key position minus query position, integers of any shape.
         num_buckets: Number of buckets, of both sides if bidirectional.
         max_distance: Distance near which the last bucket begins.
-        bidirectional: Whether keys after the query have buckets of their own.
+        bidirectional: Whether keys after the query have separate buckets.
 
     Returns:
         int64, shaped like `distance`.
@@ -87,7 +87,7 @@ def bias_by_distance(table: Tensor, max_distance: int, *, bidirectional: bool) -
     Args:
         table: Bias of each bucket, `(num_buckets, heads)`.
         max_distance: Distance near which the last bucket begins.
-        bidirectional: Whether keys after the query have buckets of their own.
+        bidirectional: Whether keys after the query have separate buckets.
 
     Returns:
         `(heads, 2·reach + 1)`.
@@ -101,6 +101,6 @@ def _bucket_by_distance(
     num_buckets: int, max_distance: int, bidirectional: bool, device: torch.device
 ) -> Tensor:
     reach = bucket_starts(num_buckets, max_distance, bidirectional)[-1]
-    with torch.inference_mode(False):  # a tensor made in inference mode could not be trained with
+    with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
         distance = torch.arange(-reach, reach + 1)
         return buckets(distance, num_buckets, max_distance, bidirectional=bidirectional).to(device)

@@ -1,9 +1,9 @@
-"""Softmax attention within groups in plain torch: any device, linear memory, differentiable.
+"""Softmax attention within groups in plain PyTorch: any device, linear memory, differentiable.
 
-A group is g sets of m queries, each set with n keys of its own, so that nothing is padded. Its
+A group is g sets of m queries, each with its own n keys, so that nothing is padded. Its
 scores are computed one tile at a time: as many heads and queries as fit, but always all n keys. The
-softmax of a tile is therefore complete, and the backward pass, which recomputes the same tiles,
-needs nothing from the forward pass but its inputs.
+softmax of a tile is therefore complete, and the backward pass recomputes the same tiles from
+nothing but the inputs of the forward pass.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 TILE = 1 << 18
-"""The number of scores to materialize at once, which should fit in cache; at least one query's."""
+"""Scores materialized at once, which should fit in cache, unless one query has more."""
 
 
 class Group(NamedTuple):
@@ -73,7 +73,7 @@ def grouped_attention(
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype of everything between loading and storing tensors of a dtype."""
+    """Return the dtype in which to compute with tensors of a dtype: float32 or wider."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -147,11 +147,11 @@ class _GroupedAttention(torch.autograd.Function):
 class _TileBias(Protocol):
     """The bias of a tile's pairs."""
 
-    def of_pairs(self) -> Tensor:
-        """Return the bias `(heads, g, m, n)`."""
+    def pair_biases(self) -> Tensor:
+        """Return the bias of every pair, `(heads, g, m, n)`."""
 
     def add_gradient(self, d_bias: Tensor, d_scores: Tensor) -> None:
-        """Add to the bias's gradient `(heads, 2·reach + 1)` the scores', `(heads, g, m, n)`."""
+        """Add the scores' gradient `(heads, g, m, n)` to the bias's, `(heads, 2·reach + 1)`."""
 
 
 class _Tile(NamedTuple):
@@ -174,7 +174,7 @@ class _Tile(NamedTuple):
     def softmax(self, scores: Tensor) -> Tensor:
         """Turn products of queries and keys into attention weights, in place."""
         if self.bias is not None:
-            scores += self.bias.of_pairs()
+            scores += self.bias.pair_biases()
         if self.key_bias is not None:
             scores += self.key_bias
         if self.hidden is not None:
@@ -191,13 +191,13 @@ class _PairBias(NamedTuple):
 
     Attributes:
         bias: The heads' bias by distance `(heads, 2·reach + 1)`.
-        entries: Where each pair's distance is in it, `(g, m, n)`.
+        entries: Index of each pair's distance in the bias, `(g, m, n)`.
     """
 
     bias: Tensor
     entries: Tensor
 
-    def of_pairs(self) -> Tensor:
+    def pair_biases(self) -> Tensor:
         return self.bias.index_select(1, self.entries.flatten()).view(-1, *self.entries.shape)
 
     def add_gradient(self, d_bias: Tensor, d_scores: Tensor) -> None:
@@ -209,15 +209,15 @@ class _DiagonalBias(NamedTuple):
 
     Attributes:
         bias: The heads' bias by distance `(heads, 2·reach + 1)`.
-        entries: Where each diagonal's distance is in it, `(g, m + n - 1)`.
-        num_queries: m.
+        entries: Index of each diagonal's distance in the bias, `(g, m + n - 1)`.
+        num_queries: m, the number of queries in a set.
     """
 
     bias: Tensor
     entries: Tensor
     num_queries: int
 
-    def of_pairs(self) -> Tensor:
+    def pair_biases(self) -> Tensor:
         # A view in which each of the m + n - 1 biases occurs up to m times.
         (g, diagonals), m = self.entries.shape, self.num_queries
         bias: Tensor = self.bias.index_select(1, self.entries.flatten())
@@ -255,7 +255,7 @@ def _tiles(
 
 
 def _bias_index(distance: Tensor, bias: Tensor) -> Tensor:
-    """Where distances are in a bias by distance."""
+    """Return the indices of distances in a bias by distance."""
     reach = bias.shape[1] // 2
     return distance.clamp(-reach, reach).add_(reach)
 
@@ -273,7 +273,7 @@ def _slices(length: int, max_size: int) -> Iterator[slice]:
 
 
 def _gather(x: Tensor, tokens: Tensor) -> Tensor:
-    """Gather tokens `(g, m)` of x `(n, heads, head_dim)`: `(heads, g, m, head_dim)`, widened."""
+    """Gather tokens `(g, m)` of x `(n, heads, head_dim)` to `(heads, g, m, head_dim)`, widened."""
     gathered: Tensor = x.index_select(0, tokens.flatten()).to(accumulation_dtype(x.dtype))
     gathered = gathered.unflatten(0, tokens.shape)
     return gathered.permute(2, 0, 1, 3)

@@ -1,4 +1,4 @@
-"""What the dense definitions share."""
+"""Functions that the dense reference implementations share."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def bias_of_pairs(
         table: Bias of each bucket, `(num_buckets, heads)`.
         distance: Key position minus query position, `(…)`.
         max_distance: Distance near which the last bucket begins.
-        bidirectional: Whether keys after the query have buckets of their own.
+        bidirectional: Whether keys after the query have separate buckets.
 
     Returns:
         `(heads, …)`.

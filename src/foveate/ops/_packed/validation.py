@@ -54,7 +54,7 @@ def check_lengths(name: str, lengths: Sequence[int] | None, tokens: Tensor) -> t
     """Return the lengths of the packed sequences; None means one sequence of all tokens.
 
     Raises:
-        ValueError: A length is below 1, or the lengths do not add up to the number of tokens.
+        ValueError: If a length is below 1, or if the lengths do not add up to the number of tokens.
     """
     n = tokens.shape[0]
     lengths = (n,) * (n > 0) if lengths is None else tuple(lengths)

@@ -1,1 +1,1 @@
-"""Pieces that the Triton kernels of all ops share."""
+"""Building blocks that the Triton kernels of all ops share."""

@@ -1,4 +1,4 @@
-"""Caching the tables that kernels read, which the host builds once for all layers of a model."""
+"""Cache the tables that kernels read, which the host builds once for all layers of a model."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +12,15 @@ from torch import Tensor
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _retained: dict[int, Any] = {}
-_of_thread = local()
+_thread_local = local()
 
 
 def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
     """Cache like `functools.lru_cache`, but never drop a result that a CUDA graph reads.
 
     A graph reads the addresses that it was captured with whenever it is replayed, so its tables are
-    retained until the program ends, or by the caller of `retain_graph_tensors`.
+    retained until the process ends, or for as long as the caller of `retain_graph_tensors` keeps
+    them.
 
     Args:
         maxsize: The number of results to keep.
@@ -32,7 +33,7 @@ def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
         def call(*arguments: Any) -> Any:
             result = cached(*arguments)
             if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-                retained = getattr(_of_thread, "retained", _retained)
+                retained = getattr(_thread_local, "retained", _retained)
                 retained[id(result)] = result
             return result
 
@@ -43,19 +44,19 @@ def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
 
 @contextmanager
 def retain_graph_tensors() -> Iterator[dict[int, Any]]:
-    """Hand what this thread's graphs are captured with, within the context, to the caller."""
-    _of_thread.retained = {}
+    """Collect the cached results that this thread's graphs are captured with in the context."""
+    _thread_local.retained = {}
     try:
-        yield _of_thread.retained
+        yield _thread_local.retained
     finally:
-        del _of_thread.retained
+        del _thread_local.retained
 
 
 def stream_id(device: torch.device) -> int:
     """Return the number of the stream that kernels are launched on.
 
-    A table that `send` copies belongs to one stream: this number is part of the key it is cached
-    under, so that no other stream reads it before it has arrived.
+    A table that `send` copies belongs to one stream: this number is part of its cache key, so that
+    no other stream reads the table before it has arrived.
     """
     return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
 

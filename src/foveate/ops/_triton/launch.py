@@ -1,4 +1,4 @@
-"""Launching kernels with little work on the host.
+"""Launch kernels with little work on the host.
 
 At every launch Triton inspects all arguments to find the compiled kernel that fits, which takes the
 host longer than a small kernel takes the device. Nearly always only addresses have changed.
@@ -26,9 +26,9 @@ def launch(
 ) -> None:
     """Launch a kernel on the device of the first tensor.
 
-    A kernel that was compiled before is called directly if addresses and strides are multiples of
-    16 and integers fit in 32 bits, because Triton would choose the same one. Otherwise Triton
-    chooses.
+    If all addresses and strides are multiples of 16 and all integers fit in 32 bits, Triton would
+    choose the same compiled kernel each time, so that kernel is called directly. Otherwise the
+    choice is left to Triton.
 
     Args:
         kernel: A kernel that takes the tensors, strides, numbers and constants, in this order.

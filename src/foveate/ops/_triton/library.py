@@ -1,9 +1,9 @@
-"""Registering kernels as torch ops of the namespace `foveate`.
+"""Register kernels as torch ops of the namespace `foveate`.
 
 An op is opaque to the compiler and knows the shapes of its outputs without running, so
-`torch.compile`, graph capture, checkpointing and distributed wrappers treat it like an op of
-torch's own. Ops have no autograd rule: a `torch.autograd.Function` calls the forward op and the
-backward op, which costs the host less than `torch.library.register_autograd`.
+`torch.compile`, graph capture, checkpointing and distributed wrappers treat it like a built-in op.
+Ops have no autograd rule: a `torch.autograd.Function` calls the forward op and the backward op,
+which costs the host less than `torch.library.register_autograd`.
 """
 
 from collections.abc import Callable
@@ -49,10 +49,10 @@ def define_op(
 
 
 def or_empty(x: Tensor | None, like: Tensor) -> Tensor:
-    """Return x, or in place of None a tensor without elements, with dtype and device of `like`."""
+    """Return x, or if it is None, an empty tensor with the dtype and device of `like`."""
     return like.new_empty(0) if x is None else x
 
 
 def new_or_empty(x: Tensor | None, like: Tensor) -> Tensor:
-    """Return an uninitialized tensor of x's shape, dtype and device; of no elements for None."""
+    """Return an uninitialized tensor like x, or if x is None, an empty one like `like`."""
     return like.new_empty(0) if x is None else x.new_empty(x.shape)

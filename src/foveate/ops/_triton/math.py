@@ -1,6 +1,6 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # mypy: disable-error-code=no-untyped-def
-"""Arithmetic and look-ups inside kernels, and the sizes that the matrix units take."""
+"""Arithmetic and look-ups inside kernels, and the tile sizes that the matrix units support."""
 
 import torch
 import triton
@@ -13,12 +13,12 @@ _PTX = tl.constexpr(torch.version.hip is None and not triton.knobs.runtime.inter
 
 
 def next_power_of_2(n: int) -> int:
-    """Round a positive integer up to a power of two, in a tenth of the time of Triton's own."""
+    """Round a positive integer up to a power of two, ten times as fast as Triton's function."""
     return 1 << (n - 1).bit_length()
 
 
 def padded_width(head_dim: int) -> int:
-    """Number of channels of a tile: a power of two from 16 up, as the matrix units demand."""
+    """Return the channels of a tile: a power of two, at least 16, as the matrix units require."""
     return max(16, next_power_of_2(head_dim))
 
 

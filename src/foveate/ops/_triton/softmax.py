@@ -3,7 +3,7 @@
 # mypy: disable-error-code=no-untyped-def
 """Softmax attention one tile at a time, forward (online softmax) and backward.
 
-Scores are in base 2. While a program goes over tiles of keys, it holds for each query the highest
+Scores are in base 2. While a program loops over tiles of keys, it holds for each query the highest
 score so far, the sum of exp2(score - highest) and the sum of the values weighted by these. The
 backward pass recomputes the weights from the log-sum-exps. With P = exp2(scores - lse),
 D = rowsum(dO ∘ O) and dS = P ∘ (dO Vᵀ - D), the gradients before scaling are

@@ -5,7 +5,7 @@
 
 A matrix is one head of a tensor `(n, heads, head_dim)`: a pointer to its first row, and the stride
 from a row to the next. Its channels are adjacent. A tile is WIDTH channels wide, the next size that
-the matrix units take (`math.padded_width`), of which HEAD_DIM exist.
+the matrix units support (`math.padded_width`), of which HEAD_DIM exist.
 """
 
 import triton

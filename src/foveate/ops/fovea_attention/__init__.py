@@ -1,4 +1,4 @@
-"""Fovea attention: near tokens one by one, farther ones by ever longer averages (Fovea, 2)."""
+"""Fovea attention: near tokens one by one, distant ones in ever longer averages (Fovea, 2)."""
 
 from collections.abc import Sequence
 
@@ -51,17 +51,18 @@ def fovea_attention(
         lengths: The number of tokens in each sequence, host integers; one sequence if None.
         max_distance: Distance near which the last bucket begins.
         scale: Factor on the products; T5 has none.
-        backend: "triton" (kernels for GPUs, linear memory), "eager" (any device, linear memory),
-            "reference" (the dense definition) or "auto" (triton where it can run, eager
-            elsewhere). If None, the environment variable FOVEATE_BACKEND decides, by default
-            "auto".
+        backend: "triton" (GPU kernels, linear memory), "eager" (any device, linear memory),
+            "reference" (the dense definition), or "auto": "triton" where it can run, otherwise
+            "eager". If None, the value of the environment variable FOVEATE_BACKEND, or "auto" if
+            that is not set.
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`, differentiable in q, k, v and bias.
 
     Raises:
-        ValueError: Shapes, dtypes, devices, lengths or buckets do not match, a size is below 1, the
-            coverage is unknown, or the backend is unknown or cannot run on these tensors.
+        ValueError: If shapes, dtypes, devices, lengths or buckets do not match, if a size is below
+            1, if the coverage or the backend is unknown, or if the backend cannot run on these
+            tensors.
 
     Example:
         >>> import torch

@@ -1,8 +1,8 @@
-"""Fovea attention in plain torch: any device, linear memory, differentiable.
+"""Fovea attention in plain PyTorch: any device, linear memory, differentiable.
 
 Attention of a query block to its nodes is relative attention between the block and windows of the
-pyramid. Blocks that see equally many windows are grouped, and the windows are gathered one group at
-a time.
+pyramid. Blocks that see the same number of windows are grouped, and the windows are gathered one
+group at a time.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def fovea_attention(
 
 
 class _Block(NamedTuple):
-    """A query block and what it sees.
+    """A query block and the windows that it sees.
 
     Attributes:
         first_query: The index of its first query.
@@ -81,7 +81,7 @@ class _BlockGroups:
             num_levels = 1 + max(node.level for nodes in selected for node in nodes)
             index = PyramidIndex(length, block_size, num_levels, pyramid_start)
             for block, nodes in enumerate(selected):
-                keys = [index.windows_of(node) for node in nodes]
+                keys = [index.window_indices(node) for node in nodes]
                 sizes = [len(windows) for windows in keys]
                 center = nodes.index((0, block))
                 self.blocks.setdefault((sizes[center], sum(sizes)), []).append(

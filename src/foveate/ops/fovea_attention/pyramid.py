@@ -43,7 +43,7 @@ def build_pyramid(x: Tensor, block_size: int, num_levels: int) -> Tensor:
 
 
 class PyramidIndex:
-    """Where the windows of nodes are in the pyramid of a sequence of `length` tokens.
+    """The indices of nodes' windows in the pyramid of a sequence of `length` tokens.
 
     Attributes:
         end: The end of the pyramid, which starts at `start`.
@@ -54,8 +54,8 @@ class PyramidIndex:
         sizes = (-(-length // window_stride(level, block_size)) for level in range(num_levels))
         *self.level_starts, self.end = accumulate(sizes, initial=start)
 
-    def windows_of(self, node: PyramidNode) -> range:
-        """Indices of a node's windows: B of them, or fewer if the sequence ends in it."""
+    def window_indices(self, node: PyramidNode) -> range:
+        """Return the indices of a node's windows: B of them, or fewer at the end of a sequence."""
         start, window = node.start * self.block_size, 1 << node.level
         num_windows = min(self.block_size, -(-(self.length - start) // window))
         stride = window_stride(node.level, self.block_size)

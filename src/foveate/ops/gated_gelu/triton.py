@@ -21,7 +21,7 @@ from foveate.ops._triton.library import define_op
 __all__ = ["gated_gelu"]
 
 _BLOCK, _WARPS = 2048, 4
-"""Elements of a program, and its warps."""
+"""Elements and warps of a program."""
 
 _LINEAR = tl.constexpr(2 * math.sqrt(2 / math.pi))
 _CUBIC = tl.constexpr(2 * math.sqrt(2 / math.pi) * 0.044715)

@@ -1,4 +1,4 @@
-"""Attention with T5's relative position bias, never all pairs at once."""
+"""Attention with T5's relative position bias, in linear memory."""
 
 from collections.abc import Sequence
 
@@ -45,8 +45,8 @@ def relative_attention(
     In T5's encoder and decoder, queries and keys are the same tokens. They differ in its cross
     attention, which has no bias, and in VIP compression, whose coarse tokens stand between the
     positions of the tokens that they summarize and have a key bias of log(multiplicity). Memory is
-    linear in the tokens, gradients reach q, k, v, bias and key_bias, and repeated calls give equal
-    bits, on the CPU and in the kernels.
+    linear in the tokens, gradients reach q, k, v, bias and key_bias, and repeated calls give
+    bitwise equal results, on the CPU and in the kernels.
 
     Args:
         q: Queries `(tokens, heads, head_dim)`, any floating dtype, of packed sequences.
@@ -56,24 +56,24 @@ def relative_attention(
         q_positions: `(tokens,)` integers in any order; 0, 1, … in each sequence if None.
         k_positions: `(key_tokens,)` integers in any order; 0, 1, … in each sequence if None.
         q_lengths: The number of queries in each sequence, host integers; one sequence if None.
-        k_lengths: The number of keys in each sequence; if None and there are as many keys as
-            queries, those of the queries.
+        k_lengths: The number of keys in each sequence; if None, `q_lengths` if there are as many
+            keys as queries, otherwise one sequence.
         key_bias: `(key_tokens,)`; -inf hides a key.
         causal: Whether to hide keys at positions after the query's and to give all buckets to those
             before, as in T5's decoder.
         max_distance: Distance near which the last bucket begins.
         scale: Factor on the products; T5 has none.
-        backend: "triton" (kernels for GPUs, linear memory), "eager" (any device, linear memory),
-            "reference" (the dense definition) or "auto" (triton where it can run, eager
-            elsewhere). If None, the environment variable FOVEATE_BACKEND decides, by default
-            "auto".
+        backend: "triton" (GPU kernels, linear memory), "eager" (any device, linear memory),
+            "reference" (the dense definition), or "auto": "triton" where it can run, otherwise
+            "eager". If None, the value of the environment variable FOVEATE_BACKEND, or "auto" if
+            that is not set.
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`, 0 for a query that sees no key.
 
     Raises:
-        ValueError: Shapes, dtypes, devices, lengths or buckets do not match, or the backend is
-            unknown or cannot run on these tensors.
+        ValueError: If shapes, dtypes, devices, lengths or buckets do not match, if the backend is
+            unknown, or if it cannot run on these tensors.
 
     Example:
         >>> import torch

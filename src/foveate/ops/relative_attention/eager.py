@@ -1,4 +1,4 @@
-"""Relative attention in plain torch: any device, linear memory, differentiable.
+"""Relative attention in plain PyTorch: any device, linear memory, differentiable.
 
 Sequences of equal lengths are attended together, as one group of `grouped_attention`.
 """

@@ -10,7 +10,7 @@ from . import reference as _reference
 __all__ = ["MAX_CHANNELS", "rms_norm"]
 
 MAX_CHANNELS = 8192
-"""The most channels that the kernel keeps in registers."""
+"""The largest number of channels that the kernel keeps in registers."""
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = None) -> Tensor:
@@ -19,7 +19,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = Non
         out_i = weight_i · x_i / √(mean(x²) + eps)
 
     The kernel computes only the gradient. PyTorch has one kernel forward but two backward, which
-    read x twice, and the one for the gradient of the weight leaves most of a GPU idle.
+    read x twice, and the one for the weight's gradient leaves most of the GPU idle.
 
     Args:
         x: `(..., channels)`, any floating dtype.

@@ -23,7 +23,7 @@ from foveate.ops._triton.library import define_op
 __all__ = ["rms_norm"]
 
 _TILE, _PROGRAMS_PER_PROCESSOR = 1024, 8
-"""Elements that a program computes at once, and programs of that size on a multiprocessor."""
+"""Elements that a program computes at once, and how many programs run on a multiprocessor."""
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

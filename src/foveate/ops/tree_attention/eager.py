@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .families import group_families
 from .tree import Tree
 
 _MAX_SCORES = 1 << 22
@@ -24,7 +23,7 @@ def tree_attention(
     q: Tensor, k: Tensor, v: Tensor, tree: Tree, edges: Collection[str], scale: float
 ) -> Tensor:
     """Compute the attention of level-ordered `(n, heads, head_dim)` over the families of `tree`."""
-    groups, query_index, child_groups, inner_nodes = group_families(tree, edges)
+    groups, query_index, child_groups, inner_nodes = tree.group_families(edges)
     all_groups = [*groups, *child_groups]
     queries = _gather(q, [group.queries for group in all_groups])
     keys, values = (_gather(x, [group.keys for group in all_groups]) for x in (k, v))

@@ -12,8 +12,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .tree import Tree
-
 
 class DenseGroup(NamedTuple):
     """A batch of b dense attentions of one size.
@@ -45,23 +43,27 @@ class GroupedFamilies(NamedTuple):
     inner_nodes: Tensor
 
 
-def group_families(tree: Tree, edges: Collection[str]) -> GroupedFamilies:
-    """Group the families of a forest for attention along `edges`, once per tree and edges."""
-    key = frozenset(edges)
-    if key not in tree.grouped_families:
-        tree.grouped_families[key] = _group_families(tree, key)
-    return tree.grouped_families[key]
+def group_families(
+    parent: Tensor, first_child: Tensor, num_children: Tensor, edges: Collection[str]
+) -> GroupedFamilies:
+    """Group the families of a forest for attention along `edges`.
 
-
-def _group_families(tree: Tree, edges: Collection[str]) -> GroupedFamilies:
+    Args:
+        parent: Index of each node's parent, `(n,)` int64 in level order, -1 at a root.
+        first_child: Index of each node's first child, `(n,)` int64.
+        num_children: Number of children of each node, `(n,)` int64.
+        edges: A subset of {"parent", "siblings", "children"}.
+    """
     all_edges = {"parent", "siblings", "children"} <= set(edges)
-    is_root = tree.parent < 0
+    is_root = parent < 0
     # With all edges, a root is a query of its own family. Otherwise it starts as a lone node that
     # attends to itself, and its children are a second part.
-    lone = (is_root & (tree.num_children == 0) if all_edges else is_root).nonzero()
+    lone = (is_root & (num_children == 0) if all_edges else is_root).nonzero()
     groups = [DenseGroup(lone, lone, partial=not all_edges)]
     child_groups = []
-    for parents, children, any_inner, are_roots in _families_by_kind(tree):
+    for parents, children, any_inner, are_roots in _families_by_kind(
+        parent, first_child, num_children
+    ):
         if all_edges and are_roots:
             members = torch.cat([parents, children], dim=1)
             groups.append(DenseGroup(members, members, any_inner))
@@ -83,7 +85,9 @@ def _group_families(tree: Tree, edges: Collection[str]) -> GroupedFamilies:
     )
 
 
-def _families_by_kind(tree: Tree) -> list[tuple[Tensor, Tensor, bool, bool]]:
+def _families_by_kind(
+    parent: Tensor, first_child: Tensor, num_children: Tensor
+) -> list[tuple[Tensor, Tensor, bool, bool]]:
     """Collect families of the same kind.
 
     A kind is the number of children, whether any child is an inner node, and whether the parent is
@@ -92,20 +96,20 @@ def _families_by_kind(tree: Tree) -> list[tuple[Tensor, Tensor, bool, bool]]:
     Returns:
         For each kind: parents `(b, 1)`, children `(b, m)`, and the two flags.
     """
-    parents = tree.num_children.nonzero()[:, 0]
-    has_parent = tree.parent >= 0
+    inner_nodes = num_children.nonzero()[:, 0]
+    has_parent = parent >= 0
     # The largest number of grandchildren through one child says whether any child is inner.
-    grandchildren = torch.zeros_like(tree.parent).scatter_reduce_(
-        0, tree.parent.clamp(min=0), tree.num_children * has_parent, "amax"
+    grandchildren = torch.zeros_like(parent).scatter_reduce_(
+        0, parent.clamp(min=0), num_children * has_parent, "amax"
     )
-    properties = [tree.num_children, grandchildren > 0, ~has_parent]
-    kinds, kind = torch.stack([x[parents].long() for x in properties], dim=1).unique(
+    properties = [num_children, grandchildren > 0, ~has_parent]
+    kinds, kind = torch.stack([x[inner_nodes].long() for x in properties], dim=1).unique(
         dim=0, return_inverse=True
     )
     by_kind = torch.argsort(kind, stable=True).split(torch.bincount(kind).tolist())
     families = []
     for (size, any_inner, are_roots), members in zip(kinds.tolist(), by_kind, strict=True):
-        parent = parents[members][:, None]
-        child = tree.first_child[parent] + torch.arange(size, device=parent.device)
-        families.append((parent, child, bool(any_inner), bool(are_roots)))
+        parents = inner_nodes[members][:, None]
+        children = first_child[parents] + torch.arange(size, device=parents.device)
+        families.append((parents, children, bool(any_inner), bool(are_roots)))
     return families

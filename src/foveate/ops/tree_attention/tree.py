@@ -1,6 +1,6 @@
 """The forest that tree attention runs on, in level order."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -10,8 +10,9 @@ from torch import Tensor
 
 from foveate.ops.backends import has_triton
 
+from .families import GroupedFamilies, group_families
+
 if TYPE_CHECKING:
-    from .families import GroupedFamilies
     from .triton.forest import LevelOrderedForest
     from .triton.partition import ForestTiles
 
@@ -122,15 +123,17 @@ class Tree:
         has_parent = real & (parent_ids >= 0)
         inside = parent_ids.clamp(0, length - 1)
         if (empty := ~real.any(dim=1)).any():
-            row = int(empty.nonzero()[0])
-            raise ValueError(f"row {row} of the batch is all padding: give it at least one token")
+            sequence = int(empty.nonzero()[0])
+            raise ValueError(
+                f"sequence {sequence} of the batch is all padding: give it at least one token"
+            )
         invalid = real & ((parent_ids < -1) | (parent_ids >= length))
         invalid |= has_parent & ~real.gather(1, inside)
         if invalid.any():
-            row, node = invalid.nonzero()[0].tolist()
+            sequence, node = invalid.nonzero()[0].tolist()
             raise ValueError(
-                f"node {node} of row {row} has parent {int(parent_ids[row, node])}, "
-                "which is padding or outside the row"
+                f"node {node} of sequence {sequence} has parent "
+                f"{int(parent_ids[sequence, node])}, which is padding or outside the sequence"
             )
         positions = real.flatten().nonzero()[:, 0]
         packed_index = (real.flatten().cumsum(0) - 1).view_as(real)
@@ -141,7 +144,7 @@ class Tree:
 
     @classmethod
     def _from_forest(cls, forest: "LevelOrderedForest", order: Tensor | None) -> Self:
-        """Wrap what the GPU has built, with everything that it already knows."""
+        """Build the tree from the GPU's forest, filling the cached properties."""
         tree = cls(forest.parent, forest.level, forest.first_child, forest.num_children, order)
         vars(tree).update(
             _level_order_tiles=forest.tiles,
@@ -194,9 +197,17 @@ class Tree:
         """The largest number of children of any node."""
         return int(self.num_children.max()) if len(self) else 0
 
+    def group_families(self, edges: Collection[str]) -> GroupedFamilies:
+        """Group the families for attention along `edges`; the result is cached."""
+        key = frozenset(edges)
+        if key not in self._grouped_families:
+            self._grouped_families[key] = group_families(
+                self.parent, self.first_child, self.num_children, key
+            )
+        return self._grouped_families[key]
+
     @cached_property
-    def grouped_families(self) -> "dict[frozenset[str], GroupedFamilies]":
-        """A cache of the eager backend's groups of families, by edges."""
+    def _grouped_families(self) -> dict[frozenset[str], GroupedFamilies]:
         return {}
 
     def to_level_order(self, x: Tensor) -> Tensor:

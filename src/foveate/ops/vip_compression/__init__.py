@@ -1,4 +1,4 @@
-"""VIP compression: a sequence in full resolution where its VIP tokens look, coarse elsewhere (VCC).
+"""VIP compression: full resolution where the VIP tokens attend, coarse elsewhere (VCC).
 
 X = [P; C]: P are the VIP tokens of a sequence and C the others, kept as a tree T(C) of segment
 means. A layer runs on P and a few segments of the tree, and its output is written back:

@@ -1,4 +1,4 @@
-"""The compressed sequences of a layer: what is split, and the update of T(C) (VCC, Alg. 1, 2)."""
+"""The compressed sequences of a layer: choosing and updating segments (VCC, Alg. 1, 2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Score = Callable[[CandidateSegments], Tensor]
 
 
 class LevelSplit(NamedTuple):
-    """What is split on one level.
+    """The segments of one level that are split.
 
     Attributes:
         scores: `(c,)`, of all candidates.
@@ -43,7 +43,7 @@ class Compressed:
             attended to as often as it stands for tokens; -inf for a segment that is split, whose
             parts are tokens themselves, and for padding.
         lengths: Tokens of each sequence, on the host.
-        splits: For each level but the last, what is split.
+        splits: For each level but the last, the segments that are split.
         layout: Layout of the batch.
         tree: The tree that the tokens were read from; `update` overwrites it.
         backend: The backend of `compress`, which `update` uses too.
@@ -90,7 +90,7 @@ def compress(
     explore: bool = False,
     backend: str | None = None,
 ) -> Compressed:
-    """Choose the segments to look at closely and read them from the tree (VCC, Alg. 1).
+    """Choose the segments to split and read them from the tree (VCC, Alg. 1).
 
     The number of compressed tokens is known from the layout, so this does not synchronize with the
     device.
@@ -153,9 +153,9 @@ def compress(
 def update(compressed: Compressed, hidden_states: Tensor) -> tuple[Tensor, SegmentTree]:
     """Replace the compressed tokens by the output of a layer (VCC, Alg. 2).
 
-    A segment that is split gets the mean of its parts. The tokens of one that is not move by what
-    its mean moves by, without being touched. Scores get their gradient from the residual update of
-    what they selected: it is multiplied by (1 + s - stop(s)), s the score of the segment.
+    A segment that is split gets the mean of its parts. The tokens of other segments move with their
+    segment's mean without being touched. Scores get their gradient from the residual update of the
+    parts that they selected, which is multiplied by (1 + s - stop(s)) for a segment of score s.
 
     Args:
         compressed: The output of `compress`; its tree is overwritten.

@@ -1,4 +1,4 @@
-"""The layout of a batch for compression: all that is known before the first layer runs."""
+"""The layout of a batch for compression, which is known before the first layer runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class PackedLengths:
         device: Device of the packed tensors.
 
     Attributes:
-        lengths: The same.
+        lengths: Length of each sequence, on the host.
         longest: The greatest length.
         lengths_tensor: The lengths on the device, `(sequences,)`.
         starts: Packed index of the first token of each sequence, `(sequences,)`.
@@ -87,7 +87,7 @@ def packed_lengths(lengths: tuple[int, ...], device: torch.device | str | None) 
 
 @dataclass(frozen=True)
 class CompressionLayout:
-    """Where the VIP tokens and the segments of a batch are.
+    """The indices of the VIP tokens and of the segments of a batch.
 
     The tokens other than VIP tokens are padded to whole segments of the coarsest resolution, one
     sequence after the other. The segment that a padded position belongs to is then a quotient, on
@@ -109,8 +109,8 @@ class CompressionLayout:
         token_counts: For each level, the number of tokens in each segment, `(segments,)`.
         segment_positions: For each level, the rounded mean position of each segment,
             `(segments,)`.
-        multiplicities: For each level, the number of tokens that attention takes each segment for,
-            `(segments,)`.
+        multiplicities: For each level, the number of tokens that each segment counts as in
+            attention, `(segments,)`.
         segment_biases: For each level, their logarithms, float64.
         initial_positions: Positions of the VIP tokens, then of the coarsest segments.
         initial_key_bias: Their log multiplicities, float64.
@@ -156,11 +156,11 @@ class CompressionLayout:
             budgets: Pairs (resolution, count). Sequences are divided into segments of the first
                 resolution, of which the `count` best are split into segments of the second, and so
                 on; the best segments of the last resolution are split into tokens.
-            num_vip_slots: None takes VIP tokens and segments as they are. A number selects the
-                published way: that many tokens of each sequence are kept, VIP tokens first, then
-                the first others; and the last segment of a sequence has the multiplicity and the
-                position of a full one.
-            device: The device if `vip_mask` is None.
+            num_vip_slots: If None, VIP tokens and segments are used as they are. A number selects
+                the behaviour of the published code: each sequence keeps that number of tokens, VIP
+                tokens first, then its first other tokens, and its last segment has the multiplicity
+                and the position of a full one.
+            device: Device of the layout if `vip_mask` is None.
 
         Raises:
             ValueError: If the budgets are not valid, if a sequence is empty or has no VIP token, or
@@ -346,7 +346,7 @@ def _interleave(
 
     Args:
         parts: For each part, the number of tokens of each sequence.
-        device: Of the result.
+        device: Device of the result.
 
     Returns:
         For each token in sequence order, its index in part order; None for a single sequence.

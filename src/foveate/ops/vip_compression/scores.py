@@ -1,4 +1,4 @@
-"""Scores of segments: how much VIP tokens attend to them decides what is split (VCC, 6.2.4)."""
+"""Scores of segments: how much the VIP tokens attend to them (VCC, 6.2.4)."""
 
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ def vip_scores(
         q: Queries of the VIP tokens, `(n_p, heads, head_dim)`.
         k: Keys of the candidates, `(c, heads, head_dim)`.
         layout: Layout of the batch.
-        candidates: What is attended to; each segment counts as often as it has tokens.
+        candidates: The segments that are attended to, each weighted by its number of tokens.
         bias: T5's bias by distance, `(heads, 2·reach + 1)`, as
             `foveate.ops.relative_attention.bias_by_distance` computes it, or None.
         scale: Factor on the products; T5 uses 1.
@@ -91,8 +91,8 @@ def vip_scores(
             reach = bias.shape[1] // 2
             distance = k_positions[:, None] - q_positions[:, tile, None]
             index = distance.clamp_(-reach, reach).add_(reach)
-            # Each query gathers from biases of its own; with one copy, the gradients of all
-            # queries would be added into the same elements.
+            # Each query gathers from its own copy of the biases; with one copy, the gradients of
+            # all queries would be added into the same elements.
             biases = bias.to(dtype)[:, None, None].expand(-1, *index.shape[:2], -1)
             scores = scores + biases.gather(-1, index.expand(len(bias), -1, -1, -1))
         total = total + (scores.softmax(-1).mean(0) * vip_weights[:, tile, None]).sum(1)

@@ -70,7 +70,7 @@ class SegmentTree(NamedTuple):
         """Rebuild all tokens, `(tokens, d)`.
 
         Args:
-            dtype: Of the tokens; that of the tree if None.
+            dtype: Dtype of the tokens; that of the tree if None.
             backend: See `compress`.
         """
         spread, values = implementation(self.means, backend).spread, self.means

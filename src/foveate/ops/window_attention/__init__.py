@@ -58,22 +58,22 @@ def window_attention(
         bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
         masked_keys: `(tokens,)` bool, True for tokens that no window shows; as queries they attend
             like others.
-        dilation: Distance between neighbours in a window, one for all heads or one for each.
+        dilation: Distance between neighbours in a window, one for all heads or one per head.
         lengths: The number of tokens in each sequence, host integers; one sequence if None.
         max_distance: Distance near which the last bucket of the biases begins.
         scale: Factor on the products; 1/√head_dim if None.
-        backend: "triton" (kernels for GPUs, linear memory), "eager" (any device, linear memory),
-            "reference" (the dense definition) or "auto" (triton where it can run, eager
-            elsewhere). If None, the environment variable FOVEATE_BACKEND decides, by default
-            "auto".
+        backend: "triton" (GPU kernels, linear memory), "eager" (any device, linear memory),
+            "reference" (the dense definition), or "auto": "triton" where it can run, otherwise
+            "eager". If None, the value of the environment variable FOVEATE_BACKEND, or "auto" if
+            that is not set.
 
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`, 0 for a query that sees no key.
 
     Raises:
-        ValueError: Shapes, dtypes, devices or lengths do not match, the window is below 0, the
-            dilation is below 1 or combined with a bias, there are too few buckets, or the backend
-            is unknown or cannot run on these tensors.
+        ValueError: If shapes, dtypes, devices or lengths do not match, if the window is below 0, if
+            the dilation is below 1 or combined with a bias, if there are too few buckets, if the
+            backend is unknown, or if it cannot run on these tensors.
 
     Example:
         >>> import torch

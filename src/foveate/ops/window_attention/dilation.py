@@ -1,4 +1,4 @@
-"""Dilated windows as plain ones: every d-th token of a sequence forms a sequence of its own."""
+"""Dilated windows as plain ones: each remainder modulo d becomes a separate sequence."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -31,7 +31,7 @@ def dilated_attention(
         q: Queries `(tokens, heads, head_dim)`.
         k: Keys, same shape.
         v: Values, same shape.
-        global_keys_values: Seen by all tokens of a sequence, whatever their remainder.
+        global_keys_values: Keys and values that all tokens of a sequence see.
         masked_keys: `(tokens,)` bool or None.
         dilation: Distance between neighbours in a window.
         lengths: The number of tokens in each sequence.

@@ -1,4 +1,4 @@
-"""Window attention in plain torch: any device, linear memory, differentiable.
+"""Window attention in plain PyTorch: any device, linear memory, differentiable.
 
 A sequence is attended one block of queries at a time. The keys in a block's windows are consecutive
 tokens, and what is added to their scores, the bias or -inf outside the window, is the same *band*
@@ -51,7 +51,7 @@ def _by_distance(table: Tensor | None, max_distance: int) -> Tensor | None:
 
 
 def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -> Tensor:
-    """What to add to the scores of a block's queries and the keys from its first window on.
+    """Compute the term to add to the scores of a block's queries and the keys in their windows.
 
     Returns:
         `(heads or 1, block, left + block + right)`.
@@ -69,13 +69,13 @@ def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -
 
 
 class _Slices(NamedTuple):
-    """Where the tokens and the global tokens of a sequence are."""
+    """The slices of a sequence in the packed tokens and in the packed global tokens."""
 
     tokens: slice
     global_tokens: slice
 
-    def of(self, x: Tensor, global_x: Tensor) -> list[Tensor]:
-        """The sequence's keys or values and, if there are any, its global ones; heads first."""
+    def select(self, x: Tensor, global_x: Tensor) -> list[Tensor]:
+        """Select a sequence's keys or values and, if any, its global ones; heads first."""
         parts = [x[self.tokens], global_x[self.global_tokens]]
         return [_widened(part).transpose(0, 1) for part in parts if len(part)]
 
@@ -97,14 +97,14 @@ class _Tile(NamedTuple):
     keys: tuple[slice, slice]
     band: tuple[slice, slice, slice]
 
-    def of(self, parts: list[Tensor]) -> list[Tensor]:
-        """The tile's part of a sequence's keys or values."""
+    def select(self, parts: list[Tensor]) -> list[Tensor]:
+        """Select the tile's part of a sequence's keys or values."""
         heads = self.keys[0]
         return [parts[0][self.keys], *(global_part[heads] for global_part in parts[1:])]
 
 
 class _Pattern(NamedTuple):
-    """What the scores depend on, except queries, keys and biases."""
+    """The inputs of the scores other than queries, keys and biases."""
 
     sequences: list[_Slices]
     left: int
@@ -127,7 +127,7 @@ class _SequenceScores:
         pattern: _Pattern,
     ):
         self.q = _widened(q[sequence.tokens]).transpose(0, 1)
-        self.keys = sequence.of(k, global_k)
+        self.keys = sequence.select(k, global_k)
         self.band, self.left, self.scale = band, pattern.left, pattern.scale
         masked_keys = pattern.masked_keys
         self.masked_keys = None if masked_keys is None else masked_keys[sequence.tokens]
@@ -137,6 +137,7 @@ class _SequenceScores:
             self.global_bias = _GlobalBias(global_bias, positions, self.keys[1].shape[1])
 
     def tiles(self) -> Iterator[_Tile]:
+        """Yield the tiles of the sequence."""
         num_heads, n, _ = self.q.shape
         _, block, span = self.band.shape
         num_global = sum(keys.shape[1] for keys in self.keys[1:])
@@ -154,17 +155,17 @@ class _SequenceScores:
                 )
 
     def queries(self, tile: _Tile) -> Tensor:
-        """Queries times the scale."""
+        """Return the queries of a tile, times the scale."""
         return self.q[tile.queries] * self.scale
 
-    def of(self, tile: _Tile, queries: Tensor) -> list[Tensor]:
-        """Scores `(heads, block, keys)` in the windows and, if there are any, of global keys."""
-        scores = [queries @ keys.mT for keys in tile.of(self.keys)]
+    def compute(self, tile: _Tile, queries: Tensor) -> list[Tensor]:
+        """Compute scores `(heads, block, keys)` in the windows and, if any, of global keys."""
+        scores = [queries @ keys.mT for keys in tile.select(self.keys)]
         scores[0] += self.band[tile.band]
         if self.masked_keys is not None:
             scores[0].masked_fill_(self.masked_keys[tile.keys[1]], -torch.inf)
         if self.global_bias is not None:
-            scores[1] += self.global_bias.of(tile)
+            scores[1] += self.global_bias.pair_biases(tile)
         return scores
 
 
@@ -179,15 +180,15 @@ class _GlobalBias:
         self.bias = _widened(bias)
         self.row = last - positions.long()
 
-    def of(self, tile: _Tile) -> Tensor:
-        """Bias of a tile, `(heads, block, global_tokens)`."""
+    def pair_biases(self, tile: _Tile) -> Tensor:
+        """Look up the bias of a tile, `(heads, block, global_tokens)`."""
         heads, queries = tile.queries
         row = self.row[queries]
         first = int(row.min())
         index = self.index[first : int(row.max()) + 1]
-        rows: Tensor = self.bias[heads].index_select(1, index.flatten())
-        rows = rows.unflatten(1, index.shape)
-        return rows.index_select(1, row - first)
+        biases: Tensor = self.bias[heads].index_select(1, index.flatten())
+        biases = biases.unflatten(1, index.shape)
+        return biases.index_select(1, row - first)
 
     def add_gradient(self, d_bias: Tensor, tile: _Tile, d_scores: Tensor) -> None:
         """Add the gradient of a tile's scores to the gradient of the bias."""
@@ -220,17 +221,17 @@ class _WindowAttention(torch.autograd.Function):
         lse = torch.empty(q.shape[:2], dtype=accumulation_dtype(q.dtype), device=q.device)
         for sequence in pattern.sequences:
             scores = _SequenceScores(sequence, q, k, global_k, global_bias, band, pattern)
-            values = sequence.of(v, global_v)
+            values = sequence.select(v, global_v)
             outs, lses = out[sequence.tokens].transpose(0, 1), lse[sequence.tokens].T
             for tile in scores.tiles():
-                parts = scores.of(tile, scores.queries(tile))
+                parts = scores.compute(tile, scores.queries(tile))
                 # If a query sees no key, -inf minus the least number is still -inf, and its weights
                 # are 0. Otherwise the highest score adds 1 to the sum.
                 top = torch.stack([s.amax(-1, keepdim=True) for s in parts]).amax(0)
                 top.clamp_(min=torch.finfo(top.dtype).min)
                 weights = [s.sub_(top).exp_() for s in parts]
                 total = torch.stack([p.sum(-1, keepdim=True) for p in weights]).sum(0).clamp_(min=1)
-                sums = [p @ x for p, x in zip(weights, tile.of(values), strict=True)]
+                sums = [p @ x for p, x in zip(weights, tile.select(values), strict=True)]
                 outs[tile.queries] = sum(sums[1:], sums[0]).div_(total).to(out.dtype)
                 lses[tile.queries] = top.add_(total.log_())[..., 0]
         ctx.save_for_backward(q, k, v, global_k, global_v, global_bias, band, out, lse)
@@ -248,15 +249,15 @@ class _WindowAttention(torch.autograd.Function):
         d_global_bias = None if global_bias is None else zero_gradient(global_bias)
         for sequence in ctx.pattern.sequences:
             scores = _SequenceScores(sequence, q, k, global_k, global_bias, band, ctx.pattern)
-            values = sequence.of(v, global_v)
-            d_keys, d_values = sequence.of(dk, d_global_k), sequence.of(dv, d_global_v)
+            values = sequence.select(v, global_v)
+            d_keys, d_values = sequence.select(dk, d_global_k), sequence.select(dv, d_global_v)
             d_outs, outs = (_widened(x[sequence.tokens]).transpose(0, 1) for x in (grad, out))
             d_queries, lses = dq[sequence.tokens].transpose(0, 1), lse[sequence.tokens].T[..., None]
             for tile in scores.tiles():
                 queries, d_out = scores.queries(tile), d_outs[tile.queries]
                 delta = (d_out * outs[tile.queries]).sum(-1, keepdim=True)
-                weights = [s.sub_(lses[tile.queries]).exp_() for s in scores.of(tile, queries)]
-                parts = (tile.of(x) for x in (scores.keys, values, d_keys, d_values))
+                weights = [s.sub_(lses[tile.queries]).exp_() for s in scores.compute(tile, queries)]
+                parts = (tile.select(x) for x in (scores.keys, values, d_keys, d_values))
                 d_scores = []
                 for p, key, value, d_key, d_value in zip(weights, *parts, strict=True):
                     ds = (d_out @ value.mT).sub_(delta).mul_(p)
@@ -277,5 +278,5 @@ class _WindowAttention(torch.autograd.Function):
 
 
 def _widened(x: Tensor) -> Tensor:
-    """Return x in the precision of sums."""
+    """Convert x to the dtype in which sums are accumulated."""
     return x.to(accumulation_dtype(x.dtype))

@@ -22,7 +22,7 @@ class GlobalKeysValues(NamedTuple):
     Attributes:
         k: Keys `(global_tokens, heads, head_dim)`, packed like the sequences.
         v: Values, same shape.
-        lengths: The number of them in each sequence, host integers, possibly 0.
+        lengths: The number of global tokens in each sequence, host integers, possibly 0.
         bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
         positions: `(tokens,)` integers, the position of each query among the global keys of its
             sequence, which are at 0, 1, …. Given if and only if there is a bias.
@@ -84,8 +84,8 @@ def global_attention(
     """Attend to all tokens of the query's sequence, as Longformer's and LED's global tokens do.
 
     Args:
-        q: Queries `(global_tokens, heads, head_dim)`, any floating dtype, of packed sequences, by
-            separate projections for global attention.
+        q: Queries `(global_tokens, heads, head_dim)`, any floating dtype, of packed sequences,
+            from separate projections for global attention.
         k: Keys `(tokens, heads, head_dim)`, likewise.
         v: Values, shaped like the keys.
         q_lengths: The number of global tokens in each sequence, host integers, possibly 0.
@@ -98,7 +98,7 @@ def global_attention(
         `(global_tokens, heads, head_dim)` in the dtype of `q`.
 
     Raises:
-        ValueError: Shapes, dtypes, devices or lengths do not match.
+        ValueError: If shapes, dtypes, devices or lengths do not match.
 
     Example:
         >>> q, k = torch.randn(3, 2, 8), torch.randn(9, 2, 8)

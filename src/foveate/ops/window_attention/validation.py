@@ -28,7 +28,7 @@ def check_dilation(dilation: int | Sequence[int], heads: int) -> tuple[int, ...]
     """Return the dilation of each head.
 
     Raises:
-        ValueError: A dilation is below 1, or their number is not the number of heads.
+        ValueError: If a dilation is below 1, or if there is not one for each head.
     """
     dilations = (dilation,) * heads if isinstance(dilation, int) else tuple(dilation)
     if len(dilations) != heads or min(dilations, default=1) < 1:
@@ -39,7 +39,7 @@ def check_dilation(dilation: int | Sequence[int], heads: int) -> tuple[int, ...]
 
 
 def check_masked_keys(masked_keys: Tensor | None, tokens: Tensor) -> None:
-    """Raise ValueError unless there is a bool for each token."""
+    """Raise ValueError unless there is one bool per token."""
     if masked_keys is None:
         return
     if masked_keys.shape != tokens.shape[:1] or masked_keys.dtype != torch.bool:

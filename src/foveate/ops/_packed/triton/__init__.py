@@ -1,1 +1,1 @@
-"""Pieces of the kernels: tables of tiles, the bias and its gradient, sizes of tiles."""
+"""Building blocks of the kernels: tables of tiles, the bias and its gradient, tile sizes."""

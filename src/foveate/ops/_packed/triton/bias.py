@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""T5's bias as kernels look it up, by distance, and its gradient as they sum it up."""
+"""T5's bias by distance, as kernels look it up, and the sums for its gradient."""
 
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ from foveate.ops._triton.cache import cached_for_graphs, send, stream_id
 from foveate.ops._triton.math import LOG2E, look_up
 
 MARGIN = 256
-"""Distances beyond the reach that have an entry of their own in a bias by distance, so that a near
-pair of tiles finds all of its distances: at least the tokens of two tiles together."""
+"""Distances beyond the reach for which a bias by distance also has entries, so that a near pair of
+tiles finds all of its distances: at least the tokens of two tiles together."""
 
 
 class DistanceBuckets(NamedTuple):
@@ -26,7 +26,7 @@ class DistanceBuckets(NamedTuple):
         reach: The largest distance with a bias of its own.
         bucket: Bucket of each distance from -reach - MARGIN to reach + MARGIN, int64.
         membership: Whether a bucket holds a distance from -reach to reach,
-            `(num_buckets, 2·reach + 1)`; float64 for sums that no setting reduces the precision of.
+            `(num_buckets, 2·reach + 1)` float64.
         near: Bucket of each distance from -reach to reach, int32.
         edges: Distances from -reach to reach at which a bucket begins, ascending, float32.
         edge_buckets: The buckets that begin at the edges, int32.
@@ -42,7 +42,7 @@ class DistanceBuckets(NamedTuple):
     last_edge: Tensor
 
     def bias(self, table: Tensor) -> Tensor:
-        """Look up the bias in base 2 of every distance that has a bucket here.
+        """Look up the bias of every distance, in base 2.
 
         Args:
             table: Bias of each bucket, `(num_buckets, heads)`.
@@ -54,7 +54,7 @@ class DistanceBuckets(NamedTuple):
         return bias
 
     def sum_by_bucket(self, sums: Tensor) -> Tensor:
-        """Sum by bucket what tiles summed by distance.
+        """Add up by bucket what tiles have summed by distance.
 
         Args:
             sums: `(heads, tiles, 2·reach + 1)`.
@@ -69,7 +69,7 @@ class DistanceBuckets(NamedTuple):
 def distance_buckets(
     num_buckets: int, max_distance: int, bidirectional: bool, device: torch.device
 ) -> DistanceBuckets:
-    """Look up the buckets by distance."""
+    """Return the cached bucket of every distance."""
     return _distance_buckets(num_buckets, max_distance, bidirectional, device, stream_id(device))
 
 
@@ -113,17 +113,20 @@ def biased_scores(products, distance, bias, scale):
 
 
 @triton.jit
-def within_margin(other, own, reach, OWN: tl.constexpr, OTHER: tl.constexpr):
-    """Move the first token of a tile as near as keeps its bias, so that the margin suffices.
+def within_margin(other, first, reach, SIZE: tl.constexpr, OTHER_SIZE: tl.constexpr):
+    """Move a tile as near as its bias allows, so that its distances are within the margin.
 
     Args:
         other: First token of the tile to move.
-        own: First token of the program's tile.
+        first: First token of the program's tile.
         reach: The largest distance with a bias of its own.
-        OWN: Tokens of the program's tile.
-        OTHER: Tokens of the tile to move.
+        SIZE: Tokens of the program's tile.
+        OTHER_SIZE: Tokens of the tile to move.
+
+    Returns:
+        The first token of the moved tile.
     """
-    return own + tl.minimum(tl.maximum(other - own, -reach - OTHER), reach + OWN)
+    return first + tl.minimum(tl.maximum(other - first, -reach - OTHER_SIZE), reach + SIZE)
 
 
 @triton.jit
@@ -133,14 +136,14 @@ def add_by_diagonal(
     """Add a tile of consecutive positions to sums by distance.
 
     Row i of the tile is rotated left by i, so that a column holds pairs of one distance, except for
-    those that wrapped around: each time, they are KEYS nearer to the left.
+    those that wrapped around: with each wrap, their distance is KEYS less.
 
     Args:
         sums: Pointer to a program's sum of distance 0. A program adds one tile after the other, so
             the order is fixed.
         before: Sums of the keys beyond reach before their queries, `(KEYS,)`.
         after: Sums of the keys beyond reach after their queries, `(KEYS,)`.
-        d_scores: What to add, queries down and keys across.
+        d_scores: Gradients to add, queries down and keys across.
         distance: Distance of the first pair.
         reach: The largest distance with a bias of its own.
         QUERIES: Queries of the tile.

@@ -1,6 +1,6 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # mypy: disable-error-code=no-untyped-def
-"""The tiles of packed sequences, in a table that the host builds once and programs read."""
+"""Tables of the tiles of packed sequences, which the host builds once and programs read."""
 
 from collections.abc import Sequence
 
@@ -40,24 +40,26 @@ def sequence_tiles(
 
 @cached_for_graphs(64)
 def _sequence_tiles(
-    own_lengths: tuple[int, ...],
+    lengths: tuple[int, ...],
     other_lengths: tuple[int, ...],
     size: int,
     other_size: int,
     device: torch.device,
     stream: int,
 ) -> Tensor:
-    lengths, others = torch.tensor((own_lengths, other_lengths), dtype=torch.int64)
-    num_tiles, num_other_tiles = -(-lengths // size), -(-others // other_size)
-    sequence = torch.arange(len(lengths)).repeat_interleave(num_tiles)
+    counts, other_counts = torch.tensor((lengths, other_lengths), dtype=torch.int64)
+    num_tiles, num_other_tiles = -(-counts // size), -(-other_counts // other_size)
+    sequence = torch.arange(len(counts)).repeat_interleave(num_tiles)
     first = (torch.arange(len(sequence)) - _starts(num_tiles)[sequence]) * size
-    columns = _starts(lengths)[sequence], first, lengths[sequence]
-    other_columns = (x[sequence] for x in (_starts(others), others, _starts(num_other_tiles)))
+    columns = _starts(counts)[sequence], first, counts[sequence]
+    other_columns = (
+        x[sequence] for x in (_starts(other_counts), other_counts, _starts(num_other_tiles))
+    )
     return send(torch.stack([*columns, *other_columns], 1).int(), device)
 
 
 def _starts(counts: Tensor) -> Tensor:
-    """Sum of the entries before each."""
+    """Compute the sum of the counts before each."""
     return counts.cumsum(0) - counts
 
 

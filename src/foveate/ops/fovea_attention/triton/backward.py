@@ -18,10 +18,9 @@ from foveate.ops._triton.math import LOG2E, dot, padded_width
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
-from .options import keys_options, queries_options
 from .pyramid import spread_gradients
 from .schedule import Schedule
-from .scores import far_biases, near_scores
+from .tile import far_biases, keys_options, near_scores, queries_options
 
 
 def backward(
@@ -100,15 +99,15 @@ def _queries_kernel(
     reach,
     farthest,
     scale,
-    q_row,
-    q_head,
+    stride_qn,
+    stride_qh,
     kv_stride,
-    k_row,
-    k_head,
-    grad_row,
-    grad_head,
-    o_row,
-    o_head,
+    stride_kn,
+    stride_kh,
+    stride_gn,
+    stride_gh,
+    stride_on,
+    stride_oh,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -118,17 +117,17 @@ def _queries_kernel(
     head = (tl.program_id(0) % heads).to(tl.int64)
     tile = tl.program_id(0) // heads
     first, _, count, begin, near_end, end = load_six(tiles, tile)
-    k = windows + head * k_head
+    k = windows + head * stride_kh
     v = k + kv_stride
     if bias is not None:
         bias += head * (2 * farthest + 1) + farthest
         sums += (head * (tl.num_programs(0) // heads) + tile) * (2 * reach + 1) + reach
-    q += head * q_head
-    grad += head * grad_head
-    o += head * o_head
-    queries = load_strided_tile(q, first, 1, count, q_row, QUERIES, HEAD_DIM, WIDTH)
-    grads = load_strided_tile(grad, first, 1, count, grad_row, QUERIES, HEAD_DIM, WIDTH)
-    outs = load_strided_tile(o, first, 1, count, o_row, QUERIES, HEAD_DIM, WIDTH)
+    q += head * stride_qh
+    grad += head * stride_gh
+    o += head * stride_oh
+    queries = load_strided_tile(q, first, 1, count, stride_qn, QUERIES, HEAD_DIM, WIDTH)
+    grads = load_strided_tile(grad, first, 1, count, stride_gn, QUERIES, HEAD_DIM, WIDTH)
+    outs = load_strided_tile(o, first, 1, count, stride_on, QUERIES, HEAD_DIM, WIDTH)
     query, key = tl.arange(0, QUERIES), tl.arange(0, KEYS)
     index = head * n + first + query
     log_total = tl.load(lse + index, mask=query < count, other=float("inf"))
@@ -141,8 +140,8 @@ def _queries_kernel(
     before, after = far_biases(bias, reach)
     first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(near_end, end - 1))
     for t in range(near_end, end):
-        keys = load_strided_tile(k, first_key, step, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_strided_tile(v, first_key, step, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_strided_tile(k, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_strided_tile(v, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         side = distance
         first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
         shift = log_total - tl.where(side < 0, before, after)
@@ -157,8 +156,8 @@ def _queries_kernel(
     near_after = tl.zeros([KEYS], tl.float32)
     for t in range(begin, near_end):
         first_key, step, num_keys, distance, _, _ = load_six(entries, t)
-        keys = load_strided_tile(k, first_key, step, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_strided_tile(v, first_key, step, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_strided_tile(k, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_strided_tile(v, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         distances = distance + key[None, :] - query[:, None]
         products = dot(queries, keys.T)
         scores = near_scores(products, distances, (key < num_keys)[None, :], bias, scale * LOG2E)
@@ -170,7 +169,7 @@ def _queries_kernel(
             )
 
     store_strided_tile(
-        dq + head * o_head, dq_tile * scale, first, 1, count, o_row, QUERIES, HEAD_DIM, WIDTH
+        dq + head * stride_oh, dq_tile * scale, first, 1, count, stride_on, QUERIES, HEAD_DIM, WIDTH
     )
     if bias is not None:
         tl.store(sums - reach, tl.sum(sum_before) + tl.sum(near_before))
@@ -194,13 +193,13 @@ def _keys_kernel(
     reach,
     farthest,
     scale,
-    q_row,
-    q_head,
+    stride_qn,
+    stride_qh,
     kv_stride,
-    k_row,
-    k_head,
-    grad_row,
-    grad_head,
+    stride_kn,
+    stride_kh,
+    stride_gn,
+    stride_gh,
     d_kv_stride,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -214,12 +213,12 @@ def _keys_kernel(
     """
     head = (tl.program_id(0) % heads).to(tl.int64)
     first, step, count, begin, near_end, end = load_six(tiles, tl.program_id(0) // heads)
-    windows += head * k_head
-    keys = load_strided_tile(windows, first, step, count, k_row, KEYS, HEAD_DIM, WIDTH)
+    windows += head * stride_kh
+    keys = load_strided_tile(windows, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
     windows += kv_stride
-    values = load_strided_tile(windows, first, step, count, k_row, KEYS, HEAD_DIM, WIDTH)
-    q += head * q_head
-    grad += head * grad_head
+    values = load_strided_tile(windows, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
+    q += head * stride_qh
+    grad += head * stride_gh
     lse += head * n
     delta += head * n
     if bias is not None:
@@ -237,10 +236,10 @@ def _keys_kernel(
         part = t % parts * ROWS
         row = part + query
         queries = load_strided_tile(
-            q, first_query + part, 1, num_queries - part, q_row, ROWS, HEAD_DIM, WIDTH
+            q, first_query + part, 1, num_queries - part, stride_qn, ROWS, HEAD_DIM, WIDTH
         )
         grads = load_strided_tile(
-            grad, first_query + part, 1, num_queries - part, grad_row, ROWS, HEAD_DIM, WIDTH
+            grad, first_query + part, 1, num_queries - part, stride_gn, ROWS, HEAD_DIM, WIDTH
         )
         log_total = tl.load(lse + first_query + row, mask=row < num_queries, other=float("inf"))
         d = tl.load(delta + first_query + row, mask=row < num_queries, other=0.0)
@@ -261,10 +260,10 @@ def _keys_kernel(
         part = t % parts * ROWS
         row = part + query
         queries = load_strided_tile(
-            q, first_query + part, 1, num_queries - part, q_row, ROWS, HEAD_DIM, WIDTH
+            q, first_query + part, 1, num_queries - part, stride_qn, ROWS, HEAD_DIM, WIDTH
         )
         grads = load_strided_tile(
-            grad, first_query + part, 1, num_queries - part, grad_row, ROWS, HEAD_DIM, WIDTH
+            grad, first_query + part, 1, num_queries - part, stride_gn, ROWS, HEAD_DIM, WIDTH
         )
         log_total = tl.load(lse + first_query + row, mask=row < num_queries, other=float("inf"))
         d = tl.load(delta + first_query + row, mask=row < num_queries, other=0.0)
@@ -277,9 +276,9 @@ def _keys_kernel(
         )
 
     dk_tile *= scale
-    d_windows += head * k_head
+    d_windows += head * stride_kh
     gradient_rows += tl.program_id(0) // heads * 2
     first, step = tl.load(gradient_rows), tl.load(gradient_rows + 1)
-    store_strided_tile(d_windows, dk_tile, first, step, count, k_row, KEYS, HEAD_DIM, WIDTH)
+    store_strided_tile(d_windows, dk_tile, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)
     d_windows += d_kv_stride
-    store_strided_tile(d_windows, dv_tile, first, step, count, k_row, KEYS, HEAD_DIM, WIDTH)
+    store_strided_tile(d_windows, dv_tile, first, step, count, stride_kn, KEYS, HEAD_DIM, WIDTH)

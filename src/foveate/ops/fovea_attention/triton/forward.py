@@ -11,9 +11,8 @@ from foveate.ops._triton.math import LOG2E, dot, padded_width
 from foveate.ops._triton.softmax import begin_softmax, empty_outputs, update_softmax
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
-from .options import queries_options
 from .schedule import Schedule
-from .scores import far_biases, near_scores
+from .tile import far_biases, near_scores, queries_options
 
 
 def forward(
@@ -69,13 +68,13 @@ def _forward_kernel(
     reach,
     farthest,
     scale,
-    q_row,
-    q_head,
+    stride_qn,
+    stride_qh,
     kv_stride,
-    k_row,
-    k_head,
-    o_row,
-    o_head,
+    stride_kn,
+    stride_kh,
+    stride_on,
+    stride_oh,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
     QUERIES: tl.constexpr,
@@ -83,20 +82,22 @@ def _forward_kernel(
 ):
     head = (tl.program_id(0) % heads).to(tl.int64)
     first, _, count, begin, near_end, end = load_six(tiles, tl.program_id(0) // heads)
-    k = windows + head * k_head
+    k = windows + head * stride_kh
     v = k + kv_stride
     if bias is not None:
         bias += head * (2 * farthest + 1) + farthest
     scale *= LOG2E
-    queries = load_strided_tile(q + head * q_head, first, 1, count, q_row, QUERIES, HEAD_DIM, WIDTH)
+    queries = load_strided_tile(
+        q + head * stride_qh, first, 1, count, stride_qn, QUERIES, HEAD_DIM, WIDTH
+    )
     query, key = tl.arange(0, QUERIES), tl.arange(0, KEYS)
     top, total, out = begin_softmax(QUERIES, WIDTH)
 
     before, after = far_biases(bias, reach)
     first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(near_end, end - 1))
     for t in range(near_end, end):
-        keys = load_strided_tile(k, first_key, step, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_strided_tile(v, first_key, step, None, k_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_strided_tile(k, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_strided_tile(v, first_key, step, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         constant = tl.where(distance < 0, before, after)
         first_key, step, _, distance, _, _ = load_six(entries, tl.minimum(t + 1, end - 1))
         products = dot(queries, keys.T)
@@ -106,8 +107,8 @@ def _forward_kernel(
 
     for t in range(begin, near_end):
         first_key, step, num_keys, distance, _, _ = load_six(entries, t)
-        keys = load_strided_tile(k, first_key, step, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_strided_tile(v, first_key, step, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_strided_tile(k, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_strided_tile(v, first_key, step, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
         distances = distance + key[None, :] - query[:, None]
         scores = near_scores(
             dot(queries, keys.T), distances, (key < num_keys)[None, :], bias, scale
@@ -115,5 +116,7 @@ def _forward_kernel(
         top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out, ALL_SEE=True)
 
     out /= total[:, None]
-    store_strided_tile(o + head * o_head, out, first, 1, count, o_row, QUERIES, HEAD_DIM, WIDTH)
+    store_strided_tile(
+        o + head * stride_oh, out, first, 1, count, stride_on, QUERIES, HEAD_DIM, WIDTH
+    )
     tl.store(lse + head * n + first + query, top + tl.log2(total), mask=query < count)

@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803, N806
 # mypy: disable-error-code=no-untyped-def
-"""The windows of all levels, each from the level below, and their gradients the other way."""
+"""Build the windows of each level from the level below, and pass gradients back down."""
 
 import torch
 import triton
@@ -52,7 +52,7 @@ def spread_gradients(d_windows: Tensor, schedule: Schedule) -> None:
 
     Args:
         d_windows: Gradients `(2, rows, heads, head_dim)`, one row for each cut of a window.
-        schedule: Where they are.
+        schedule: The layout of the gradients.
     """
     _, _, heads, head_dim = d_windows.shape
     ends = schedule.gradient_ends
@@ -76,7 +76,7 @@ def spread_gradients(d_windows: Tensor, schedule: Schedule) -> None:
 
 
 def _bounds(ends: tuple[int, ...], level: int) -> tuple[int, int]:
-    """Where a level begins and ends."""
+    """Return where a level begins and ends."""
     return ends[level - 1] if level else 0, ends[level]
 
 
@@ -86,10 +86,10 @@ def _average_kernel(
     v,
     windows,
     runs,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
     kv_stride,
     row_stride,
     head_stride,
@@ -106,15 +106,15 @@ def _average_kernel(
     token = (tl.load(runs) + tl.arange(0, RUN)).to(tl.int64)
     mask = tile_mask(tl.arange(0, RUN) < tokens, HEAD_DIM, WIDTH)
     if tl.program_id(2) == 0:
-        pointers = row_pointers(k + head * k_head, token, k_row, WIDTH)
+        pointers = row_pointers(k + head * stride_kh, token, stride_kn, WIDTH)
     else:
-        pointers = row_pointers(v + head * v_head, token, v_row, WIDTH)
+        pointers = row_pointers(v + head * stride_vh, token, stride_vn, WIDTH)
     sums = tl.load(pointers, mask=mask, other=0.0).to(tl.float32)
     for level in tl.static_range(LEVELS + 1):
         if level > 0:
             sums = tl.sum(tl.reshape(sums, [RUN >> level, 2, WIDTH]), 1)
         window = tl.arange(0, RUN >> level)
-        count = _tokens_of(tokens, window, level)
+        count = _token_counts(tokens, window, level)
         row = (tl.load(runs + level) + window).to(tl.int64)
         pointers = row_pointers(windows, row, row_stride, WIDTH)
         means = sums / tl.maximum(count, 1).to(tl.float32)[:, None]
@@ -146,10 +146,10 @@ def _spread_kernel(
             pairs = tl.broadcast_to(above[:, None, :], [RUN >> level + 1, 2, WIDTH])
             above = tl.reshape(pairs, [RUN >> level, WIDTH])
         window = tl.arange(0, RUN >> level)
-        count = _tokens_of(tokens, window, level)
+        count = _token_counts(tokens, window, level)
         place = windows + tl.load(runs + level).to(tl.int64) * row_stride
-        own = _load_cuts(place, tokens, row_stride, level, UNIT, HEAD_DIM, WIDTH, RUN)
-        above += own / tl.maximum(count, 1).to(tl.float32)[:, None]
+        gradient = _load_cuts(place, tokens, row_stride, level, UNIT, HEAD_DIM, WIDTH, RUN)
+        above += gradient / tl.maximum(count, 1).to(tl.float32)[:, None]
         if level == 0:
             pointers = place + (window[:, None] * row_stride + tl.arange(0, WIDTH)[None, :])
             mask = tile_mask(count > 0, HEAD_DIM, WIDTH)
@@ -170,14 +170,14 @@ def _load_cuts(
     """Gradients of a run's windows of a level, summed over its cuts, float32."""
     CUTS: tl.constexpr = (1 << level) // UNIT if 1 << level > UNIT else 1
     row = tl.arange(0, (RUN >> level) * CUTS)
-    mask = tile_mask(_tokens_of(tokens, row // CUTS, level) > 0, HEAD_DIM, WIDTH)
+    mask = tile_mask(_token_counts(tokens, row // CUTS, level) > 0, HEAD_DIM, WIDTH)
     pointers = place + (row[:, None] * row_stride + tl.arange(0, WIDTH)[None, :])
     rows = tl.load(pointers, mask=mask, other=0.0).to(tl.float32)
     return tl.sum(tl.reshape(rows, [RUN >> level, CUTS, WIDTH]), 1)
 
 
 @triton.jit
-def _tokens_of(tokens, window, level: tl.constexpr):
+def _token_counts(tokens, window, level: tl.constexpr):
     """The number of a run's tokens in each window of a level."""
     return tl.minimum(tl.maximum(tokens - (window << level), 0), 1 << level)
 
@@ -209,9 +209,9 @@ def _combine_kernel(
     share,
     rows,
     kv_stride,
-    source_row,
+    source_stride,
     head_stride,
-    target_row,
+    target_stride,
     ADD: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -222,7 +222,7 @@ def _combine_kernel(
     target += start
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     exists = row < rows
-    pointers = row_pointers(target, row.to(tl.int64), target_row, WIDTH)
+    pointers = row_pointers(target, row.to(tl.int64), target_stride, WIDTH)
     mask = tile_mask(exists, HEAD_DIM, WIDTH)
     total = tl.zeros([ROWS, WIDTH], tl.float32)
     if ADD:
@@ -230,7 +230,7 @@ def _combine_kernel(
     for half in tl.static_range(2):
         other = tl.load(index + 2 * row + half, mask=exists, other=0).to(tl.int64)
         weight = tl.load(share + 2 * row + half, mask=exists, other=0.0)
-        source_pointers = row_pointers(source, other, source_row, WIDTH)
+        source_pointers = row_pointers(source, other, source_stride, WIDTH)
         x = tl.load(source_pointers, mask=mask & (weight > 0)[:, None], other=0.0)
         total += weight[:, None] * x.to(tl.float32)
     tl.store(pointers, total.to(target.dtype.element_ty), mask=mask)

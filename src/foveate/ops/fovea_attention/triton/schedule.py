@@ -1,4 +1,4 @@
-"""The tiles that attend to each other, as lists that the kernels read.
+"""The tiles that attend to each other, in lists that the kernels read.
 
 Windows are numbered as in one long tensor: first the tokens, which are the windows of level 0, then
 the windows of level 1 of all sequences, those of level 2, and so on. A *tile* is a run of some of
@@ -24,7 +24,7 @@ from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
 from foveate.ops._triton.cache import cached_for_graphs
 
 from ..pyramid import window_stride
-from .options import row_bytes
+from .tile import row_bytes
 
 RUN = 64
 """Tokens that one program averages over the windows of all levels that they contain."""
@@ -38,7 +38,7 @@ class TileSizes(NamedTuple):
 
     @classmethod
     def for_block(cls, block_size: int, row_bytes: int) -> "TileSizes":
-        """Choose what suits the matrix units and shared memory, at most a block."""
+        """Choose sizes that suit the matrix units and shared memory, at most a block."""
         size = max(16, 1 << (block_size - 1).bit_length())
         queries, keys = (128, 64) if row_bytes <= 256 else (64, 32)
         return cls(min(size, queries), min(size, keys))
@@ -61,7 +61,7 @@ class TileLists(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Everything that the kernels need to know of a batch.
+    """The tiles, windows and buckets of a batch, as the kernels read them.
 
     Attributes:
         sizes: Sizes of tiles.
@@ -105,12 +105,12 @@ class Schedule(NamedTuple):
         return None if table is None or self.buckets is None else self.buckets.bias(table)
 
     def num_cuts(self, level: int) -> int:
-        """How often a level is cut into key tiles."""
+        """Return how many times a level is cut into key tiles."""
         return _num_cuts(level, self.unit)
 
 
 class ScheduleKey(NamedTuple):
-    """What the schedule of a batch depends on: arguments of `fovea_attention`.
+    """The arguments of `fovea_attention` that the schedule of a batch depends on.
 
     `num_buckets` is 0 without a bias, and `row_bytes` the size of a row of a tile.
     """
@@ -174,7 +174,7 @@ def num_windows(lengths: Sequence[int], block_size: int, k_neighbours: int) -> i
 
 @cached_for_graphs(16)  # all layers of a model need the same schedule
 def build_schedule(key: ScheduleKey, device: torch.device) -> Schedule:
-    """Plan the attention of packed sequences."""
+    """Build the schedule of packed sequences."""
     lengths, block_size, k_neighbours, coverage, max_distance, num_buckets, row_size = key
     buckets = None
     if num_buckets:  # on the CPU, since the schedule is moved as a whole and serves all streams
@@ -225,7 +225,7 @@ def build_schedule(key: ScheduleKey, device: torch.device) -> Schedule:
 
 
 def _starts(counts: Tensor) -> Tensor:
-    """Where the levels of sequences begin that have `(levels, sequences)` windows."""
+    """Return where each sequence's windows of each level begin, given their `counts`."""
     return counts.flatten().cumsum(0).view_as(counts) - counts
 
 
@@ -254,7 +254,7 @@ def select_all_nodes(num_blocks: int, k_neighbours: int, coverage: str) -> tuple
 def _outward_levels(
     room: Tensor, k_neighbours: int, coverage: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Lay nodes end to end in as many blocks as `room` says.
+    """Lay nodes end to end in `room` blocks.
 
     Returns:
         The level of each node, -1 for none, the number of blocks up to its end and the number of
@@ -265,9 +265,9 @@ def _outward_levels(
     fits = (1 << regular).cumsum(0) <= room[:, None]
     levels = torch.where(fits, regular, -1)
     if coverage == "full":
-        rest = room - (fits << regular).sum(1)
+        remainder = room - (fits << regular).sum(1)
         binary = torch.arange(num_levels).flip(0)
-        digits = torch.where((rest[:, None] >> binary & 1).bool(), binary, -1)
+        digits = torch.where((remainder[:, None] >> binary & 1).bool(), binary, -1)
         levels = torch.cat([levels, digits], dim=1)
     exists = levels >= 0
     return levels, (exists << levels.clamp(min=0)).cumsum(1), exists.cumsum(1)
@@ -406,14 +406,14 @@ def _sort_entries(tiles: Tensor, owner: Tensor, entries: Tensor, is_far: Tensor)
 
 
 def _is_near(distance: Tensor, reach: int, sizes: TileSizes) -> Tensor:
-    """Whether some key of a pair of tiles is nearer than `reach` to some query."""
+    """Return whether any key of a pair of tiles is nearer than `reach` to any query."""
     if not reach:
         return torch.zeros_like(distance, dtype=torch.bool)
     return (distance - (sizes.queries - 1) < reach) & (distance + sizes.keys - 1 > -reach)
 
 
 def _within_margin(distance: Tensor, reach: int, sizes: TileSizes) -> Tensor:
-    """Move pairs of tiles that are beyond reach as near as keeps them there."""
+    """Move pairs of tiles that are beyond reach as near as possible, still beyond it."""
     return distance.clamp(1 - sizes.keys - reach, sizes.queries - 1 + reach)
 
 

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._packed.triton.launch import keys_options
+from foveate.ops._packed.triton.options import keys_options
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, next_power_of_2, padded_width
@@ -159,14 +159,14 @@ def _queries_kernel(
     last_edge,
     edge_buckets,
     tiles,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
-    grad_row,
-    grad_head,
+    stride_qn,
+    stride_qh,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
+    stride_gn,
+    stride_gh,
     num_edges,
     num_tiles,
     n,
@@ -187,13 +187,13 @@ def _queries_kernel(
     head = (tl.program_id(0) // num_tiles).to(tl.int64)
     tile = num_tiles - 1 - tl.program_id(0) % num_tiles  # if causal, the longest work comes first
     start, first, num_queries, k_start, num_keys, key_tile = load_sequence_tile(tiles, tile)
-    o_row = heads * HEAD_DIM
-    q += start * q_row + head * q_head
-    k += k_start * k_row + head * k_head
-    v += k_start * v_row + head * v_head
-    o += start * o_row + head * HEAD_DIM
-    dq += start * o_row + head * HEAD_DIM
-    grad += start * grad_row + head * grad_head
+    stride_on = heads * HEAD_DIM
+    q += start * stride_qn + head * stride_qh
+    k += k_start * stride_kn + head * stride_kh
+    v += k_start * stride_vn + head * stride_vh
+    o += start * stride_on + head * HEAD_DIM
+    dq += start * stride_on + head * HEAD_DIM
+    grad += start * stride_gn + head * stride_gh
     lse += head * n + start
     delta += head * n + start
     if table is not None:
@@ -206,9 +206,9 @@ def _queries_kernel(
         k_positions += k_start
 
     query = first + tl.arange(0, QUERIES)
-    queries = load_tile(q, first, num_queries, q_row, QUERIES, HEAD_DIM, WIDTH)
-    grads = load_tile(grad, first, num_queries, grad_row, QUERIES, HEAD_DIM, WIDTH)
-    outs = load_tile(o, first, num_queries, o_row, QUERIES, HEAD_DIM, WIDTH)
+    queries = load_tile(q, first, num_queries, stride_qn, QUERIES, HEAD_DIM, WIDTH)
+    grads = load_tile(grad, first, num_queries, stride_gn, QUERIES, HEAD_DIM, WIDTH)
+    outs = load_tile(o, first, num_queries, stride_on, QUERIES, HEAD_DIM, WIDTH)
     q_position = tl.arange(0, QUERIES)  # counted from the lowest
     if HAS_POSITIONS:
         absolute = load_positions(q_positions, query, num_queries)
@@ -235,8 +235,8 @@ def _queries_kernel(
             side = far_side(q_low, q_high, k_low, k_high, reach, CAUSAL)
         constant = far_bias(side, bias_before, bias_after)
         constant = tl.where(side == 0, float("-inf"), constant)
-        keys = load_tile(k, other * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_tile(v, other * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_tile(k, other * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = dot(queries, keys.T) * (scale * LOG2E)
         if key_bias is not None:
             scores += load_key_bias(key_bias, other * KEYS, None, KEYS)[None, :]
@@ -261,8 +261,8 @@ def _queries_kernel(
             low, high = k_low - q_high, k_high - q_low
         if side == 0:
             key = other * KEYS + tl.arange(0, KEYS)
-            keys = load_tile(k, other * KEYS, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
-            values = load_tile(v, other * KEYS, num_keys, v_row, KEYS, HEAD_DIM, WIDTH)
+            keys = load_tile(k, other * KEYS, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
+            values = load_tile(v, other * KEYS, num_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
             key_biases = load_key_bias(key_bias, other * KEYS, num_keys, KEYS)[None, :]
             k_position = ahead + tl.arange(0, KEYS)
             if HAS_POSITIONS:
@@ -286,7 +286,7 @@ def _queries_kernel(
                     totals, d_scores, distance, low, high, edges, last_edge, reach
                 )
 
-    store_tile(dq, dq_tile * scale, first, num_queries, o_row, QUERIES, HEAD_DIM, WIDTH)
+    store_tile(dq, dq_tile * scale, first, num_queries, stride_on, QUERIES, HEAD_DIM, WIDTH)
     if sums is not None:
         sums += tile.to(tl.int64) * 2 * BUCKETS * heads + head
         sum_before, sum_after = tl.sum(sum_before), tl.sum(sum_after)
@@ -374,14 +374,14 @@ def _keys_kernel(
     k_positions,
     bounds,
     tiles,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
-    grad_row,
-    grad_head,
+    stride_qn,
+    stride_qh,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
+    stride_gn,
+    stride_gh,
     num_tiles,
     n,
     n_keys,
@@ -403,13 +403,13 @@ def _keys_kernel(
     head = (tl.program_id(0) // num_tiles).to(tl.int64)
     tile = tl.program_id(0) % num_tiles
     start, first, num_keys, q_start, num_queries, query_tile = load_sequence_tile(tiles, tile)
-    dk_row = heads * HEAD_DIM
-    q += q_start * q_row + head * q_head
-    k += start * k_row + head * k_head
-    v += start * v_row + head * v_head
-    dk += start * dk_row + head * HEAD_DIM
-    dv += start * dk_row + head * HEAD_DIM
-    grad += q_start * grad_row + head * grad_head
+    stride_dkn = heads * HEAD_DIM
+    q += q_start * stride_qn + head * stride_qh
+    k += start * stride_kn + head * stride_kh
+    v += start * stride_vn + head * stride_vh
+    dk += start * stride_dkn + head * HEAD_DIM
+    dv += start * stride_dkn + head * HEAD_DIM
+    grad += q_start * stride_gn + head * stride_gh
     lse += head * n + q_start
     delta += head * n + q_start
     if table is not None:
@@ -420,8 +420,8 @@ def _keys_kernel(
         k_positions += start
 
     key = first + tl.arange(0, KEYS)
-    keys = load_tile(k, first, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
-    values = load_tile(v, first, num_keys, v_row, KEYS, HEAD_DIM, WIDTH)
+    keys = load_tile(k, first, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
+    values = load_tile(v, first, num_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
     k_position = key
     if HAS_POSITIONS:
         absolute = load_positions(k_positions, key, num_keys)
@@ -443,8 +443,8 @@ def _keys_kernel(
         other = far_tile(t, before, after)
         constant = tl.where(t < before, bias_after, bias_before)  # keys after queries before them
         query = other * QUERIES + tl.arange(0, QUERIES)
-        queries = load_tile(q, other * QUERIES, None, q_row, QUERIES, HEAD_DIM, WIDTH)
-        grads = load_tile(grad, other * QUERIES, None, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        queries = load_tile(q, other * QUERIES, None, stride_qn, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_tile(grad, other * QUERIES, None, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         log_total, d = tl.load(lse + query), tl.load(delta + query)
         scores = dot(keys, queries.T) * (scale * LOG2E)
         if key_bias is not None:
@@ -459,8 +459,8 @@ def _keys_kernel(
     for t in range(near, stop):
         other = near_tile(t, after, full)
         query = other * QUERIES + tl.arange(0, QUERIES)
-        queries = load_tile(q, other * QUERIES, num_queries, q_row, QUERIES, HEAD_DIM, WIDTH)
-        grads = load_tile(grad, other * QUERIES, num_queries, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        queries = load_tile(q, other * QUERIES, num_queries, stride_qn, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_tile(grad, other * QUERIES, num_queries, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         log_total = tl.load(lse + query, mask=query < num_queries, other=float("inf"))
         d = tl.load(delta + query, mask=query < num_queries, other=0.0)
         side = 0
@@ -493,7 +493,7 @@ def _keys_kernel(
         if d_key_bias is not None:
             total += tl.sum(d_scores, 1)
 
-    store_tile(dk, dk_tile * scale, first, num_keys, dk_row, KEYS, HEAD_DIM, WIDTH)
-    store_tile(dv, dv_tile, first, num_keys, dk_row, KEYS, HEAD_DIM, WIDTH)
+    store_tile(dk, dk_tile * scale, first, num_keys, stride_dkn, KEYS, HEAD_DIM, WIDTH)
+    store_tile(dv, dv_tile, first, num_keys, stride_dkn, KEYS, HEAD_DIM, WIDTH)
     if d_key_bias is not None:
         tl.store(d_key_bias + head * n_keys + start + key, total, mask=key < num_keys)

@@ -3,8 +3,8 @@
 # mypy: disable-error-code=no-untyped-def
 """Sums of a tile's dS by bucket, for the gradient of the bias.
 
-A program has sums of its own and adds one tile after the other, so the order is fixed; the sums of
-all programs are added up later.
+Each program adds one tile after the other to its own sums, so the order is fixed; the sums of all
+programs are added up later.
 """
 
 import triton
@@ -21,7 +21,7 @@ def add_by_bucket(totals, d_scores, distance, low, high, edges, last_edge, reach
 
     Args:
         totals: Sums of the pairs at an edge's distance or beyond, `(groups of rows, edges)`.
-        d_scores: What to add.
+        d_scores: The gradients to add.
         distance: Distances, shaped like `d_scores`, float32: since they are whole numbers, one
             addition shows which are beyond an edge, and the GPU clamps it to 0 and 1 for free.
         low: A lower bound of the distances.
@@ -50,7 +50,7 @@ def _sum_groups(x, GROUPS: tl.constexpr):
 def store_by_bucket(
     sums, stride, totals, before, after, edge_buckets, num_edges, BUCKETS: tl.constexpr
 ):
-    """Store what to add to each bucket and, after these, what to subtract from each.
+    """Store the sums to add to each bucket and, after them, those to subtract.
 
     Args:
         sums: Pointer to a head's zeros, `(2, BUCKETS)`.

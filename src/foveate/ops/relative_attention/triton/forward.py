@@ -127,12 +127,12 @@ def _forward_kernel(
     k_positions,
     bounds,
     tiles,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
+    stride_qn,
+    stride_qh,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
     num_tiles,
     n,
     heads,
@@ -151,9 +151,9 @@ def _forward_kernel(
     tile = num_tiles - 1 - tl.program_id(0) % num_tiles  # if causal, the longest work comes first
     split, splits = tl.program_id(1), tl.num_programs(1)
     start, first, num_queries, k_start, num_keys, key_tile = load_sequence_tile(tiles, tile)
-    q += start * q_row + head * q_head
-    k += k_start * k_row + head * k_head
-    v += k_start * v_row + head * v_head
+    q += start * stride_qn + head * stride_qh
+    k += k_start * stride_kn + head * stride_kh
+    v += k_start * stride_vn + head * stride_vh
     o += ((tl.cast(split, tl.int64) * n + start) * heads + head) * HEAD_DIM
     lse += (split * heads + head) * n + start
     if table is not None:
@@ -167,7 +167,7 @@ def _forward_kernel(
     scale *= LOG2E
 
     query = first + tl.arange(0, QUERIES)
-    queries = load_tile(q, first, num_queries, q_row, QUERIES, HEAD_DIM, WIDTH)
+    queries = load_tile(q, first, num_queries, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     q_position = query
     if HAS_POSITIONS:
         absolute = load_positions(q_positions, query, num_queries)
@@ -184,8 +184,8 @@ def _forward_kernel(
     for t in range(far * split // splits, far * (split + 1) // splits):
         other = far_tile(t, before, after)
         constant = tl.where(t < before, bias_before, bias_after)
-        keys = load_tile(k, other * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_tile(v, other * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_tile(k, other * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys.T)
         if key_bias is None:
             top, total, out = update_softmax(products, scale, constant, values, top, total, out)
@@ -198,8 +198,8 @@ def _forward_kernel(
     for t in range(near + count * split // splits, near + count * (split + 1) // splits):
         other = near_tile(t, after, full)
         key = other * KEYS + tl.arange(0, KEYS)
-        keys = load_tile(k, other * KEYS, num_keys, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_tile(v, other * KEYS, num_keys, v_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_tile(k, other * KEYS, num_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other * KEYS, num_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
         key_biases = load_key_bias(key_bias, other * KEYS, num_keys, KEYS)
         side = 0
         if HAS_POSITIONS:
@@ -246,19 +246,19 @@ def _merge_kernel(
     """Merge the outputs of one head of some queries over shares of the keys."""
     first, head = tl.program_id(0) * SIZE, tl.program_id(1).to(tl.int64)
     query = first + tl.arange(0, SIZE)
-    o_row = heads * HEAD_DIM
+    stride_on = heads * HEAD_DIM
     top, total, out = begin_softmax(SIZE, WIDTH)
     for split in range(splits):
         log_total = tl.load(
             split_lse + (split * heads + head) * n + query, mask=query < n, other=float("-inf")
         )
         source = split_o + (tl.cast(split, tl.int64) * n * heads + head) * HEAD_DIM
-        share = load_tile(source, first, n, o_row, SIZE, HEAD_DIM, WIDTH)
+        share = load_tile(source, first, n, stride_on, SIZE, HEAD_DIM, WIDTH)
         new_top = tl.maximum(top, log_total)
         shift = finite_top(new_top)
         decay, weight = tl.exp2(top - shift), tl.exp2(log_total - shift)
         out = out * decay[:, None] + share * weight[:, None]
         top, total = new_top, total * decay + weight
     out, log_total = finish_softmax(top, total, out, float("inf"))
-    store_tile(o + head * HEAD_DIM, out, first, n, o_row, SIZE, HEAD_DIM, WIDTH)
+    store_tile(o + head * HEAD_DIM, out, first, n, stride_on, SIZE, HEAD_DIM, WIDTH)
     tl.store(lse + head * n + query, log_total, mask=query < n)

@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""Positions other than 0, 1, …: the bounds of a tile's positions show which tiles are far."""
+"""Arbitrary positions, for which the bounds of each tile show which tiles are far."""
 
 import torch
 import triton

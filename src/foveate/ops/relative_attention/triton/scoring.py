@@ -1,21 +1,21 @@
-"""Everything in a score but the product of query and key, and the options of the kernels."""
+"""The terms of a score other than the product of query and key, and the options of the kernels."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.triton import launch
+from foveate.ops._packed.triton import options as attention_options
 from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
-from foveate.ops._packed.triton.launch import Options, options
+from foveate.ops._packed.triton.options import Options, options
 from foveate.ops._triton.math import next_power_of_2
 
 MAX_CACHED = 4096
-"""The most distances whose biases a program keeps; with a wider reach it looks them up."""
+"""The most distances whose biases a program keeps in registers; beyond, it reads them."""
 
 
 class Scoring(NamedTuple):
-    """What makes scores of products.
+    """The terms that turn products of queries and keys into scores.
 
     Attributes:
         table: Bias of each bucket, `(num_buckets, heads)`, contiguous.
@@ -65,7 +65,7 @@ class Scoring(NamedTuple):
 
     @property
     def num_cached(self) -> int:
-        """Room for the biases that a program keeps, a power of two; 0 if they are too many."""
+        """The number of biases that a program keeps, a power of two; 0 if there are too many."""
         num_distances = next_power_of_2(2 * self.reach + 1)
         return num_distances if num_distances <= MAX_CACHED else 0
 
@@ -77,20 +77,20 @@ class Scoring(NamedTuple):
 
 def forward_options(q: Tensor, longest: int) -> Options:
     """Options of the forward kernel for sequences of up to `longest` queries."""
-    if longest <= 16:  # decoding loads keys and hardly computes
+    if longest <= 16:  # decoding is bound by loading keys
         return options(16, 64, 4, 3)
-    return launch.forward_options(q, options(128, 64, 4, 3))
+    return attention_options.forward_options(q, options(128, 64, 4, 3))
 
 
 def queries_options(q: Tensor, has_positions: bool) -> Options:
-    """Options of the backward kernel that owns queries; small tiles are near fewer others."""
+    """Options of the backward kernel that finishes queries; small tiles are near fewer others."""
     if has_positions:
-        return launch.queries_options(q, options(64, 64, 4, 3, maxnreg=168))
-    return launch.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
+        return attention_options.queries_options(q, options(64, 64, 4, 3, maxnreg=168))
+    return attention_options.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
 
 
 def num_key_splits(programs: int, longest: int, device: torch.device) -> int:
-    """Number of programs that share the keys of a tile of queries, when few would idle the GPU.
+    """Return how many programs share the keys of a tile of queries, so that the GPU is not idle.
 
     Each gets at least 2,048 keys of the longest sequence: with fewer, merging costs more than it
     saves.

@@ -1,11 +1,11 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""Which tiles are near and far, and the scores of their pairs.
+"""Find the near and far tiles, and compute the scores of their pairs.
 
-A program owns a tile of one side, queries or keys, and goes over the tiles of the other side. If
-positions count from 0, the tiles far before and far after its own are known by their numbers: their
-pairs need no mask, and all have one bias.
+A program finishes a tile of one side, queries or keys, and loops over the tiles of the other side.
+If positions count from 0, the tiles far before and far after it follow from their numbers: their
+pairs need no mask and share one bias.
 """
 
 import triton
@@ -25,7 +25,7 @@ def key_spans(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Which tiles of keys the tile of queries meets that begins at `first`.
+    """Find the tiles of keys that the tile of queries beginning at `first` meets.
 
     Returns:
         before, after, full, near, stop: The tiles up to `before` are far before the queries, those
@@ -57,7 +57,7 @@ def query_spans(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Which tiles of queries a tile of keys meets; see `key_spans`."""
+    """Find the tiles of queries that a tile of keys meets; see `key_spans`."""
     full, tiles = num_queries // QUERIES, tl.cdiv(num_queries, QUERIES)
     before, after, near = full, full, full
     if HAS_POSITIONS:
@@ -71,22 +71,22 @@ def query_spans(
 
 
 @triton.jit
-def _far_spans(first, reach, full, OWN: tl.constexpr, OTHER: tl.constexpr):
-    """The first tile that is not far before the program's own, and the first that is far after."""
-    before = tl.maximum(first - reach + 1, 0) // OTHER
-    after = (first + OWN + reach + OTHER - 2) // OTHER
+def _far_spans(first, reach, full, SIZE: tl.constexpr, OTHER_SIZE: tl.constexpr):
+    """Return the first tile not far before the program's tile, and the first far after it."""
+    before = tl.maximum(first - reach + 1, 0) // OTHER_SIZE
+    after = (first + SIZE + reach + OTHER_SIZE - 2) // OTHER_SIZE
     return tl.minimum(before, full), tl.minimum(after, full)
 
 
 @triton.jit
 def far_tile(t, before, after):
-    """Number of the t-th of the far tiles."""
+    """Return the t-th far tile."""
     return tl.where(t < before, t, t - before + after)
 
 
 @triton.jit
 def near_tile(t, after, full):
-    """Tile of a number that skips the tiles far after."""
+    """Return the t-th tile, not counting those far after."""
     return tl.where(t < after, t, t - after + full)
 
 
@@ -98,7 +98,7 @@ def _look_up_bias(table, near_buckets, index, heads):
 
 @triton.jit
 def load_biases(table, near_buckets, heads, reach, NUM_CACHED: tl.constexpr):
-    """Biases of the distances from -reach to reach; None without a bias or with too many."""
+    """Biases of the distances from -reach to reach; None if there is no bias or too many."""
     biases = None
     if table is not None and NUM_CACHED > 0:
         index = tl.minimum(tl.arange(0, NUM_CACHED), 2 * reach)

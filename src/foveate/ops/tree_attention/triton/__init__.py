@@ -13,7 +13,7 @@ from .backward import backward
 from .forward import forward
 from .partition import ForestTiles
 
-__all__ = ["tree_attention"]
+__all__ = ["backward_op", "forward_op", "tree_attention"]
 
 
 def tree_attention(
@@ -37,7 +37,7 @@ def tree_attention(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         out: Tensor = _TreeAttention.apply(q, k, v, *tiles, *edges, scale)
     else:
-        out, _ = _forward(q, k, v, *tiles, *edges, scale)
+        out, _ = forward_op(q, k, v, *tiles, *edges, scale)
     return out
 
 
@@ -51,7 +51,8 @@ _OPTIONS = (
     f"tree_attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)",
     fake=lambda q, *_: empty_outputs(q),
 )
-def _forward(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+def forward_op(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    """Compute the output and the log-sum-exps; see `forward`."""
     *tiles, parent, siblings, children, scale = options
     q, k, v = adjacent(q), adjacent(k), adjacent(v)
     return forward(q, k, v, ForestTiles(*tiles), (parent, siblings, children), scale)
@@ -62,9 +63,10 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[Tensor, Te
     f"{_OPTIONS}) -> (Tensor, Tensor, Tensor)",
     fake=lambda _, q, *__: (q.new_empty(q.shape), q.new_empty(q.shape), q.new_empty(q.shape)),
 )
-def _backward(
+def backward_op(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, *options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the gradients of q, k and v; see `backward`."""
     *tiles, parent, siblings, children, scale = options
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
     edges = parent, siblings, children
@@ -77,12 +79,12 @@ class _TreeAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *options: Any) -> Tensor:
         out: Tensor
-        out, lse = _forward(q, k, v, *options)
+        out, lse = forward_op(q, k, v, *options)
         ctx.save_for_backward(q, k, v, out, lse, *options[:2])
         ctx.options = options[2:]
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        dq, dk, dv = _backward(grad, *ctx.saved_tensors, *ctx.options)
+        dq, dk, dv = backward_op(grad, *ctx.saved_tensors, *ctx.options)
         return dq, dk, dv, *[None] * 7

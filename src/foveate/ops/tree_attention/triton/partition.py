@@ -26,8 +26,8 @@ _CHUNK = 256
 """Nodes whose families one program partitions, one closed tile after the other."""
 
 # The report is a vector of integers that kernels fill and the host reads: the numbers of closed
-# tiles, large families' tiles, and tiles with inner children among either; then what the names
-# below say. Only later kernels read it, so its atomic additions need no order.
+# tiles, large families' tiles, and tiles of either kind with inner children; then the fields that
+# are named below. Only later kernels read it, so its atomic additions need no order.
 _NUM_LARGE, _NUM_INNER, _NUM_LARGE_INNER = map(tl.constexpr, range(1, 4))
 LARGEST_FAMILY, INVALID, UNSORTED, NUM_NODES = map(tl.constexpr, range(4, 8))
 REPORT_SIZE = 8
@@ -175,7 +175,7 @@ def _partition(
 
 @triton.jit
 def _load_window(parent, num_children, node, slot, n):
-    """Load the parents of SIZE nodes, of those before and after them, and how many children."""
+    """Load the parents of SIZE nodes and of their neighbours, and their numbers of children."""
     real = node < n
     up = tl.load(parent + node, mask=real, other=-1)
     before = tl.load(parent + node - 1, mask=real & (slot > 0), other=-2)

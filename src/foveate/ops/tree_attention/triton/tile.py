@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""What the forward and backward kernels share: launches, members of a tile, and the edge mask."""
+"""The common parts of both kernels: launches, members of a tile, and the edge mask."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -75,8 +75,8 @@ def launch_passes(
 def _launch_options(head_dim: int, itemsize: int, registers: int) -> tuple[int, dict[str, int]]:
     """Return the width of the tiles and Triton's options.
 
-    The kernels wait for memory, not for arithmetic, so what counts is how many programs fit on a
-    multiprocessor at once: for heads of up to 128 bytes, the registers of a thread are limited.
+    The kernels are bound by memory, not by arithmetic, so what matters is how many programs fit on
+    a multiprocessor at once: for heads of up to 128 bytes, the registers of a thread are limited.
     Wider heads would not fit into the registers under the limit.
     """
     width = padded_width(head_dim)

@@ -54,18 +54,20 @@ def build(tokens: Tensor, counts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor
     for finer, count in pairwise(reversed(counts)):
         shape = len(count), len(finer) // max(1, len(count)), tokens.shape[1]
         delta = torch.empty(shape, dtype=torch.float32, device=tokens.device)
-        empty = delta.new_empty(shape[::2])
-        every = torch.arange(len(count), device=tokens.device)
-        means, delta = _Merge.apply(empty, means, delta, every, every, finer, None, None)
+        old_means = delta.new_empty(shape[::2])  # all are replaced
+        all_segments = torch.arange(len(count), device=tokens.device)
+        means, delta = _Merge.apply(
+            old_means, means, delta, all_segments, all_segments, finer, None, None
+        )
         deltas.insert(0, delta)
     return means, deltas
 
 
 def spread(means: Tensor, delta: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Split all segments; see `foveate.ops.vip_compression.eager`."""
-    every = torch.arange(len(delta), device=delta.device)
+    all_segments = torch.arange(len(delta), device=delta.device)
     no_tokens = means.new_empty(0, means.shape[1], dtype=dtype)
-    parts: Tensor = _Split.apply(no_tokens, means, delta, every, every, False)[0]
+    parts: Tensor = _Split.apply(no_tokens, means, delta, all_segments, all_segments, False)[0]
     return parts
 
 
@@ -292,8 +294,8 @@ class _Merge(torch.autograd.Function):
         d_parts, d_chosen = _merge_backward_op(
             d_means, d_delta, chosen, segments, counts, residuals, parts_dtype
         )
-        d_own = d_means.to(means_dtype, copy=True).index_fill_(0, chosen, 0)
+        d_old_means = d_means.to(means_dtype, copy=True).index_fill_(0, chosen, 0)
         d_scores = None
         if ctx.scores_shape is not None:
             d_scores = d_chosen.new_zeros(ctx.scores_shape).index_copy_(0, chosen, d_chosen)
-        return d_own, d_parts, d_delta, None, None, None, d_scores, None
+        return d_old_means, d_parts, d_delta, None, None, None, d_scores, None

@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""What the kernels of scores share: their inputs, and the scores of one tile of candidates.
+"""The inputs of the score kernels, and the scores of one tile of candidates.
 
 The candidates of a sequence are divided into PARTS; for each VIP token and head, log-sum-exps and
 other sums over the candidates are kept by part, `(PARTS, heads, n_vips)`.
@@ -52,7 +52,7 @@ class ScoreInputs(NamedTuple):
         return 0 if self.bias is None else self.bias.shape[1] // 2
 
     def numbers(self, q: Tensor, tiles: int, scale: float) -> tuple[float, ...]:
-        """Return the kernels' numbers, where programs divide each sequence into so many tiles."""
+        """Return the kernels' numbers, if programs divide each sequence into `tiles` tiles."""
         strides = (0, 0) if self.bias is None else self.bias.stride()
         return *q.shape[:2], tiles, self.reach, *strides, scale
 
@@ -176,22 +176,22 @@ def score_candidates(
     queries, q_position = vips
     k, k_positions, key_bias, k_start, num_keys, head, stride_kn, stride_kh = candidates
     keys = load_head(k, k_start, first, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH)
-    k_position, bias_of_key = load_candidates(k_positions, key_bias, k_start, first, num_keys, KEYS)
+    k_position, key_biases = load_candidates(k_positions, key_bias, k_start, first, num_keys, KEYS)
     bias_index = bias_indices(q_position, k_position, reach)
-    scores = pair_scores(queries, keys, bias_index, bias_of_key, bias, bias_stride, scale)
-    return keys, bias_index, bias_of_key, scores
+    scores = pair_scores(queries, keys, bias_index, key_biases, bias, bias_stride, scale)
+    return keys, bias_index, key_biases, scores
 
 
 @triton.jit
 def part_pointers(x, vip, head, heads, n_vips, PARTS: tl.constexpr):
-    """Pointers `(PARTS, VIPS)` to what is kept by part of some VIP tokens and a head."""
+    """Pointers `(PARTS, VIPS)` to one head's values of each part and VIP token."""
     part = tl.arange(0, PARTS)
     return x + ((part[:, None] * heads + head) * n_vips + vip[None, :])
 
 
 @triton.jit
 def load_lse(lse, vip, head, heads, n_vips, exists, PARTS: tl.constexpr):
-    """Combine the log-sum-exps of all parts; inf, which makes weights 0, where nothing is seen."""
+    """Combine the log-sum-exps of all parts; inf, for weights of 0, if no key is seen."""
     pointers = part_pointers(lse, vip, head, heads, n_vips, PARTS)
     parts = tl.load(pointers, mask=exists[None, :], other=float("-inf"))
     shift = finite_top(tl.max(parts, 0))

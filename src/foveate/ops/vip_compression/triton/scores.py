@@ -156,7 +156,7 @@ def _scores(
     q_start, num_vips = sequence_span(q_starts, q_counts, sequence)
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
     if first_key < num_keys:
-        k_position, bias_of_key = load_candidates(
+        k_position, key_biases = load_candidates(
             k_positions, key_bias, k_start, first_key, num_keys, KEYS
         )
         result = tl.zeros([KEYS], tl.float32)
@@ -182,11 +182,11 @@ def _scores(
                     WIDTH,
                 )
                 log_total = load_lse(lse, q_start + vip, head, heads, n_vips, vip < num_vips, PARTS)
-                bias_of_head = bias
+                head_bias = bias
                 if bias is not None:
-                    bias_of_head = bias + head * stride_bh
+                    head_bias = bias + head * stride_bh
                 pairs = pair_scores(
-                    queries, keys, bias_index, bias_of_key, bias_of_head, stride_bd, scale
+                    queries, keys, bias_index, key_biases, head_bias, stride_bd, scale
                 )
                 weights = tl.exp2(pairs - log_total[:, None])
                 result += tl.sum(weights * vip_weight[:, None], 0)

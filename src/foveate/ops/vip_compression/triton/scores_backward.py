@@ -207,14 +207,14 @@ def _query_gradients(
     first_tile, stop = part_tiles(num_keys, part, PARTS, KEYS)
     for tile in range(first_tile, stop):
         key = tile * KEYS + tl.arange(0, KEYS)
-        keys, bias_index, bias_of_key, scores = score_candidates(
+        keys, bias_index, key_biases, scores = score_candidates(
             vips, candidates, tile * KEYS, bias, stride_bd, reach, scale, KEYS, HEAD_DIM, WIDTH
         )
         g = tl.load(grad + k_start + key, mask=key < num_keys, other=0.0)
         d_scores = _score_gradients(scores, log_total, g, mean, vip_weight)
         result = dot(d_scores, keys.to(tl.float32), result)
         if bias is not None:
-            real = exists[:, None] & (bias_of_key > float("-inf"))[None, :]
+            real = exists[:, None] & (key_biases > float("-inf"))[None, :]
             is_near = real & (bias_index > 0) & (bias_index < 2 * reach)
             tl.store(near + near_offset[:, None] + bias_index, d_scores, mask=is_near)
             before += tl.sum(tl.where(bias_index == 0, d_scores, 0.0), 1)
@@ -270,13 +270,13 @@ def _key_gradients(
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
     if first_key < num_keys:
         key = first_key + tl.arange(0, KEYS)
-        bias_of_head = bias
+        head_bias = bias
         if bias is not None:
-            bias_of_head = bias + head * stride_bh
+            head_bias = bias + head * stride_bh
         keys = load_head(
             k, k_start, first_key, num_keys, head, stride_kn, stride_kh, KEYS, HEAD_DIM, WIDTH
         )
-        k_position, bias_of_key = load_candidates(
+        k_position, key_biases = load_candidates(
             k_positions, key_bias, k_start, first_key, num_keys, KEYS
         )
         g = tl.load(grad + k_start + key, mask=key < num_keys, other=0.0)
@@ -292,9 +292,7 @@ def _key_gradients(
             log_total = load_lse(lse, q_start + vip, head, heads, n_vips, exists, PARTS)
             mean = load_sum(sums, q_start + vip, head, heads, n_vips, exists, PARTS)
             bias_index = bias_indices(q_position, k_position, reach)
-            scores = pair_scores(
-                queries, keys, bias_index, bias_of_key, bias_of_head, stride_bd, scale
-            )
+            scores = pair_scores(queries, keys, bias_index, key_biases, head_bias, stride_bd, scale)
             d_scores = _score_gradients(scores, log_total, g, mean, vip_weight)
             result = dot(d_scores.T, queries.to(tl.float32), result)
         channel = tl.arange(0, WIDTH)

@@ -81,7 +81,7 @@ def merge_backward(
         counts: Tokens of all parts, `(segments · ratio,)`.
         residuals: What the layer has added to the parts, `(s · ratio, d)`, if the scores need a
             gradient.
-        dtype: Of the parts and of their gradient.
+        dtype: Dtype of the parts and of their gradient.
     """
     num_chosen, ratio, width = len(chosen), *d_delta.shape[1:]
     d_parts = d_delta.new_empty(num_chosen * ratio, width, dtype=dtype)

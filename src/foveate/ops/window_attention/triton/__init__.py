@@ -1,8 +1,8 @@
 """Window attention on the GPU: the torch ops of its forward and backward kernels.
 
-Global keys are seen by all queries of their sequence: they are the first tiles that a program goes
-over. If there are biases, the kernels of relative attention attend to the global keys, and the
-window kernels go on from their result.
+All queries of a sequence see its global keys, so these are the first tiles that a program attends
+to. If there are biases, the kernels of relative attention attend to the global keys, and the window
+kernels continue from their outputs and log-sum-exps.
 """
 
 from collections.abc import Sequence

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
-from foveate.ops._packed.triton.launch import keys_options
+from foveate.ops._packed.triton.options import keys_options
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, padded_width
@@ -27,9 +27,9 @@ from .scoring import (
     NOT_SPECIALIZED,
     GlobalTokens,
     Scoring,
+    global_strides,
+    global_tensors,
     queries_options,
-    strides_of,
-    tensors_of,
 )
 from .tables import CHUNK, key_tiles
 from .tile import (
@@ -63,7 +63,7 @@ def backward(
         v: Values.
         o: The output.
         lse: Log-sum-exps of `forward`.
-        scoring: What makes scores of products.
+        scoring: The terms that turn products into scores.
         lengths: The number of tokens in each sequence.
         global_tokens: Global keys and values that `forward` attended to.
         dq: Gradient of q by other keys, which is completed in place.
@@ -82,7 +82,7 @@ def backward(
         *k.stride()[:2],
         *v.stride()[:2],
         *grad.stride()[:2],
-        *strides_of(global_tokens),
+        *global_strides(global_tokens),
     )
     widths = head_dim, padded_width(head_dim)
     sizes, options = queries_options(q)
@@ -93,7 +93,7 @@ def backward(
     buckets, sums = scoring.buckets, None
     if buckets is not None:
         sums = torch.zeros(heads, len(tiles), 2 * buckets.reach + 1, device=q.device)
-    inputs = *tensors_of(global_tokens), *scoring.tensors
+    inputs = *global_tensors(global_tokens), *scoring.tensors
     launch(
         _queries_kernel,
         len(tiles) * heads,
@@ -142,18 +142,18 @@ def _queries_kernel(
     bias,
     masked_keys,
     tiles,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
-    grad_row,
-    grad_head,
-    global_k_row,
-    global_k_head,
-    global_v_row,
-    global_v_head,
+    stride_qn,
+    stride_qh,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
+    stride_gn,
+    stride_gh,
+    stride_global_kn,
+    stride_global_kh,
+    stride_global_vn,
+    stride_global_vh,
     left,
     right,
     reach,
@@ -173,13 +173,13 @@ def _queries_kernel(
     head = (tl.program_id(0) // num_tiles).to(tl.int64)
     tile = tl.program_id(0) % num_tiles
     start, first, length, global_start, num_global, _ = load_sequence_tile(tiles, tile)
-    q += start * q_row + head * q_head
-    k += start * k_row + head * k_head
-    v += start * v_row + head * v_head
-    o_row = heads * HEAD_DIM
-    o += start * o_row + head * HEAD_DIM
-    dq += start * o_row + head * HEAD_DIM
-    grad += start * grad_row + head * grad_head
+    q += start * stride_qn + head * stride_qh
+    k += start * stride_kn + head * stride_kh
+    v += start * stride_vn + head * stride_vh
+    stride_on = heads * HEAD_DIM
+    o += start * stride_on + head * HEAD_DIM
+    dq += start * stride_on + head * HEAD_DIM
+    grad += start * stride_gn + head * stride_gh
     lse += head * n + start
     delta += head * n + start
     if bias is not None:
@@ -189,23 +189,23 @@ def _queries_kernel(
         masked_keys += start
 
     query = first + tl.arange(0, QUERIES)
-    queries = load_tile(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
-    grads = load_tile(grad, first, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
-    outs = load_tile(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+    queries = load_tile(q, first, length, stride_qn, QUERIES, HEAD_DIM, WIDTH)
+    grads = load_tile(grad, first, length, stride_gn, QUERIES, HEAD_DIM, WIDTH)
+    outs = load_tile(o, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH)
     log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
     d = tl.sum(grads.to(tl.float32) * outs.to(tl.float32), 1)
     tl.store(delta + query, d, mask=query < length)
     dq_tile = tl.zeros([QUERIES, WIDTH], tl.float32)
 
     if global_k is not None:
-        global_k += global_start * global_k_row + head * global_k_head
-        global_v += global_start * global_v_row + head * global_v_head
+        global_k += global_start * stride_global_kn + head * stride_global_kh
+        global_v += global_start * stride_global_vn + head * stride_global_vh
         for t in tl.range(0, tl.cdiv(num_global, GLOBAL), num_stages=1):
             keys = load_tile(
-                global_k, t * GLOBAL, num_global, global_k_row, GLOBAL, HEAD_DIM, WIDTH
+                global_k, t * GLOBAL, num_global, stride_global_kn, GLOBAL, HEAD_DIM, WIDTH
             )
             values = load_tile(
-                global_v, t * GLOBAL, num_global, global_v_row, GLOBAL, HEAD_DIM, WIDTH
+                global_v, t * GLOBAL, num_global, stride_global_vn, GLOBAL, HEAD_DIM, WIDTH
             )
             products = dot(queries, keys.T)
             scores = global_scores(products, t * GLOBAL, num_global, scale * LOG2E, GLOBAL)
@@ -216,8 +216,8 @@ def _queries_kernel(
         first, length, left, right, bias is not None, QUERIES, KEYS
     )
     for t in range(full, edge):
-        keys = load_tile(k, t * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_tile(v, t * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_tile(k, t * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, t * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = dot(queries, keys.T) * (scale * LOG2E)
         if masked_keys is not None:
             scores += load_mask(masked_keys, t * KEYS, length, KEYS)[None, :]
@@ -227,8 +227,8 @@ def _queries_kernel(
     after = tl.zeros([KEYS], tl.float32)
     for t in range(begin, stop - (edge - full)):
         other = edge_tile(t, full, edge) * KEYS
-        keys = load_tile(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_tile(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_tile(k, other, length, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other, length, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = query_edge_scores(
             dot(queries, keys.T),
             query,
@@ -257,8 +257,8 @@ def _queries_kernel(
 
     dq_tile *= scale
     if HAS_DQ:
-        dq_tile += load_tile(dq, first, length, o_row, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
-    store_tile(dq, dq_tile, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+        dq_tile += load_tile(dq, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
+    store_tile(dq, dq_tile, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH)
 
 
 @triton.jit(do_not_specialize=NOT_SPECIALIZED)
@@ -277,18 +277,18 @@ def _keys_kernel(
     bias,
     masked_keys,
     tiles,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
-    grad_row,
-    grad_head,
-    global_k_row,
-    global_k_head,
-    global_v_row,
-    global_v_head,
+    stride_qn,
+    stride_qh,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
+    stride_gn,
+    stride_gh,
+    stride_global_kn,
+    stride_global_kh,
+    stride_global_vn,
+    stride_global_vh,
     left,
     right,
     reach,
@@ -313,10 +313,10 @@ def _keys_kernel(
         tiles, tl.program_id(0) % num_tiles
     )
     is_global = chunk >= 0
-    q += start * q_row + head * q_head
-    k += start * k_row + head * k_head
-    v += start * v_row + head * v_head
-    grad += start * grad_row + head * grad_head
+    q += start * stride_qn + head * stride_qh
+    k += start * stride_kn + head * stride_kh
+    v += start * stride_vn + head * stride_vh
+    grad += start * stride_gn + head * stride_gh
     lse += head * n + start
     delta += head * n + start
     if bias is not None:
@@ -327,17 +327,17 @@ def _keys_kernel(
 
     key = first + tl.arange(0, KEYS)
     num_window_keys = tl.where(is_global, 0, num_keys)
-    keys = load_tile(k, first, num_window_keys, k_row, KEYS, HEAD_DIM, WIDTH)
-    values = load_tile(v, first, num_window_keys, v_row, KEYS, HEAD_DIM, WIDTH)
+    keys = load_tile(k, first, num_window_keys, stride_kn, KEYS, HEAD_DIM, WIDTH)
+    values = load_tile(v, first, num_window_keys, stride_vn, KEYS, HEAD_DIM, WIDTH)
     begin, stop, full, edge = window_spans(
         first, length, right, left, bias is not None, KEYS, QUERIES
     )
     if global_k is not None:
-        global_k += k_start * global_k_row + head * global_k_head
-        global_v += k_start * global_v_row + head * global_v_head
+        global_k += k_start * stride_global_kn + head * stride_global_kh
+        global_v += k_start * stride_global_vn + head * stride_global_vh
         if is_global:
-            keys = load_tile(global_k, first, num_keys, global_k_row, KEYS, HEAD_DIM, WIDTH)
-            values = load_tile(global_v, first, num_keys, global_v_row, KEYS, HEAD_DIM, WIDTH)
+            keys = load_tile(global_k, first, num_keys, stride_global_kn, KEYS, HEAD_DIM, WIDTH)
+            values = load_tile(global_v, first, num_keys, stride_global_vn, KEYS, HEAD_DIM, WIDTH)
             begin = chunk * (CHUNK // QUERIES)
             stop = tl.cdiv(tl.minimum((chunk + 1) * CHUNK, length), QUERIES)
             full, edge = begin, tl.minimum(stop, length // QUERIES)
@@ -349,8 +349,8 @@ def _keys_kernel(
 
     for t in range(full, edge):
         query = t * QUERIES + tl.arange(0, QUERIES)
-        queries = load_tile(q, t * QUERIES, None, q_row, QUERIES, HEAD_DIM, WIDTH)
-        grads = load_tile(grad, t * QUERIES, None, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        queries = load_tile(q, t * QUERIES, None, stride_qn, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_tile(grad, t * QUERIES, None, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         scores = dot(keys, queries.T) * (scale * LOG2E)
         if masked_keys is not None:
             scores += key_mask
@@ -363,8 +363,8 @@ def _keys_kernel(
     for t in tl.range(begin, stop - (edge - full), num_stages=STAGES):
         other = edge_tile(t, full, edge) * QUERIES
         query = other + tl.arange(0, QUERIES)
-        queries = load_tile(q, other, length, q_row, QUERIES, HEAD_DIM, WIDTH)
-        grads = load_tile(grad, other, length, grad_row, QUERIES, HEAD_DIM, WIDTH)
+        queries = load_tile(q, other, length, stride_qn, QUERIES, HEAD_DIM, WIDTH)
+        grads = load_tile(grad, other, length, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
         d = tl.load(delta + query, mask=query < length, other=0.0)
         nearby = within_margin(other, first, reach, KEYS, QUERIES)
@@ -384,15 +384,17 @@ def _keys_kernel(
             weights, grads, values, d, queries, dk_tile, dv_tile
         )
 
-    o_row = heads * HEAD_DIM
-    dk += start * o_row + head * HEAD_DIM
-    dv += start * o_row + head * HEAD_DIM
-    store_tile(dk, dk_tile * scale, first, num_window_keys, o_row, KEYS, HEAD_DIM, WIDTH)
-    store_tile(dv, dv_tile, first, num_window_keys, o_row, KEYS, HEAD_DIM, WIDTH)
+    stride_on = heads * HEAD_DIM
+    dk += start * stride_on + head * HEAD_DIM
+    dv += start * stride_on + head * HEAD_DIM
+    store_tile(dk, dk_tile * scale, first, num_window_keys, stride_on, KEYS, HEAD_DIM, WIDTH)
+    store_tile(dv, dv_tile, first, num_window_keys, stride_on, KEYS, HEAD_DIM, WIDTH)
     if global_k is not None:  # noqa: SIM102, known when the kernel is compiled
         if is_global:
             chunk_row = 2 * chunk.to(tl.int64) * num_global + k_start
-            chunk_sums += chunk_row * o_row + head * HEAD_DIM
-            store_tile(chunk_sums, dk_tile * scale, first, num_keys, o_row, KEYS, HEAD_DIM, WIDTH)
-            chunk_sums += num_global.to(tl.int64) * o_row
-            store_tile(chunk_sums, dv_tile, first, num_keys, o_row, KEYS, HEAD_DIM, WIDTH)
+            chunk_sums += chunk_row * stride_on + head * HEAD_DIM
+            store_tile(
+                chunk_sums, dk_tile * scale, first, num_keys, stride_on, KEYS, HEAD_DIM, WIDTH
+            )
+            chunk_sums += num_global.to(tl.int64) * stride_on
+            store_tile(chunk_sums, dv_tile, first, num_keys, stride_on, KEYS, HEAD_DIM, WIDTH)

@@ -25,8 +25,8 @@ from .scoring import (
     GlobalTokens,
     Scoring,
     forward_options,
-    strides_of,
-    tensors_of,
+    global_strides,
+    global_tensors,
 )
 from .tile import edge_tile, global_scores, load_mask, query_edge_scores, window_spans
 
@@ -48,7 +48,7 @@ def forward(
         q: Queries.
         k: Keys.
         v: Values.
-        scoring: What makes scores of products.
+        scoring: The terms that turn products into scores.
         lengths: The number of tokens in each sequence.
         global_tokens: Global keys and values to attend to as well.
         outputs: Outputs and log-sum-exps over other keys, which are completed in place.
@@ -63,8 +63,8 @@ def forward(
     launch(
         _forward_kernel,
         len(tiles) * heads,
-        (q, k, v, o, lse, *tensors_of(global_tokens), *scoring.tensors, tiles),
-        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *strides_of(global_tokens)),
+        (q, k, v, o, lse, *global_tensors(global_tokens), *scoring.tensors, tiles),
+        (*q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *global_strides(global_tokens)),
         (*scoring.numbers, len(tiles), n, heads),
         (outputs is not None, head_dim, padded_width(head_dim), global_size, *sizes),
         **options,
@@ -84,16 +84,16 @@ def _forward_kernel(
     bias,
     masked_keys,
     tiles,
-    q_row,
-    q_head,
-    k_row,
-    k_head,
-    v_row,
-    v_head,
-    global_k_row,
-    global_k_head,
-    global_v_row,
-    global_v_head,
+    stride_qn,
+    stride_qh,
+    stride_kn,
+    stride_kh,
+    stride_vn,
+    stride_vh,
+    stride_global_kn,
+    stride_global_kh,
+    stride_global_vn,
+    stride_global_vh,
     left,
     right,
     reach,
@@ -113,11 +113,11 @@ def _forward_kernel(
     start, first, length, global_start, num_global, _ = load_sequence_tile(
         tiles, tl.program_id(0) % num_tiles
     )
-    q += start * q_row + head * q_head
-    k += start * k_row + head * k_head
-    v += start * v_row + head * v_head
-    o_row = heads * HEAD_DIM
-    o += start * o_row + head * HEAD_DIM
+    q += start * stride_qn + head * stride_qh
+    k += start * stride_kn + head * stride_kh
+    v += start * stride_vn + head * stride_vh
+    stride_on = heads * HEAD_DIM
+    o += start * stride_on + head * HEAD_DIM
     lse += head * n + start
     if bias is not None:
         bias += head * (2 * farthest + 1) + farthest
@@ -126,23 +126,23 @@ def _forward_kernel(
     scale *= LOG2E
 
     query = first + tl.arange(0, QUERIES)
-    queries = load_tile(q, first, length, q_row, QUERIES, HEAD_DIM, WIDTH)
+    queries = load_tile(q, first, length, stride_qn, QUERIES, HEAD_DIM, WIDTH)
     top, total, out = begin_softmax(QUERIES, WIDTH)
     if HAS_OUTPUTS:
         log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
         seen = log_total < float("inf")
         top, total = tl.where(seen, log_total, top), seen.to(tl.float32)
-        out = load_tile(o, first, length, o_row, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
+        out = load_tile(o, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
 
     if global_k is not None:
-        global_k += global_start * global_k_row + head * global_k_head
-        global_v += global_start * global_v_row + head * global_v_head
+        global_k += global_start * stride_global_kn + head * stride_global_kh
+        global_v += global_start * stride_global_vn + head * stride_global_vh
         for t in tl.range(0, tl.cdiv(num_global, GLOBAL), num_stages=1):
             keys = load_tile(
-                global_k, t * GLOBAL, num_global, global_k_row, GLOBAL, HEAD_DIM, WIDTH
+                global_k, t * GLOBAL, num_global, stride_global_kn, GLOBAL, HEAD_DIM, WIDTH
             )
             values = load_tile(
-                global_v, t * GLOBAL, num_global, global_v_row, GLOBAL, HEAD_DIM, WIDTH
+                global_v, t * GLOBAL, num_global, stride_global_vn, GLOBAL, HEAD_DIM, WIDTH
             )
             scores = global_scores(dot(queries, keys.T), t * GLOBAL, num_global, scale, GLOBAL)
             top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
@@ -151,8 +151,8 @@ def _forward_kernel(
         first, length, left, right, bias is not None, QUERIES, KEYS
     )
     for t in range(full, edge):
-        keys = load_tile(k, t * KEYS, None, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_tile(v, t * KEYS, None, v_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_tile(k, t * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, t * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys.T)
         if masked_keys is None:
             top, total, out = update_softmax(products, scale, 0.0, values, top, total, out)
@@ -161,8 +161,8 @@ def _forward_kernel(
             top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
     for t in range(begin, stop - (edge - full)):
         other = edge_tile(t, full, edge) * KEYS
-        keys = load_tile(k, other, length, k_row, KEYS, HEAD_DIM, WIDTH)
-        values = load_tile(v, other, length, v_row, KEYS, HEAD_DIM, WIDTH)
+        keys = load_tile(k, other, length, stride_kn, KEYS, HEAD_DIM, WIDTH)
+        values = load_tile(v, other, length, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = query_edge_scores(
             dot(queries, keys.T),
             query,
@@ -181,5 +181,5 @@ def _forward_kernel(
         top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
 
     out, log_total = finish_softmax(top, total, out, float("inf"))
-    store_tile(o, out, first, length, o_row, QUERIES, HEAD_DIM, WIDTH)
+    store_tile(o, out, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH)
     tl.store(lse + query, log_total, mask=query < length)

@@ -1,13 +1,13 @@
-"""Everything in a score but the product of query and key, and the options of the kernels."""
+"""The terms of a score other than the product of query and key, and the options of the kernels."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.triton import launch
+from foveate.ops._packed.triton import options as attention_options
 from foveate.ops._packed.triton.bias import DistanceBuckets, distance_buckets
-from foveate.ops._packed.triton.launch import Options, options
+from foveate.ops._packed.triton.options import Options, options
 from foveate.ops._triton.math import padded_width
 
 NOT_SPECIALIZED = (
@@ -20,11 +20,11 @@ NOT_SPECIALIZED = (
     "reach",
     "farthest",
 )
-"""Arguments that change from batch to batch, for which no kernel is compiled anew."""
+"""Arguments that change from batch to batch, for which kernels are not recompiled."""
 
 
 class Scoring(NamedTuple):
-    """What makes scores of products.
+    """The terms that turn products of queries and keys into scores.
 
     Attributes:
         bias: Bias by distance in base 2, `(heads, 2·farthest + 1)` float32.
@@ -86,13 +86,13 @@ class GlobalTokens(NamedTuple):
         return min(64, padded_width(max(self.lengths)))
 
 
-def tensors_of(global_tokens: GlobalTokens | None) -> tuple[Tensor | None, Tensor | None]:
-    """Return the keys and values as the kernels take them."""
+def global_tensors(global_tokens: GlobalTokens | None) -> tuple[Tensor | None, Tensor | None]:
+    """Return the global keys and values as the kernels take them."""
     return (None, None) if global_tokens is None else (global_tokens.k, global_tokens.v)
 
 
-def strides_of(global_tokens: GlobalTokens | None) -> tuple[int, ...]:
-    """Return the strides of the keys' and the values' tokens and heads."""
+def global_strides(global_tokens: GlobalTokens | None) -> tuple[int, ...]:
+    """Return the token and head strides of the global keys and values."""
     if global_tokens is None:
         return (0,) * 4
     return (*global_tokens.k.stride()[:2], *global_tokens.v.stride()[:2])
@@ -100,9 +100,9 @@ def strides_of(global_tokens: GlobalTokens | None) -> tuple[int, ...]:
 
 def forward_options(q: Tensor) -> Options:
     """Options of the forward kernel."""
-    return launch.forward_options(q, options(64, 64, 4, 3))
+    return attention_options.forward_options(q, options(64, 64, 4, 3))
 
 
 def queries_options(q: Tensor) -> Options:
-    """Options of the backward kernel that owns queries; two of its programs run at once."""
-    return launch.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
+    """Options of the backward kernel that finishes queries; two of its programs run at once."""
+    return attention_options.queries_options(q, options(128, 64, 8, 3, maxnreg=128))

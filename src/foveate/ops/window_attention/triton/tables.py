@@ -1,4 +1,4 @@
-"""The tiles of keys whose gradients the backward pass finishes: of windows and of global tokens."""
+"""The tiles of keys that the backward pass finishes, those of windows and of global tokens."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -9,7 +9,7 @@ from torch import Tensor
 from foveate.ops._triton.cache import cached_for_graphs, send, stream_id
 
 CHUNK = 1024
-"""Queries that one program sums over for a tile of global keys, as many as a wide window shows."""
+"""Queries that one program sums over for a tile of global keys, about a wide window's number."""
 
 
 def key_tiles(

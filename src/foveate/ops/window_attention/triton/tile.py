@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""Which tiles meet in windows, and the scores of their pairs."""
+"""Find the tiles that meet in windows, and compute the scores of their pairs."""
 
 import triton
 import triton.language as tl
@@ -11,18 +11,24 @@ from foveate.ops._packed.triton.bias import biased_scores, within_margin
 
 @triton.jit
 def window_spans(
-    first, length, before, after, HAS_BIAS: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr
+    first,
+    length,
+    before,
+    after,
+    HAS_BIAS: tl.constexpr,
+    SIZE: tl.constexpr,
+    OTHER_SIZE: tl.constexpr,
 ):
-    """Which tiles of the other side a tile meets that sees from `before` to `after` its tokens.
+    """Find the tiles of the other side that a tile meets, `before` to `after` tokens away.
 
     Returns:
         begin, stop: The tiles that it meets.
         full, edge: Those that all of its tokens see all of; none if pairs have a bias.
     """
-    begin = tl.maximum(first - before, 0) // OTHER
-    stop = tl.cdiv(tl.minimum(first + OWN + after, length), OTHER)
-    full = tl.minimum(tl.cdiv(tl.maximum(first + OWN - 1 - before, 0), OTHER), stop)
-    edge = tl.maximum(tl.minimum(first + after + 1, length) // OTHER, full)
+    begin = tl.maximum(first - before, 0) // OTHER_SIZE
+    stop = tl.cdiv(tl.minimum(first + SIZE + after, length), OTHER_SIZE)
+    full = tl.minimum(tl.cdiv(tl.maximum(first + SIZE - 1 - before, 0), OTHER_SIZE), stop)
+    edge = tl.maximum(tl.minimum(first + after + 1, length) // OTHER_SIZE, full)
     if HAS_BIAS:
         edge = full
     return begin, stop, full, edge
@@ -30,13 +36,13 @@ def window_spans(
 
 @triton.jit
 def edge_tile(t, full, edge):
-    """Tile of a number that skips the tiles seen in full."""
+    """Return the t-th tile that is not seen in full."""
     return tl.where(t < full, t, t - full + edge)
 
 
 @triton.jit
 def load_mask(masked_keys, first, length, SIZE: tl.constexpr):
-    """What masks a tile of keys, to be added to scores: -inf or 0."""
+    """Load the mask of a tile of keys, to be added to scores: -inf or 0."""
     key = first + tl.arange(0, SIZE)
     masked = tl.load(masked_keys + key, mask=key < length, other=1) != 0
     return tl.where(masked, float("-inf"), 0.0)
@@ -44,14 +50,14 @@ def load_mask(masked_keys, first, length, SIZE: tl.constexpr):
 
 @triton.jit
 def edge_scores(products, query, key, distance, key_mask, bias, left, right, scale):
-    """Scores in base 2 of any tile, -inf outside the window; one side down, the other across.
+    """Compute base-2 scores of a tile, -inf outside the window; one side down, the other across.
 
     Args:
         products: Products of queries and keys.
         query: Numbers of the queries.
         key: Numbers of the keys.
         distance: Distances to look up in the bias.
-        key_mask: What masks keys, or None.
+        key_mask: Mask of the keys, -inf or 0, or None.
         bias: Pointer to the head's bias of distance 0, or None.
         left: Tokens of a window to the left of the query.
         right: Tokens of a window to the right of the query.
@@ -80,7 +86,7 @@ def query_edge_scores(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Scores as of `edge_scores` of the queries from `first` on and the keys from `other` on."""
+    """Compute `edge_scores` of the queries from `first` on and the keys from `other` on."""
     key = other + tl.arange(0, KEYS)
     nearby = within_margin(other, first, reach, QUERIES, KEYS)
     key_mask = None
@@ -101,7 +107,7 @@ def query_edge_scores(
 
 @triton.jit
 def _existing(token, length):
-    """Numbers of tokens; those that do not exist are moved far out of every window."""
+    """Return the tokens, those beyond the sequence moved far out of every window."""
     return tl.where(token < length, token, 1 << 30)
 
 

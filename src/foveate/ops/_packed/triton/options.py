@@ -1,6 +1,6 @@
-"""Sizes of tiles and options of the attention kernels.
+"""Tile sizes and Triton options of the attention kernels.
 
-They are the fastest of those tried on an H200 with 16,384 tokens, or 4,096 in float32. What counts
+They are the fastest of those tried on an H200 with 16,384 tokens, or 4,096 in float32. What matters
 is how many programs fit on a multiprocessor at once, by their registers and by their tiles in
 shared memory: one computes weights while another multiplies.
 """
@@ -25,14 +25,14 @@ def forward_options(q: Tensor, narrow: Options) -> Options:
 
 
 def queries_options(q: Tensor, narrow: Options) -> Options:
-    """Options of the backward kernel that owns queries, likewise."""
+    """Options of the backward kernel that finishes tiles of queries; `narrow` as above."""
     if q.dtype == torch.float32:
         return options(32, 64, 8, 2) if _is_wide(q) else options(64, 32, 4, 2)
     return options(64, 64, 4, 2) if _is_wide(q) else narrow
 
 
 def keys_options(q: Tensor) -> Options:
-    """Options of the backward kernel that owns keys."""
+    """Options of the backward kernel that finishes tiles of keys."""
     if q.dtype == torch.float32:
         return options(64, 32, 8, 2) if _is_wide(q) else options(32, 64, 4, 2)
     return options(32, 64, 4, 2) if _is_wide(q) else options(64, 64, 4, 3)
