@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -21,6 +20,7 @@ from .config import (
     to_yaml_types,
 )
 from .objectives import OBJECTIVES, Objective
+from .recipes import recipe_names, recipe_path
 
 RESERVED_ARGUMENTS = {
     "output_dir",
@@ -126,12 +126,7 @@ class Recipe:
         """
         path = Path(name)
         if path.suffix not in (".yaml", ".yml"):
-            if str(name) not in recipe_names():
-                raise FileNotFoundError(
-                    f"there is no recipe {str(name)!r}: name a .yaml file or one of "
-                    f"{', '.join(recipe_names())}"
-                )
-            path = _recipes_folder() / f"{name}.yaml"
+            path = recipe_path(str(name))
         elif not path.exists():
             raise FileNotFoundError(
                 f"{path} does not exist: check the path, or name one of {', '.join(recipe_names())}"
@@ -185,15 +180,6 @@ class Recipe:
             "batch": asdict(self.batch),
         }
         return dict(to_yaml_types(sections))
-
-
-def recipe_names() -> list[str]:
-    """List the recipes that are installed with the package."""
-    return sorted(path.stem for path in _recipes_folder().glob("*.yaml"))
-
-
-def _recipes_folder() -> Path:
-    return Path(str(files(__package__))) / "recipes"
 
 
 def _check_training(arguments: Mapping[str, Any]) -> None:
