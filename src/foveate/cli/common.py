@@ -1,6 +1,7 @@
 """What the commands share: arguments, reading inputs, loading models, printing."""
 
 import json
+import logging
 import shlex
 import sys
 from dataclasses import asdict
@@ -155,12 +156,11 @@ def load_encoder_or(
 
 def quiet() -> None:
     """Turn off the progress bars and log messages of transformers and the hub."""
-    from huggingface_hub.utils import logging as hub_logging
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
-    hub_logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
 
 
 def name_of(document: Document) -> str:

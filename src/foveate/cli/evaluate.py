@@ -52,6 +52,9 @@ def command(
     \b
     foveate evaluate hdt-ed-summarization --model hdt-ed-summarization test.jsonl --beams 4
     """
+    from foveate.training.recipes import find_recipe
+
+    find_recipe(recipe)  # fails before the Trainer, which takes seconds to import
     common.quiet()
     from foveate.evaluation.benchmark import evaluate
     from foveate.training import Recipe

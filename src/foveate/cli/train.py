@@ -45,13 +45,14 @@ def command(
     foveate train hdt-e --set data.train=corpus --set model.num_layers=6
     torchrun --nproc-per-node 4 --no-python foveate train recipe.yaml --output model
     """
-    from foveate.training.recipes import recipe_names
+    from foveate.training.recipes import find_recipe, recipe_names
 
     if recipes:
         common.console.print("\n".join(recipe_names()))
         return
     if recipe is None:
         raise ValueError("name a recipe, or list the installed ones with --recipes")
+    find_recipe(recipe)  # fails before the Trainer, which takes seconds to import
     from foveate.training import Recipe, train
 
     train(Recipe.load(recipe, overrides or []), output or Path(Path(recipe).stem))

@@ -1,5 +1,6 @@
 """The recipes that are installed with the package."""
 
+from os import PathLike
 from pathlib import Path
 
 
@@ -8,14 +9,25 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in Path(__file__).parent.glob("*.yaml"))
 
 
-def recipe_path(name: str) -> Path:
-    """Return the YAML file of an installed recipe.
+def find_recipe(name: str | PathLike[str]) -> Path:
+    """Return the YAML file of a recipe.
+
+    Args:
+        name: A YAML file, or the name of an installed recipe.
 
     Raises:
-        FileNotFoundError: There is no such recipe.
+        FileNotFoundError: There is no such file or recipe.
     """
-    if name not in recipe_names():
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.exists():
+            raise FileNotFoundError(
+                f"{path} does not exist: check the path, or name one of {', '.join(recipe_names())}"
+            )
+        return path
+    if str(name) not in recipe_names():
         raise FileNotFoundError(
-            f"there is no recipe {name!r}: name a .yaml file or one of {', '.join(recipe_names())}"
+            f"there is no recipe {str(name)!r}: name a .yaml file or one of "
+            f"{', '.join(recipe_names())}"
         )
     return Path(__file__).parent / f"{name}.yaml"
