@@ -44,7 +44,7 @@ def tree(
     file: common.File,
     output: _Output = "tree.png",
     window: Annotated[
-        int, typer.Option(help="Number of nodes to draw one by one, beside the whole tree.")
+        int, typer.Option(help="Number of nodes to draw one by one, next to the whole tree.")
     ] = 192,
     format: common.Format = None,
     language: common.Language = "en",

@@ -20,9 +20,9 @@ class Keyword:
         score: How highly the detector ranks it: the higher, the better. Scores are comparable only
             within one document and detector, and are 0 for detectors that do not score.
         spans: Every place where the document has the keyword, in any case; empty if it has none.
-            A span covers the keyword's own characters. Where the markup inside a sentence makes
-            them ambiguous (a link whose address repeats the word), `start` and `end` are those of
-            the sentence.
+            A span covers exactly the characters of the keyword. Where the markup inside a sentence
+            makes them ambiguous (a link whose address repeats the word), `start` and `end` are
+            those of the sentence.
     """
 
     text: str

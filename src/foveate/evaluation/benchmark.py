@@ -96,11 +96,11 @@ def load_trained(
 
 
 def _with_known_answers(objective: Objective, examples: Sequence[Example]) -> list[Example]:
-    """Select examples with an answer; in multi-label data, no class at all is an answer too."""
-    known = [example for example in examples if example.references or example.labels]
-    if known and isinstance(objective, Classification) and objective.multi_label:
+    """Select the examples with an answer; in multi-label data, having no class is one too."""
+    answered = [example for example in examples if example.references or example.labels]
+    if answered and isinstance(objective, Classification) and objective.multi_label:
         return list(examples)
-    return known
+    return answered
 
 
 def _score(

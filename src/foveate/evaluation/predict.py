@@ -152,7 +152,7 @@ def _model_inputs(
 
 
 def _best_span(start_logits: Tensor, end_logits: Tensor) -> tuple[int, int]:
-    """Return the start and end with the highest sum, at most `_MAX_ANSWER_TOKENS` apart."""
+    """Return the span of at most `_MAX_ANSWER_TOKENS` with the highest sum of logits."""
     longest = min(_MAX_ANSWER_TOKENS, len(end_logits))
     padded = torch.nn.functional.pad(end_logits, (0, longest - 1), value=-torch.inf)
     scores, lengths = (start_logits[:, None] + padded.unfold(0, longest, 1)).max(dim=1)

@@ -32,7 +32,7 @@ class SectionSize:
 
     @property
     def depth(self) -> int:
-        """Levels of sections down to this one, from 1."""
+        """Depth of the section: 1 for an outermost one."""
         return len(self.path)
 
 
@@ -61,17 +61,17 @@ class Inspection:
 
     @property
     def depth(self) -> int:
-        """Levels of nested sections."""
+        """Depth of the deepest section."""
         return max(section.depth for section in self.sections)
 
     @property
     def num_nodes(self) -> int:
-        """Tokens and the anchors above them."""
+        """Number of tokens and anchors."""
         return len(self.parent_ids)
 
     @cached_property
     def num_attended_pairs(self) -> int:
-        """Pairs of nodes that attend each other; see `attended_pairs`."""
+        """Number of pairs of nodes that attend to each other; see `attended_pairs`."""
         return attended_pairs(self.parent_ids)
 
     @property
@@ -83,7 +83,7 @@ class Inspection:
 def attended_pairs(parent_ids: Tensor) -> int:
     """Count the (ordered) pairs of nodes that tree attention computes, in linear time.
 
-    Every node attends itself. A family of m children adds m (m - 1) pairs of siblings, and 2 m
+    Every node attends to itself. A family of m children adds m (m - 1) pairs of siblings, and 2 m
     pairs of a child and its parent, so that a forest of n nodes has n + Σ m (m + 1).
     """
     num_children = torch.bincount(parent_ids[parent_ids >= 0])

@@ -1,4 +1,4 @@
-"""What a model with VIP compression looks at closely in a document, layer by layer."""
+"""The segments in which a model with VIP compression sees a document, layer by layer."""
 
 from dataclasses import dataclass
 from os import PathLike

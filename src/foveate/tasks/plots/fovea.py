@@ -45,7 +45,7 @@ def plot_fovea(
 
     A row is a block of queries and a column is a block of the sequence, in the colour of the level
     of the node that averages it, or white if the queries do not see it. Coverage "full" is drawn
-    beside coverage "paper".
+    next to coverage "paper".
 
     Args:
         document: A document, which is cut into blocks of 128 tokens, or a number of blocks N.
