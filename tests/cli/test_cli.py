@@ -64,6 +64,14 @@ def test_embed_writes_vectors_of_all_levels(foveate, fish, tmp_path):
     assert Embeddings.load(path).vectors.shape == (8, 384)
 
 
+def test_embed_counts_in_words(foveate, tmp_path):
+    text, vectors = tmp_path / "cod.txt", tmp_path / "cod.safetensors"
+    text.write_text("Cod swim. They eat small fish.")
+    code, output, _ = foveate("embed", text, "--output", vectors)
+    assert code == 0
+    assert output == f"{vectors}: 1 document, 1 section, 2 sentences; 384 dimensions\n"
+
+
 def test_standard_input(foveate):
     code, output, _ = foveate("inspect", "-", "--format", "markdown", "--json", stdin=FISH.encode())
     assert code == 0
@@ -199,11 +207,37 @@ def test_sixty_nested_headings(foveate, tmp_path):
     assert foveate("inspect", path)[0] == 0
 
 
-@pytest.mark.parametrize("module", ["foveate.cli", "foveate.tasks.keywords"])
+@pytest.mark.parametrize("command", [("search",), ("plot", "vip")])
+def test_the_query_comes_first(foveate, fish, command):
+    code, output, error = foveate(*command, fish, "how are cod caught?")
+    assert (code, output) == (2, "")
+    name = " ".join(("foveate", *command))
+    assert error == f"foveate: the query comes first: {name} 'how are cod caught?' {fish}\n"
+
+
+def test_a_query_may_be_the_name_of_a_file(foveate, fish):
+    assert foveate("search", fish, fish)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "module", ["foveate.cli", "foveate.tasks.keywords", "foveate.training.recipes"]
+)
 def test_what_needs_no_model_starts_without_loading_torch(module):
     heavy = "'torch' in sys.modules or 'transformers' in sys.modules"
     code = f"import sys, {module}; sys.exit({heavy})"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_recipes_are_listed(foveate):
+    code, output, _ = foveate("train", "--recipes")
+    assert code == 0
+    assert "hdt-e\n" in output
+
+
+def test_training_needs_a_recipe(foveate):
+    code, output, error = foveate("train")
+    assert (code, output) == (2, "")
+    assert error == "foveate: name a recipe, or list the installed ones with --recipes\n"
 
 
 def test_the_version(foveate):

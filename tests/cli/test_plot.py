@@ -65,3 +65,9 @@ def test_help_teaches_by_example(foveate, name):
     assert f"foveate plot {name}" in output
     _, output, _ = foveate("plot", "--help")
     assert f"foveate plot {name}" in output
+
+
+def test_a_jpeg_may_have_its_long_suffix(foveate, tmp_path):
+    picture = tmp_path / "windows.jpeg"
+    assert foveate("plot", "windows", "-o", picture)[0] == 0
+    assert picture.read_bytes().startswith(b"\xff\xd8\xff")

@@ -121,3 +121,11 @@ def test_damaged_gzip(tmp_path):
 def test_a_worker_started_anew_can_read(corpus_file):
     corpus = Corpus(corpus_file)
     assert first_sentence(pickle.loads(pickle.dumps(corpus))[3]) == first_sentence(corpus[3])
+
+
+def test_hidden_files_of_a_folder_are_skipped(tmp_path):
+    (tmp_path / "cod.txt").write_text("Cod swim.")
+    (tmp_path / ".DS_Store").write_bytes(b"\0\1")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref")
+    assert [example.document.text for example in Corpus(tmp_path)] == ["Cod swim."]

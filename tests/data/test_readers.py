@@ -392,3 +392,18 @@ def test_scirepeval_on_the_hub(monkeypatch):
 def test_a_name_that_is_not_on_the_hub():
     with pytest.raises(ValueError, match="'mimic' is not on the hub: name one of arxiv"):
         read_from_hub("mimic", "train")
+
+
+def test_a_byte_order_mark_is_not_part_of_the_header(tmp_path):
+    file = tmp_path / "notes.csv"
+    file.write_bytes(b"\xef\xbb\xbfTEXT,LABELS\r\nCod swim.,a;b\r\n")
+    [example] = read_benchmark("mimic", file)
+    assert example.document.text == "Cod swim."
+    assert example.labels == ("a", "b")
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path):
+    file = tmp_path / "notes.csv"
+    file.write_bytes("TEXT,LABELS\nCafé,a\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"notes\.csv is not valid UTF-8: convert it to UTF-8"):
+        list(read_benchmark("mimic", file))

@@ -121,6 +121,14 @@ def test_a_recipe_by_path_and_by_name(corpus_file, tmp_path):
         train("hdt-e", tmp_path / "named")
     with pytest.raises(FileNotFoundError, match="there is no recipe 'hdt-x'"):
         train("hdt-x", tmp_path / "named")
+    assert not (tmp_path / "named").exists()
+
+
+def test_data_that_is_missing_is_reported_before_anything_is_written(corpus_file, tmp_path):
+    data = {"train": str(corpus_file), "dev": "nowhere.jsonl"}
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.jsonl does not exist"):
+        build_trainer(masked_lm(corpus_file, {"data": data}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_reports_must_be_installed(corpus_file, tmp_path, monkeypatch):

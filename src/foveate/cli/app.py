@@ -1,4 +1,4 @@
-"""The commands together, and what they do when something is wrong."""
+"""The commands, and how they report errors and warnings."""
 
 import sys
 import warnings
@@ -11,7 +11,7 @@ from foveate import __version__
 from . import ask, embed, evaluate, inspect, keywords, plot, search, summarize, train
 
 _EXPECTED = (ValueError, OSError, ImportError)
-"""What the library raises with a sentence for the user."""
+"""Exceptions whose message is a sentence for the user."""
 
 app = typer.Typer(
     name="foveate",
@@ -34,8 +34,8 @@ app.command("keywords")(keywords.command)
 app.add_typer(plot.app, name="plot")
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_given: bool) -> None:
+    if is_given:
         print(__version__)
         raise typer.Exit
 
@@ -61,12 +61,12 @@ def main() -> None:
 
 
 def _warn(message: Warning | str) -> None:
-    """Print a warning without the place in the code that it comes from."""
+    """Print a warning without its place in the code."""
     print(f"foveate: {_sentence(message)}", file=sys.stderr)
 
 
 def _sentence(error: BaseException | str) -> str:
-    """The error's own words; for those of the system, without the number."""
+    """Return the message on one line; for errors of the system, without their number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split())

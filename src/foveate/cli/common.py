@@ -1,8 +1,11 @@
 """What the commands share: arguments, reading inputs, loading models, printing."""
 
 import json
+import logging
+import shlex
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -23,80 +26,102 @@ console = Console(highlight=False, soft_wrap=True, emoji=False)
 
 _READ = (
     "Text, Markdown, reStructuredText, HTML, JATS, TEI, transcript, PDF or DOCX, gzipped or not; "
-    "- is standard input."
+    "- stands for standard input."
 )
-Files = Annotated[list[str], typer.Argument(metavar="FILE...", help=_READ, show_default=False)]
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help=_READ, show_default=False)]
 File = Annotated[str, typer.Argument(metavar="FILE", help=_READ, show_default=False)]
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
         metavar="NAME",
-        help="text, markdown, rst, html, jats, tei, transcript, json, pdf or docx; "
-        "by default recognized by the file's suffix.",
+        help="text, markdown, rst, html, jats, tei, transcript, json (a meeting, or a document "
+        "that foveate saved), pdf or docx. Default: recognized by suffix and content.",
         show_default=False,
     ),
 ]
 Language = Annotated[
     str,
     typer.Option(
-        metavar="CODE", help="Language of the text (en, de, fr …), for finding sentences."
+        metavar="CODE",
+        help="Language of the text (en, de, fr …), by whose rules it is split into sentences.",
     ),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="Encoder checkpoint: a folder, or a name on the hub. Default: all-MiniLM-L6-v2, which "
+        help="Encoder checkpoint, a folder or a name on the hub. Default: all-MiniLM-L6-v2, which "
         "is installed with foveate.",
         show_default=False,
     ),
 ]
 Device = Annotated[
     str | None,
-    typer.Option(help="cpu, cuda, cuda:1 …; default: the GPU if any.", show_default=False),
+    typer.Option(
+        metavar="NAME",
+        help="Where the model runs: cpu, cuda, cuda:1 … Default: the GPU, if there is one.",
+        show_default=False,
+    ),
 ]
 DType = Annotated[
     str | None,
     typer.Option(
         "--dtype",
-        help="float32, bfloat16 or float16: bfloat16 is twice as fast on processors that have it.",
+        metavar="NAME",
+        help="Precision of the model: float32, bfloat16 or float16. bfloat16 is twice as fast on "
+        "processors that support it.",
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def place(document: Document, span: Span) -> str:
-    """Say who speaks, in which section, and on which page or line."""
+    """Describe where a span is: who speaks, in which section, on which page or line."""
     section = " › ".join(title for title in span.path if title)
     line = f"line {document.line_of(span.start)}" if span.page is None else f"page {span.page}"
     return ", ".join(filter(None, (span.speaker, section, line)))
 
 
-def place_among(documents: list[Document], found: "Hit | Passage") -> str:
-    """Say the place of a result, with its document's name if there are several."""
-    where = place(documents[found.document_idx], found.span)
-    return f"{found.span.document}: {where}" if len(documents) > 1 else where
-
-
 def as_json(document: Document, span: Span, score: float) -> dict[str, Any]:
-    """A result for machines: its span, line and score."""
+    """Return the fields of a span, its line and its score."""
     line = document.line_of(span.start)
     return {**asdict(span), "line": line, "score": round(score, 4)}
 
 
-def show_result(span: Span, score: float, where: str) -> None:
-    """Print a result with its score, and its place below."""
+def show_result(documents: list[Document], result: "Hit | Passage") -> None:
+    """Print a result with its score and, below it, its place."""
+    where = place(documents[result.document_idx], result.span)
+    if len(documents) > 1:
+        where = f"{result.span.document}: {where}"
     console.print(
-        f"[bold]{score:.2f}[/bold]  {escape(span.text)}\n      [dim]{escape(where)}[/dim]\n"
+        f"[bold]{result.score:.2f}[/bold]  {escape(result.span.text)}\n"
+        f"      [dim]{escape(where)}[/dim]\n"
     )
 
 
+def check_order(command: str, kind: str, query: str, files: list[str]) -> None:
+    """Check that a query was not given after the files.
+
+    Args:
+        command: The command, such as "foveate search".
+        kind: What the query is called: "query" or "question".
+        query: The first argument.
+        files: The other arguments.
+
+    Raises:
+        ValueError: The first argument is a file and the last one is not.
+    """
+    if Path(query).is_file() and files[-1] != "-" and not Path(files[-1]).exists():
+        corrected = [files[-1], query, *files[:-1]]
+        raise ValueError(f"the {kind} comes first: {command} {shlex.join(corrected)}")
+
+
 def read(files: list[str], format: str | None, language: str) -> list[Document]:
-    """Read documents, `-` from standard input."""
+    """Read documents; `-` stands for standard input."""
     if files.count("-") > 1:
-        raise ValueError("- is standard input, which can be read only once")
+        raise ValueError("- stands for standard input, which can be read only once")
     return [
         Document.from_bytes(
             sys.stdin.buffer.read(), format=format, source="standard input", language=language
@@ -107,7 +132,7 @@ def read(files: list[str], format: str | None, language: str) -> list[Document]:
     ]
 
 
-def encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
+def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
     """Load an encoder."""
     quiet()
     from foveate.inference import Encoder
@@ -115,10 +140,10 @@ def encoder(model: str | None, device: str | None, dtype: str | None) -> "Encode
     return Encoder.from_pretrained(model, device=device, dtype=dtype)
 
 
-def encoder_or(
+def load_encoder_or(
     writer: "type[Writer]", model: str | None, device: str | None, dtype: str | None, **options: Any
 ) -> "Encoder | Writer":
-    """Load the model that is named: one that writes or, by default, an encoder."""
+    """Load an encoder or, from an encoder-decoder's checkpoint, a model that writes text."""
     quiet()
     if model is not None:
         from foveate.models.loading import load_config
@@ -126,15 +151,16 @@ def encoder_or(
         if load_config(model).is_encoder_decoder:
             loaded: Writer = writer.from_pretrained(model, device=device, dtype=dtype, **options)
             return loaded
-    return encoder(model, device, dtype)
+    return load_encoder(model, device, dtype)
 
 
 def quiet() -> None:
-    """Turn off transformers' progress bars and log messages; its errors are still raised."""
-    from transformers.utils import logging
+    """Turn off the progress bars and log messages of transformers and the hub."""
+    from transformers.utils import logging as transformers_logging
 
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
 
 
 def name_of(document: Document) -> str:
@@ -142,16 +168,16 @@ def name_of(document: Document) -> str:
     return document.title or document.source or "Untitled"
 
 
-def add_titles(table: Table, heading: str, beside: int) -> None:
-    """Add a column of titles, shortened to leave room for the columns beside it.
+def add_titles(table: Table, heading: str, reserved: int) -> None:
+    """Add a column of titles, which are shortened to leave room for the other columns.
 
     Args:
         table: A table without columns yet.
         heading: Heading of the column.
-        beside: Characters that the other columns take.
+        reserved: Width of the other columns in characters.
     """
-    room = max(20, console.width - beside)
-    table.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=room)
+    max_width = max(20, console.width - reserved)
+    table.add_column(heading, no_wrap=True, overflow="ellipsis", max_width=max_width)
 
 
 def print_json(value: Any) -> None:

@@ -12,7 +12,10 @@ def command(
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", metavar="X.safetensors|X.parquet", help="Where the vectors go."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write the vectors: a .safetensors or .parquet file.",
         ),
     ],
     format: common.Format = None,
@@ -28,11 +31,11 @@ def command(
     foveate embed paper.pdf contract.docx --output vectors.parquet
     foveate embed book.txt -o book.safetensors --dtype bfloat16
     """
+    documents = common.read(files, format, language)
     from foveate.tasks.embed import check_output, embed
 
-    check_output(output)  # before the work, not after it
-    documents = common.read(files, format, language)
-    embeddings = embed(documents, model=common.encoder(model, device, dtype))
+    check_output(output)
+    embeddings = embed(documents, model=common.load_encoder(model, device, dtype))
     embeddings.save(output)
     counts = {
         level: sum(embedded.level == level for embedded in embeddings.spans)
@@ -42,5 +45,7 @@ def command(
     if json:
         common.print_json({"output": output, "dimension": dimension, **counts})
     else:
-        numbers = ", ".join(f"{count:,} {level}s" for level, count in counts.items())
+        numbers = ", ".join(
+            f"{count:,} {level if count == 1 else f'{level}s'}" for level, count in counts.items()
+        )
         common.console.print(f"{output}: {numbers}; {dimension} dimensions", markup=False)

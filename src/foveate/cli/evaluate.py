@@ -13,18 +13,18 @@ def command(
     recipe: Annotated[
         str,
         typer.Argument(
-            metavar="RECIPE", help="The recipe that the model was trained by.", show_default=False
+            metavar="RECIPE", help="The recipe that the model was trained with.", show_default=False
         ),
     ],
     model: Annotated[
         Path,
-        typer.Option("--model", "-m", metavar="FOLDER", help="The trained model."),
+        typer.Option("--model", "-m", metavar="FOLDER", help="Folder of the trained model."),
     ],
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE...]",
-            help="Files of the same form as the recipe's; default: those that it holds out.",
+            metavar="FILE",
+            help="Files in the format of the recipe's. Default: those that the recipe holds out.",
             show_default=False,
         ),
     ] = None,
@@ -33,15 +33,16 @@ def command(
         typer.Option(
             "--set",
             metavar="ENTRY=VALUE",
-            help="Change an entry of the recipe; may be repeated.",
+            help="Change an entry of the recipe, such as data.dev=test.jsonl; may be repeated.",
             show_default=False,
         ),
     ] = None,
     beams: Annotated[
-        int, typer.Option(min=1, help="Beams of beam search, if the model generates text.")
+        int, typer.Option(min=1, help="Number of beams, for a model that generates text.")
     ] = 1,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Number of examples to score.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Number of examples to score. Default: all.", show_default=False),
     ] = None,
     device: common.Device = None,
     json: common.Json = False,
@@ -51,6 +52,9 @@ def command(
     \b
     foveate evaluate hdt-ed-summarization --model hdt-ed-summarization test.jsonl --beams 4
     """
+    from foveate.training.recipes import find_recipe
+
+    find_recipe(recipe)  # fails before the Trainer, which takes seconds to import
     common.quiet()
     from foveate.evaluation.benchmark import evaluate
     from foveate.training import Recipe

@@ -24,7 +24,7 @@ def command(
     ] = None,
     json: common.Json = False,
 ) -> None:
-    """Show a document's outline, its size in tokens, and what tree attention computes of it.
+    """Show a document's outline, its size in tokens, and the cost of tree attention on it.
 
     \b
     foveate inspect paper.pdf
@@ -34,40 +34,40 @@ def command(
     common.quiet()
     from foveate.tasks.inspect import inspect
 
-    found = inspect(document, model=model)
+    inspection = inspect(document, model=model)
     if json:
-        longest = {**asdict(found.longest), "line": document.line_of(found.longest.start)}
+        longest = {**asdict(inspection.longest), "line": document.line_of(inspection.longest.start)}
         common.print_json(
             {
-                "title": found.title,
-                "sections": [asdict(section) for section in found.sections],
-                "depth": found.depth,
-                "num_sentences": found.num_sentences,
-                "num_tokens": found.num_tokens,
-                "num_nodes": found.num_nodes,
-                "longest": {**longest, "num_tokens": found.longest_tokens},
-                "num_attended_pairs": found.num_attended_pairs,
-                "density": found.density,
+                "title": inspection.title,
+                "sections": [asdict(section) for section in inspection.sections],
+                "depth": inspection.depth,
+                "num_sentences": inspection.num_sentences,
+                "num_tokens": inspection.num_tokens,
+                "num_nodes": inspection.num_nodes,
+                "longest": {**longest, "num_tokens": inspection.longest_tokens},
+                "num_attended_pairs": inspection.num_attended_pairs,
+                "density": inspection.density,
             }
         )
         return
     outline = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
-    common.add_titles(outline, "section", beside=24)
+    common.add_titles(outline, "section", reserved=24)
     outline.add_column("sentences", justify="right", min_width=9)
     outline.add_column("tokens", justify="right", min_width=9)
-    for section in found.sections:
+    for section in inspection.sections:
         title = "  " * (section.depth - 1) + (section.path[-1] or "(untitled)")
         outline.add_row(escape(title), f"{section.num_sentences:,}", f"{section.num_tokens:,}")
     show = common.console.print
     show(outline)
     show()
     show(
-        f"{found.num_tokens:,} tokens in {found.num_sentences:,} sentences, "
-        f"{len(found.sections):,} sections, {found.depth} deep"
+        f"{inspection.num_tokens:,} tokens in {inspection.num_sentences:,} sentences, "
+        f"{len(inspection.sections):,} sections, {inspection.depth} deep"
     )
-    where = common.place(document, found.longest)
-    show(f"longest sentence: {found.longest_tokens:,} tokens, {escape(where)}")
+    where = common.place(document, inspection.longest)
+    show(f"longest sentence: {inspection.longest_tokens:,} tokens, {escape(where)}")
     show(
-        f"attended pairs: {found.num_attended_pairs:,} of {found.num_nodes**2:,}, "
-        f"{found.density:.3%} of dense attention"
+        f"attended pairs: {inspection.num_attended_pairs:,} of {inspection.num_nodes**2:,}, "
+        f"{inspection.density:.3%} of dense attention"
     )

@@ -20,8 +20,10 @@ def command(
     method: Annotated[
         str,
         typer.Option(
-            help="tfidf: words compared with general usage; yake: phrases, by this document alone; "
-            "embedding: phrases, by their meaning; random, gibberish: controls."
+            metavar="NAME",
+            help="tfidf: words that are more frequent than usual; yake: phrases, by statistics of "
+            "this document; embedding: phrases whose meaning is close to the document's; random, "
+            "gibberish: controls for experiments.",
         ),
     ] = "tfidf",
     format: common.Format = None,
@@ -45,9 +47,9 @@ def command(
     document = common.read([file], format, language)[0]
     from foveate.tasks.keywords import keywords
 
-    encoder = common.encoder(model, device, dtype) if method == "embedding" else None
-    found = keywords(document, top_k=top_k, method=method, model=encoder, language=language)
-    lines = _lines(document, found)
+    encoder = common.load_encoder(model, device, dtype) if method == "embedding" else None
+    detected = keywords(document, top_k=top_k, method=method, model=encoder, language=language)
+    lines = _lines(document, detected)
     if json:
         common.print_json(
             [
@@ -55,26 +57,26 @@ def command(
                     "text": keyword.text,
                     "score": float(f"{keyword.score:.4g}"),  # YAKE's are tiny
                     "spans": [asdict(span) for span in keyword.spans],
-                    "lines": where,
+                    "lines": keyword_lines,
                 }
-                for keyword, where in zip(found, lines, strict=True)
+                for keyword, keyword_lines in zip(detected, lines, strict=True)
             ]
         )
         return
     table = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
-    common.add_titles(table, "keyword", beside=36)
+    common.add_titles(table, "keyword", reserved=36)
     for heading in ("score", "places", "first line"):
         table.add_column(heading, justify="right")
-    for keyword, where in zip(found, lines, strict=True):
-        first = f"{where[0]:,}" if where else "–"
-        score, places = f"{keyword.score:,.3g}", f"{len(where):,}"
-        table.add_row(escape(keyword.text), score, places, first)
+    for keyword, keyword_lines in zip(detected, lines, strict=True):
+        first = f"{keyword_lines[0]:,}" if keyword_lines else "–"
+        score, occurrences = f"{keyword.score:,.3g}", f"{len(keyword_lines):,}"
+        table.add_row(escape(keyword.text), score, occurrences, first)
     common.console.print(table)
-    if not found and method == "tfidf":
+    if not detected and method == "tfidf":
         common.console.print(
             f"no keywords: none of its words is known in {language!r}; try another --language"
         )
-    elif not found:
+    elif not detected:
         common.console.print("no keywords: it has no words")
 
 

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from foveate.cli import common
+from . import common
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Draw what attends to what, as a PNG, SVG, PDF, JPEG or WebP picture.
+    help="""Draw attention patterns as a PNG, SVG, PDF, JPEG or WebP picture.
 
     \b
     foveate plot tree thesis.pdf -o tree.png
@@ -31,7 +31,10 @@ _Tokenizer = Annotated[
 _Output = Annotated[
     str,
     typer.Option(
-        "--output", "-o", metavar="PICTURE.png", help="The picture; its suffix gives the format."
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write the picture; the suffix gives the format.",
     ),
 ]
 
@@ -41,7 +44,7 @@ def tree(
     file: common.File,
     output: _Output = "tree.png",
     window: Annotated[
-        int, typer.Option(help="Number of nodes to draw one by one, if there are more.")
+        int, typer.Option(help="Number of nodes to draw one by one, next to the whole tree.")
     ] = 192,
     format: common.Format = None,
     language: common.Language = "en",
@@ -53,10 +56,10 @@ def tree(
     foveate plot tree thesis.pdf
     foveate plot tree book.txt -o book.svg --window 64
     """
+    [document] = common.read([file], format, language)
     common.quiet()
     from foveate.tasks.plots import plot_tree
 
-    document = common.read([file], format, language)[0]
     plot_tree(document, output, window=window, model=model)
     _report(output)
 
@@ -66,22 +69,25 @@ def fovea(
     file: common.File,
     output: _Output = "fovea.png",
     neighbours: Annotated[
-        int, typer.Option("--neighbours", help="Number of nodes of each level on each side.")
+        int,
+        typer.Option(
+            "--neighbours", help="Number of nodes to attend to on each side, at every level."
+        ),
     ] = 1,
     format: common.Format = None,
     language: common.Language = "en",
     model: _Tokenizer = None,
 ) -> None:
-    """Draw Fovea attention, which averages the text, the more so the farther away it is.
+    """Draw Fovea attention, which averages text, more coarsely the farther away it is.
 
     \b
     foveate plot fovea book.txt
     foveate plot fovea book.txt -o fovea.svg --neighbours 2
     """
+    [document] = common.read([file], format, language)
     common.quiet()
     from foveate.tasks.plots import plot_fovea
 
-    document = common.read([file], format, language)[0]
     plot_fovea(document, output, k_neighbours=neighbours, model=model)
     _report(output)
 
@@ -91,11 +97,11 @@ def windows(
     output: _Output = "windows.png",
     tokens: Annotated[int, typer.Option(help="Length of the sequence.")] = 48,
     window: Annotated[
-        int, typer.Option(help="Number of neighbours, on both sides together, that a token sees.")
+        int, typer.Option(help="Number of tokens, on both sides together, that a token attends to.")
     ] = 8,
     keywords: Annotated[int, typer.Option(help="Number of keyword tokens.")] = 5,
 ) -> None:
-    """Draw full, Longformer, BigBird and keyword attention side by side; this takes no file.
+    """Draw full, Longformer, BigBird and keyword attention side by side, without a document.
 
     \b
     foveate plot windows
@@ -118,23 +124,24 @@ def vip(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Checkpoint that reads: BERT, RoBERTa, T5 or VCC, a folder or a name on the hub. "
+            help="BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub. "
             "Default: all-MiniLM-L6-v2.",
             show_default=False,
         ),
     ] = None,
     device: common.Device = None,
 ) -> None:
-    """Draw what a model with VIP compression looks at closely in each layer, given a query.
+    """Draw what a query makes each layer of a model with VIP compression look at closely.
 
     \b
     foveate plot vip "who pays for the bridge?" minutes.txt
     foveate plot vip "melting point" handbook.pdf -o seen.png --model roberta-base
     """
+    common.check_order("foveate plot vip", "query", query, [file])
+    [document] = common.read([file], format, language)
     common.quiet()
     from foveate.tasks.plots import plot_vip
 
-    document = common.read([file], format, language)[0]
     plot_vip(query, document, output, model=model, device=device)
     _report(output)
 

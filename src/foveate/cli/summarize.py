@@ -18,22 +18,24 @@ def command(
     sentences: Annotated[
         int | None,
         typer.Option(
-            "--sentences", "-s", help="Number of sentences; default 5.", show_default=False
+            "--sentences", "-s", help="Number of sentences. Default: 5.", show_default=False
         ),
     ] = None,
     words: Annotated[
         int | None,
-        typer.Option("--words", "-w", help="Number of words instead.", show_default=False),
+        typer.Option(
+            "--words", "-w", help="Number of words, instead of sentences.", show_default=False
+        ),
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option("--query", "-q", help="What the summary is to be about.", show_default=False),
+        typer.Option("--query", "-q", help="What the summary should be about.", show_default=False),
     ] = None,
     keywords: Annotated[
         int | None,
         typer.Option(
-            help="Guide a model with global tokens, such as LED, by this many keywords of the "
-            "document.",
+            help="Number of keywords to detect, which guide a model with global tokens, such as "
+            "LED.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +43,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="WORD",
-            help="Guide it by keywords of your own, words or phrases; may be repeated.",
+            help="A word or phrase that guides such a model instead; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -51,9 +53,9 @@ def command(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Checkpoint, a folder or a name on the hub. A sequence-to-sequence model writes "
-            "the summary in its own words; an encoder chooses sentences. Default: "
-            "all-MiniLM-L6-v2, installed with foveate.",
+            help="Checkpoint, a folder or a name on the hub. An encoder chooses sentences; a "
+            "sequence-to-sequence model writes the summary in its own words. Default: "
+            "all-MiniLM-L6-v2, which is installed with foveate.",
             show_default=False,
         ),
     ] = None,
@@ -76,31 +78,34 @@ def command(
     from foveate.tasks.summarize import summarize
 
     guidance = _guidance(keywords, keyword, language)
-    loaded = common.encoder_or(Summarizer, model, device, dtype, **guidance)
+    loaded = common.load_encoder_or(Summarizer, model, device, dtype, **guidance)
     if guidance and isinstance(loaded, Encoder):
-        raise ValueError("keywords guide a model that writes: name one, such as LED, with --model")
+        raise ValueError(
+            "keywords guide a model that writes text: name one, such as LED, with --model"
+        )
     summaries = summarize(documents, query=query, sentences=sentences, words=words, model=loaded)
-    found = list(zip(documents, summaries, strict=True))
     if json:
-        common.print_json([_as_json(document, summary) for document, summary in found])
+        common.print_json(list(map(_as_json, documents, summaries)))
         return
-    for document, summary in found:
+    for document, summary in zip(documents, summaries, strict=True):
         _show(document, summary)
 
 
-def _guidance(number: int | None, own: list[str] | None, language: str) -> dict[str, Any]:
-    """Options of a model that writes: the keywords that guide it."""
+def _guidance(
+    num_keywords: int | None, keywords: list[str] | None, language: str
+) -> dict[str, Any]:
+    """Return the options of `Summarizer.from_pretrained` that say which keywords guide it."""
     from foveate.detectors import given_keywords
 
-    if number is not None and own:
-        raise ValueError("give --keywords, to detect them, or each --keyword, not both")
-    if own:
-        return {"detector": given_keywords(own), "num_keywords": len(own)}
-    if number is None:
+    if num_keywords is not None and keywords:
+        raise ValueError("give either --keywords, to detect them, or every --keyword, not both")
+    if keywords:
+        return {"detector": given_keywords(keywords), "num_keywords": len(keywords)}
+    if num_keywords is None:
         return {}
-    if number < 1:
-        raise ValueError(f"--keywords must be at least 1, got {number}")
-    return {"num_keywords": number, "language": language}
+    if num_keywords < 1:
+        raise ValueError(f"--keywords must be at least 1, got {num_keywords}")
+    return {"num_keywords": num_keywords, "language": language}
 
 
 def _as_json(document: Document, summary: "Summary") -> dict[str, Any]:

@@ -23,7 +23,7 @@ def command(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Folder for checkpoints and the model; default: the recipe's name.",
+            help="Folder for checkpoints and the model. Default: the recipe's name.",
             show_default=False,
         ),
     ] = None,
@@ -38,18 +38,21 @@ def command(
     ] = None,
     recipes: Annotated[bool, typer.Option("--recipes", help="List the installed recipes.")] = False,
 ) -> None:
-    """Train a model by a recipe; an interrupted run resumes where it stopped.
+    """Train a model with a recipe; an interrupted run resumes where it stopped.
 
     \b
     foveate train --recipes
     foveate train hdt-e --set data.train=corpus --set model.num_layers=6
     torchrun --nproc-per-node 4 --no-python foveate train recipe.yaml --output model
     """
-    from foveate.training import Recipe, recipe_names, train
+    from foveate.training.recipes import find_recipe, recipe_names
 
     if recipes:
         common.console.print("\n".join(recipe_names()))
         return
     if recipe is None:
-        raise typer.BadParameter("name a recipe, or list the installed ones with --recipes")
+        raise ValueError("name a recipe, or list the installed ones with --recipes")
+    find_recipe(recipe)  # fails before the Trainer, which takes seconds to import
+    from foveate.training import Recipe, train
+
     train(Recipe.load(recipe, overrides or []), output or Path(Path(recipe).stem))

@@ -29,12 +29,13 @@ class Corpus(Sequence[Example]):
     - a document: what `Document.to_dict` returns; or `sections` and an optional `title`, as
       `Document.from_sections` takes them; or `text` with an optional `format`, plain text by
       default; or the `turns` of a meeting;
-    - optionally what a task adds to it: `id`, `query`, and the lists of texts `choices`,
+    - optionally the fields of a task: `id`, `query`, and the lists of texts `choices`,
       `references` and `labels`, where a text stands for a list of one;
     - or `anchor`, `positive` and optionally `negative`, each a document as above.
 
     Args:
-        paths: Files, folders, or patterns such as `corpus/*.jsonl.gz`.
+        paths: Files, patterns such as `corpus/*.jsonl.gz`, or folders, of which all files are read
+            except hidden ones, whose names begin with a dot.
 
     Raises:
         FileNotFoundError: A path does not exist, a pattern matches nothing, or the files hold no
@@ -108,7 +109,7 @@ class Corpus(Sequence[Example]):
             raise DocumentError(f"line {number} of {path} is not a document: {error}") from error
 
     def _content(self, index: int) -> bytes | mmap.mmap:
-        """The content of a file of lines, opened on first use."""
+        """Return the content of a file of lines, opened on first use."""
         if index not in self._contents:
             path = self._files[index]
             if path.suffix == ".gz":
@@ -160,7 +161,11 @@ def _parse_document(record: Record) -> Document:
 def _matching_files(pattern: str | PathLike[str]) -> list[Path]:
     path = Path(pattern)
     if path.is_dir():
-        return [file for file in path.rglob("*") if file.is_file()]
+        return [
+            file
+            for file in path.rglob("*")
+            if file.is_file() and not any(map(_is_hidden, file.relative_to(path).parts))
+        ]
     paths = [path]
     if not path.is_file():
         paths = list(Path(path.anchor).glob(fspath(path.relative_to(path.anchor))))
@@ -169,8 +174,12 @@ def _matching_files(pattern: str | PathLike[str]) -> list[Path]:
     return [file for file in paths if file.is_file()]
 
 
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".")
+
+
 def _lines(content: bytes | mmap.mmap) -> Iterator[tuple[int, int]]:
-    """The start and end of each line that is not blank."""
+    """Yield the start and end of each line that is not blank."""
     start = 0
     while start < len(content):
         end = content.find(b"\n", start)

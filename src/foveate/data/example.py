@@ -1,4 +1,4 @@
-"""What data sets consist of."""
+"""The records of data sets: examples and rankings."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from foveate.documents import Document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A document with what a task asks of it and expects as the answer.
+    """A document with the question of a task and the expected answer.
 
     Attributes:
         id: The data set's own identifier or, if it has none, the record's place in its file; may

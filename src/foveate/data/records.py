@@ -1,4 +1,4 @@
-"""Records of files: JSON, JSON Lines and CSV, compressed or not, with the place of each."""
+"""The records of JSON, JSON Lines and CSV files, compressed or not, with their places."""
 
 import csv
 import gzip
@@ -36,7 +36,7 @@ def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
 
     Raises:
         OSError: The file does not exist.
-        ValueError: The file does not have the expected format.
+        ValueError: The file is not valid UTF-8 or JSON.
     """
     path = Path(path)
     if path.is_dir():
@@ -45,15 +45,18 @@ def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
                 yield from read_records(child)
         return
     suffix = Path(path.name.removesuffix(".gz")).suffix
-    with gzip_errors(path), open_text(path) as file:
-        yield from _READERS.get(suffix, _read_json_lines)(path, file)
+    try:
+        with gzip_errors(path), open_text(path) as file:
+            yield from _READERS.get(suffix, _read_json_lines)(path, file)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not valid UTF-8: convert it to UTF-8") from error
 
 
 def open_text(path: Path) -> IO[str]:
-    """Open a text file that may be gzipped."""
+    """Open a text file in UTF-8, with or without a byte order mark, that may be gzipped."""
     if path.suffix == ".gz":
-        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8", newline=""))
-    return path.open(encoding="utf-8", newline="")
+        return cast(IO[str], gzip.open(path, "rt", encoding="utf-8-sig", newline=""))
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def parse_records(
@@ -66,7 +69,7 @@ def parse_records(
         records: What `read_records` returns.
 
     Raises:
-        ValueError: A record does not have the benchmark's form; the message says which, and why.
+        ValueError: A record is not in the benchmark's format; the message says which, and why.
     """
     for place, record in records:
         try:

@@ -1,4 +1,4 @@
-"""Keywords that nothing detects: random words, gibberish, and the caller's own."""
+"""Keywords that are not detected: random words, gibberish, and keywords that are given."""
 
 import random
 import string
@@ -48,9 +48,9 @@ def gibberish(document: Document, top_k: int, *, seed: int = 0) -> list[Keyword]
 
 
 def given_keywords(keywords: str | Iterable[str]) -> Detector:
-    """Make a detector that returns the caller's own keywords in their order.
+    """Make a detector that always returns the given keywords, in their order.
 
-    The detector warns when it is asked for fewer keywords than were given.
+    The detector warns if it is asked for fewer keywords than it was given.
 
     Args:
         keywords: Words or phrases; a single string is one keyword.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _MAX_CANDIDATES = 1000
-"""Number of phrases to encode, the most frequent first. The many others occur only once."""
+"""Number of phrases to encode, the most frequent first. The others occur only once."""
 
 _COMMON_WORD = 2e-4
 """Words with at least this share of general usage (about 500 in English) do not begin or end a
@@ -25,7 +25,7 @@ class _DocumentVector(Protocol):
 
 
 class TextEncoder(Protocol):
-    """What this detector needs of an encoder; `foveate.Encoder` is one."""
+    """The interface of the encoder that this detector needs, such as `foveate.Encoder`."""
 
     def encode(self, documents: Document, /) -> _DocumentVector:
         """Encode a document; its vector is the result's `document`, of shape `(hidden_size,)`."""
@@ -117,12 +117,13 @@ def _phrases(document: Document, max_words: int, language: str) -> Iterator[str]
         return word[0].isalpha() and len(word) > 1 and frequencies.get(word, 0) < _COMMON_WORD
 
     for sentence in document.sentences():
-        found = words(sentence.text)
-        for i, first in enumerate(found):
+        sentence_words = words(sentence.text)
+        for i, first in enumerate(sentence_words):
             if not informative(first.key):
                 continue
-            for j in range(i, min(i + max_words, len(found))):
-                if j > i and sentence.text[found[j - 1].end : found[j].start].strip():
+            for j in range(i, min(i + max_words, len(sentence_words))):
+                last = sentence_words[j]
+                if j > i and sentence.text[sentence_words[j - 1].end : last.start].strip():
                     break
-                if informative(found[j].key):
-                    yield " ".join(word.key for word in found[i : j + 1])
+                if informative(last.key):
+                    yield " ".join(word.key for word in sentence_words[i : j + 1])

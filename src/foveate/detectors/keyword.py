@@ -1,4 +1,4 @@
-"""Keywords, the interface of what detects them, and where they occur in a document."""
+"""Keywords, the interface of detectors, and the places where keywords occur."""
 
 import re
 from collections import defaultdict
@@ -20,9 +20,9 @@ class Keyword:
         score: How highly the detector ranks it: the higher, the better. Scores are comparable only
             within one document and detector, and are 0 for detectors that do not score.
         spans: Every place where the document has the keyword, in any case; empty if it has none.
-            A span covers the keyword's own characters. Where the markup inside a sentence makes
-            them ambiguous (a link whose address repeats the word), `start` and `end` are those of
-            the sentence.
+            A span covers exactly the characters of the keyword. Where the markup inside a sentence
+            makes them ambiguous (a link whose address repeats the word), `start` and `end` are
+            those of the sentence.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Word(NamedTuple):
     Attributes:
         key: The word in lower case, by which words are compared.
         start: Offset of its first character.
-        end: Offset just behind its last character.
+        end: Offset just past its last character.
     """
 
     key: str
@@ -100,12 +100,12 @@ def locate(document: Document, ranked: Iterable[tuple[str, float]]) -> list[Keyw
 def _find_phrases(
     text: str, by_first_word: dict[str, set[tuple[str, ...]]]
 ) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-    """Start and end of every occurrence of the phrases, which are given by their first words."""
-    found = words(text)
+    """Return the start and end of every occurrence of the phrases, grouped by phrase."""
+    text_words = words(text)
     places: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
-    for i, word in enumerate(found):
+    for i, word in enumerate(text_words):
         for key in by_first_word.get(word.key, ()):
             last = i + len(key) - 1
-            if tuple(other.key for other in found[i : last + 1]) == key:
-                places[key].append((word.start, found[last].end))
+            if tuple(other.key for other in text_words[i : last + 1]) == key:
+                places[key].append((word.start, text_words[last].end))
     return places

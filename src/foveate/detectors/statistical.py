@@ -73,7 +73,7 @@ def yake(
     extractor = KeywordExtractor(lan=language, n=max_words, top=2 * top_k)
     # Headings and list items end without punctuation, and YAKE would join them with what follows.
     sentences = (sentence.text for sentence in document.sentences())
-    text = "\n".join(f"{one}." if one[-1].isalnum() else one for one in sentences)
+    text = "\n".join(f"{text}." if text[-1].isalnum() else text for text in sentences)
     phrases = [(phrase, -float(score)) for phrase, score in extractor.extract_keywords(text)]
     # YAKE still joins a few sentences; phrases across them do not occur in the document.
     return [keyword for keyword in locate(document, phrases) if keyword.spans][:top_k]
@@ -96,7 +96,7 @@ def general_frequencies(language: str) -> dict[str, float]:
     known = sorted(wordfreq.available_languages("small"))
     match = None
     with suppress(LanguageTagError):
-        # wordfreq alone would fall back to ever more distant languages, and to English at last.
+        # wordfreq itself would fall back to ever more distant languages, and finally to English.
         match = langcodes.closest_supported_match(language, known, max_distance=_SAME_LANGUAGE)
     if match is None:
         raise ValueError(

@@ -1,9 +1,7 @@
 """Files and text in, `Document` out: nested sections of sentences with their exact offsets."""
 
 from foveate.documents.document import Document, as_document, as_documents
-from foveate.documents.errors import DocumentError
-from foveate.documents.span import Span
-from foveate.documents.structure import Paragraph, Section, Sentence
+from foveate.documents.structure import DocumentError, Paragraph, Section, Sentence, Span
 
 __all__ = [
     "Document",

@@ -184,11 +184,11 @@ def pseudo_sections(paragraphs: Iterable[Paragraph]) -> tuple[Section, ...]:
     current: list[Paragraph] = []
     room = PSEUDO_SECTION_LENGTH
     for paragraph in paragraphs:
-        rest = paragraph.sentences
-        while rest:
-            taken, rest = rest[:room], rest[room:]
-            current.append(Paragraph(taken, paragraph.speaker))
-            room -= len(taken)
+        remaining = paragraph.sentences
+        while remaining:
+            sentences, remaining = remaining[:room], remaining[room:]
+            current.append(Paragraph(sentences, paragraph.speaker))
+            room -= len(sentences)
             if not room:
                 sections.append(Section("", tuple(current)))
                 current, room = [], PSEUDO_SECTION_LENGTH

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foveate.documents.blocks import collapse
-from foveate.documents.errors import DocumentError
 from foveate.documents.sentences import split_sentences
-from foveate.documents.structure import MAX_DEPTH, Paragraph, Section, Sentence
+from foveate.documents.structure import MAX_DEPTH, DocumentError, Paragraph, Section, Sentence
 
 _SHAPE = (
     'give (heading, text or list of sentences[, subsections]) or a mapping with "title" or '
@@ -22,6 +21,8 @@ def compose(parts: Sequence[Any], language: str) -> tuple[str, tuple[Section, ..
 
 
 class _Composer:
+    """Writes sections one after another, and remembers the length of the text so far."""
+
     def __init__(self, language: str) -> None:
         self.language = language
         self.text: list[str] = []
@@ -34,15 +35,15 @@ class _Composer:
         return tuple(section for section in sections if section.paragraphs or section.sections)
 
     def section(self, part: Any, depth: int) -> Section:
-        title, content, below = _parts(part)
+        title, content, subsections = _parts(part)
         if title:
             self.write(title, "\n\n")
         if isinstance(content, str):
             paragraphs = [self.split_paragraph(text) for text in content.split("\n\n")]
         else:
             paragraphs = [self.paragraph(content)]
-        kept = tuple(paragraph for paragraph in paragraphs if paragraph.sentences)
-        return Section(title, kept, self.sections(below, depth + 1))
+        visible = tuple(paragraph for paragraph in paragraphs if paragraph.sentences)
+        return Section(title, visible, self.sections(subsections, depth + 1))
 
     def split_paragraph(self, text: str) -> Paragraph:
         """Write a paragraph after splitting it into sentences."""
@@ -53,9 +54,9 @@ class _Composer:
 
     def paragraph(self, sentences: Sequence[str]) -> Paragraph:
         """Write a paragraph of sentences."""
-        shown = [text for text in map(collapse, sentences) if text]
-        located = tuple(self.write(text, " ") for text in shown[:-1])
-        return Paragraph(located + tuple(self.write(text, "\n\n") for text in shown[-1:]))
+        texts = [text for text in map(collapse, sentences) if text]
+        located = tuple(self.write(text, " ") for text in texts[:-1])
+        return Paragraph(located + tuple(self.write(text, "\n\n") for text in texts[-1:]))
 
     def write(self, text: str, separator: str) -> Sentence:
         """Append a text and what separates it from the next one."""
@@ -66,18 +67,19 @@ class _Composer:
 
 
 def _parts(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
-    """Return heading, content and subsections of a part in either form."""
+    """Return the heading, content and subsections of a part in either form."""
     if isinstance(part, Mapping):
         title = part.get("title") or part.get("heading") or ""
-        below = part.get("sections") or ()
+        subsections = part.get("sections") or ()
         content = part["text"] if "text" in part else part.get("sentences", ())
     elif isinstance(part, Sequence) and not isinstance(part, str) and len(part) in (2, 3):
-        title, content, below = part[0] or "", part[1], part[2] if len(part) == 3 else ()
+        title, content = part[0] or "", part[1]
+        subsections = part[2] if len(part) == 3 else ()
     else:
         raise DocumentError(f"The section {part!r:.60} has an unknown form: {_SHAPE}.")
-    if not (isinstance(title, str) and _are_strings(content) and isinstance(below, Sequence)):
+    if not (isinstance(title, str) and _are_strings(content) and isinstance(subsections, Sequence)):
         raise DocumentError(f"The section {title!r:.60} has parts of the wrong type: {_SHAPE}.")
-    return collapse(title), content, below
+    return collapse(title), content, subsections
 
 
 def _are_strings(content: Any) -> bool:

@@ -11,8 +11,8 @@ from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
 
-from foveate.documents.errors import DocumentError
 from foveate.documents.formats import OFFICE, check_format, format_from_name, sniff, sniff_bytes
+from foveate.documents.structure import DocumentError
 
 MARKUP = ("html", "xml", "jats", "tei")  # formats that may declare their encoding
 MAX_BYTES = 256 * 2**20  # bytes after decompression

@@ -9,10 +9,16 @@ from foveate.documents import serialization
 from foveate.documents.blocks import build_sections
 from foveate.documents.compose import compose
 from foveate.documents.decoding import check_characters, check_text, load, load_bytes
-from foveate.documents.errors import DocumentError
 from foveate.documents.formats import check_text_format, load_reader
-from foveate.documents.span import Span
-from foveate.documents.structure import MAX_DEPTH, Paragraph, Section, Sentence, move_sections
+from foveate.documents.structure import (
+    MAX_DEPTH,
+    DocumentError,
+    Paragraph,
+    Section,
+    Sentence,
+    Span,
+    shift_sections,
+)
 
 _BLANK_LINE = "\n\n"
 
@@ -156,9 +162,9 @@ class Document:
             if format == "json" and (data := serialization.parse_packed(text)) is not None:
                 parts = serialization.unpack(data)
             else:
-                reading = load_reader(format)(text)
-                parts = {"title": title or reading.title or "", "text": text, "source": source}
-                parts["sections"] = build_sections(reading.blocks, language)
+                parsed = load_reader(format)(text)
+                parts = {"title": title or parsed.title or "", "text": text, "source": source}
+                parts["sections"] = build_sections(parsed.blocks, language)
         except DocumentError as error:
             raise DocumentError(f"{source or 'The text'} {error}") from error
         return cls(**parts)
@@ -203,9 +209,9 @@ class Document:
         Each document becomes a section titled with its title, or with its source if it has none.
         Their texts are joined by blank lines, and every sentence keeps pointing at its own words.
         The sentences are those of the first document, then those of the second, and so on. Hence
-        the spans of all documents, one document after the other, say where each sentence of the
-        merged document comes from. Sections that would nest more than 64 deep become siblings. A
-        single document is returned unchanged.
+        the spans of all documents, in the order of the documents, tell where each sentence of the
+        merged document comes from. Sections that would be nested more than 64 deep become
+        siblings. A single document is returned unchanged.
 
         Args:
             documents: At least one document.
@@ -222,8 +228,8 @@ class Document:
         sections: list[Section] = []
         offset = 0
         for document in documents:
-            moved = move_sections(document.sections, offset, levels=MAX_DEPTH - 1)
-            sections.append(Section(document.title or document.name, (), moved))
+            shifted = shift_sections(document.sections, offset, levels=MAX_DEPTH - 1)
+            sections.append(Section(document.title or document.name, (), shifted))
             offset += len(document.text) + len(_BLANK_LINE)
         text = _BLANK_LINE.join(document.text for document in documents)
         return cls(title="", sections=tuple(sections), text=text)
@@ -244,7 +250,9 @@ class Document:
         while pending:
             path, section = pending.pop()
             yield path, section
-            pending.extend(((*path, sub.title), sub) for sub in reversed(section.sections))
+            pending.extend(
+                ((*path, subsection.title), subsection) for subsection in reversed(section.sections)
+            )
 
     def paragraphs(self) -> Iterator[Paragraph]:
         """Iterate over all paragraphs in document order."""

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import PurePath
 
 from foveate.documents.blocks import ParsedText
-from foveate.documents.errors import DocumentError
+from foveate.documents.structure import DocumentError
 
 SUFFIXES = {
     "text": ("", ".txt", ".text", ".log"),

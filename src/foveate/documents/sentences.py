@@ -63,7 +63,9 @@ def _sentence_starts(text: str, language: str) -> Iterator[int]:
     offset = 0
     while offset < len(text):
         boundaries = get_sentence_boundaries(language, text[offset : offset + _WINDOW])
-        starts = [offset + found["start_index"] for found in boundaries if found["start_index"]]
+        starts = [
+            offset + boundary["start_index"] for boundary in boundaries if boundary["start_index"]
+        ]
         if offset + _WINDOW >= len(text):
             yield from starts
             return

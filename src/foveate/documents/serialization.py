@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from foveate.documents.errors import DocumentError
-from foveate.documents.structure import MAX_DEPTH, Paragraph, Section, Sentence
+from foveate.documents.structure import MAX_DEPTH, DocumentError, Paragraph, Section, Sentence
 
 
 def pack(
@@ -33,7 +32,7 @@ def _pack_section(section: Section) -> dict[str, Any]:
             }
             for paragraph in section.paragraphs
         ],
-        "sections": [_pack_section(sub) for sub in section.sections],
+        "sections": [_pack_section(subsection) for subsection in section.sections],
     }
 
 
@@ -86,8 +85,12 @@ def _unpack_section(item: Any, length: int, depth: int) -> Section:
 
 def _unpack_paragraph(item: Any, length: int) -> Paragraph:
     sentences = tuple(
-        Sentence(_expect(str, one["text"]), _expect(int, one["start"]), _expect(int, one["end"]))
-        for one in item["sentences"]
+        Sentence(
+            _expect(str, sentence["text"]),
+            _expect(int, sentence["start"]),
+            _expect(int, sentence["end"]),
+        )
+        for sentence in item["sentences"]
     )
     if not sentences:
         raise DocumentError("has a paragraph without sentences: leave it out.")

@@ -1,9 +1,13 @@
-"""What a document consists of: sections, paragraphs, and sentences with their offsets."""
+"""The parts of a document: sections, paragraphs and sentences; and spans, which locate them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 MAX_DEPTH = 64  # of nested sections; walking them by recursion is safe
+
+
+class DocumentError(ValueError):
+    """A file or text cannot become a document; the message says what is wrong and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +17,7 @@ class Sentence:
     Attributes:
         text: The sentence as displayed: without markup, with single spaces.
         start: Offset in `Document.text` of the sentence's first character.
-        end: Offset just behind its last character.
+        end: Offset just past its last character.
     """
 
     text: str
@@ -49,16 +53,40 @@ class Section:
     sections: tuple["Section", ...] = ()
 
 
-def move_sections(sections: Iterable[Section], offset: int, levels: int) -> tuple[Section, ...]:
-    """Add `offset` to the place of every sentence in the sections.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a document, in the form that every result uses.
+
+    Attributes:
+        document: The document's name: its source or, if it has none, its title.
+        path: Titles from the outermost section to the innermost one that holds the span; empty for
+            a whole document.
+        page: Page of the span's first character, from 1; None for formats without pages.
+        start: Offset of the first character in `Document.text`.
+        end: Offset just past the last character.
+        text: The words of the span, without markup.
+        speaker: Who says them; None if the document does not say.
+    """
+
+    document: str
+    path: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+    text: str
+    speaker: str | None = None
+
+
+def shift_sections(sections: Iterable[Section], offset: int, levels: int) -> tuple[Section, ...]:
+    """Shift the offsets of all sentences in the sections.
 
     Args:
         sections: Sections, in order.
-        offset: Number of characters in front of the text that the sentences point into.
-        levels: Greatest depth to keep, at least 1: deeper sections become siblings of the one
-            that holds them.
+        offset: Number of characters to add to every offset.
+        levels: Greatest depth to keep, at least 1. Deeper sections become siblings of the section
+            that contains them.
     """
-    moved: list[Section] = []
+    shifted: list[Section] = []
     for section in sections:
         paragraphs = tuple(
             Paragraph(
@@ -70,10 +98,10 @@ def move_sections(sections: Iterable[Section], offset: int, levels: int) -> tupl
             )
             for paragraph in section.paragraphs
         )
-        below = move_sections(section.sections, offset, max(levels - 1, 1))
+        subsections = shift_sections(section.sections, offset, max(levels - 1, 1))
         if levels > 1:
-            moved.append(Section(section.title, paragraphs, below))
+            shifted.append(Section(section.title, paragraphs, subsections))
         else:
-            moved += [Section(section.title, paragraphs)] if paragraphs else []
-            moved += below
-    return tuple(moved)
+            shifted += [Section(section.title, paragraphs)] if paragraphs else []
+            shifted += subsections
+    return tuple(shifted)

@@ -1,4 +1,4 @@
-"""Scores of a trained model on a benchmark."""
+"""The scores of a trained model on a benchmark."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -45,9 +45,9 @@ def evaluate(
     Classes are scored by F1; answers by exact match, F1 of words, and ROUGE; summaries by ROUGE.
 
     Args:
-        recipe: The recipe that the model was trained by.
+        recipe: The recipe that the model was trained with.
         model: The folder of the model.
-        paths: Files of the same form as those of the recipe; by default, those that it holds out.
+        paths: Files in the format of the recipe's; by default, those that the recipe holds out.
         num_beams: Beams of beam search, if the model generates.
         limit: The number of examples to score, None for all.
         device: The device to run on, by default CUDA if available, else the CPU.
@@ -96,11 +96,11 @@ def load_trained(
 
 
 def _with_known_answers(objective: Objective, examples: Sequence[Example]) -> list[Example]:
-    """Select examples with an answer; in multi-label data, no class at all is an answer too."""
-    known = [example for example in examples if example.references or example.labels]
-    if known and isinstance(objective, Classification) and objective.multi_label:
+    """Select the examples with an answer; in multi-label data, having no class is one too."""
+    answered = [example for example in examples if example.references or example.labels]
+    if answered and isinstance(objective, Classification) and objective.multi_label:
         return list(examples)
-    return known
+    return answered
 
 
 def _score(

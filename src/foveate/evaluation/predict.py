@@ -1,4 +1,4 @@
-"""The predictions of a trained model, depending on the objective it was trained for."""
+"""The predictions of a trained model, which depend on its training objective."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -41,9 +41,9 @@ def predict(
     Args:
         model: The model, on the device to run on.
         processor: Its processor.
-        objective: What it was trained for.
+        objective: The objective that it was trained for.
         examples: The examples to read, one at a time; their targets are not used.
-        num_beams: Beams of beam search, if it generates.
+        num_beams: Number of beams, if the model generates.
 
     Returns:
         For each example, the text that the model generated, chose or found, or its classes.
@@ -152,7 +152,7 @@ def _model_inputs(
 
 
 def _best_span(start_logits: Tensor, end_logits: Tensor) -> tuple[int, int]:
-    """The start and end with the highest sum, of spans of at most `_MAX_ANSWER_TOKENS`."""
+    """Return the span of at most `_MAX_ANSWER_TOKENS` with the highest sum of logits."""
     longest = min(_MAX_ANSWER_TOKENS, len(end_logits))
     padded = torch.nn.functional.pad(end_logits, (0, longest - 1), value=-torch.inf)
     scores, lengths = (start_logits[:, None] + padded.unfold(0, longest, 1)).max(dim=1)

@@ -1,1 +1,1 @@
-"""What people ask of documents: summarize, search, embed, inspect, and see how they are read."""
+"""Tasks on documents: summarize, search, ask, embed, inspect, find keywords, and plot attention."""

@@ -1,12 +1,12 @@
-"""Checks of arguments that several tasks take."""
+"""Validation of the arguments that several tasks share."""
 
 
 def check_query(query: object) -> None:
-    """Check that a query is a text that says something.
+    """Check that a query is a string that is not blank.
 
     Raises:
-        TypeError: It is not a text; most likely it was not given first.
-        ValueError: It is empty.
+        TypeError: It is not a string; most likely, it was not given first.
+        ValueError: It is blank.
     """
     if not isinstance(query, str):
         kind = type(query).__name__

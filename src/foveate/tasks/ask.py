@@ -1,4 +1,4 @@
-"""Questions about documents: the passages that answer, and an answer in a checkpoint's words."""
+"""Questions about documents: the passages that answer them, and answers written by a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from foveate.tasks.search import relevance_scores
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A paragraph that bears on a question.
+    """A paragraph that helps to answer a question.
 
     Attributes:
         span: The paragraph and its place.
-        score: With an encoder, that of its best sentence by `foveate.tasks.relevance.relevance`;
-            with a model that answers, the highest share of the question's attention that one of
-            its tokens got, averaged over the compressed layers.
+        score: With an encoder, the highest `foveate.tasks.relevance.relevance` of its sentences;
+            with a model that writes, the highest share of the question's attention that any of
+            its tokens received, averaged over the compressed layers.
         document_idx: Index of its document among those given.
     """
 
@@ -33,11 +33,11 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What documents say to a question.
+    """The answer to a question.
 
     Attributes:
-        text: The answer, None where no model was asked to write one.
-        passages: The best first.
+        text: The text of the answer; None if the model is an encoder, which writes none.
+        passages: The passages that answer best, best first.
     """
 
     text: str | None
@@ -56,17 +56,17 @@ def ask(
 
     Args:
         query: The question, in plain words.
-        documents: One document or a sequence, of any length. A model that writes reads them as
-            the sections of one.
+        documents: One document or a sequence, of any length. A model that writes reads several
+            as the sections of one.
         top_k: Number of passages.
         choices: Answers to choose from, for a model that writes.
-        model: An encoder finds the passages; a T5 checkpoint reads everything, writes an answer,
-            and the passages are those that its question looked at most. Loaded, or its name or
-            path; by default the encoder all-MiniLM-L6-v2.
+        model: A loaded model, or the name or path of its checkpoint; by default the encoder
+            all-MiniLM-L6-v2. An encoder finds passages. A T5 reads everything and writes an
+            answer; the passages are those that the question attends to most.
 
     Raises:
-        ValueError: An empty question, no documents, `top_k` below 1, a model of another kind, or
-            choices without a model that writes.
+        ValueError: The question is empty, there are no documents, `top_k` is below 1, the model
+            is of another kind, or there are choices but no model that writes.
 
     Example:
         >>> from foveate import Document, ask
@@ -108,7 +108,7 @@ def _load(model: Answerer | Encoder | str | PathLike[str] | None) -> Answerer | 
 def _best_passages(
     documents: Sequence[Document], sentence_scores: Tensor, top_k: int
 ) -> tuple[Passage, ...]:
-    """The paragraphs with the best sentences; ties in the order of the documents."""
+    """Return the paragraphs with the best sentences; ties are in the order of the documents."""
     passages: list[Passage] = []
     first = 0
     for idx, document in enumerate(documents):

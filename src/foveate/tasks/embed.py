@@ -21,7 +21,7 @@ Level = Literal["document", "section", "sentence"]
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSpan:
-    """What a vector stands for.
+    """The part of a document that a vector represents.
 
     Attributes:
         level: "document", "section" or "sentence".
@@ -36,10 +36,11 @@ class EmbeddedSpan:
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Vectors, and what each stands for.
+    """Vectors, and the part of a document that each represents.
 
     Attributes:
-        spans: In reading order: each document, its sections, and each section's own sentences.
+        spans: In reading order: each document, its sections, and the sentences directly in each
+            section.
         vectors: `(spans, dimension)` float32.
     """
 
@@ -51,15 +52,15 @@ class Embeddings:
         return len(self.spans)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a `.safetensors` or a `.parquet` file, completely or not at all.
+        """Write a `.safetensors` or `.parquet` file, completely or not at all.
 
         A `.safetensors` file holds `vectors` and, as the bytes of JSON Lines in UTF-8, `spans`. A
         `.parquet` file has a column for `level`, `document_idx` and each attribute of `Span`, and
         `vector`.
 
         Raises:
-            ValueError: Another suffix.
-            ImportError: Parquet without the `parquet` extra.
+            ValueError: The path has another suffix.
+            ImportError: The file is Parquet, and the `parquet` extra is not installed.
             OSError: The file cannot be written.
         """
         write = {".safetensors": _write_safetensors, ".parquet": _write_parquet}[_suffix(path)]
@@ -71,8 +72,8 @@ class Embeddings:
         """Read what `save` wrote.
 
         Raises:
-            ValueError: Another suffix, or a file that `save` did not write.
-            ImportError: Parquet without the `parquet` extra.
+            ValueError: The path has another suffix, or `save` did not write the file.
+            ImportError: The file is Parquet, and the `parquet` extra is not installed.
             OSError: The file cannot be read.
         """
         read = {".safetensors": _read_safetensors, ".parquet": _read_parquet}[_suffix(path)]
@@ -84,7 +85,7 @@ def embed(
     *,
     model: Encoder | str | PathLike[str] | None = None,
 ) -> Embeddings:
-    """Encode documents at all their levels.
+    """Encode documents with their sections and sentences.
 
     Args:
         documents: One document or a sequence.
@@ -118,7 +119,9 @@ def check_output(path: str | PathLike[str]) -> None:
     """Check before encoding that `Embeddings.save` can write to a path.
 
     Raises:
-        ValueError, ImportError, OSError: As `Embeddings.save`.
+        ValueError: See `Embeddings.save`.
+        ImportError: See `Embeddings.save`.
+        OSError: See `Embeddings.save`.
     """
     if _suffix(path) == ".parquet":
         _pyarrow()
@@ -126,7 +129,7 @@ def check_output(path: str | PathLike[str]) -> None:
 
 
 def _levels(document: Document, vectors: DocumentVectors) -> Iterator[tuple[Level, Span, Tensor]]:
-    """Visit the document, its sections and their own sentences, with their vectors."""
+    """Visit the document, its sections and their sentences, with their vectors."""
     sentences = document.spans()
     name = document.name
     start, end = sentences[0].start, sentences[-1].end
@@ -143,8 +146,8 @@ def _levels(document: Document, vectors: DocumentVectors) -> Iterator[tuple[Leve
 
 def _count_sentences(section: Section) -> int:
     """Count the sentences of a section and of its subsections."""
-    of_paragraphs = sum(len(paragraph.sentences) for paragraph in section.paragraphs)
-    return of_paragraphs + sum(map(_count_sentences, section.sections))
+    num_sentences = sum(len(paragraph.sentences) for paragraph in section.paragraphs)
+    return num_sentences + sum(map(_count_sentences, section.sections))
 
 
 def _suffix(path: str | PathLike[str]) -> str:
@@ -206,8 +209,11 @@ def _read_parquet(path: Path) -> tuple[list[EmbeddedSpan], Tensor]:
 
 
 def _as_record(embedded: EmbeddedSpan) -> dict[str, Any]:
-    place = {"level": embedded.level, "document_idx": embedded.document_idx}
-    return place | asdict(embedded.span)
+    return {
+        "level": embedded.level,
+        "document_idx": embedded.document_idx,
+        **asdict(embedded.span),
+    }
 
 
 def _from_record(record: dict[str, Any]) -> EmbeddedSpan:

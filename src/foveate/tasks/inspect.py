@@ -1,4 +1,4 @@
-"""What a document looks like to tree attention: its outline in tokens, and what is attended."""
+"""A document as tree attention sees it: its outline in tokens, and the number of pairs."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,10 +19,10 @@ class SectionSize:
     """The size of a section.
 
     Attributes:
-        path: Titles from the outermost section to its own.
-        num_sentences: Sentences in it and below it.
-        num_tokens: Tokens in it and below it, headings included.
-        num_own_tokens: Those of them that are not in a subsection.
+        path: Titles from the outermost section to this one.
+        num_sentences: Number of sentences in the section and its subsections.
+        num_tokens: Number of tokens in the section and its subsections, with headings.
+        num_own_tokens: Number of tokens that are not in a subsection.
     """
 
     path: tuple[str, ...]
@@ -32,7 +32,7 @@ class SectionSize:
 
     @property
     def depth(self) -> int:
-        """Levels of sections down to this one, from 1."""
+        """Depth of the section: 1 for an outermost one."""
         return len(self.path)
 
 
@@ -61,17 +61,17 @@ class Inspection:
 
     @property
     def depth(self) -> int:
-        """Levels of nested sections."""
+        """Depth of the deepest section."""
         return max(section.depth for section in self.sections)
 
     @property
     def num_nodes(self) -> int:
-        """Tokens and the anchors above them."""
+        """Number of tokens and anchors."""
         return len(self.parent_ids)
 
     @cached_property
     def num_attended_pairs(self) -> int:
-        """Pairs of nodes that attend each other; see `attended_pairs`."""
+        """Number of pairs of nodes that attend to each other; see `attended_pairs`."""
         return attended_pairs(self.parent_ids)
 
     @property
@@ -83,7 +83,7 @@ class Inspection:
 def attended_pairs(parent_ids: Tensor) -> int:
     """Count the (ordered) pairs of nodes that tree attention computes, in linear time.
 
-    Every node attends itself. A family of m children adds m (m - 1) pairs of siblings, and 2 m
+    Every node attends to itself. A family of m children adds m (m - 1) pairs of siblings, and 2 m
     pairs of a child and its parent, so that a forest of n nodes has n + Σ m (m + 1).
     """
     num_children = torch.bincount(parent_ids[parent_ids >= 0])
@@ -93,7 +93,7 @@ def attended_pairs(parent_ids: Tensor) -> int:
 def inspect(
     document: Document, *, model: PreTrainedTokenizerBase | str | PathLike[str] | None = None
 ) -> Inspection:
-    """Count what a document is made of.
+    """Count the sentences, tokens and attended pairs of a document.
 
     Args:
         document: The document.
@@ -114,7 +114,7 @@ def inspect(
         tokenizer = model
     else:
         tokenizer = load_tokenizer(default_model_path() if model is None else model)
-    # verbose=False: the tokenizer need not warn of long sentences, which no model reads here.
+    # verbose=False: no warnings about long sentences, because no model reads them here.
     texts = [anchor.text for anchor in anchors]
     token_ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
     sizes = [len(ids) for ids in token_ids]
@@ -137,8 +137,8 @@ def inspect(
     return Inspection(
         title=document.title,
         sections=[
-            SectionSize(path, num_sentences, num_tokens, own)
-            for (path, _), num_sentences, num_tokens, own in zip(
+            SectionSize(path, num_sentences, num_tokens, num_own_tokens)
+            for (path, _), num_sentences, num_tokens, num_own_tokens in zip(
                 sections,
                 _subtotals(own_sentences, depths),
                 _subtotals(own_tokens, depths),
@@ -154,11 +154,18 @@ def inspect(
     )
 
 
-def _subtotals(own: list[int], depths: list[int]) -> list[int]:
-    """Add to each section what is below it, for sections in document order with their depths."""
-    totals = list(own)
-    below: dict[int, int] = {}  # sum over the sections of each depth whose parent is yet to come
-    for i in reversed(range(len(own))):
-        totals[i] += below.pop(depths[i] + 1, 0)
-        below[depths[i]] = below.get(depths[i], 0) + totals[i]
+def _subtotals(sizes: list[int], depths: list[int]) -> list[int]:
+    """Add to the size of each section those of its subsections.
+
+    Args:
+        sizes: The sizes of the sections without their subsections, in document order.
+        depths: The depths of the sections.
+    """
+    totals = list(sizes)
+    pending: dict[
+        int, int
+    ] = {}  # total at each depth of the sections whose parent is still to come
+    for i in reversed(range(len(sizes))):
+        totals[i] += pending.pop(depths[i] + 1, 0)
+        pending[depths[i]] = pending.get(depths[i], 0) + totals[i]
     return totals

@@ -42,22 +42,22 @@ def keywords(
     model: "Encoder | str | PathLike[str] | None" = None,
     language: str = "en",
 ) -> list[Keyword] | list[list[Keyword]]:
-    """Find the words, or phrases, that characterize a document.
+    """Find the words or phrases that characterize documents.
 
     Args:
         documents: One document or a sequence.
-        top_k: Number of keywords of each.
+        top_k: Number of keywords of each document.
         method: One of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector.
         model: For the method "embedding", an encoder, or the name or path of its checkpoint; by
             default all-MiniLM-L6-v2.
         language: ISO 639 code of the documents' language, for methods by name.
 
     Returns:
-        The keywords of the one document, the best first and fewer if there are not enough; or a
-        list of them for each document.
+        The keywords of the document, best first, and fewer if there are not enough; for a
+        sequence, a list of them for each document.
 
     Raises:
-        ValueError: `top_k` below 1, an unknown method, or a language that it does not know.
+        ValueError: `top_k` is below 1, or the method or the language is unknown.
         ImportError: The method needs an extra that is not installed.
 
     Example:
@@ -76,5 +76,5 @@ def keywords(
         detect = detector_by_name(method, encoder=as_encoder(model), language=language)
     else:
         detect = detector_by_name(method, language=language)
-    found = [detect(document, top_k) for document in listed]
-    return found[0] if isinstance(documents, Document) else found
+    results = [detect(document, top_k) for document in listed]
+    return results[0] if isinstance(documents, Document) else results

@@ -20,11 +20,11 @@ SENTENCE_END_BONUS = 0.05
 
 
 class SentencePositions(NamedTuple):
-    """Where the sentences of a document stand.
+    """The positions of a document's sentences.
 
     Attributes:
         section_idx: `(sentences,)` int64, each sentence's section in the order of `Document.walk`.
-        sentence_idx: `(sentences,)` int64, its index among the section's own sentences.
+        sentence_idx: `(sentences,)` int64, its index among the sentences directly in that section.
     """
 
     section_idx: Tensor
@@ -56,7 +56,7 @@ def centrality(
 
     Args:
         vectors: The document's vectors.
-        positions: Where its sentences stand.
+        positions: The positions of its sentences.
         title: `(dimension,)`, the title's vector; None for a document without one.
 
     Returns:
@@ -88,15 +88,15 @@ def relevance(vectors: DocumentVectors, positions: SentencePositions, query: Ten
 
     Args:
         vectors: The document's vectors.
-        positions: Where its sentences stand.
+        positions: The positions of its sentences.
         query: `(dimension,)`.
 
     Returns:
         `(sentences,)`.
     """
     query = _unit(query)
-    of_sections = _unit(vectors.sections) @ query
-    return (_unit(vectors.sentences) @ query + of_sections[positions.section_idx]) / 2
+    section_scores = _unit(vectors.sections) @ query
+    return (_unit(vectors.sentences) @ query + section_scores[positions.section_idx]) / 2
 
 
 def _unit(vectors: Tensor) -> Tensor:
@@ -104,5 +104,5 @@ def _unit(vectors: Tensor) -> Tensor:
 
 
 def _at_end(index: Tensor, count: Tensor) -> Tensor:
-    """The e of `centrality`."""
+    """Compute e of `centrality`."""
     return (2 * index / (count - 1).clamp(min=1) - 1) ** 2

@@ -1,4 +1,4 @@
-"""The sentences of documents that answer a query."""
+"""Search: the sentences of documents that match a query best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from foveate.tasks.relevance import SentencePositions, relevance
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A sentence found.
+    """A sentence that matches a query.
 
     Attributes:
         span: The sentence and its place.
-        score: Of `foveate.tasks.relevance.relevance`, at most 1.
+        score: Its `foveate.tasks.relevance.relevance`, at most 1.
         document_idx: Index of its document among those searched.
     """
 
@@ -44,10 +44,10 @@ def search(
         model: An encoder, or the name or path of its checkpoint; by default all-MiniLM-L6-v2.
 
     Returns:
-        The best first; sentences of the same score in the order of the documents.
+        The hits, best first; sentences with equal scores are in the order of the documents.
 
     Raises:
-        ValueError: An empty query, no documents, or `top_k` below 1.
+        ValueError: The query is empty, there are no documents, or `top_k` is below 1.
 
     Example:
         >>> from foveate import Document, search
@@ -76,7 +76,7 @@ def search(
 
 
 def relevance_scores(document: Document, vectors: DocumentVectors, query: Tensor) -> Tensor:
-    """Relevance of each sentence to a query vector: `(sentences,)` float64.
+    """Score the relevance of each sentence to a query vector: `(sentences,)` float64.
 
     Scores are rounded, because equal sentences in different batches differ by some 1e-7.
     """

@@ -1,4 +1,4 @@
-"""What a model with VIP compression looks at closely in a document, layer by layer."""
+"""The segments in which a model with VIP compression sees a document, layer by layer."""
 
 from dataclasses import dataclass
 from os import PathLike
@@ -23,13 +23,13 @@ _ENCODERS = {
 
 @dataclass(frozen=True)
 class Segments:
-    """What a model looked at.
+    """The segments in which each layer of a model saw a document.
 
     Attributes:
         resolutions: `(layers, tokens)` int64, the length in tokens of the segment in which a
             compressed layer saw each token of the document.
         scores: `(layers, tokens)`, the share of the query's attention that the token's coarsest
-            segment got.
+            segment received.
         sentence_ids: `(tokens,)` int64, which of `Document.sentences` each token belongs to, -1 for
             titles.
         first_layer: Index of the first compressed layer.
@@ -52,20 +52,20 @@ def segments(
     """Read a document with the tokens of a query as VIP tokens.
 
     Args:
-        query: What the document is read for.
+        query: The query, whose tokens are the VIP tokens.
         document: A document of any length.
         model: A BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub; by default
             all-MiniLM-L6-v2, whose last four layers are compressed.
-        device: By default CUDA if available, else the CPU.
+        device: The device to run on, by default CUDA if available, else the CPU.
 
     Raises:
-        ValueError: An empty query, or a model of another kind.
+        ValueError: The query is empty, or the model is of another kind.
 
     Example:
         >>> from foveate import Document
         >>> from foveate.tasks.segments import segments
-        >>> found = segments("Who swims?", Document.from_text("Cod swim. Eels are long."))
-        >>> found.resolutions.shape, found.first_layer
+        >>> result = segments("Who swims?", Document.from_text("Cod swim. Eels are long."))
+        >>> result.resolutions.shape, result.first_layer
         (torch.Size([4, 7]), 2)
     """
     check_query(query)

@@ -1,4 +1,4 @@
-"""Summaries: of a document's most central sentences, or in the words of a checkpoint."""
+"""Summaries: a document's most central sentences, or a text that a model writes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,12 @@ from foveate.tasks.relevance import SentencePositions, centrality, relevance
 
 DEFAULT_SENTENCES = 5
 
-# What a sentence loses for each unit of cosine with one that is already chosen; it decides among
-# sentences of about the same score. (ROUGE on ScisummNet hardly depends on it between 0 and 0.3.)
+# The score that a sentence loses per unit of cosine with a sentence that is already chosen; it
+# decides between sentences of similar scores. (ROUGE on ScisummNet hardly depends on it between 0
+# and 0.3.)
 REDUNDANCY_PENALTY = 1 / 6
-# From this cosine on, sentences say the same and lose 1, which is more than scores differ by: they
-# are taken only if nothing else is left, as with encoders to which all sentences are that close.
+# Above this cosine, sentences repeat each other and lose 1, which is more than scores differ by:
+# they are chosen only if nothing else is left, as with encoders that place all sentences so close.
 REPETITION_THRESHOLD = 0.9
 # Anything shorter is a label or a lead-in rather than a sentence, and would only fill up the
 # budget. In scripts that write a word with one or two characters, few sentences are that short.
@@ -37,7 +38,7 @@ class SummarySentence:
 
     Attributes:
         span: The sentence and its place.
-        score: Of `foveate.tasks.relevance.centrality` or, with a query, `relevance`.
+        score: Its `foveate.tasks.relevance.centrality` or, with a query, its `relevance`.
     """
 
     span: Span
@@ -88,33 +89,32 @@ def summarize(
     words: int | None = None,
     model: Summarizer | Encoder | str | PathLike[str] | None = None,
 ) -> Summary | list[Summary]:
-    """Summarize a document, or several, each by itself.
+    """Summarize one document, or each of several.
 
     An encoder chooses sentences one by one, each time the one with the highest
 
         c(s) - x/6 - [x > 0.9],    x = max over the chosen s' of ⟨s, s'⟩, at least 0,
 
     among those that fit the rest of the budget, where c is `foveate.tasks.relevance.centrality`
-    or, with a query, `relevance` to it. Fragments of fewer than 20 characters are passed over
-    unless there is nothing else; without a query, so are utterances of fewer than ten different
-    words.
+    or, with a query, `relevance`. Fragments of fewer than 20 characters are skipped unless there
+    is nothing else; without a query, so are utterances of fewer than ten different words.
 
     Args:
         documents: One document or a sequence.
-        query: What the summary is to be about.
-        sentences: Budget in sentences, by default 5.
-        words: Budget in words instead, exceeded only if every single sentence exceeds it: then the
-            best one is the summary.
-        model: An encoder chooses sentences; a sequence-to-sequence checkpoint writes the summary
-            in its own words. Loaded, or its name or path; by default the encoder
-            all-MiniLM-L6-v2.
+        query: What the summary should be about.
+        sentences: Budget in sentences; 5 by default.
+        words: Budget in words instead. If every sentence alone exceeds it, the summary is the best
+            sentence.
+        model: A loaded model, or the name or path of its checkpoint; by default the encoder
+            all-MiniLM-L6-v2. An encoder chooses sentences; a sequence-to-sequence model writes
+            the summary in its own words.
 
     Returns:
-        The summary of the one document, or a list of them.
+        The summary of the document; for a sequence, a list with one for each.
 
     Raises:
-        ValueError: Both budgets, a budget below 1, a number of sentences for a model that writes,
-            or an empty query.
+        ValueError: Both budgets are given, a budget is below 1, the query is empty, or a number of
+            sentences is given to a model that writes.
 
     Example:
         >>> from foveate import Document, summarize
@@ -190,7 +190,7 @@ def _choose_sentences(
     in_words: bool,
     skip_backchannels: bool,
 ) -> list[int]:
-    """Choose among the sentences that say something, or among all where none does."""
+    """Choose among the sentences that say something or, if none does, among all."""
     candidates = [
         i
         for i, span in enumerate(spans)
@@ -223,12 +223,12 @@ def choose(scores: Tensor, vectors: Tensor, costs: Tensor, budget: int) -> list[
     nearest = torch.zeros_like(scores)  # cosine with the closest of the chosen rows
     is_free = torch.ones_like(scores, dtype=torch.bool)
     chosen: list[int] = []
-    rest = budget
-    while (fits := is_free & (costs <= rest)).any():
+    remaining = budget
+    while (fits := is_free & (costs <= remaining)).any():
         gain = scores - REDUNDANCY_PENALTY * nearest - (nearest > REPETITION_THRESHOLD).float()
         best = int(gain.masked_fill(~fits, -torch.inf).argmax())
         chosen.append(best)
         is_free[best] = False
-        rest -= int(costs[best])
+        remaining -= int(costs[best])
         nearest = torch.maximum(nearest, vectors @ vectors[best])
     return chosen or [int(scores.argmax())]

@@ -1,4 +1,4 @@
-"""The parts that a recipe describes: examples, tokenizer, model, processor and data set."""
+"""Builders of what a recipe describes: examples, tokenizer, model, processor and data set."""
 
 import math
 from collections.abc import Sequence
@@ -34,11 +34,11 @@ _UNLISTED_CONFIG_ENTRIES = ("num_labels", "attn_implementation")
 
 
 def load_examples(data: Data, paths: Sequence[str]) -> tuple[Sequence[Example], list[int]]:
-    """Load the examples of files, and their sizes in bytes or characters.
+    """Load the examples of files, with their sizes in bytes or characters.
 
     Raises:
         OSError: A file does not exist.
-        ValueError: A record does not have the benchmark's form.
+        ValueError: A record is not in the benchmark's format.
     """
     if not data.benchmark:
         corpus = Corpus(paths)
@@ -73,7 +73,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
     """
     overrides = dict(recipe.model)
     checkpoint, model_type = overrides.pop("checkpoint", None), overrides.pop("type", None)
-    faster = check_type(overrides.pop("speed_up", False), bool, "model: speed_up")
+    should_speed_up = check_type(overrides.pop("speed_up", False), bool, "model: speed_up")
     auto_class, options = recipe.objective.auto_class, recipe.objective.config_options()
     if checkpoint is not None:
         loader = AutoConfig if model_type is None else type(AutoConfig.for_model(model_type))
@@ -98,7 +98,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
         model = auto_class.from_pretrained(checkpoint, config=config, use_safetensors=True)
     else:
         model = auto_class.from_config(config)
-    return speed_up(model) if faster else model
+    return speed_up(model) if should_speed_up else model
 
 
 def build_processor(

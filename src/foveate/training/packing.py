@@ -15,7 +15,7 @@ T = TypeVar("T")
 _MAX_EMPTY_PACKS = 16
 """How many packs in a row may yield no features before the examples are considered faulty."""
 
-_JITTER = 0.1  # of lengths, so that every epoch groups other documents of similar length
+_JITTER = 0.1  # of lengths, so that every epoch groups different documents of similar length
 
 
 class PackedDataset(Dataset[list[Features]], Generic[T]):
@@ -95,7 +95,7 @@ class PackedDataset(Dataset[list[Features]], Generic[T]):
         return self._epoch_ends[num_epochs - 1]
 
     def _members(self, index: int) -> tuple[int, list[int]]:
-        """The epoch of a pack, and the indices of its examples."""
+        """Return the epoch of a pack, and the indices of its examples."""
         epoch = 0
         while self.count_packs(epoch + 1) <= index:
             epoch += 1

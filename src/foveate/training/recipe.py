@@ -1,10 +1,8 @@
-"""Recipes: a training run on a page of YAML."""
+"""Recipes: training runs described in YAML."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from importlib.resources import files
 from os import PathLike
-from pathlib import Path
 from typing import Any, Self, get_args
 
 import yaml
@@ -21,6 +19,7 @@ from .config import (
     to_yaml_types,
 )
 from .objectives import OBJECTIVES, Objective
+from .recipes import find_recipe
 
 RESERVED_ARGUMENTS = {
     "output_dir",
@@ -38,9 +37,9 @@ class Data:
 
     Attributes:
         train: Files, folders or patterns to train on.
-        dev: Likewise, to measure the loss on; empty for none.
-        benchmark: The benchmark whose form the files have, one of `foveate.data.BENCHMARKS`; ""
-            for a `foveate.data.Corpus`.
+        dev: Files, folders or patterns to measure the loss on; empty for none.
+        benchmark: The benchmark in whose format the files are, one of `foveate.data.BENCHMARKS`;
+            "" for a `foveate.data.Corpus`.
     """
 
     train: tuple[str, ...]
@@ -58,7 +57,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one device reads in one step, before gradient accumulation; exactly one of the two.
+    """What one device reads in one step, before gradient accumulation; one of the two is given.
 
     Attributes:
         tokens: A token budget for documents of similar length.
@@ -117,25 +116,14 @@ class Recipe:
         """Load a recipe.
 
         Args:
-            name: A YAML file, or one of `recipe_names()`.
+            name: A YAML file, or one of `foveate.training.recipe_names()`.
             overrides: Entries to change, such as `training.max_steps=10`.
 
         Raises:
             FileNotFoundError: There is no such file or recipe.
             ValueError: It is not a valid recipe; the message says where.
         """
-        path = Path(name)
-        if path.suffix not in (".yaml", ".yml"):
-            if str(name) not in recipe_names():
-                raise FileNotFoundError(
-                    f"there is no recipe {str(name)!r}: name a .yaml file or one of "
-                    f"{', '.join(recipe_names())}"
-                )
-            path = _recipes_folder() / f"{name}.yaml"
-        elif not path.exists():
-            raise FileNotFoundError(
-                f"{path} does not exist: check the path, or name one of {', '.join(recipe_names())}"
-            )
+        path = find_recipe(name)
         try:
             data = load_yaml(path.read_text(encoding="utf-8"))
             for override in overrides:
@@ -146,7 +134,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """Make a recipe from what YAML contains.
+        """Make a recipe from the content of a YAML file.
 
         Raises:
             ValueError: It is not a valid recipe; the message says where.
@@ -176,7 +164,7 @@ class Recipe:
         return cls(**sections)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` makes this recipe from, in types that YAML has."""
+        """Return a dict that `from_dict` turns into this recipe, in types that YAML can write."""
         [name] = (name for name, kind in OBJECTIVES.items() if kind is type(self.objective))
         sections = {
             **{section.name: getattr(self, section.name) for section in fields(self)},
@@ -185,15 +173,6 @@ class Recipe:
             "batch": asdict(self.batch),
         }
         return dict(to_yaml_types(sections))
-
-
-def recipe_names() -> list[str]:
-    """List the recipes that are installed with the package."""
-    return sorted(path.stem for path in _recipes_folder().glob("*.yaml"))
-
-
-def _recipes_folder() -> Path:
-    return Path(str(files(__package__))) / "recipes"
 
 
 def _check_training(arguments: Mapping[str, Any]) -> None:

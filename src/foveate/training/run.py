@@ -1,4 +1,4 @@
-"""Training by a recipe, on transformers' Trainer."""
+"""Training with a recipe, on transformers' Trainer."""
 
 import json
 import math
@@ -30,7 +30,7 @@ from .recipe import Recipe
 
 
 def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> Trainer:
-    """Train a model by a recipe, resuming from the last checkpoint in the output folder.
+    """Train a model with a recipe, resuming from the last checkpoint in the output folder.
 
     An interrupted run continues as if it had not been interrupted, with the vocabulary it started
     with. The recipe is saved in the output folder as `recipe.yaml` at the beginning, the model and
@@ -45,9 +45,9 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
 
     Raises:
         ValueError: Entries of the recipe contradict each other, or the output folder holds a run
-            by another recipe.
+            of another recipe.
         OSError: The recipe, its files or its checkpoint do not exist.
-        ImportError: What `report_to` names is not installed.
+        ImportError: A package that `report_to` names is not installed.
 
     Example:
         >>> import foveate
@@ -66,8 +66,9 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
         recipe = Recipe.load(recipe)
     arguments = _training_arguments(recipe, output)
     checkpoint = _last_checkpoint(output)
-    _save_recipe(recipe, Path(output), checkpoint is not None, arguments.should_save)
     examples, sizes = load_examples(recipe.data, recipe.data.train)
+    dev_data = load_examples(recipe.data, recipe.data.dev) if recipe.data.dev else None
+    _save_recipe(recipe, Path(output), checkpoint is not None, arguments.should_save)
     tokenizer = build_tokenizer(recipe, examples, checkpoint)
     torch.manual_seed(arguments.seed)
     model = build_model(recipe, tokenizer)
@@ -76,9 +77,8 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     train_dataset = build_dataset(examples, sizes, objective, processor, recipe.batch, seed)
     train_dataset.num_packs = _total_packs(train_dataset, arguments)
     eval_dataset = None
-    if recipe.data.dev:
-        examples, sizes = load_examples(recipe.data, recipe.data.dev)
-        eval_dataset = build_dataset(examples, sizes, objective, processor, recipe.batch, seed)
+    if dev_data is not None:
+        eval_dataset = build_dataset(*dev_data, objective, processor, recipe.batch, seed)
     try:
         return Trainer(
             model,
@@ -118,7 +118,7 @@ def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> Training
 
 
 def _last_checkpoint(output: str | PathLike[str]) -> str | None:
-    """The last complete checkpoint; an incomplete one has no trainer state, or a truncated one."""
+    """Find the last complete checkpoint; an incomplete one has no trainer state, or part of it."""
     checkpoints = {}
     for state in Path(output).glob(f"{PREFIX_CHECKPOINT_DIR}-*/{TRAINER_STATE_NAME}"):
         with suppress(ValueError):  # names without a number, and truncated JSON
@@ -146,7 +146,7 @@ def _save_recipe(recipe: Recipe, folder: Path, resumes: bool, saves: bool) -> No
     if resumes and file.exists():
         if changed := diff_keys(load_yaml(file.read_text(encoding="utf-8")), sections):
             raise ValueError(
-                f"{folder} holds a run by another recipe, which differs in {', '.join(changed)}: "
+                f"{folder} holds a run of another recipe, which differs in {', '.join(changed)}: "
                 f"name another output folder, or edit {file} to resume with the changes"
             )
     elif saves:
@@ -156,7 +156,7 @@ def _save_recipe(recipe: Recipe, folder: Path, resumes: bool, saves: bool) -> No
 
 
 def _total_packs(dataset: PackedDataset[Any], arguments: TrainingArguments) -> int:
-    """The number of packs that all devices read in the whole run."""
+    """Count the packs that all devices read in the whole run."""
     packs_per_step: int = arguments.gradient_accumulation_steps * arguments.world_size
     if arguments.max_steps > 0:
         return arguments.max_steps * packs_per_step

@@ -1,4 +1,4 @@
-"""Readers of benchmarks in the form of their published files."""
+"""Readers of benchmarks in the format in which they were published."""
 
 from collections.abc import Callable, Iterator
 from os import PathLike
@@ -52,14 +52,14 @@ def read_benchmark(benchmark: str, path: str | PathLike[str]) -> Iterator[Exampl
     Args:
         benchmark: A name in `BENCHMARKS`.
         path: The file as published, or a folder of such files, which may be gzipped. The readers
-            describe the expected form.
+            describe the expected format.
 
     Returns:
         An iterator over the examples.
 
     Raises:
         OSError: The file does not exist.
-        ValueError: The benchmark is unknown, or a record does not have its form.
+        ValueError: The benchmark is unknown, or a record is not in its format.
 
     Example:
         >>> import json

@@ -46,7 +46,7 @@ def _mimic_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def _first_of(record: Record, names: Sequence[str]) -> Any:
-    """The value of the first of these fields that the record has."""
+    """Return the value of the first of these fields that the record has."""
     for name in names:
         if name in record:
             return record[name]

@@ -83,7 +83,7 @@ def read_from_hub(benchmark: str, split: str) -> Iterator[Example]:
 
     Raises:
         ImportError: `datasets`, of the `evaluation` extra, is not installed.
-        ValueError: The benchmark is unknown, or a record does not have its form.
+        ValueError: The benchmark is unknown, or a record is not in its format.
     """
     if benchmark not in HUB_BENCHMARKS:
         raise ValueError(

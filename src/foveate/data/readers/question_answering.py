@@ -129,7 +129,7 @@ def quality_hub_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def _scrolls_references(record: Record) -> tuple[str, ...]:
-    """The reference; none in the test part."""
+    """Return the reference; there is none in the test part."""
     return () if record.get("output") is None else (record["output"],)
 
 
@@ -148,7 +148,7 @@ def _qmsum_record(place: str, record: Record) -> Iterator[Example]:
 
 
 def _qmsum_queries(record: Record) -> list[tuple[str, Record]]:
-    """The queries with their kind, as published or in a single list."""
+    """Return the queries with their kinds, from either form of the file."""
     if "queries" in record:
         return [(query["kind"], query) for query in record["queries"]]
     return [

@@ -25,10 +25,10 @@ _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
 def read(text: str) -> ParsedText:
     """Read headings and paragraphs; code, tables, images and HTML are skipped."""
     front = _FRONT_MATTER.match(text)
-    reading = lift_title(list(_blocks(text, front.end() if front else 0)))
-    if not reading.title and front and (stated := _TITLE.search(front[0])):
-        reading.title = stated[1].strip("\"'")
-    return reading
+    parsed = lift_title(list(_blocks(text, front.end() if front else 0)))
+    if not parsed.title and front and (title := _TITLE.search(front[0])):
+        parsed.title = title[1].strip("\"'")
+    return parsed
 
 
 def _blocks(text: str, start: int) -> Iterator[Block]:

@@ -8,7 +8,7 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined] # missing
 from typing import Any
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose
-from foveate.documents.errors import DocumentError
+from foveate.documents.structure import DocumentError
 
 _PIECE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]+", re.DOTALL)
 _MARK = re.compile(r"\{\s*\w+\s*\}")  # such as {vocalsound}
@@ -65,18 +65,18 @@ def _blocks(text: str, data: dict[str, Any]) -> Iterator[Block]:
         if topic != current or (index == 0 and topics):
             yield Heading(1, topic[1] if topic else "")
             current = topic
-        said = turn["text"] if "text" in turn else turn["content"]
-        yield Prose(_displayed(text, said), str(turn["speaker"]).strip() or None)
+        content = turn["text"] if "text" in turn else turn["content"]
+        yield Prose(_displayed(text, content), str(turn["speaker"]).strip() or None)
 
 
 def _topics(topics: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
-    """Return number and name of the topic of each turn that has one."""
-    owners: dict[int, tuple[int, str]] = {}
+    """Return the number and name of the topic of each turn that has one."""
+    topic_of_turn: dict[int, tuple[int, str]] = {}
     for number, topic in enumerate(topics):
         for first, last in topic["relevant_text_span"]:
             for turn in range(int(first), int(last) + 1):
-                owners.setdefault(turn, (number, str(topic["topic"])))
-    return owners
+                topic_of_turn.setdefault(turn, (number, str(topic["topic"])))
+    return topic_of_turn
 
 
 def _displayed(text: str, string: _String) -> MappedText:

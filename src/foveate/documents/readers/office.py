@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
 
-from foveate.documents.errors import DocumentError
+from foveate.documents.structure import DocumentError
 
 _MAX_BYTES = 256 * 2**20  # bytes of all members together
 _MAX_MEMBERS = 10_000

@@ -16,9 +16,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, lift_title
-from foveate.documents.readers.lines import Line, line_blocks
+
+Line: TypeAlias = tuple[int, int]
+"""Start and end of a line in the text, without the whitespace around it."""
 
 _MAX_HEADING = 120  # characters
 _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
@@ -77,9 +80,26 @@ def read(text: str) -> ParsedText:
     _number(chunks)
     contents = _contents(chunks)
     listed = {_key(line) for index in contents for line in chunks[index].shown.split("\n")}
-    kept = [chunk for index, chunk in enumerate(chunks) if index not in contents]
-    _admit_capitals(kept, listed)
-    return lift_title(list(_ranked(text, kept)))
+    body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
+    _admit_capitals(body, listed)
+    return lift_title(list(_ranked(text, body)))
+
+
+def line_blocks(text: str) -> Iterator[list[Line]]:
+    """Yield the lines of each block between blank lines."""
+    lines: list[Line] = []
+    offset = 0
+    for line in text.split("\n"):
+        visible = line.strip()
+        if visible:
+            start = offset + line.find(visible)
+            lines.append((start, start + len(visible)))
+        elif lines:
+            yield lines
+            lines = []
+        offset += len(line) + 1
+    if lines:
+        yield lines
 
 
 def _split(text: str) -> Iterator[_Chunk]:
@@ -117,19 +137,19 @@ def _kind(chunk: _Chunk) -> str:
 def _number(chunks: list[_Chunk]) -> None:
     """Mark the numbered headings, whose numbers follow from each other, unless they are a list."""
     numbers = [_numbers(chunk) for chunk in chunks]
-    taken: list[int] = []
+    accepted: list[int] = []
     keys: set[str] = set()
     for index, number in enumerate(numbers):
         following = numbers[index + 1] if index + 1 < len(numbers) else ()
         if not number or (following and len(following) <= len(number)):
             continue  # one item of a list, or of a table of contents
         if chunks[index].key in keys:
-            taken, keys = [], set()  # so they were a table of contents
-        if _follows(number, numbers[taken[-1]] if taken else ()):
-            taken.append(index)
+            accepted, keys = [], set()  # what came before was a table of contents
+        if _follows(number, numbers[accepted[-1]] if accepted else ()):
+            accepted.append(index)
             keys.add(chunks[index].key)
-    if len(taken) > 1:
-        for index in taken:
+    if len(accepted) > 1:
+        for index in accepted:
             chunks[index].kind = f"numbered {len(numbers[index])}"
 
 
@@ -142,10 +162,10 @@ def _numbers(chunk: _Chunk) -> tuple[int, ...]:
 
 
 def _follows(number: tuple[int, ...], last: tuple[int, ...]) -> bool:
-    *enclosing, own = number
+    *enclosing, final = number
     if tuple(enclosing) == last:  # the first heading, or the first one below the previous one
-        return own in (0, 1)
-    return tuple(enclosing) == last[: len(enclosing)] and own == last[len(enclosing)] + 1
+        return final in (0, 1)
+    return tuple(enclosing) == last[: len(enclosing)] and final == last[len(enclosing)] + 1
 
 
 def _contents(chunks: list[_Chunk]) -> range:
@@ -159,9 +179,10 @@ def _contents(chunks: list[_Chunk]) -> range:
             end = max(end, _end_of_contents(chunks, start + announced, last_seen))
             entries = chunks[start + announced : end]
             lines = [_key(line) for entry in entries for line in entry.shown.split("\n")]
-            again = sum(last_seen.get(line, 0) >= end for line in lines)
-            fewest = len(lines) * (0.5 if announced else 0.8)  # entries may be wrapped or shortened
-            if len(lines) > 2 and again >= fewest:
+            num_repeated = sum(last_seen.get(line, 0) >= end for line in lines)
+            # Entries may be wrapped or shortened, so some do not occur again.
+            min_repeated = len(lines) * (0.5 if announced else 0.8)
+            if len(lines) > 2 and num_repeated >= min_repeated:
                 return range(start, end)
         start = end
     return range(0)
@@ -185,10 +206,10 @@ def _is_entry(chunk: _Chunk, index: int, last_seen: dict[str, int]) -> bool:
     if chunk.kind or last_seen.get(chunk.key, 0) > index:
         return True
     lines = chunk.shown.split("\n")
-    again = [
+    listed = [
         line for line in lines if len(line) <= _MAX_HEADING and _is_listed(line, index, last_seen)
     ]
-    return len(lines) > 1 and len(again) > len(lines) / 2
+    return len(lines) > 1 and len(listed) > len(lines) / 2
 
 
 def _is_listed(line: str, index: int, last_seen: dict[str, int]) -> bool:
@@ -198,12 +219,12 @@ def _is_listed(line: str, index: int, last_seen: dict[str, int]) -> bool:
 def _admit_capitals(chunks: list[_Chunk], listed: set[str]) -> None:
     """Mark lines in capitals that the contents list or, if there are no other headings, all."""
     capitals = [chunk for chunk in chunks if not chunk.kind and _is_capitals(chunk)]
-    often = Counter(chunk.key for chunk in capitals)
-    others = any(chunk.kind for chunk in chunks)
+    counts = Counter(chunk.key for chunk in capitals)
+    has_headings = any(chunk.kind for chunk in chunks)
     for chunk in capitals:
         if any(entry.startswith(chunk.key) for entry in listed):
             chunk.kind = "named"
-        elif not others and len(often) > 1 and often[chunk.key] == 1:  # not a running title
+        elif not has_headings and len(counts) > 1 and counts[chunk.key] == 1:  # not a running title
             chunk.kind = "capitals"
 
 

@@ -28,7 +28,7 @@ from foveate.documents.blocks import (
     lift_title,
     name_set,
 )
-from foveate.documents.errors import DocumentError
+from foveate.documents.structure import DocumentError
 
 _PEP = re.compile(r"\s*PEP:[ \t]*\d")
 _ROLE = re.compile(r"(?::[\w:.+-]+:)?`[~!]?(.*?)(?:\s*<[^<>]*>)?`(?::[\w:.+-]+:)?", re.DOTALL)
@@ -103,7 +103,7 @@ def _header(document: nodes.document) -> nodes.field_list | None:
 
 
 class _Walk:
-    """Turns a docutils tree into blocks, given the source."""
+    """Turns a docutils tree into blocks, and finds the offsets of their text in the source."""
 
     def __init__(self, text: str) -> None:
         self.lines: list[tuple[int, str]] = []
@@ -142,16 +142,18 @@ class _Walk:
         if block is None or named is None or named[1] in _NOT_PROSE_DIRECTIVES:
             return
         content = block.astext().split("\n")[1:]
-        kept = ["" if _OPTION.match(line) else line for line in content]
-        indent = min((len(line) - len(line.lstrip()) for line in kept if line.strip()), default=0)
-        inside = _parse("\n".join(line[indent:] for line in kept))
-        yield from self.blocks(inside, first_line + message["line"])
+        content = ["" if _OPTION.match(line) else line for line in content]
+        indent = min(
+            (len(line) - len(line.lstrip()) for line in content if line.strip()), default=0
+        )
+        document = _parse("\n".join(line[indent:] for line in content))
+        yield from self.blocks(document, first_line + message["line"])
 
     def find(self, raw: str, expected: int) -> list[int]:
         """Return the source offset of each character of a paragraph's raw text."""
-        wanted = ["".join(line.split()) for line in raw.split("\n")]
+        squeezed = ["".join(line.split()) for line in raw.split("\n")]
         candidates = chain([expected], range(self.next_line, len(self.lines)))
-        first = next((line for line in candidates if self.matches(wanted, line)), self.next_line)
+        first = next((line for line in candidates if self.matches(squeezed, line)), self.next_line)
         self.next_line = max(self.next_line, first)
         offsets: list[int] = []
         for number, line in enumerate(raw.split("\n"), first):
@@ -163,12 +165,12 @@ class _Walk:
                 offsets.append(after if letter.isspace() else next(rest, after))
         return offsets
 
-    def matches(self, wanted: list[str], first: int) -> bool:
-        """Return whether the lines of a raw text end the source lines from `first` on."""
-        if not 0 <= first <= len(self.squeezed) - len(wanted):
+    def matches(self, squeezed: list[str], first: int) -> bool:
+        """Return whether the source lines from `first` on end with these lines, without spaces."""
+        if not 0 <= first <= len(self.squeezed) - len(squeezed):
             return False
         return all(
-            self.squeezed[number].endswith(line) for number, line in enumerate(wanted, first)
+            self.squeezed[number].endswith(line) for number, line in enumerate(squeezed, first)
         )
 
     def heading(self, title: nodes.title) -> str:
@@ -183,14 +185,14 @@ class _Walk:
             written = getattr(child, "rawsource", "")
             if isinstance(child, nodes.Text):
                 at = _add_literally(shown, child.astext(), raw, at, offsets)
-            elif written and (found := raw.find(written, at)) >= 0:
+            elif written and (start := raw.find(written, at)) >= 0:
                 text = self.displayed(child)
-                at = found + len(written)
+                at = start + len(written)
                 inside = written.replace("\n", " ").find(text.replace("\n", " "))
                 if inside >= 0:
-                    _add_literally(shown, text, raw, found + inside, offsets)
+                    _add_literally(shown, text, raw, start + inside, offsets)
                 else:
-                    shown.add(text, offsets[found], offsets[at - 1] + 1)
+                    shown.add(text, offsets[start], offsets[at - 1] + 1)
         return shown
 
     def displayed(self, node: nodes.Node) -> str:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
-from foveate.documents.readers.lines import line_blocks
+from foveate.documents.readers.plain import line_blocks
 
 _TURN = re.compile(
     r"(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?[\])]?\s*[-–]?\s*)?"  # the time

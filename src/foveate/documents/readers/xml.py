@@ -1,4 +1,4 @@
-"""What JATS and TEI share: an XML article as nested sections of paragraphs.
+"""The reader behind JATS and TEI: an XML article as nested sections of paragraphs.
 
 Nothing is ever fetched: an external DTD is ignored. A document that declares its own entities is
 rejected, because they can expand without end or name other files.
@@ -12,7 +12,7 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
-from foveate.documents.errors import DocumentError
+from foveate.documents.structure import DocumentError
 
 _ELEMENT = re.compile(r"<!--.*?-->|<(?:[\w.-]+:)?([^\s!?/>:]+)", re.DOTALL)
 _FORMATS = {"article": "jats", "TEI": "tei", "teiCorpus": "tei", "html": "html"}
@@ -83,7 +83,7 @@ class _Handler:
         self.open: list[tuple[str, list[str]]] = []  # names and roles of elements
         self.within: Counter[str] = Counter()  # roles of the open elements
         self.headings: list[Heading] = []  # of the open sections
-        self.left = 0  # level of the section that has ended, until another one starts
+        self.ended_level = 0  # of the section that ended last, until another one starts
 
     def parse(self) -> None:
         self.parser = expat.ParserCreate("utf-8")  # whatever the file declares: it has been decoded
@@ -107,9 +107,9 @@ class _Handler:
             )
             self.headings.append(heading)
             self.blocks.append(heading)
-            self.left = 0
+            self.ended_level = 0
         elif "parts" in roles and self.blocks:
-            self.left = 1
+            self.ended_level = 1
         if "heading" in roles:
             self.headings[-1].text = ""
         if name in self.vocabulary.breaks:
@@ -123,7 +123,7 @@ class _Handler:
         if "blocks" in roles or "sections" in roles:
             self.flush()
         if "sections" in roles and self.headings:
-            self.left = self.headings.pop().level
+            self.ended_level = self.headings.pop().level
 
     def roles(self, name: str) -> list[str]:
         """Return the roles of an element in its context."""
@@ -173,9 +173,9 @@ class _Handler:
     def flush(self) -> None:
         """End the current paragraph, if any."""
         if self.shown:
-            if self.left:  # text behind a subsection does not belong to it
-                self.blocks.append(Heading(self.left, ""))
-                self.left = 0
+            if self.ended_level:  # text that follows a subsection does not belong to it
+                self.blocks.append(Heading(self.ended_level, ""))
+                self.ended_level = 0
             self.blocks.append(Prose(self.shown))
         self.shown = MappedText()
 

@@ -21,7 +21,7 @@ Colour: TypeAlias = str | tuple[float, float, float, float]
 
 INK, PALE = "#30343b", "#b9bec6"
 
-_FORMATS = ("png", "svg", "pdf", "jpg", "webp")
+_FORMATS = ("png", "svg", "pdf", "jpg", "jpeg", "webp")
 _RIGHT_MARGIN = 0.3
 _CHARACTERS_PER_INCH = 8  # of a title
 

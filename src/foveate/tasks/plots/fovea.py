@@ -45,7 +45,7 @@ def plot_fovea(
 
     A row is a block of queries and a column is a block of the sequence, in the colour of the level
     of the node that averages it, or white if the queries do not see it. Coverage "full" is drawn
-    beside coverage "paper".
+    next to coverage "paper".
 
     Args:
         document: A document, which is cut into blocks of 128 tokens, or a number of blocks N.
@@ -109,12 +109,12 @@ def level_image(
         taken.
     """
     cells = min(max_cells, num_blocks)
-    shown = np.arange(cells) * num_blocks // cells
+    blocks = np.arange(cells) * num_blocks // cells
     image = np.full((cells, cells), UNSEEN, np.int8)
     selected = select_nodes(num_blocks, k_neighbours, coverage)
-    for row, block in enumerate(shown):
+    for row, block in enumerate(blocks):
         for node in selected[block]:
-            first, end = np.searchsorted(shown, (node.start, node.start + node.num_blocks))
+            first, end = np.searchsorted(blocks, (node.start, node.start + node.num_blocks))
             image[row, first:end] = node.level
     return image
 

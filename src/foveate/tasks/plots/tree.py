@@ -89,8 +89,8 @@ def plot_tree(
     for panel, size in zip(panels, sizes, strict=True):
         paint(panel, pattern_image(parents, kinds, size, max(window, _MAX_CELLS)), colours, size)
     add_title(figure, _GAP, title or "", _caption(parents, sizes))
-    shown = [_LEGEND[kind] for kind in sorted(set(kinds.tolist())) if kind]
-    add_legend(figure, _GAP, shown, ncols=2 if len(shown) > 2 and len(sizes) == 1 else 4)
+    entries = [_LEGEND[kind] for kind in sorted(set(kinds.tolist())) if kind]
+    add_legend(figure, _GAP, entries, ncols=2 if len(entries) > 2 and len(sizes) == 1 else 4)
     save(figure, path)
 
 
@@ -136,9 +136,9 @@ def pattern_image(parents: Tensor, kinds: Tensor, size: int, max_cells: int) -> 
 
 def _has_child_in(mask: Tensor, parents: Tensor) -> Tensor:
     """Return which nodes have a child that is in the mask."""
-    found = torch.zeros_like(mask)
-    found[parents[mask & (parents >= 0)]] = True
-    return found
+    has_child = torch.zeros_like(mask)
+    has_child[parents[mask & (parents >= 0)]] = True
+    return has_child
 
 
 def _caption(parents: Tensor, sizes: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""Plot of what a query makes a model with VIP compression look at closely, layer by layer."""
+"""Plot of how closely the layers of a model with VIP compression look at a document."""
 
 from os import PathLike
 from textwrap import shorten
@@ -38,14 +38,14 @@ def plot_vip(
     """Plot how closely each compressed layer looks at each part of a document, given a query.
 
     Args:
-        query: What the document is read for; its tokens are the VIP tokens.
+        query: The query, whose tokens are the VIP tokens.
         document: Document of any length.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
         model: BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub. The default is
             all-MiniLM-L6-v2.
         device: Device of the model. The default is CUDA if available, else the CPU.
-        segments: What `foveate.tasks.segments.segments` has found for the query and document
-            before; then no model is run.
+        segments: The result of `foveate.tasks.segments.segments` for the query and document, if
+            it is known already; then no model is run.
 
     Raises:
         ImportError: matplotlib, the `plot` extra, is not installed.

@@ -85,7 +85,7 @@ def plot_windows(
 def longformer_pattern(num_tokens: int, window: int, num_keywords: int = 0) -> Pattern:
     """Return the pattern of Longformer: a window, and global tokens at the start.
 
-    The first token is global, and so are the keyword tokens behind it.
+    The first token is global, and so are the keyword tokens that follow it.
 
     Returns:
         Kinds of shape `(num_tokens, num_tokens)`, query by key; 0 for pairs without attention.
