@@ -223,7 +223,7 @@ class Data:
         )
         tree = Tree.from_parents(forest)
         tokens = torch.stack([own + shift for own, shift in zip(places, shifts, strict=True)])
-        rows = tree.to_ranks(tokens)
+        rows = tree.to_level_index(tokens)
         if self.flat:  # of one shape always
             self._flat_forms[len(chosen)] = tree, rows
         return tree.to_level_order(torch.cat(ids)), tree.in_level_order, rows

@@ -57,7 +57,7 @@ def fovea_paper(length: int) -> Built:
 
 
 def fovea_captured(length: int) -> Built:
-    from foveate.models.accelerate import capture
+    from foveate.models.accelerate.cuda_graphs import capture
 
     model, inputs = fovea(length)
     return capture(model), inputs

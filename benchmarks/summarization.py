@@ -166,7 +166,7 @@ def main() -> None:
     encoder = Encoder.from_pretrained()
 
     def ours(document: Document) -> str:
-        return summarize(document, words=WORDS, encoder=encoder).text
+        return summarize(document, words=WORDS, model=encoder).text
 
     def best(rank: Ranking, document: Document) -> str:
         texts = [sentence.text for sentence in document.sentences()]

@@ -79,7 +79,7 @@ ENCODERS: dict[str, Callable[[int], tuple[torch.nn.Module, dict]]] = {
     CHECKPOINTED: vcc_checkpointed,
     "VCC (foveate), three resolutions": vcc_three,
     "T5": t5,
-    "T5, sped up (foveate)": t5_sped_up,
+    "T5, speed_up (foveate)": t5_sped_up,
     "LongT5, transient-global": long_t5,
 }
 

@@ -2,9 +2,9 @@
 
 On a GPU also after `foveate.capture`, where that changes the forward pass: "captured".
 
-    python benchmarks/accelerated.py                                   # all, saves results/
-    python benchmarks/accelerated.py --models "LED encoder" --lengths 4096 16384 --batches 1
-    python benchmarks/accelerated.py --device cpu --lengths 512 1024 4096 --batches 1
+    python benchmarks/speed_up.py                                   # all, saves results/
+    python benchmarks/speed_up.py --models "LED encoder" --lengths 4096 16384 --batches 1
+    python benchmarks/speed_up.py --device cpu --lengths 512 1024 4096 --batches 1
 
 Encoders of base size with random weights, bfloat16 on a GPU and float32 on a CPU, no padding, the
 first token global in Longformer and LED. All forms of a model are measured in the same run. The
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7, help="of each form on a CPU")
     parser.add_argument("--output", type=Path, help="where to save the results")
     options = parser.parse_args()
-    target = options.output or report.RESULTS / f"accelerated-{options.device}.json"
+    target = options.output or report.RESULTS / f"speed_up-{options.device}.json"
     rows = []
     for length in options.lengths:
         for name in options.models:
