@@ -300,7 +300,7 @@ def main() -> None:
     methods = [Method("tfidf", k) for k in options.keywords]
     if options.controls:
         methods += [Method(name, options.controls) for name in ("random", "gibberish")]
-    stages.together(tune, [(method, options) for method in methods])
+    stages.run_in_parallel(tune, [(method, options) for method in methods])
     runs = [
         run
         for method in methods

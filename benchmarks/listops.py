@@ -153,7 +153,7 @@ def train(name: str, options: argparse.Namespace) -> None:
     model = build(name, options.layers).to(device)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=RATE, weight_decay=0.01, fused=device == "cuda")
-    folder = runs.place(options.state, name)
+    folder = runs.run_folder(options.state, name)
     log = runs.resume(folder, model, optimizer)
     per_epoch = train_size // options.batch
     torch.manual_seed(log["step"])  # of dropout
@@ -188,7 +188,7 @@ def train(name: str, options: argparse.Namespace) -> None:
             }
             losses = losses[-1:]
             log["curve"].append(point)
-            runs.keep(folder, model, optimizer, log)
+            runs.save(folder, model, optimizer, log)
             print(name, json.dumps(point), flush=True)
 
     log["seconds"] = before + time.perf_counter() - begun
@@ -201,7 +201,7 @@ def train(name: str, options: argparse.Namespace) -> None:
         if (own := (lengths > start) & (lengths <= end)).any()
     ]
     log["parameters"] = sum(parameter.numel() for parameter in trained)
-    runs.keep(folder, model, optimizer, log)
+    runs.save(folder, model, optimizer, log)
     print(f"{name}: {log['accuracy']} % after {log['step']} steps", flush=True)
 
 

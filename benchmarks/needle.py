@@ -334,7 +334,7 @@ class Learner:
         torch.manual_seed(0)
         model = MODELS[name](options).to(device)
         optimizer = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=0.01)
-        folder = runs.place(options.state, name)
+        folder = runs.run_folder(options.state, name)
         log = runs.resume(folder, model, optimizer)
         log["parameters"] = sum(parameter.numel() for parameter in model.parameters())
         return cls(name, model, optimizer, log, folder, device)
@@ -364,7 +364,7 @@ class Learner:
         self.log["step"] = until
         self.log["seconds"] += time.perf_counter() - begun
         self.log["curve"].append(point)
-        runs.keep(self.folder, self.model, self.optimizer, self.log)
+        runs.save(self.folder, self.model, self.optimizer, self.log)
         print(f"{self.name}: {json.dumps(point)}, {self.log['seconds']:.0f} s", flush=True)
 
     @torch.no_grad()
