@@ -34,6 +34,7 @@ from foveate.models.hdt import HDTForConditionalGeneration, HDTMemory
 from foveate.preprocessing import DocumentProcessor, Features
 from foveate.training import Recipe
 from foveate.training.tokenizer import train_tokenizer
+from scisummnet import repeats
 
 ROOT = Path(__file__).parents[1]
 STATE = Path(tempfile.gettempdir()) / "foveate" / "anchors"
@@ -111,8 +112,6 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
 
 def papers(path: Path, limit: int | None) -> list[stages.Record]:
     """Read papers without titles and abstracts, including abstracts repeated as a section."""
-    from summarization import repeats
-
     records = []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for paper in list(map(json.loads, lines))[:limit]:

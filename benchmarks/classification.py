@@ -12,11 +12,11 @@ split's papers are held out.
 - hdt, 512: the first 512 nodes as a tree;
 - hdt: the whole section.
 
-All have the same vocabulary, layers and width, and start from random weights or from masked language
-modelling on the same texts, with the same number of steps and tokens per step; BERT reads the texts
-in pieces that fit its 512 positions. Fine-tuning takes the same steps and examples, with several
-seeds. The baselines are the most frequent class and logistic regression on TF-IDF of words and pairs
-of words. An interrupted run continues when the command is repeated.
+All have the same vocabulary, layers and width, and start from random weights or from masked
+language modelling on the same texts, with the same number of steps and tokens per step; BERT reads
+the texts in pieces that fit its 512 positions. Fine-tuning takes the same steps and examples, with
+several seeds. The baselines are the most frequent class and logistic regression on TF-IDF of words
+and pairs of words. An interrupted run continues when the command is repeated.
 """
 
 import argparse

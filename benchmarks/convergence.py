@@ -5,8 +5,9 @@
     python benchmarks/convergence.py --plot               # draw docs/images/convergence.png
 
 The texts are scientific papers, Python Enhancement Proposals, meetings and two novels; every
-twentieth document is held out. Documents are cut into pieces of --length tokens. All models have the
-same parameters, see the same pieces in the same order, and predict the same masked tokens, 15 %:
+twentieth document is held out. Documents are cut into pieces of --length tokens. All models have
+the same parameters, see the same pieces in the same order, and predict the same masked 15 % of
+the tokens:
 
 - hdt: tree attention with the documents' own sections;
 - hdt, pseudo-sections: the same with 32 sentences to a section;
@@ -216,7 +217,7 @@ class Data:
         )
 
     def batch(self, chosen: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tree, Tensor]:
-        """Return ids in level order, their tree, and each token's index `(pieces, length)` there."""
+        """Return ids in level order, their tree, and each token's index, `(pieces, length)`."""
         ids, above, places = zip(*chosen, strict=True)
         if self.flat and len(chosen) in self._flat_forms:
             tree, index = self._flat_forms[len(chosen)]
@@ -247,7 +248,7 @@ class FlatAttention(nn.Module):
     def __init__(self, tree_attention: nn.Module, attend: Callable) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
-        self.heads, self.attend = tree_attention.heads, attend
+        self.num_heads, self.attend = tree_attention.num_heads, attend
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Attend; in level order, the roots of all sequences come first."""
@@ -255,7 +256,7 @@ class FlatAttention(nn.Module):
         q, k, v = (
             torch.cat([x[:batch, None], x[batch:].unflatten(0, (batch, -1))], dim=1)
             for x in (
-                projection(hidden_states).unflatten(-1, (self.heads, -1))
+                projection(hidden_states).unflatten(-1, (self.num_heads, -1))
                 for projection in (self.q, self.k, self.v)
             )
         )

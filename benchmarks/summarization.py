@@ -34,6 +34,7 @@ import report
 from foveate import Document, Encoder
 from foveate.data import read_benchmark
 from foveate.tasks.summarize import summarize
+from scisummnet import repeats
 
 HERE = Path(__file__).parent
 WORDS = 150
@@ -116,17 +117,6 @@ def meetings(path: Path) -> Iterator[tuple[Document, str]]:
         if "general" in example.labels and example.document.text not in seen:
             seen.add(example.document.text)
             yield example.document, example.references[0]
-
-
-def repeats(section: list[str], abstract: list[str]) -> bool:
-    """Whether a section holds most of the abstract: some articles have it as a section again."""
-    wanted = trigrams(abstract)
-    return len(wanted & trigrams(section)) > 0.8 * len(wanted) > 0
-
-
-def trigrams(sentences: list[str]) -> set[tuple[str, ...]]:
-    words = re.findall(r"\w+", " ".join(sentences).lower())
-    return set(zip(words, words[1:], words[2:], strict=False))
 
 
 def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
