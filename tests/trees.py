@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 @st.composite
 def forests(draw, max_nodes: int = 40, shuffled: bool = True) -> list[int]:
-    """Parents of a packed forest: chains, stars, ragged trees, lone roots, in any order of nodes."""
+    """Parents of a packed forest: chains, stars, ragged trees, lone roots, in any node order."""
     n = draw(st.integers(1, max_nodes))
     reach = draw(st.sampled_from([1, 3, n]))  # 1 makes chains, n makes bushes
     parents = [-1]
