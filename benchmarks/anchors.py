@@ -1,18 +1,18 @@
 """Do anchors carry content (HDT, Table 3)? Abstracts written from anchors alone.
 
     python benchmarks/anchors.py --prepare data.zip     # read the documents, learn a vocabulary
-    python benchmarks/anchors.py --data data.zip --predictions anchors.json   # train, write
+    python benchmarks/anchors.py --data data.zip --predictions anchors.json   # train and write
     python benchmarks/anchors.py --score anchors.json   # ROUGE of what was written
 
 A small HDT-ED learns from scratch, by UL2's mixture of denoisers, on papers, Python Enhancement
 Proposals, meetings and two novels; then to write the abstracts of ScisummNet's papers from their
-sections, without title and abstract. Its decoder reads, in both stages, section anchors alone,
-these and sentence anchors, or all tokens; nothing else differs.
+sections, without title and abstract. In both stages, its decoder reads section anchors alone,
+section and sentence anchors, or all tokens; nothing else differs.
 
-Beside ROUGE of what is written about the papers of the dev split, and ROUGE of the same texts with
-the abstracts of other papers, two measures that need no good style: the loss of an abstract when
-its own paper is read and when another is; and how often, of all papers, its own is the one from
-which it is most likely. A run that is stopped goes on where it was when the command is given again.
+The abstracts that it writes for the papers of the dev split are scored by ROUGE, also against the
+abstracts of other papers. Two more measures do not depend on style: the loss of a paper's abstract
+when this paper is read and when another one is; and how often, of all papers, this one makes its
+abstract most likely. An interrupted run continues when the command is repeated.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from foveate.models.hdt import HDTForConditionalGeneration, HDTMemory
 from foveate.preprocessing import DocumentProcessor, Features
 from foveate.training import Recipe
 from foveate.training.tokenizer import train_tokenizer
+from scisummnet import repeats
 
 ROOT = Path(__file__).parents[1]
 STATE = Path(tempfile.gettempdir()) / "foveate" / "anchors"
@@ -56,24 +57,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the data and stop")
     parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--limit", type=int, help="documents of each kind to prepare")
-    parser.add_argument("--data", type=Path, help="what --prepare wrote")
+    parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
+    parser.add_argument("--data", type=Path, help="file written by --prepare")
     parser.add_argument("--reads", nargs="*", choices=READS, default=READS)
-    parser.add_argument("--layers", type=int, default=6, help="of encoder and of decoder")
+    parser.add_argument(
+        "--layers", type=int, default=6, help="layers of the encoder, and of the decoder"
+    )
     parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--steps", type=int, nargs=2, default=(800, 300), help="of both stages")
+    parser.add_argument(
+        "--steps", type=int, nargs=2, default=(800, 300), help="steps of both stages"
+    )
     parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
-    parser.add_argument("--tokens", type=int, default=65536, help="nodes of a step")
-    parser.add_argument("--length", type=int, default=8192, help="nodes of a paper at most")
-    parser.add_argument("--target", type=int, default=320, help="tokens of an abstract at most")
+    parser.add_argument("--tokens", type=int, default=65536, help="nodes per step")
+    parser.add_argument("--length", type=int, default=8192, help="maximum nodes of a paper")
+    parser.add_argument("--target", type=int, default=320, help="maximum tokens of an abstract")
     parser.add_argument("--beams", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=5, help="that read for each model")
-    parser.add_argument("--state", type=Path, default=STATE, help="where to go on from")
-    parser.add_argument("--predictions", type=Path, help="what is written goes here")
+    parser.add_argument("--workers", type=int, default=5, help="data loading workers per model")
+    parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
+    parser.add_argument("--predictions", type=Path, help="file for the abstracts written")
     parser.add_argument("--score", type=Path, metavar="PREDICTIONS", help="score and stop")
     parser.add_argument("--results", type=Path, default=report.RESULTS / "anchors.json")
-    parser.add_argument("--smoke", action="store_true", help="all of it, on next to nothing")
+    parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
     options = parser.parse_args()
     if options.smoke:
         with tempfile.TemporaryDirectory() as folder:
@@ -106,10 +111,8 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
 
 
 def papers(path: Path, limit: int | None) -> list[stages.Record]:
-    """Papers without title and abstract, also where that is repeated as a section."""
-    from summarization import repeats
-
-    found = []
+    """Read papers without titles and abstracts, including abstracts repeated as a section."""
+    records = []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for paper in list(map(json.loads, lines))[:limit]:
             sections = [
@@ -118,15 +121,15 @@ def papers(path: Path, limit: int | None) -> list[stages.Record]:
                 if section["sentences"] and not repeats(section["sentences"], paper["abstract"])
             ]
             if sections and paper["abstract"]:
-                found.append({"sections": sections, "references": [" ".join(paper["abstract"])]})
-    return found
+                records.append({"sections": sections, "references": [" ".join(paper["abstract"])]})
+    return records
 
 
 # Training
 
 
 def recipes(read: str, options: argparse.Namespace) -> tuple[stages.Record, stages.Record]:
-    """Both stages."""
+    """Return the recipes of both stages."""
     data, first = options.state / "data", options.state / read / "pretrained"
     new = {
         "type": "hdt",
@@ -160,16 +163,16 @@ def recipes(read: str, options: argparse.Namespace) -> tuple[stages.Record, stag
 
 
 def predict(options: argparse.Namespace, file: Path) -> None:
-    """Train all models, let them write, and keep it with the machine and the recipe."""
+    """Train all models, let them write, and save the abstracts with the machine and the recipe."""
     stages.unpack(options.data, options.state / "data")
-    stages.together(run, [(read, options) for read in options.reads])
+    stages.run_in_parallel(run, [(read, options) for read in options.reads])
     names = ("layers", "width", "steps", "rate", "tokens", "length", "target", "beams", "seed")
     dev = stages.lines(options.state / "data" / "dev.jsonl")
     texts = [[text for part in paper["sections"] for text in part["sentences"]] for paper in dev]
     results = {
         "recipe": {name: getattr(options, name) for name in names} | {"vocabulary": VOCABULARY},
         "abstracts": [paper["references"][0] for paper in dev],
-        "leads": [" ".join(" ".join(own).split()[:LEAD]) for own in texts],
+        "leads": [" ".join(" ".join(sentences).split()[:LEAD]) for sentences in texts],
         "models": {
             read: json.loads((options.state / read / "written.json").read_text())
             for read in options.reads
@@ -179,7 +182,7 @@ def predict(options: argparse.Namespace, file: Path) -> None:
 
 
 def run(read: str, options: argparse.Namespace) -> None:
-    """Train one model in both stages, and let it write."""
+    """Train one model in both stages, and let it write abstracts."""
     folder = options.state / read
     if (folder / "written.json").exists():
         return
@@ -192,17 +195,17 @@ def run(read: str, options: argparse.Namespace) -> None:
     model, processor = load_trained(recipe, folder / "trained")
     dev = Corpus(options.state / "data" / "dev.jsonl")
     features = [
-        one
+        example
         for paper in dev
-        for one in recipe.objective.features(processor, paper, torch.Generator())
+        for example in recipe.objective.features(processor, paper, torch.Generator())
     ]
     autocast = torch.autocast(model.device.type, torch.bfloat16, torch.cuda.is_available())
     with torch.inference_mode(), autocast:
         memories = [
-            encoded(model, processor, features[start : start + BATCH])
+            encode(model, processor, features[start : start + BATCH])
             for start in range(0, len(features), BATCH)
         ]
-        read_rows = sum(int(memory.memory_mask.sum()) for memory in memories)
+        nodes_read = sum(int(memory.memory_mask.sum()) for memory in memories)
         losses = torch.stack(
             [
                 losses_of(model, memories, paper["labels"][: options.target].to(model.device))
@@ -210,20 +213,20 @@ def run(read: str, options: argparse.Namespace) -> None:
             ]
         )
         texts = [text for memory in memories for text in write(model, processor, memory, options)]
-    found = {
+    results = {
         **curves,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "rows read": read_rows / len(features),
+        "nodes read": nodes_read / len(features),
         **likelihood(losses.cpu()),
     }
-    print(read, json.dumps(found), flush=True)
-    (folder / "written.json").write_text(json.dumps({**found, "written": texts}))
+    print(read, json.dumps(results), flush=True)
+    (folder / "written.json").write_text(json.dumps({**results, "written": texts}))
 
 
-def encoded(
+def encode(
     model: HDTForConditionalGeneration, processor: DocumentProcessor, features: list[Features]
 ) -> HDTMemory:
-    batch = processor.pad([processor.model_inputs(one) for one in features])
+    batch = processor.pad([processor.model_inputs(example) for example in features])
     return model.encode(**{name: column.to(model.device) for name, column in batch.items()})
 
 
@@ -234,7 +237,7 @@ def write(
     options: argparse.Namespace,
 ) -> list[str]:
     ids = model.generate(
-        encoder_outputs=HDTMemory(**memory),  # which generate changes
+        encoder_outputs=HDTMemory(**memory),  # a copy, which generate may change
         num_beams=options.beams,
         no_repeat_ngram_size=3,
         max_new_tokens=options.target,
@@ -246,7 +249,7 @@ def write(
 def losses_of(
     model: HDTForConditionalGeneration, memories: list[HDTMemory], abstract: Tensor
 ) -> Tensor:
-    """Loss per token of an abstract `(tokens,)` when each of the papers is read: `(papers,)`."""
+    """Loss per token of an abstract `(tokens,)` with each of the papers as input: `(papers,)`."""
     losses = []
     for memory in memories:
         labels = abstract.expand(len(memory.memory), -1)
@@ -256,13 +259,15 @@ def losses_of(
 
 
 def likelihood(losses: Tensor) -> dict[str, float]:
-    """What `losses` `(abstracts, papers)` say of own and other papers."""
-    own = losses.diagonal()
+    """Compare an abstract's losses `(abstracts, papers)` for its paper and for other papers."""
+    matching = losses.diagonal()
     number = len(losses)
     return {
-        "loss, own paper": round(float(own.mean()), 4),
-        "loss, another": round(float((losses.sum() - own.sum()) / (number * (number - 1))), 4),
-        "found": round(100 * float((losses.argmin(1) == torch.arange(number)).float().mean()), 1),
+        "loss, own paper": round(float(matching.mean()), 4),
+        "loss, another": round(float((losses.sum() - matching.sum()) / (number * (number - 1))), 4),
+        "own paper most likely": round(
+            100 * float((losses.argmin(1) == torch.arange(number)).float().mean()), 1
+        ),
     }
 
 
@@ -270,38 +275,38 @@ def likelihood(losses: Tensor) -> dict[str, float]:
 
 
 def score(file: Path, results: Path) -> None:
-    """Add ROUGE to what was kept, and print it."""
-    kept = json.loads(file.read_text(encoding="utf-8"))
-    found = kept["results"]
-    abstracts, leads = found.pop("abstracts"), found.pop("leads")
-    found["papers"] = len(abstracts)
-    found["lead"] = scores(leads, abstracts)
-    rows = [["first words of the paper", None, *found["lead"].values(), None, None, None]]
-    for name, model in found["models"].items():
+    """Replace the abstracts written by their ROUGE, and print the table."""
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    saved_results = saved["results"]
+    abstracts, leads = saved_results.pop("abstracts"), saved_results.pop("leads")
+    saved_results["papers"] = len(abstracts)
+    saved_results["lead"] = scores(leads, abstracts)
+    rows = [["first words of the paper", None, *saved_results["lead"].values(), None, None, None]]
+    for name, model in saved_results["models"].items():
         model["rouge"] = scores(model.pop("written"), abstracts)
         rows.append(
             [
                 name,
-                model["rows read"],
+                model["nodes read"],
                 *model["rouge"].values(),
                 model["loss, own paper"],
                 model["loss, another"],
-                model["found"],
+                model["own paper most likely"],
             ]
         )
     results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    header = ["decoder reads", "rows", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-L, another's"]
-    header += ["loss", "loss, another's", f"found of {len(abstracts)}, %"]
+    results.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    header = ["decoder reads", "nodes", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-L, another's"]
+    header += ["loss", "loss, another's", f"own of {len(abstracts)} papers most likely, %"]
     print(report.table(header, rows))
 
 
 def scores(texts: list[str], abstracts: list[str]) -> dict[str, float]:
-    """ROUGE, and ROUGE-L with the abstracts of the next papers in place of their own."""
+    """ROUGE, and ROUGE-L against the abstracts of other papers, each the next one's."""
     others = [*abstracts[1:], *abstracts[:1]]
-    own = rouge(texts, [[abstract] for abstract in abstracts])
+    matching = rouge(texts, [[abstract] for abstract in abstracts])
     another = rouge(texts, [[abstract] for abstract in others])["rougeL"]
-    return {name: round(value, 2) for name, value in {**own, "another's": another}.items()}
+    return {name: round(value, 2) for name, value in {**matching, "another's": another}.items()}
 
 
 if __name__ == "__main__":

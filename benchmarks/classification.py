@@ -1,6 +1,6 @@
-"""What part does a section play? HDT, fine-tuned, against BERT of the same size, cut at 512 tokens.
+"""What part does a section play? Fine-tuned HDT against BERT of its size, truncated at 512 tokens.
 
-    python benchmarks/classification.py --prepare data.zip      # read, learn a vocabulary
+    python benchmarks/classification.py --prepare data.zip      # read, train a tokenizer
     python benchmarks/classification.py --data data.zip --predictions classes.json     # train
     python benchmarks/classification.py --score classes.json --data data.zip   # F1 of predictions
 
@@ -12,11 +12,11 @@ split's papers are held out.
 - hdt, 512: the first 512 nodes as a tree;
 - hdt: the whole section.
 
-All have the same vocabulary, layers and width, and begin at random or after masked language
-modelling on the same texts, with the same steps of as many tokens; BERT reads them in pieces that
-its 512 positions hold. Fine-tuning takes the same steps and examples, with several seeds. Beside
-them stand the commonest class and logistic regression on TF-IDF of words and pairs of words. A run
-that is stopped goes on where it was when the command is given again.
+All have the same vocabulary, layers and width, and start from random weights or from masked
+language modelling on the same texts, with the same number of steps and tokens per step; BERT reads
+the texts in pieces that fit its 512 positions. Fine-tuning takes the same steps and examples, with
+several seeds. The baselines are the most frequent class and logistic regression on TF-IDF of words
+and pairs of words. An interrupted run continues when the command is repeated.
 """
 
 import argparse
@@ -53,7 +53,7 @@ HEADINGS = {
     "": r"a(c?)knowledg|reference|appendi",  # none of the classes
 }
 OTHERS = "method"
-"""Sections with another heading of words."""
+"""The class of sections with any other heading that contains words."""
 CLASSES = ("introduction", "related work", OTHERS, "results", "conclusion")
 LENGTHS = {"bert": 512, "hdt, 512": 512, "hdt": 4096}
 STARTS = ("scratch", "pretrained")
@@ -74,24 +74,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the data and stop")
     parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--limit", type=int, help="documents of each kind to prepare")
-    parser.add_argument("--data", type=Path, help="what --prepare wrote")
+    parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
+    parser.add_argument("--data", type=Path, help="file written by --prepare")
     parser.add_argument("--models", nargs="*", choices=LENGTHS, default=list(LENGTHS))
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=384)
-    parser.add_argument("--steps", type=int, nargs=2, default=(1500, 300), help="of both stages")
+    parser.add_argument(
+        "--steps", type=int, nargs=2, default=(1500, 300), help="steps of both stages"
+    )
     parser.add_argument(
         "--rates", type=float, nargs=2, default=(5e-4, 1e-4), help="learning rates of both stages"
     )
-    parser.add_argument("--tokens", type=int, default=65536, help="of a step of the first")
-    parser.add_argument("--batch", type=int, default=32, help="sections of a step of the second")
-    parser.add_argument("--seeds", type=int, default=3, help="of fine-tuning, from 0")
-    parser.add_argument("--workers", type=int, default=5, help="that read for each model")
-    parser.add_argument("--state", type=Path, default=STATE, help="where to go on from")
-    parser.add_argument("--predictions", type=Path, help="what is predicted goes here")
+    parser.add_argument(
+        "--tokens", type=int, default=65536, help="tokens per step of the first stage"
+    )
+    parser.add_argument(
+        "--batch", type=int, default=32, help="sections per step of the second stage"
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds of fine-tuning")
+    parser.add_argument("--workers", type=int, default=5, help="data loading workers per model")
+    parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
+    parser.add_argument("--predictions", type=Path, help="file for the predictions")
     parser.add_argument("--score", type=Path, metavar="PREDICTIONS", help="score and stop")
     parser.add_argument("--results", type=Path, default=report.RESULTS / "classification.json")
-    parser.add_argument("--smoke", action="store_true", help="all of it, on next to nothing")
+    parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
     options = parser.parse_args()
     if options.smoke:
         with tempfile.TemporaryDirectory() as folder:
@@ -119,14 +125,16 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
     stages.pack(
         file,
         tokenizer,
-        pretrain=(piece for own in documents for piece in stages.pieces(own, WORDS["hdt"])),
+        pretrain=(
+            piece for document in documents for piece in stages.pieces(document, WORDS["hdt"])
+        ),
         train=sections(folder / "scisummnet" / "train.jsonl.gz", limit),
         dev=sections(folder / "scisummnet" / "dev.jsonl.gz", limit),
     )
 
 
 def begin_with_class_token(tokenizer: PreTrainedTokenizerFast) -> None:
-    """As BERT reads; trees have their anchors instead."""
+    """Add [CLS] and [SEP] as for BERT; trees have their anchors instead."""
     special = ("<cls>", "</s>")
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single="<cls> $A </s>",
@@ -135,19 +143,19 @@ def begin_with_class_token(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def sections(path: Path, limit: int | None) -> list[stages.Record]:
-    """Those whose heading names one class, without it."""
+    """Read the sections whose heading names exactly one class, without the heading."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         papers = [json.loads(line) for line in lines][:limit]
     return [
-        {"sections": [{"heading": "", "sentences": section["sentences"]}], "labels": [found]}
+        {"sections": [{"heading": "", "sentences": section["sentences"]}], "labels": [label]}
         for paper in papers
         for section in paper["sections"]
-        if section["sentences"] and (found := class_of(section["heading"]))
+        if section["sentences"] and (label := class_of(section["heading"]))
     ]
 
 
 def class_of(heading: str) -> str:
-    """Return the class that a heading names, "" if none or several.
+    """Return the class that a heading names, or "" for none or several.
 
     Example:
         >>> class_of("4 Experimental results"), class_of("3."), class_of("2 A parser")
@@ -215,11 +223,11 @@ def new(kind: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def predict(options: argparse.Namespace, file: Path) -> None:
-    """Train all models, classify what is held out, and keep it with machine and recipe."""
+    """Train all models, classify the held-out sections, and save the predictions."""
     stages.unpack(options.data, options.state / "data")
     kinds = sorted({kind_of(name) for name in options.models})
-    stages.together(pretrain, [(kind, options) for kind in kinds])
-    stages.together(finetune, [(name, options) for name in options.models])
+    stages.run_in_parallel(pretrain, [(kind, options) for kind in kinds])
+    stages.run_in_parallel(finetune, [(name, options) for name in options.models])
     names = ("layers", "width", "steps", "rates", "tokens", "batch", "seeds")
     results = {
         "recipe": {name: getattr(options, name) for name in names} | {"vocabulary": VOCABULARY},
@@ -233,31 +241,34 @@ def predict(options: argparse.Namespace, file: Path) -> None:
 
 
 def pretrain(kind: str, options: argparse.Namespace) -> stages.Record:
-    """Train one kind of model to find hidden tokens, if that is not done; give its curve."""
+    """Pretrain one kind of model, if that is not done, and return the learning curve."""
     data = options.state / "data"
-    cut = data / f"{kind}.jsonl"
-    if not cut.exists():
+    pieces_file = data / f"{kind}.jsonl"
+    if not pieces_file.exists():
         corpus = Corpus(data / "pretrain.jsonl")
-        pieces = (piece for one in corpus for piece in stages.pieces(one.document, WORDS[kind]))
-        cut.write_text(stages.as_lines(pieces), encoding="utf-8")
+        pieces = (
+            piece for example in corpus for piece in stages.pieces(example.document, WORDS[kind])
+        )
+        pieces_file.write_text(stages.as_lines(pieces), encoding="utf-8")
     return stages.stage(pretraining(kind, options), options.state / "pretrained" / kind)
 
 
 def finetune(name: str, options: argparse.Namespace) -> None:
-    """Fine-tune one kind of model from both starts with all seeds."""
+    """Fine-tune one model from both starting points with all seeds."""
     folder = options.state / name
-    found: dict[str, Any] = {start: [] for start in STARTS}
+    finetuned: dict[str, Any] = {start: [] for start in STARTS}
     for start in STARTS:
         for seed in range(options.seeds):
-            own = folder / f"{start}-{seed}"
-            kept = own / "predictions.json"
+            run_folder = folder / f"{start}-{seed}"
+            predictions = run_folder / "predictions.json"
             recipe = finetuning(name, start, seed, options)
-            curve = stages.stage(recipe, own)
-            if not kept.exists():
-                kept.write_text(json.dumps(classify(Recipe.from_dict(recipe), own, options)))
-            found[start].append({**curve, **json.loads(kept.read_text())})
+            curve = stages.stage(recipe, run_folder)
+            if not predictions.exists():
+                classes = classify(Recipe.from_dict(recipe), run_folder, options)
+                predictions.write_text(json.dumps(classes))
+            finetuned[start].append({**curve, **json.loads(predictions.read_text())})
             print(name, start, seed, curve["seconds"], "s", flush=True)
-    (folder / "predictions.json").write_text(json.dumps(found))
+    (folder / "predictions.json").write_text(json.dumps(finetuned))
 
 
 @torch.inference_mode()
@@ -265,7 +276,7 @@ def classify(recipe: Recipe, folder: Path, options: argparse.Namespace) -> dict[
     model, processor = load_trained(recipe, folder)
     model.eval()
     dev = Corpus(options.state / "data" / "dev.jsonl")
-    features = [processor.model_inputs(processor.features(one.document)) for one in dev]
+    features = [processor.model_inputs(processor.features(example.document)) for example in dev]
     classes: list[int] = []
     with torch.autocast(model.device.type, torch.bfloat16, enabled=torch.cuda.is_available()):
         for start in range(0, len(features), options.batch):
@@ -280,8 +291,8 @@ def classify(recipe: Recipe, folder: Path, options: argparse.Namespace) -> dict[
 
 
 def score(file: Path, data: Path, results: Path) -> None:
-    """Put F1 in the place of predictions, and print it."""
-    kept = json.loads(file.read_text(encoding="utf-8"))
+    """Replace the predictions by their F1, and print the table."""
+    saved = json.loads(file.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         stages.unpack(data, Path(folder))
         train, dev = (Corpus(Path(folder) / f"{part}.jsonl") for part in ("train", "dev"))
@@ -290,18 +301,18 @@ def score(file: Path, data: Path, results: Path) -> None:
         known, truth = ([example.labels[0] for example in part] for part in (train, dev))
     long = [len(ids) > LENGTHS["bert"] for ids in tokenizer(texts[1], verbose=False)["input_ids"]]
 
-    found = kept["results"]
-    found["examples"] = {"train": len(known), "held out": len(truth), "over 512": sum(long)}
-    [(commonest, _)] = Counter(known).most_common(1)
+    saved_results = saved["results"]
+    saved_results["examples"] = {"train": len(known), "held out": len(truth), "over 512": sum(long)}
+    [(most_frequent, _)] = Counter(known).most_common(1)
     baselines = {
-        "commonest class": [commonest] * len(truth),
+        "most frequent class": [most_frequent] * len(truth),
         "logistic regression": linear(texts[0], known, texts[1]),
     }
     rows = []
     for name, classes in baselines.items():
-        found[name] = scores(classes, truth, long)
-        rows.append([name, None, *(f"{value:.1f}" for value in found[name].values())])
-    for name, starts in found["models"].items():
+        saved_results[name] = scores(classes, truth, long)
+        rows.append([name, None, *(f"{value:.1f}" for value in saved_results[name].values())])
+    for name, starts in saved_results["models"].items():
         for start, runs in starts.items():
             for run in runs:
                 run["f1"] = scores(run.pop("classes"), truth, long)
@@ -309,7 +320,7 @@ def score(file: Path, data: Path, results: Path) -> None:
             millions = f"{runs[0]['parameters'] / 1e6:.1f} M"
             rows.append([f"{name}, {start}", millions, *map(mean_and_deviation, measures)])
     results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    results.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     header = ["model", "parameters", "micro F1", "macro F1", "micro, long", "macro, long"]
     print(report.table(header, rows))
 
@@ -325,7 +336,7 @@ def linear(train: list[str], known: list[str], dev: list[str]) -> list[str]:
 
 
 def scores(classes: list[str], truth: list[str], long: list[bool]) -> dict[str, float]:
-    """F1 over all sections, and over those that BERT does not read to the end."""
+    """F1 over all sections, and over those that BERT truncates."""
     pairs = list(zip(classes, truth, strict=True))
     parts = {
         "": pairs,

@@ -1,20 +1,21 @@
 """Masked language modelling from scratch (HDT, Figure 1b and Table 9): who learns faster?
 
-    python benchmarks/convergence.py --prepare data.npz   # read the documents, learn a vocabulary
+    python benchmarks/convergence.py --prepare data.npz   # read the documents, train a tokenizer
     python benchmarks/convergence.py --data data.npz --minutes 6 --models hdt dense
     python benchmarks/convergence.py --plot               # draw docs/images/convergence.png
 
-Scientific papers, Python Enhancement Proposals, meetings and two novels, all but every twentieth
-to train on. Every document is cut into pieces of so many tokens. All models have the same
-parameters, see the same pieces in the same order, and find the same hidden tokens, 15 %:
+The texts are scientific papers, Python Enhancement Proposals, meetings and two novels; every
+twentieth document is held out. Documents are cut into pieces of --length tokens. All models have
+the same parameters, see the same pieces in the same order, and predict the same masked 15 % of
+the tokens:
 
 - hdt: tree attention with the documents' own sections;
 - hdt, pseudo-sections: the same with 32 sentences to a section;
 - longformer: the tokens without anchors, 256 to each side of a token and one global token;
-- dense: the tokens without anchors, all of which see each other.
+- dense: the tokens without anchors, each of which attends to all.
 
-The loss is that of pieces held out. Seconds are those of training steps alone. A run that is
-stopped, or that ends by --minutes, goes on where it was when the command is given again.
+The loss is measured on held-out pieces. Seconds are those of the training steps alone. A run that
+is interrupted, or stopped by --minutes, continues when the command is repeated.
 """
 
 import argparse
@@ -58,18 +59,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the data and stop")
     parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--limit", type=int, help="documents of each kind to prepare")
-    parser.add_argument("--data", type=Path, help="what --prepare wrote; else it is prepared anew")
+    parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
+    parser.add_argument(
+        "--data", type=Path, help="file written by --prepare; prepared first without it"
+    )
     parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
-    parser.add_argument("--steps", type=int, default=6000, help="in all")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="of each model")
+    parser.add_argument("--steps", type=int, default=6000, help="total number of steps")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="maximum minutes per model"
+    )
     parser.add_argument("--every", type=int, default=200, help="steps between points of the curve")
-    parser.add_argument("--length", type=int, default=4096, help="tokens of a piece")
-    parser.add_argument("--batch", type=int, default=16, help="pieces")
-    parser.add_argument("--held-out", type=int, default=64, help="pieces")
+    parser.add_argument("--length", type=int, default=4096, help="tokens per piece")
+    parser.add_argument("--batch", type=int, default=16, help="pieces per step")
+    parser.add_argument("--held-out", type=int, default=64, help="number of held-out pieces")
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--state", type=Path, default=STATE, help="where to go on from")
+    parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
     options = parser.parse_args()
@@ -92,7 +97,7 @@ def main() -> None:
 
 
 def records(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Kinds of documents, and their files' lines or texts."""
+    """Yield each kind of document with its lines or files."""
     for kind in ("scisummnet", "peps", "qmsum"):
         with gzip.open(folder / kind / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
             yield kind, list(lines)
@@ -109,7 +114,7 @@ def read(kind_and_text: tuple[str, str]) -> Document | None:
     if kind == "peps":
         try:
             return Document.from_text(record["text"], format=record["format"])
-        except DocumentError:  # some were withdrawn with their text
+        except DocumentError:  # some are withdrawn and empty
             return None
     sections = [(section["heading"], section["sentences"]) for section in record["sections"]]
     return Document.from_sections(record["title"], [("Abstract", record["abstract"]), *sections])
@@ -122,7 +127,7 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
         ((kind, text) for text in texts[:limit]) for kind, texts in records(folder)
     )
     with Pool() as pool:
-        documents = [found for found in pool.imap(read, texts, chunksize=8) if found]
+        documents = [document for document in pool.imap(read, texts, chunksize=8) if document]
     tokenizer = train_tokenizer(documents, VOCABULARY)
     processor = HDTProcessor(tokenizer)
     ids, types, sizes = [], [], []
@@ -140,18 +145,18 @@ def prepare(folder: Path, file: Path, limit: int | None) -> None:
         sizes=np.array(sizes),
         special=np.array([*anchors, tokenizer.mask_token_id, len(tokenizer)]),
     )
-    tokens = sum(int((own == TOKEN).sum()) for own in types)
+    tokens = sum(int((kinds == TOKEN).sum()) for kinds in types)
     seconds = time.perf_counter() - begun
     print(f"{len(documents)} documents, {tokens:,} tokens, {seconds:.0f} s: {file}", flush=True)
 
 
-# Pieces: ids and types of nodes in reading order, so many tokens and their anchors.
+# Pieces: ids and types of nodes in reading order, a number of tokens with their anchors.
 
 Nodes = tuple[np.ndarray, np.ndarray]
 
 
 def latest(types: np.ndarray, kind: int) -> np.ndarray:
-    """Place of the latest anchor of a kind, at or before each node."""
+    """Position of the latest anchor of a kind, at or before each node."""
     return np.maximum.accumulate(np.where(types == kind, np.arange(len(types)), 0))
 
 
@@ -164,10 +169,10 @@ def parents(types: np.ndarray) -> np.ndarray:
 
 def pieces(ids: np.ndarray, types: np.ndarray, length: int) -> Iterator[Nodes]:
     tokens = np.flatnonzero(types == TOKEN)
-    holders = [latest(types, kind) for kind in (SENTENCE, SECTION, DOCUMENT)]
+    anchors_of = [latest(types, kind) for kind in (SENTENCE, SECTION, DOCUMENT)]
     for start in range(0, len(tokens) - length + 1, length):
-        own = tokens[start : start + length]
-        nodes = np.unique(np.concatenate([own, *(holder[own] for holder in holders)]))
+        chosen = tokens[start : start + length]
+        nodes = np.unique(np.concatenate([chosen, *(anchors[chosen] for anchors in anchors_of)]))
         yield ids[nodes], types[nodes]
 
 
@@ -183,11 +188,11 @@ class Data:
     """The pieces of all documents in the form that a model reads, on its device."""
 
     def __init__(self, file: Path, name: str, length: int, held_out: int, device: str) -> None:
-        found = np.load(file)
-        self.root, section, self.mask, self.vocabulary = found["special"].tolist()
+        arrays = np.load(file)
+        self.root, section, self.mask, self.vocabulary = arrays["special"].tolist()
         self.length, self.device, self.flat = length, device, not name.startswith("hdt")
-        ends = found["sizes"].cumsum()[:-1]
-        documents = zip(np.split(found["ids"], ends), np.split(found["types"], ends), strict=True)
+        ends = arrays["sizes"].cumsum()[:-1]
+        documents = zip(np.split(arrays["ids"], ends), np.split(arrays["types"], ends), strict=True)
         parts: tuple[list[Nodes], list[Nodes]] = ([], [])
         for number, (ids, types) in enumerate(documents):
             if name == "hdt, pseudo-sections":
@@ -198,7 +203,7 @@ class Data:
         self._flat_forms: dict[int, tuple[Tree, Tensor]] = {}
 
     def _form(self, ids: np.ndarray, types: np.ndarray) -> tuple[Tensor, ...]:
-        """Ids of nodes, their parents, and the places of tokens."""
+        """Return the ids of nodes, their parents, and the positions of tokens."""
         places = np.flatnonzero(types == TOKEN)
         if self.flat:
             ids = np.concatenate([[self.root], ids[places]])
@@ -212,41 +217,46 @@ class Data:
         )
 
     def batch(self, chosen: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tree, Tensor]:
-        """Ids in level order, their tree, and the row of each token `(pieces, length)`."""
+        """Return ids in level order, their tree, and each token's index, `(pieces, length)`."""
         ids, above, places = zip(*chosen, strict=True)
         if self.flat and len(chosen) in self._flat_forms:
-            tree, rows = self._flat_forms[len(chosen)]
-            return tree.to_level_order(torch.cat(ids)), tree.in_level_order, rows
-        shifts = np.cumsum([0, *(len(own) for own in ids[:-1])]).tolist()
+            tree, index = self._flat_forms[len(chosen)]
+            return tree.to_level_order(torch.cat(ids)), tree.in_level_order, index
+        shifts = np.cumsum([0, *(len(piece) for piece in ids[:-1])]).tolist()
         forest = torch.cat(
-            [own.where(own < 0, own + shift) for own, shift in zip(above, shifts, strict=True)]
+            [
+                parents.where(parents < 0, parents + shift)
+                for parents, shift in zip(above, shifts, strict=True)
+            ]
         )
         tree = Tree.from_parents(forest)
-        tokens = torch.stack([own + shift for own, shift in zip(places, shifts, strict=True)])
-        rows = tree.to_ranks(tokens)
-        if self.flat:  # of one shape always
-            self._flat_forms[len(chosen)] = tree, rows
-        return tree.to_level_order(torch.cat(ids)), tree.in_level_order, rows
+        tokens = torch.stack(
+            [positions + shift for positions, shift in zip(places, shifts, strict=True)]
+        )
+        index = tree.to_level_index(tokens)
+        if self.flat:  # always of the same shape
+            self._flat_forms[len(chosen)] = tree, index
+        return tree.to_level_order(torch.cat(ids)), tree.in_level_order, index
 
 
-# Models: HDT, and its twins that read the tokens as one family.
+# Models: HDT, and its twins that see the tokens as one flat family.
 
 
 class FlatAttention(nn.Module):
-    """HDT's attention with its weights, but over sequences of one length behind a first token."""
+    """HDT's attention weights, applied to sequences of equal length that start with a root."""
 
     def __init__(self, tree_attention: nn.Module, attend: Callable) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
-        self.heads, self.attend = tree_attention.heads, attend
+        self.num_heads, self.attend = tree_attention.num_heads, attend
 
-    def forward(self, rows: Tensor, tree: Tree) -> Tensor:
-        """In level order the first tokens of all sequences stand before the others."""
+    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
+        """Attend; in level order, the roots of all sequences come first."""
         batch = tree.level_sizes[0]
         q, k, v = (
             torch.cat([x[:batch, None], x[batch:].unflatten(0, (batch, -1))], dim=1)
             for x in (
-                projection(rows).unflatten(-1, (self.heads, -1))
+                projection(hidden_states).unflatten(-1, (self.num_heads, -1))
                 for projection in (self.q, self.k, self.v)
             )
         )
@@ -296,19 +306,19 @@ def build(name: str, vocabulary: int, layers: int, width: int) -> HDTForMaskedLM
 
 
 def loss_of(model: HDTForMaskedLM, data: Data, chosen: list, seed: int) -> Tensor:
-    """Mean loss of hidden tokens, which depend on the seed and not on the model."""
-    ids, tree, rows = data.batch(chosen)
+    """Mean loss of the masked tokens, which depend on the seed and not on the model."""
+    ids, tree, index = data.batch(chosen)
     rng = torch.Generator().manual_seed(seed)
     number = round(RATIO * data.length)
-    hidden = torch.rand(len(chosen), data.length, generator=rng).topk(number).indices
-    fate = torch.rand(hidden.numel(), generator=rng).to(data.device)
-    random = torch.randint(data.vocabulary, (hidden.numel(),), generator=rng).to(data.device)
-    hidden_rows = rows.gather(1, hidden.to(data.device)).flatten()
-    truth = ids[hidden_rows]
+    masked = torch.rand(len(chosen), data.length, generator=rng).topk(number).indices
+    fate = torch.rand(masked.numel(), generator=rng).to(data.device)
+    random = torch.randint(data.vocabulary, (masked.numel(),), generator=rng).to(data.device)
+    masked_index = index.gather(1, masked.to(data.device)).flatten()
+    truth = ids[masked_index]
     kept = torch.where(fate < 0.9, random, truth)
-    ids = ids.index_copy(0, hidden_rows, torch.where(fate < 0.8, data.mask, kept))
+    ids = ids.index_copy(0, masked_index, torch.where(fate < 0.8, data.mask, kept))
     encoded = model.model(ids[None], tree=tree).last_hidden_state[0]
-    return F.cross_entropy(model.cls.predictions(encoded[hidden_rows]).float(), truth)
+    return F.cross_entropy(model.cls.predictions(encoded[masked_index]).float(), truth)
 
 
 def train(name: str, file: Path, options: argparse.Namespace) -> None:
@@ -324,11 +334,11 @@ def train(name: str, file: Path, options: argparse.Namespace) -> None:
     optimizer = torch.optim.AdamW(
         trained, lr=RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=device == "cuda"
     )
-    folder = runs.place(options.state, name)
+    folder = runs.run_folder(options.state, name)
     log = runs.resume(folder, model, optimizer)
     per_epoch = len(data.train) // options.batch
     if not per_epoch or not data.held_out:
-        raise SystemExit("there are too few pieces: shorten --length, or the batch")
+        raise SystemExit("there are too few pieces: reduce --length or --batch")
     began, before = time.perf_counter(), log["seconds"]
     evaluating = 0.0
 
@@ -350,7 +360,7 @@ def train(name: str, file: Path, options: argparse.Namespace) -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         log["step"] += 1
-        if log["step"] == 1:  # what is built once, such as kernels, is no part of training
+        if log["step"] == 1:  # do not count what happens once, such as compiling kernels
             seconds()
             began = time.perf_counter()
         if log["step"] % options.every == 0:
@@ -365,7 +375,7 @@ def train(name: str, file: Path, options: argparse.Namespace) -> None:
             print(name, json.dumps(point), flush=True)
             evaluating += time.perf_counter() - pause
     log["seconds"] = seconds()
-    runs.keep(folder, model, optimizer, log)
+    runs.save(folder, model, optimizer, log)
 
 
 @torch.no_grad()
@@ -381,19 +391,19 @@ def held_out_loss(model: HDTForMaskedLM, data: Data, batch: int) -> float:
 
 
 def gather(options: argparse.Namespace) -> None:
-    """Put what all models have reached into the results, and print it."""
-    found = runs.logs(options.state, MODELS)
+    """Save and print the results of all models."""
+    logs = runs.logs(options.state, MODELS)
     recipe = {key: getattr(options, key) for key in ("layers", "width", "length", "batch")}
     recipe |= {"masked": RATIO, "learning rate": RATE, "vocabulary": VOCABULARY}
-    report.save(options.results, {"recipe": recipe, "models": found})
-    last = min(own["curve"][-1]["step"] for own in found.values() if own["curve"])
+    report.save(options.results, {"recipe": recipe, "models": logs})
+    last = min(log["curve"][-1]["step"] for log in logs.values() if log["curve"])
     tokens = options.length * options.batch
     rows = []
-    for name, own in found.items():
-        points = {point["step"]: point["loss"] for point in own["curve"]}
-        per_step = own["seconds"] / max(1, own["step"])
+    for name, log in logs.items():
+        points = {point["step"]: point["loss"] for point in log["curve"]}
+        per_step = log["seconds"] / max(1, log["step"])
         rows.append(
-            [name, own["step"], points.get(last), f"{tokens / per_step:,.0f}", 1e3 * per_step]
+            [name, log["step"], points.get(last), f"{tokens / per_step:,.0f}", 1e3 * per_step]
         )
     print(report.table(["model", "steps", f"loss at {last}", "tokens/s", "ms a step"], rows))
 
@@ -404,8 +414,8 @@ def plot(results: Path) -> None:
     models = json.loads(results.read_text())["results"]["models"]
     figure = Figure(figsize=(10, 4), layout="constrained")
     for axes, by in zip(figure.subplots(1, 2, sharey=True), ("step", "seconds"), strict=True):
-        for name, own in models.items():
-            points = [(point[by], point["loss"]) for point in own["curve"]]
+        for name, log in models.items():
+            points = [(point[by], point["loss"]) for point in log["curve"]]
             axes.plot(*zip(*points, strict=True), label=name)
         axes.set(xlabel={"step": "steps", "seconds": "seconds of training"}[by])
         axes.grid(alpha=0.3)

@@ -28,16 +28,16 @@ from foveate.preprocessing import Features, LEDProcessor, load_tokenizer
 from foveate.progress import progress
 
 _DRAWN = ("random", "gibberish")
-"""Methods that give other keywords with another seed."""
+"""Methods whose keywords depend on the seed."""
 
 
 class Method(NamedTuple):
-    """How the input is made.
+    """How inputs are made.
 
     Attributes:
-        detector: name of what detects the keywords: of `foveate.detectors.METHODS`, or of the
-            detectors that `few_shot` is given.
-        keywords: number of them; without any, the method is the model as it is.
+        detector: Name of a keyword detector, in `foveate.detectors.METHODS` or among the detectors
+            passed to `few_shot`.
+        keywords: Number of keywords; 0 is the model without keywords.
     """
 
     detector: str
@@ -49,14 +49,15 @@ METHODS = tuple(Method("tfidf", keywords) for keywords in (0, 10, 20))
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How often, on how much, and how a method is tried.
+    """How methods are compared.
 
     Attributes:
-        examples: numbers of training examples, and as many for validation; with 0 the model writes
-            as it is.
-        runs: with seeds from 0. The seed draws the examples, the same for every method.
-        max_length: tokens of an input at most, None for the tokenizer's own limit.
-        tuning: how the model is fine-tuned and writes.
+        examples: Numbers of training examples; the same number is drawn for validation. With 0 the
+            model is not fine-tuned.
+        runs: Number of runs, with seeds from 0. The seed draws the examples, the same for every
+            method.
+        max_length: Maximum tokens of an input; None is the tokenizer's limit.
+        tuning: How the model is fine-tuned and generates.
     """
 
     examples: tuple[int, ...] = (0, 10, 100)
@@ -80,38 +81,39 @@ def few_shot(
 ) -> list[dict[str, Any]]:
     """Fine-tune a checkpoint on few examples with every method, and score what it writes.
 
-    For each number of examples, seed and method: the checkpoint is loaded anew, fine-tuned on
-    examples drawn by the seed (all, if there are not that many), put back to the epoch of the
-    lowest validation loss, and its summaries of the test part are scored by ROUGE-1, 2 and L. What
-    neither training nor seed can change is run once.
+    For each number of examples, seed and method, the checkpoint is loaded again, fine-tuned on
+    examples drawn with the seed (all of them if there are fewer), and reset to the epoch with the
+    lowest validation loss; its summaries of the test part are scored by ROUGE-1, 2 and L. Runs that
+    depend on neither training nor seed are done once.
 
-    After every run the results are written whole. Called again, with the same setting, it goes on
-    where it stopped; methods may come and go, but those of the same name must make the same inputs.
+    The results are saved after every run. Called again with the same setting, the function
+    continues where it stopped. Methods may be added or removed, but a method of the same name must
+    make the same inputs.
 
     Args:
-        checkpoint: a sequence-to-sequence model, by name or path. One without global tokens only
-            reads the keywords.
-        train: where training examples are drawn from; the first reference is the target, and
-            queries are not read.
-        validation: where validation examples are drawn from.
-        test: what is summarized; each needs a reference.
-        output: JSON file of results.
-        methods: what to compare.
-        protocol: how, by default as in the paper.
-        detectors: other detectors by name, which give the same keywords every time.
-        device: by default CUDA if there is one, else the CPU.
-        prepare: what is done to each model once it is loaded, such as `foveate.speed_up`.
+        checkpoint: Name or path of a sequence-to-sequence model. One without global tokens just
+            reads the keywords as text.
+        train: Training examples to draw from; the first reference is the target, and queries are
+            ignored.
+        validation: Validation examples to draw from.
+        test: Examples to summarize; each needs a reference.
+        output: JSON file for the results.
+        methods: The methods to compare.
+        protocol: How they are compared, by default as in the paper.
+        detectors: Further detectors by name, which must be deterministic.
+        device: CUDA if available, else the CPU, by default.
+        prepare: Applied to each model after loading, such as `speed_up`.
 
     Returns:
         The runs: `detector`, `keywords`, `examples`, `seed`, `rouge1`, `rouge2`, `rougeL`,
-        `validation_loss` of every epoch, `inputs`, a digest of what is summarized, and `seconds`.
-        `table` sums them up.
+        `validation_loss` of every epoch, `inputs`, a digest of the test inputs, and `seconds`.
+        `table` summarizes them.
 
     Raises:
-        ValueError: no examples, or none to score by; `output` holds results of another setting, or
-            of another detector of the same name; there is no such detector; or the checkpoint
-            lacks weights or a tokenizer.
-        OSError: `output` cannot be written, or there is no such checkpoint.
+        ValueError: A part has no examples, or a test example has no reference; `output` holds
+            results of another setting, or of another detector of the same name; a detector is
+            unknown; or the checkpoint has no weights or no tokenizer.
+        OSError: `output` cannot be written, or the checkpoint does not exist.
     """
     protocol = protocol or Protocol()
     if not (train and validation and test and all(example.references for example in test)):
@@ -123,26 +125,29 @@ def few_shot(
         "checkpoint": str(checkpoint),
         "protocol": json.loads(json.dumps(asdict(protocol))),
         "examples": {
-            part: [len(own), _digest([(one.document.text, one.references) for one in own])]
-            for part, own in (("train", train), ("validation", validation), ("test", test))
+            part: [
+                len(examples),
+                _digest([(example.document.text, example.references) for example in examples]),
+            ]
+            for part, examples in (("train", train), ("validation", validation), ("test", test))
         },
     }
     check_writable(output)
-    runs = _begun(Path(output), setting)
+    runs = _load_runs(Path(output), setting)
     done = {_key(run): run.get("inputs") for run in runs}
     tokenizer = load_tokenizer(checkpoint)
 
     @cache
     def processor(method: Method, seed: int) -> LEDProcessor:
-        found = (detectors or {}).get(method.detector)
-        if found is None:
+        detector = (detectors or {}).get(method.detector)
+        if detector is None:
             encoder = Encoder.from_pretrained() if method.detector == "embedding" else None
-            found = detector_by_name(method.detector, seed=seed, encoder=encoder)
+            detector = detector_by_name(method.detector, seed=seed, encoder=encoder)
         return LEDProcessor(
             tokenizer,
             max_length=protocol.max_length or tokenizer.model_max_length,
             num_keywords=method.keywords,
-            detector=found,
+            detector=detector,
         )
 
     @cache
@@ -154,7 +159,7 @@ def few_shot(
     plan = _plan(methods, protocol)
     for count, seed, method in plan:
         if (count, seed, method) in done:
-            _, digest = inputs(method, _of_detector(method, seed))
+            _, digest = inputs(method, _detector_seed(method, seed))
             if digest != done[count, seed, method]:
                 raise ValueError(
                     f"{output} holds results of another detector {method.detector!r}: name another "
@@ -169,16 +174,18 @@ def few_shot(
             model.to(resolve_device(device))
             if prepare is not None:
                 model = prepare(model)
-            own = processor(method, _of_detector(method, seed))
-            test_features, digest = inputs(method, _of_detector(method, seed))
+            run_processor = processor(method, _detector_seed(method, seed))
+            test_features, digest = inputs(method, _detector_seed(method, seed))
             losses: list[float] = []
             if count:
                 drawn_train, drawn_validation = (
-                    _encoded(own, draw(part, count, seed), protocol.tuning)
+                    _encode_examples(run_processor, draw(part, count, seed), protocol.tuning)
                     for part in (train, validation)
                 )
-                losses = fit(model, own.pad, drawn_train, drawn_validation, protocol.tuning, seed)
-            summaries = write(model, own, test_features, protocol.tuning)
+                losses = fit(
+                    model, run_processor.pad, drawn_train, drawn_validation, protocol.tuning, seed
+                )
+            summaries = write(model, run_processor, test_features, protocol.tuning)
             scores = rouge(summaries, [example.references for example in test])
             result = {**method._asdict(), "examples": count, "seed": seed, **scores}
             result |= {"validation_loss": losses, "inputs": digest}
@@ -191,27 +198,27 @@ def few_shot(
 
 
 def draw(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
-    """Draw examples without putting them back; all, if there are not that many."""
+    """Draw examples without replacement; all of them if there are fewer."""
     return random.Random(seed).sample(list(examples), min(count, len(examples)))
 
 
 def table(runs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sum up the runs of `few_shot`.
+    """Summarize the runs of `few_shot`.
 
     Returns:
-        For each number of examples and method: `examples`, `detector`, `keywords`, `runs`, and for
-        each ROUGE its mean, and with `_spread` behind its name the standard deviation over the
-        runs, 0 if there is one.
+        For each number of examples and method: `examples`, `detector`, `keywords`, `runs`, the mean
+        of each ROUGE, and its standard deviation over the runs, with the suffix `_spread`; 0 for a
+        single run.
     """
     groups: dict[tuple[int, str, int], list[Mapping[str, Any]]] = {}
     for run in runs:
         groups.setdefault((run["examples"], run["detector"], run["keywords"]), []).append(run)
     rows = []
-    for (examples, name, keywords), own in groups.items():
+    for (examples, name, keywords), group in groups.items():
         row: dict[str, Any] = {"examples": examples, "detector": name, "keywords": keywords}
-        row["runs"] = len(own)
+        row["runs"] = len(group)
         for measure in ROUGE:
-            scores = [run[measure] for run in own]
+            scores = [run[measure] for run in group]
             row[measure] = fmean(scores)
             row[f"{measure}_spread"] = stdev(scores) if len(scores) > 1 else 0.0
         rows.append(row)
@@ -226,8 +233,8 @@ def _plan(methods: Sequence[Method], protocol: Protocol) -> list[tuple[int, int,
     ]
 
 
-def _of_detector(method: Method, seed: int) -> int:
-    """Seed of the keywords of a run."""
+def _detector_seed(method: Method, seed: int) -> int:
+    """Return the seed of a run's keywords, which is 0 for deterministic detectors."""
     return seed if method.detector in _DRAWN else 0
 
 
@@ -235,7 +242,9 @@ def _key(run: Mapping[str, Any]) -> tuple[int, int, Method]:
     return run["examples"], run["seed"], Method(run["detector"], run["keywords"])
 
 
-def _encoded(processor: LEDProcessor, examples: list[Example], tuning: Tuning) -> list[Features]:
+def _encode_examples(
+    processor: LEDProcessor, examples: list[Example], tuning: Tuning
+) -> list[Features]:
     return encode(
         processor,
         [example.document for example in examples],
@@ -245,16 +254,16 @@ def _encoded(processor: LEDProcessor, examples: list[Example], tuning: Tuning) -
 
 
 def _digest(content: Any) -> str:
-    """What tells a content from others."""
+    """Return a short hash of some content."""
     return sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def _begun(output: Path, setting: dict[str, Any]) -> list[dict[str, Any]]:
+def _load_runs(output: Path, setting: dict[str, Any]) -> list[dict[str, Any]]:
     if not output.exists():
         return []
-    found = json.loads(output.read_text())
-    if found["setting"] != setting:
+    saved = json.loads(output.read_text())
+    if saved["setting"] != setting:
         raise ValueError(
             f"{output} holds results of another setting: name another file, or remove it"
         )
-    return found["runs"]
+    return saved["runs"]

@@ -3,17 +3,17 @@
     python benchmarks/encoders.py                 # measure, print, save results/encoders.json
     python benchmarks/encoders.py --plot          # draw docs/images/encoders.png from the results
 
-One document of base size (12 layers, width 768; ModernBERT has 22 layers), bfloat16, random
-weights. The forward pass starts at token ids, mask and parents in the padded form that users pass,
-so that HDT's packing and its tree are part of its time; "packed" starts at rows in level order with
-their tree, as a data loader can prepare them; "checkpointed" computes each block's activations
-again in the backward pass. A training step is a forward and a backward
-pass without dropout; an optimizer would cost all encoders the same. Times are medians of
-triton.testing.do_bench, memory is the peak above the weights. Peers that run out of memory, or take
-over ten times HDT's time at the length before, are left out from there on.
+One document, base size (12 layers, width 768; ModernBERT has 22 layers), bfloat16, random weights.
+The forward pass starts at token ids, mask and parents in the padded form that users pass, so that
+packing and building the tree are part of HDT's time; "packed" starts at nodes in level order with
+their tree, as a data loader can prepare them; "checkpointed" recomputes each block's activations in
+the backward pass. A training step is a forward and a backward pass without dropout; an optimizer
+would cost all encoders the same. Times are medians of triton.testing.do_bench, and memory is the
+peak above the weights. A model that runs out of memory, or takes over ten times HDT's time, is left
+out at greater lengths.
 
-The floor is arithmetic: two operations per weight of the matrices and token, thrice that for a
-training step, at the rate that this card reaches on a large matrix product.
+The floor is arithmetic: two operations per token and matrix weight, three times that for a training
+step, at the rate that this card reaches on a large matrix product.
 """
 
 import argparse
@@ -35,7 +35,7 @@ VOCABULARY = 32768
 
 
 def parents_of(length: int) -> torch.Tensor:
-    """A document cut to as many nodes, anchors included."""
+    """Draw a document and truncate it to `length` nodes, anchors included."""
     return torch.tensor(document(length, random.Random(0))[:length], device="cuda")
 
 
@@ -135,17 +135,17 @@ def main() -> None:
     slow: dict[str, set[str]] = {"forward": set(), "training step": set()}
     for length in options.lengths:
         for name, build in ENCODERS.items():
-            found = {"encoder": name, "tokens": length}
+            row = {"encoder": name, "tokens": length}
             for what in ("forward", "training step"):
                 timed = None if name in slow[what] else measure(build, length, what)
                 if timed is None:
                     slow[what].add(name)
-                found[f"{what} ms"], found[f"{what} GiB"] = timed or (None, None)
+                row[f"{what} ms"], row[f"{what} GiB"] = timed or (None, None)
                 if name.startswith(HDT) and timed:
                     floor = 2 * 85e6 * length * (1 if what == "forward" else 3) / rate * 1e3
-                    found[f"{what} share of rate"] = floor / timed[0]
-            results.append(found)
-            print(report.table(list(found), [list(found.values())]), flush=True)
+                    row[f"{what} share of rate"] = floor / timed[0]
+            results.append(row)
+            print(report.table(list(row), [list(row.values())]), flush=True)
         fastest = {row["encoder"]: row for row in results if row["tokens"] == length}
         for what, names in slow.items():
             limit = fastest[HDT][f"{what} ms"]
@@ -156,7 +156,7 @@ def main() -> None:
 
 
 def matrix_rate() -> float:
-    """Operations per second of a large bfloat16 product."""
+    """Measure the operations per second of a large bfloat16 matrix product."""
     from triton.testing import do_bench
 
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
@@ -167,7 +167,7 @@ def measure(build: Callable, length: int, what: str) -> tuple[float, float] | No
     """Median milliseconds and peak GiB above the weights; None when memory runs out."""
     from triton.testing import do_bench
 
-    gc.collect()  # the model before this one
+    gc.collect()  # frees the previous model
     torch.cuda.empty_cache()
     torch.manual_seed(0)
     model, inputs = build(length)

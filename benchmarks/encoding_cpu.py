@@ -2,11 +2,12 @@
 
     python benchmarks/encoding_cpu.py --data ../shared/data
 
-Every measurement runs in a process of its own, on the same sentences in the same order, model and
-sentences loaded beforehand; the encoders take turns, so that a change in the machine's load meets
-all of them. The error is the relative norm of the difference to sentence-transformers' vectors, on
-the quarter of the book, leaving out sentences that it cuts. Memory is what the process needs at its
-peak beyond what it held when encoding began, and includes the vectors themselves.
+Every measurement runs in a separate process, on the same sentences in the same order, with model
+and sentences loaded beforehand. The encoders alternate, so that changes in the machine's load
+affect all of them. The error is the relative norm of the difference from sentence-transformers'
+vectors, on the first quarter of the book, without sentences that sentence-transformers truncates.
+Memory is the peak beyond what the process held when encoding began, and includes the vectors
+themselves.
 """
 
 import argparse
@@ -22,13 +23,15 @@ import report
 
 RUNS = (("moby_dick", 0.25), ("moby_dick", 1.0), ("war_and_peace", 1.0))  # book, share of it
 ENCODERS = ("sentence-transformers", "foveate float32", "foveate bfloat16")
-MODEL_LIMIT = 254  # tokens of a sentence that sentence-transformers reads; it drops the others
+MODEL_LIMIT = 254  # tokens of a sentence, beyond which sentence-transformers truncates
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--rounds", type=int, default=2, help="measurements of each, median kept")
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="measurements of each encoder, whose median is kept"
+    )
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -42,7 +45,7 @@ def main() -> None:
         for _ in range(options.rounds):
             for encoder in ENCODERS:
                 runs[encoder].append(run(encoder, book, share, options.data))
-        results += [summarized(book, encoder, runs) for encoder in ENCODERS]
+        results += [summarize(book, encoder, runs) for encoder in ENCODERS]
     header = list(results[0])
     print(report.table(header, [list(result.values()) for result in results]))
     report.save(
@@ -61,7 +64,7 @@ def run(encoder: str, book: str, share: float, data: Path) -> dict:
     return json.loads(output.splitlines()[-1])
 
 
-def summarized(book: str, encoder: str, runs: dict[str, list[dict]]) -> dict:
+def summarize(book: str, encoder: str, runs: dict[str, list[dict]]) -> dict:
     baseline = median(run["seconds"] for run in runs["sentence-transformers"])
     seconds = median(run["seconds"] for run in runs[encoder])
     first = runs[encoder][0]
@@ -110,7 +113,7 @@ def measure(name: str, book: Path, share: float) -> dict:
 
 
 def error(vectors, sentences) -> float:
-    """Relative norm of the difference to sentence-transformers, on sentences it reads whole."""
+    """Relative norm of the difference from sentence-transformers, without truncated sentences."""
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -120,10 +123,10 @@ def error(vectors, sentences) -> float:
     lengths = [
         len(ids) for ids in model.tokenizer(sentences, add_special_tokens=False)["input_ids"]
     ]
-    whole = [i for i, length in enumerate(lengths) if length <= MODEL_LIMIT]
-    expected = model.encode([sentences[i] for i in whole], convert_to_tensor=True)
+    untruncated = [i for i, length in enumerate(lengths) if length <= MODEL_LIMIT]
+    expected = model.encode([sentences[i] for i in untruncated], convert_to_tensor=True)
     assert torch.isfinite(vectors).all()
-    return float((vectors[whole] - expected).norm() / expected.norm())
+    return float((vectors[untruncated] - expected).norm() / expected.norm())
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """Few-shot summaries of meetings with keywords as global tokens: the protocol of EGAD, 3.1.
 
-No published weights are used: a small LED is trained first, on other summaries and on writing
-sentences that were taken out of a text; it has not seen the summary of a whole meeting. Then it is
-fine-tuned on few meetings, with and without keywords. Called again with the same options, the
-script goes on where it was stopped.
+No published weights are used: a small LED is pretrained first, on other summaries and on writing
+sentences removed from a text, but never on the summary of a whole meeting. Then it is fine-tuned on
+few meetings, with and without keywords. An interrupted run continues when the command is repeated.
 
     python benchmarks/fewshot.py --data ../shared/data --work /tmp/fewshot
 """
@@ -41,16 +40,16 @@ from foveate.preprocessing.text import plain_text
 HERE = Path(__file__).parent
 SEED = 0
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-TAKEN_OUT = 0.3
-SENTENCES = 24  # of a text with sentences taken out
-WHOLE = 0.25  # of the steps learn from whole texts, of which fewer fit in a batch
+REMOVED_SHARE = 0.3
+SENTENCES = 24  # of a piece from which some are removed
+WHOLE_TEXT_SHARE = 0.25  # of the steps; fewer whole texts fit into a batch
 WARMUP = 0.05
 HELD_OUT = 20  # meetings of the train part for validation
 
 Pair = tuple[str, str]
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -59,7 +58,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def answers(data: Path) -> Iterator[Pair]:
     """What was said on a topic, and what an annotator answered to a question about it."""
-    for meeting in rows(data / "qmsum" / "train.jsonl.gz"):
+    for meeting in read_lines(data / "qmsum" / "train.jsonl.gz"):
         turns = [turn["text"] for turn in meeting["turns"]]
         for query in meeting["queries"]:
             said = [
@@ -72,30 +71,30 @@ def answers(data: Path) -> Iterator[Pair]:
 
 
 def abstracts(data: Path) -> Iterator[Pair]:
-    for paper in rows(data / "scisummnet" / "train.jsonl.gz"):
+    for paper in read_lines(data / "scisummnet" / "train.jsonl.gz"):
         body = [" ".join(section["sentences"]) for section in paper["sections"]]
         yield "\n".join([paper["title"], *body]), " ".join(paper["abstract"])
 
 
 def texts(data: Path) -> list[list[str]]:
-    """Sentences of texts to take some out of: meetings and papers."""
+    """Sentences of meetings and papers, some of which are to be removed and predicted."""
     meetings = [
         [turn["text"] for turn in meeting["turns"]]
-        for meeting in rows(data / "qmsum" / "train.jsonl.gz")
+        for meeting in read_lines(data / "qmsum" / "train.jsonl.gz")
     ]
     papers = [
         [sentence for section in paper["sections"] for sentence in section["sentences"]]
-        for paper in rows(data / "scisummnet" / "train.jsonl.gz")
+        for paper in read_lines(data / "scisummnet" / "train.jsonl.gz")
     ]
     return [text for text in meetings + papers if text]
 
 
 def gap(text: list[str], generator: random.Random) -> Pair:
-    """A piece of a text with long sentences taken out, and these sentences."""
+    """Draw a piece of a text with some long sentences removed, and these sentences."""
     start = generator.randrange(max(1, len(text) - SENTENCES))
     piece = text[start : start + SENTENCES]
     long = [i for i, sentence in enumerate(piece) if len(sentence.split()) > 5] or [0]
-    gone = set(generator.sample(long, max(1, min(8, round(TAKEN_OUT * len(long))))))
+    gone = set(generator.sample(long, max(1, min(8, round(REMOVED_SHARE * len(long))))))
     shown = ["<mask>" if i in gone else sentence for i, sentence in enumerate(piece)]
     return " ".join(shown), " ".join(piece[i] for i in sorted(gone))
 
@@ -147,7 +146,7 @@ def make_model(options: argparse.Namespace, vocabulary: int) -> LEDForConditiona
 
 
 class Batches(Dataset):
-    """What each step learns from: some pieces with gaps, or a few whole texts."""
+    """The batch of each step: pieces with removed sentences, or a few whole texts."""
 
     def __init__(
         self,
@@ -165,7 +164,7 @@ class Batches(Dataset):
 
     def __getitem__(self, step: int) -> BatchEncoding:
         generator = random.Random(f"{SEED} {step}")
-        if generator.random() < WHOLE:
+        if generator.random() < WHOLE_TEXT_SHARE:
             picked = generator.choices(self.pairs, k=self.options.batch)
         else:
             sources = generator.choices(self.sources, k=8 * self.options.batch)
@@ -200,8 +199,8 @@ def pretrain(options: argparse.Namespace, device: str) -> dict[str, Any]:
         optimizer, round(WARMUP * options.steps), options.steps
     )
     begun, losses = time.perf_counter(), []
-    for step, rows in enumerate(DataLoader(batches, None, num_workers=options.workers)):
-        batch = {name: column.to(device) for name, column in rows.items()}
+    for step, features in enumerate(DataLoader(batches, None, num_workers=options.workers)):
+        batch = {name: column.to(device) for name, column in features.items()}
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             loss = model(**batch).loss
         loss.backward()
@@ -231,7 +230,9 @@ def meetings(options: argparse.Namespace) -> tuple[list[Example], list[Example],
     parts = []
     for part in ("train", "val"):
         examples = read_benchmark("qmsum", options.data / "qmsum" / f"{part}.jsonl.gz")
-        parts.append([one for one in examples if one.labels == ("general", options.domain)])
+        parts.append(
+            [example for example in examples if example.labels == ("general", options.domain)]
+        )
     train, test = parts
     held_out = random.Random(SEED).sample(range(len(train)), HELD_OUT)
     rest = [example for i, example in enumerate(train) if i not in held_out]
@@ -244,7 +245,7 @@ def results_of(method: Method, options: argparse.Namespace) -> Path:
 
 
 def tune(method: Method, options: argparse.Namespace) -> None:
-    """Fine-tune with one method, as often as the protocol says."""
+    """Run the protocol with one method."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     tuning = Tuning(
@@ -277,13 +278,19 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=8192)
     parser.add_argument("--target-length", type=int, default=192)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=8, help="whole texts; of pieces 8 times more")
-    parser.add_argument("--workers", type=int, default=8, help="that read in pretraining")
+    parser.add_argument(
+        "--batch", type=int, default=8, help="whole texts per step, or 8 times as many pieces"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=8, help="data loading workers in pretraining"
+    )
     parser.add_argument("--rate", type=float, default=6e-4)
     parser.add_argument("--tuning-rate", type=float, default=2e-4)
     parser.add_argument("--examples", type=int, nargs="+", default=[0, 10, 100])
     parser.add_argument("--keywords", type=int, nargs="+", default=[0, 10, 20])
-    parser.add_argument("--controls", type=int, default=10, help="keywords of them, 0 for none")
+    parser.add_argument(
+        "--controls", type=int, default=10, help="keywords of the two controls; 0 leaves them out"
+    )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--beams", type=int, default=4)
     parser.add_argument("--output", type=Path, default=HERE / "results" / "fewshot.json")
@@ -300,13 +307,13 @@ def main() -> None:
     methods = [Method("tfidf", k) for k in options.keywords]
     if options.controls:
         methods += [Method(name, options.controls) for name in ("random", "gibberish")]
-    stages.together(tune, [(method, options) for method in methods])
+    stages.run_in_parallel(tune, [(method, options) for method in methods])
     runs = [
         run
         for method in methods
         for run in json.loads(results_of(method, options).read_text())["runs"]
     ]
-    summed = table(runs)
+    summary = table(runs)
     header = ["examples", "keywords", "runs", "ROUGE-1", "ROUGE-2", "ROUGE-L"]
     cells = [
         [row["examples"], f"{row['keywords']} {row['detector']}", row["runs"]]
@@ -314,7 +321,7 @@ def main() -> None:
             f"{row[measure]:.1f} ± {row[measure + '_spread']:.1f}"
             for measure in ("rouge1", "rouge2", "rougeL")
         ]
-        for row in summed
+        for row in summary
     ]
     print(report.table(header, cells))
     train, held_out, test = meetings(options)
@@ -330,7 +337,7 @@ def main() -> None:
         "words": round(sum(words) / len(words)),
         "seed": SEED,
     }
-    results = {"pretraining": json.loads(notes.read_text()), "table": summed, "runs": runs}
+    results = {"pretraining": json.loads(notes.read_text()), "table": summary, "runs": runs}
     report.save(options.output, {"setting": setting, **results}, "transformers", "rouge-score")
 
 

@@ -1,4 +1,4 @@
-"""Fine-tune a sequence-to-sequence model for some epochs, keep the best, and let it write."""
+"""Fine-tune a sequence-to-sequence model, keep its best epoch, and generate with it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from foveate.preprocessing.led import has_global_tokens
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How a model is fine-tuned and writes.
+    """How a model is fine-tuned and generates.
 
     Attributes:
-        epochs: after each of which the validation loss is measured (EGAD, 3: five).
-        learning_rate: at first; it falls linearly to 0.
-        batch_size: examples in a step, and summaries that are written together.
-        max_target_length: tokens of a summary at most, in training and in writing.
-        beams: of beam search.
-        bf16: whether to compute in bfloat16, on processors that have it.
+        epochs: Number of epochs; the validation loss is measured after each (EGAD, 3: five).
+        learning_rate: Initial learning rate, which falls linearly to 0.
+        batch_size: Examples per step, and summaries generated at once.
+        max_target_length: Maximum tokens of a summary, in training and in generation.
+        beams: Number of beams.
+        bf16: Whether to compute in bfloat16.
     """
 
     epochs: int = 5
@@ -58,15 +58,15 @@ def fit(
     tuning: Tuning,
     seed: int,
 ) -> list[float]:
-    """Fine-tune a model in place, and put it back to the epoch of the lowest validation loss.
+    """Fine-tune a model in place, and reset it to the epoch with the lowest validation loss.
 
     Args:
-        model: on the device to train on.
+        model: The model, on the device to train on.
         pad: Pads features into a batch.
         train: Features with labels.
-        validation: likewise.
-        tuning: how.
-        seed: of the order of examples, and of dropout.
+        validation: Likewise.
+        tuning: How to fine-tune.
+        seed: Seed of the order of examples and of dropout.
 
     Returns:
         The validation loss after each epoch.
@@ -109,7 +109,7 @@ def write(
 ) -> list[str]:
     """Generate a text for each example, by beam search."""
     model.eval()
-    generator: Any = model  # transformers declares `generate` on a mixin alone
+    generator: Any = model  # transformers declares `generate` only on a mixin
     texts: list[str] = []
     for start in range(0, len(features), tuning.batch_size):
         batch = processor.pad(features[start : start + tuning.batch_size])

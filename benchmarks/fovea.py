@@ -3,7 +3,7 @@
     python benchmarks/fovea.py                        # measure, print, save results/fovea.json
     python benchmarks/fovea.py --quick                # 4,096 and 16,384 tokens, nothing saved
     python benchmarks/fovea.py --lengths 65536 --encoders Fovea LongT5
-    python benchmarks/fovea.py --generation           # milliseconds a generated token of T5
+    python benchmarks/fovea.py --generation           # T5's milliseconds per generated token
 
 One sequence, LongT5-base shapes (12 layers, width 768, 12 heads of 64, gated feed-forward of 2,048;
 PEGASUS-X has a plain one of 3,072), bfloat16, random weights. The forward pass starts at token ids
@@ -12,8 +12,8 @@ without an optimizer, which would cost all encoders the same. Times are medians 
 triton.testing.do_bench, memory is the peak above the weights. Encoders that run out of memory, or
 take over eight times Fovea's time, are left out at greater lengths.
 
-The share of the rate is the time that the products of the weights alone would take, at the rate
-that this card reaches on a large matrix product, over the time measured.
+The share of the rate is the time that the products with weights alone would take, at the rate that
+this card reaches on a large matrix product, divided by the measured time.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def fovea_paper(length: int) -> Built:
 
 
 def fovea_captured(length: int) -> Built:
-    from foveate.models.accelerate import capture
+    from foveate.models.accelerate.cuda_graphs import capture
 
     model, inputs = fovea(length)
     return capture(model), inputs
@@ -104,9 +104,9 @@ ENCODERS: dict[str, Callable[[int], Built]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS)
-    parser.add_argument("--encoders", nargs="*", default=[""], help="beginnings of their names")
+    parser.add_argument("--encoders", nargs="*", default=[""], help="prefixes of encoder names")
     parser.add_argument("--quick", action="store_true", help=f"lengths {QUICK}, nothing saved")
-    parser.add_argument("--generation", action="store_true", help="T5 as it generates, instead")
+    parser.add_argument("--generation", action="store_true", help="measure T5's generation instead")
     options = parser.parse_args()
     if options.generation:
         print(report.table(["", "encoder tokens", "beams", "ms per token"], generation()))
@@ -115,20 +115,20 @@ def main() -> None:
     rate = matrix_rate()
     print(f"matrix rate {rate / 1e12:.0f} TFLOP/s")
     rows: list[dict] = []
-    for of_length in encoders(names, QUICK if options.quick else options.lengths, rate):
-        rows += of_length
-        print(report.table(list(rows[0]), [list(row.values()) for row in of_length]), flush=True)
+    for at_length in encoders(names, QUICK if options.quick else options.lengths, rate):
+        rows += at_length
+        print(report.table(list(rows[0]), [list(row.values()) for row in at_length]), flush=True)
         if not options.quick:
             results = {"matrix TFLOP/s": rate / 1e12, "rows": rows}
             report.save(RESULTS, results, "triton", "transformers")
 
 
 def encoders(names: list[str], lengths: tuple[int, ...], rate: float) -> Iterator[list[dict]]:
-    """A row for each encoder, length after length."""
-    left_out = {(CAPTURED, "training step")}  # which is Fovea's
+    """Yield a record of each encoder, one list per length."""
+    left_out = {(CAPTURED, "training step")}  # the same as Fovea's
     for length in lengths:
         rows = []
-        fastest: dict[str, float] = {}  # which is Fovea, the first
+        fastest: dict[str, float] = {}  # Fovea's time, which is measured first
         for name in names:
             row: dict = {"encoder": name, "tokens": length}
             for part in PARTS:
@@ -161,7 +161,7 @@ _COLUMNS = [
 
 @torch.inference_mode()
 def generation(written: int = 64) -> list[list]:
-    """Milliseconds a generated token, T5's and sped-up T5's, with the cache."""
+    """Measure milliseconds per generated token of T5, without and with `speed_up`, with a cache."""
     from transformers import T5Config, T5ForConditionalGeneration
 
     from foveate.models.accelerate import restore, speed_up

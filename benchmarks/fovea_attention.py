@@ -2,11 +2,11 @@
 
     python benchmarks/fovea_attention.py                       # times, prints, saves results/
 
-One sequence, 12 heads of 64 channels, bfloat16, T5's bias, blocks of 128, one neighbour a level.
-Two floors, of which the larger counts: the products of queries with the rows they see, 2 forward
-and 5 backward, at the rate of a large matrix product; and the bytes that must move at the rate of
-a large copy: forward reads Q, K, V and writes O, backward reads these and dO and writes dQ, dK,
-dV. Rows seen are those of the nodes, averages counted as rows. "dense" is `relative_attention`
+One sequence, 12 heads of 64 channels, bfloat16, T5's bias, blocks of 128, one neighbour per level.
+The floor is the larger of two times: that of the products of queries with the keys they see, 2
+forward and 5 backward, at the rate of a large matrix product; and that of the bytes that must move,
+at the rate of a large copy: forward reads Q, K, V and writes O, backward reads these and dO and
+writes dQ, dK, dV. An average counts as one key. "dense" is `relative_attention`
 with the same bias, "SDPA" torch's without any. Each time is the median of calls made from Python
 with a cold L2 cache.
 """
@@ -31,15 +31,15 @@ RESULTS = Path(__file__).parent / "results" / "fovea_attention.json"
 
 
 def copy_rate() -> float:
-    """Bytes a second that a large copy reads and writes."""
+    """Measure the bytes per second that a large copy reads and writes."""
     source = torch.randn(1 << 28, device="cuda")
     target = torch.empty_like(source)
     return 2 * source.nbytes / milliseconds(lambda: target.copy_(source)) * 1e3
 
 
 def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:
-    rows = torch.randn(4, n, HEADS, HEAD_DIM, device="cuda").mul(HEAD_DIM**-0.25)
-    q, k, v, grad = rows.to(torch.bfloat16)
+    qkv_and_grad = torch.randn(4, n, HEADS, HEAD_DIM, device="cuda").mul(HEAD_DIM**-0.25)
+    q, k, v, grad = qkv_and_grad.to(torch.bfloat16)
     leaves = [x.requires_grad_() for x in (q, k, v)]
     table = torch.randn(BUCKETS, HEADS, device="cuda", requires_grad=True)
     moved = 4 * q.nbytes / bandwidth * 1e3
@@ -47,7 +47,7 @@ def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:
 
     for coverage in COVERAGES:
 
-        def ours(
+        def fovea(
             q: Tensor, k: Tensor, v: Tensor, table: Tensor, coverage: str = coverage
         ) -> Tensor:
             sizes = {"block_size": BLOCK, "k_neighbours": NEIGHBOURS, "coverage": coverage}
@@ -57,8 +57,8 @@ def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:
             sum(len(nodes) for nodes in select_nodes(n // BLOCK, NEIGHBOURS, coverage)) * BLOCK**2
         )
         products = 2 * seen * HEADS * HEAD_DIM / rate * 1e3
-        result["ways"][f"fovea, {coverage}"] = contender(ours, [*leaves, table], grad) | {
-            "rows seen": seen / n,
+        result["ways"][f"fovea, {coverage}"] = contender(fovea, [*leaves, table], grad) | {
+            "keys seen": seen / n,
             "floor": max(2 * products, moved),
             "floor_both": max(7 * products, 3 * moved),
         }
@@ -75,11 +75,11 @@ def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:
 
 
 def show(run: dict[str, Any]) -> None:
-    header = ["tokens", "attention", "rows seen", "forward ms", "× floor", "GiB"]
+    header = ["tokens", "attention", "keys seen", "forward ms", "× floor", "GiB"]
     header += ["both ms", "× floor", "GiB"]
     rows = []
     for name, way in run["ways"].items():
-        line = [run["tokens"], name, way.get("rows seen")]
+        line = [run["tokens"], name, way.get("keys seen")]
         for part, floor in (("forward", "floor"), ("both", "floor_both")):
             times = way[part] / way[floor] if floor in way else None
             line += [way[part], times, way[f"{part}_bytes"] / 2**30]
@@ -99,8 +99,8 @@ def main() -> None:
     for n in options.lengths:
         runs.append(measure(n, rate, bandwidth))
         show(runs[-1])
-        found = {"matmul_rate": rate, "copy_rate": bandwidth, "lengths": runs}
-        report.save(RESULTS, found, "triton")
+        results = {"matmul_rate": rate, "copy_rate": bandwidth, "lengths": runs}
+        report.save(RESULTS, results, "triton")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """ListOps (HDT, 4.1, Table 1 and Figure 11): does attending along a tree help to evaluate one?
 
-    python benchmarks/listops.py --minutes 8      # train, all models side by side on one GPU
+    python benchmarks/listops.py --minutes 8      # train all models in parallel on one GPU
     python benchmarks/listops.py --plot           # draw docs/images/listops.png from the results
 
 12 layers, width 128, 85,000 expressions to train on, 5,000 for the learning curve, 10,000 for the
 accuracy, batches of 200, AdamW with learning rate 3e-4. HDT reads trees without positions and
 answers at the outermost operator; its edges are all ("all edges"), those to siblings and children,
-or those to children only. BERT and Longformer (sped up) read the sequence form and answer at
-its first token.
+or those to children only. BERT and Longformer (with `speed_up`) read the sequence form and answer
+at its first token.
 
-Small models keep a processor busier than a GPU, so each model trains in a process of its own. A run
-that is stopped, or that ends by --minutes, goes on where it was when the command is given again.
+Small models keep the CPU busier than the GPU, so each model trains in a separate process. A run
+that is interrupted, or stopped by --minutes, continues when the command is repeated.
 """
 
 import argparse
@@ -37,7 +37,7 @@ IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "listops"
 RATE, WARM_UP = 3e-4, 500
 SHORT = 0.95
-"""Share of a batch, by length, that is padded apart: few expressions are long."""
+"""Share of a batch, its shorter expressions, that is padded separately: few are long."""
 BINS = (0, 16, 32, 64, 128, 256, 512)
 
 EDGES = {
@@ -52,14 +52,18 @@ PUBLISHED = {"dense": 75.9, "all edges": 79.7, "siblings and children": 85.6, "c
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
-    parser.add_argument("--steps", type=int, default=20_000, help="in all; 425 are an epoch")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="of this call")
+    parser.add_argument(
+        "--steps", type=int, default=20_000, help="total number of steps; an epoch has 425"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="maximum minutes of this run"
+    )
     parser.add_argument("--every", type=int, default=425, help="steps between points of the curve")
     parser.add_argument("--examples", type=int, nargs=3, default=(85_000, 5_000, 10_000))
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--batch", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--state", type=Path, default=STATE, help="where to go on from")
+    parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
     options = parser.parse_args()
@@ -84,7 +88,7 @@ def main() -> None:
 
 
 def build(name: str, layers: int) -> nn.Module:
-    """A classifier of ten answers, 12 layers and width 128 unless told otherwise."""
+    """Build a classifier of width 128 with ten classes, the digits."""
     torch.manual_seed(0)
     if name in EDGES:
         config = HDTConfig(
@@ -127,21 +131,21 @@ def forward(model: nn.Module, data: Expressions, chosen: Tensor) -> tuple[Tensor
     if isinstance(model, HDTForSequenceClassification):
         tokens, parents = data.forest(chosen)
         tree, answers = Tree.from_parents(parents), data.answers[chosen]
-        found = model(tree.to_level_order(tokens)[None], tree=tree.in_level_order, labels=answers)
-        return found.loss, found.logits
+        outputs = model(tree.to_level_order(tokens)[None], tree=tree.in_level_order, labels=answers)
+        return outputs.loss, outputs.logits
     order = data.lengths[chosen].argsort()
     losses, logits = [], []
     for part in filter(len, order.tensor_split([int(SHORT * len(order))])):
         tokens = data.sequences(chosen[part])
         answers = data.answers[chosen[part]]
-        found = model(tokens, attention_mask=(tokens != PADDING).long(), labels=answers)
-        losses.append(found.loss * (len(part) / len(order)))
-        logits.append(found.logits)
+        outputs = model(tokens, attention_mask=(tokens != PADDING).long(), labels=answers)
+        losses.append(outputs.loss * (len(part) / len(order)))
+        logits.append(outputs.logits)
     return torch.stack(losses).sum(), torch.cat(logits)[order.argsort()]
 
 
 def train(name: str, options: argparse.Namespace) -> None:
-    """Train one model until its steps or its minutes are over, and keep its state."""
+    """Train one model for the given steps or minutes, and save its state."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     begun = time.perf_counter()
     train_size, dev_size, test_size = options.examples
@@ -153,7 +157,7 @@ def train(name: str, options: argparse.Namespace) -> None:
     model = build(name, options.layers).to(device)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=RATE, weight_decay=0.01, fused=device == "cuda")
-    folder = runs.place(options.state, name)
+    folder = runs.run_folder(options.state, name)
     log = runs.resume(folder, model, optimizer)
     per_epoch = train_size // options.batch
     torch.manual_seed(log["step"])  # of dropout
@@ -178,7 +182,7 @@ def train(name: str, options: argparse.Namespace) -> None:
         losses.append(loss.detach())
         log["step"] += 1
         if log["step"] % options.every == 0:
-            right = answered(model, data, parts[1], options.batch).float().mean()
+            right = is_correct(model, data, parts[1], options.batch).float().mean()
             log["seconds"] = before + time.perf_counter() - begun
             point = {
                 "step": log["step"],
@@ -188,57 +192,57 @@ def train(name: str, options: argparse.Namespace) -> None:
             }
             losses = losses[-1:]
             log["curve"].append(point)
-            runs.keep(folder, model, optimizer, log)
+            runs.save(folder, model, optimizer, log)
             print(name, json.dumps(point), flush=True)
 
     log["seconds"] = before + time.perf_counter() - begun
-    right = answered(model, data, parts[2], options.batch).cpu()
+    right = is_correct(model, data, parts[2], options.batch).cpu()
     lengths = data.lengths[parts[2]].cpu()
     log["accuracy"] = round(100 * float(right.float().mean()), 2)
     log["by length"] = [
-        {"up to": end, "expressions": int(own.sum()), "right": int(right[own].sum())}
+        {"up to": end, "expressions": int(in_bin.sum()), "right": int(right[in_bin].sum())}
         for start, end in pairwise(BINS)
-        if (own := (lengths > start) & (lengths <= end)).any()
+        if (in_bin := (lengths > start) & (lengths <= end)).any()
     ]
     log["parameters"] = sum(parameter.numel() for parameter in trained)
-    runs.keep(folder, model, optimizer, log)
+    runs.save(folder, model, optimizer, log)
     print(f"{name}: {log['accuracy']} % after {log['step']} steps", flush=True)
 
 
 @torch.no_grad()
-def answered(model: nn.Module, data: Expressions, part: Tensor, batch: int) -> Tensor:
-    """Whether each expression is answered rightly."""
+def is_correct(model: nn.Module, data: Expressions, part: Tensor, batch: int) -> Tensor:
+    """Return whether each expression is answered correctly."""
     model.eval()
     part = part[data.lengths[part].argsort()]  # little padding
     order = part.argsort().argsort()
     device = part.device.type
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
         right = [
-            forward(model, data, own)[1].argmax(-1) == data.answers[own]
-            for own in part.split(batch)
+            forward(model, data, chosen)[1].argmax(-1) == data.answers[chosen]
+            for chosen in part.split(batch)
         ]
     return torch.cat(right)[order]
 
 
 def gather(options: argparse.Namespace) -> None:
-    """Put what all models have reached into the results, and print it."""
-    found = {
-        name: own for name, own in runs.logs(options.state, MODELS).items() if "accuracy" in own
+    """Save and print the results of all models."""
+    logs = {
+        name: log for name, log in runs.logs(options.state, MODELS).items() if "accuracy" in log
     }
     recipe = {"layers": options.layers, "batch": options.batch, "examples": options.examples}
     recipe["seed"] = options.seed
-    report.save(options.results, {"recipe": recipe, "models": found}, "transformers")
+    report.save(options.results, {"recipe": recipe, "models": logs}, "transformers")
     rows = [
-        [name, own["accuracy"], PUBLISHED.get(name), own["step"], round(own["seconds"])]
-        for name, own in found.items()
+        [name, log["accuracy"], PUBLISHED.get(name), log["step"], round(log["seconds"])]
+        for name, log in logs.items()
     ]
     print(report.table(["model", "accuracy %", "published %", "steps", "seconds"], rows))
     rows = [
-        [name, *(f"{100 * b['right'] / b['expressions']:.1f}" for b in own["by length"])]
-        for name, own in found.items()
+        [name, *(f"{100 * b['right'] / b['expressions']:.1f}" for b in log["by length"])]
+        for name, log in logs.items()
     ]
-    first = next(iter(found.values()))["by length"]
-    print(report.table(["model", *(f"≤ {own['up to']}" for own in first)], rows))
+    first = next(iter(logs.values()))["by length"]
+    print(report.table(["model", *(f"≤ {b['up to']}" for b in first)], rows))
 
 
 def plot(results: Path) -> None:
@@ -247,10 +251,10 @@ def plot(results: Path) -> None:
     models = json.loads(results.read_text())["results"]["models"]
     figure = Figure(figsize=(10, 4), layout="constrained")
     curves, by_length = figure.subplots(1, 2)
-    for name, own in models.items():
-        points = [(point["step"], point["accuracy"]) for point in own["curve"]]
+    for name, log in models.items():
+        points = [(point["step"], point["accuracy"]) for point in log["curve"]]
         curves.plot(*zip(*points, strict=True), label=name)
-        points = [(b["up to"], 100 * b["right"] / b["expressions"]) for b in own["by length"]]
+        points = [(b["up to"], 100 * b["right"] / b["expressions"]) for b in log["by length"]]
         by_length.plot(*zip(*points, strict=True), marker="o", label=name)
     curves.set(xlabel="steps", ylabel="accuracy on 5,000 held out, %", title="learning")
     by_length.set(xlabel="tokens up to", ylabel="test accuracy, %", title="by length", xscale="log")

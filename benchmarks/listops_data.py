@@ -21,7 +21,7 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
 }
 CLOSE = 10 + len(OPERATORS)
 START = CLOSE + 1
-"""Token that stands before the sequence form, for the answer to be read at."""
+"""Token before the sequence form, at which the answer is predicted."""
 PADDING = START + 1
 VOCABULARY = PADDING + 1
 
@@ -32,12 +32,12 @@ Written = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Expressions:
-    """Expressions one after the other; all int64.
+    """Packed expressions; all tensors are int64.
 
     Attributes:
         tokens: `(nodes,)`, each a digit or 10 + the index of an operator, depth first.
-        parents: `(nodes,)`, place of each node's operator in its expression, -1 at a root.
-        starts: `(expressions + 1,)`, where each expression begins, and the end of all.
+        parents: `(nodes,)`, position of each node's operator in its expression, -1 at a root.
+        starts: `(expressions + 1,)`, where each expression begins, and the end of the last.
         written: `(tokens,)`, the sequence forms.
         written_starts: `(expressions + 1,)`, as `starts`.
         answers: `(expressions,)`.
@@ -65,18 +65,18 @@ class Expressions:
 
     def forest(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens and parents `(nodes,)` of the chosen expressions, packed into one forest."""
-        nodes, _, shift = _rows(self.starts, chosen)
+        nodes, _, shift = _select(self.starts, chosen)
         parents = self.parents[nodes]
         return self.tokens[nodes], torch.where(parents < 0, -1, parents + shift)
 
     def sequences(self, chosen: Tensor) -> Tensor:
-        """Sequence forms of the chosen expressions behind a start: `(chosen, 1 + longest)`."""
-        places, owner, shift = _rows(self.written_starts, chosen)
+        """Sequence forms of the chosen expressions, each after START: `(chosen, 1 + longest)`."""
+        places, owner, shift = _select(self.written_starts, chosen)
         column = torch.arange(len(places), device=shift.device) - shift
-        rows = chosen.new_full((len(chosen), 2 + int(column.max())), PADDING)
-        rows[:, 0] = START
-        rows[owner, 1 + column] = self.written[places]
-        return rows
+        sequences = chosen.new_full((len(chosen), 2 + int(column.max())), PADDING)
+        sequences[:, 0] = START
+        sequences[owner, 1 + column] = self.written[places]
+        return sequences
 
 
 def generate(
@@ -90,14 +90,14 @@ def generate(
     """Draw different expressions, each an operation on at least two operands.
 
     Args:
-        number: of expressions.
-        seed: the same one gives the same expressions.
-        max_depth: operators above each other at most, a digit being one level more.
-        max_operands: of an operator; the least is 2.
-        max_length: tokens of the sequence form at most; longer ones are left out.
+        number: Number of expressions.
+        seed: The same seed gives the same expressions.
+        max_depth: Maximum number of nested operators; digits are one level deeper.
+        max_operands: Maximum operands of an operator, which has at least 2.
+        max_length: Maximum tokens of the sequence form; longer expressions are dropped.
 
     Raises:
-        ValueError: a limit below its least value, or limits that hardly so many expressions keep.
+        ValueError: A limit is too low, or too few expressions are within the limits.
 
     Example:
         >>> from listops_data import generate
@@ -180,8 +180,8 @@ def _starts(sizes: Iterable[int]) -> Tensor:
     return torch.tensor([0, *sizes]).cumsum(0)
 
 
-def _rows(starts: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """For all that the chosen hold: its place, which of the chosen it is of, where that begins."""
+def _select(starts: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the position of each element of the chosen, which of them it is in, and its start."""
     sizes = starts[chosen + 1] - starts[chosen]
     begins = sizes.cumsum(0) - sizes
     owner = torch.arange(len(chosen), device=chosen.device).repeat_interleave(sizes)

@@ -1,4 +1,4 @@
-"""Facts planted in books: how often they are found, by the length of the text around them.
+"""Facts planted in books: how often models recall them, by the length of the text.
 
     python benchmarks/needle.py            # train, measure, print, save results/needle.json
     python benchmarks/needle.py --plot     # draw docs/images/needle.png from the results
@@ -7,17 +7,17 @@
 "The archive code of Lokami is rudeso." Eight such facts, with made-up names and codes, and eight
 questions of QMSum stand at random places of a book. In front of it four of the facts are asked for:
 "The archive code of Lokami is <mask>." An answer is one of 64 codes, and one of the eight in the
-text: who finds codes but not names is right once in eight. Training is on windows of War and Peace,
-of 512 to 4,096 tokens, and the test on windows of Moby-Dick.
+text: a model that finds codes but not names is right once in eight. Training is on windows of War
+and Peace, of 512 to 4,096 tokens, and the test on windows of Moby-Dick.
 
-Three T5 encoders are trained from nothing, with the same number of parameters, on the same batches,
+Three T5 encoders are trained from scratch, with the same number of parameters, on the same batches,
 for the same number of steps: VCC with the question as VIP tokens; LongT5's window attention, its
-window as wide as VCC's segments; and T5's full attention. The last is asked with the beginning of
-the text only, and with all of it as far as --full-to. In training a second loss asks at each code,
-and at each mask, whose it is: without it they take much longer to tell the facts apart.
+window as wide as VCC's segments; and T5's full attention. The last reads only
+the beginning of the text, and all of it up to --full-to tokens. In training, a second loss asks at
+each code and at each mask whose it is; without it, learning to distinguish the facts takes longer.
 
-Models take turns of --every steps, so that they are equally far when --minutes are over. A run that
-was stopped goes on where it was when the command is given again.
+Models alternate every --every steps, so that they have taken the same number when --minutes are
+over. An interrupted run continues when the command is repeated.
 """
 
 import argparse
@@ -52,7 +52,7 @@ RESULTS = report.RESULTS / "needle.json"
 IMAGE = HERE.parent / "docs" / "images" / "needle.png"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 200
-WORKERS = 4  # that make batches for a GPU
+WORKERS = 4  # data loading workers, with a GPU
 PAD, MASK = "<pad>", "<mask>"
 SMOKE = {
     "vocabulary": 1000,
@@ -84,27 +84,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
     parser.add_argument("--vocabulary", type=int, default=8192)
-    parser.add_argument("--words", type=int, default=64, help="names, and as many codes")
-    parser.add_argument("--facts", type=int, default=8, help="in a text")
-    parser.add_argument("--asked", type=int, default=4, help="of the facts")
-    parser.add_argument("--queries", type=int, default=8, help="of QMSum, in a text")
+    parser.add_argument("--words", type=int, default=64, help="number of names, and of codes")
+    parser.add_argument("--facts", type=int, default=8, help="facts per text")
+    parser.add_argument("--asked", type=int, default=4, help="facts asked for")
+    parser.add_argument("--queries", type=int, default=8, help="queries of QMSum per text")
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--segment", type=int, default=512, help="of VCC, and the window")
+    parser.add_argument("--segment", type=int, default=512, help="VCC's segments, and the window")
     parser.add_argument("--fine", type=int, default=32, help="blocks VCC sees token by token")
     parser.add_argument("--train-lengths", type=int, nargs="+", default=[512, 1024, 2048, 4096])
     parser.add_argument("--lengths", type=int, nargs="+", default=[2**n for n in range(12, 18)])
     parser.add_argument("--beginnings", type=int, nargs="+", default=[512, 4096], help="tokens")
-    parser.add_argument("--full-to", type=int, default=32_768, help="tokens that attend each other")
-    parser.add_argument("--tokens", type=int, default=131_072, help="of a batch")
-    parser.add_argument("--examples", type=int, default=128, help="to test each length with")
+    parser.add_argument(
+        "--full-to", type=int, default=32_768, help="maximum tokens with full attention"
+    )
+    parser.add_argument("--tokens", type=int, default=131_072, help="tokens per batch")
+    parser.add_argument("--examples", type=int, default=128, help="test examples per length")
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--every", type=int, default=250, help="steps of a turn")
+    parser.add_argument("--every", type=int, default=250, help="steps per turn")
     parser.add_argument("--minutes", type=float, default=6.5, help="after which no turn begins")
-    parser.add_argument("--state", type=Path, default=TEMPORARY / "needle", help="to go on from")
+    parser.add_argument(
+        "--state", type=Path, default=TEMPORARY / "needle", help="folder of interrupted runs"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--smoke", action="store_true", help="other defaults: all of it tiny")
+    parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
     if "--smoke" in sys.argv:
         parser.set_defaults(**SMOKE)
@@ -113,8 +117,8 @@ def main() -> None:
         plot(options.results)
         return
     end = time.perf_counter() + 60 * options.minutes
-    task = Task.of(options)
-    learners = {name: Learner.of(name, options) for name in MODELS}
+    task = Task.from_options(options)
+    learners = {name: Learner.from_options(name, options) for name in MODELS}
     for step in [*range(options.every, options.steps, options.every), options.steps]:
         for learner in learners.values():
             learner.train(step, task, options)
@@ -153,13 +157,15 @@ class Task:
     asked: int
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> "Task":
-        """Read texts, make words up and learn a vocabulary."""
+    def from_options(cls, options: argparse.Namespace) -> "Task":
+        """Read the texts, invent words and train a tokenizer."""
         folder = options.data / "books"
         books = [_text(folder / f"{name}.txt.gz") for name in ("war_and_peace", "moby_dick")]
         meetings = _text(options.data / "qmsum" / "train.jsonl.gz").splitlines()
-        queries = [query["query"] for row in meetings for query in json.loads(row)["queries"]]
-        words = _made_up(2 * options.words, " ".join([*books, *queries]).lower())
+        queries = [
+            query["query"] for meeting in meetings for query in json.loads(meeting)["queries"]
+        ]
+        words = _invent_words(2 * options.words, " ".join([*books, *queries]).lower())
         names = [word.capitalize() for word in words[::2]]
         codes = words[1::2]
         tokenizer = _tokenizer([books[0], *queries], [PAD, MASK, *names, *codes], options)
@@ -173,7 +179,9 @@ class Task:
         questions = np.array([fact(name, MASK) for name in names])
         return cls(
             books=(np.array(ids(books[0])), np.array(ids(books[1]))),
-            queries=[found for query in queries if len(found := np.array(ids(f" {query}"))) <= 32],
+            queries=[
+                tokens for query in queries if len(tokens := np.array(ids(f" {query}"))) <= 32
+            ],
             facts=np.array([[fact(name, code) for code in codes] for name in names]),
             questions=questions,
             names=np.array([tokenizer.token_to_id(name) for name in names]),
@@ -196,7 +204,7 @@ class Task:
         return [*range(self.mask, self.question_length, self.questions.shape[1])]
 
     def owners(self, ids: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """Where in a batch codes and masks stand, and whose each is: a number of a name."""
+        """Return the positions of codes and masks in a batch, and the index of each one's name."""
         owned = torch.tensor([*self.codes, self.questions[0, self.mask]], device=ids.device)
         batch, places = torch.isin(ids, owned).nonzero().unbind(1)
         names = ids[batch, places - (self.mask - self.name)]
@@ -222,7 +230,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Batches(Dataset[tuple[Tensor, Tensor]]):
-    """Batches by number, the same ones whenever they are made, each of one of the lengths."""
+    """Batches by number, reproducible, each of one of the lengths."""
 
     task: Task
     book: int
@@ -242,7 +250,7 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
         return max(1, self.tokens // length)
 
     def numbered(self, numbers: range, device: str) -> Iterator[list[Tensor]]:
-        """Make the batches of these numbers, ahead of the GPU."""
+        """Yield the batches of these numbers, prefetched by workers with a GPU."""
         workers = WORKERS if device == "cuda" else 0
         loader = DataLoader(self, None, sampler=numbers, num_workers=workers)
         for batch in loader:
@@ -254,8 +262,8 @@ def _text(path: Path) -> str:
         return file.read()
 
 
-def _made_up(count: int, text: str) -> list[str]:
-    """Different words of three syllables that are no part of the text."""
+def _invent_words(count: int, text: str) -> list[str]:
+    """Invent distinct words of three syllables that do not occur in the text."""
     random, words = default_rng(0), dict[str, None]()
     while len(words) < count:
         parts = zip(random.choice([*"dfklmnrstv"], 3), random.choice([*"aeiou"], 3), strict=True)
@@ -318,7 +326,7 @@ MODELS = {"VCC": vcc, "window": window, "full": full}
 
 @dataclass(frozen=True)
 class Learner:
-    """A model, its optimizer, how far they are, and where that is kept."""
+    """A model in training: its optimizer, its log and the folder of its state."""
 
     name: str
     model: nn.Module
@@ -328,19 +336,19 @@ class Learner:
     device: str
 
     @classmethod
-    def of(cls, name: str, options: argparse.Namespace) -> "Learner":
-        """Begin, or go on from what was kept."""
+    def from_options(cls, name: str, options: argparse.Namespace) -> "Learner":
+        """Build a model, or resume its training."""
         device = "cuda" if torch.cuda.is_available() else "cpu"
         torch.manual_seed(0)
         model = MODELS[name](options).to(device)
         optimizer = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=0.01)
-        folder = runs.place(options.state, name)
+        folder = runs.run_folder(options.state, name)
         log = runs.resume(folder, model, optimizer)
         log["parameters"] = sum(parameter.numel() for parameter in model.parameters())
         return cls(name, model, optimizer, log, folder, device)
 
     def train(self, until: int, task: Task, options: argparse.Namespace) -> None:
-        """Take the steps up to this one, and keep the state."""
+        """Train up to a step, and save the state."""
         steps = range(self.log["step"], until)
         if not steps:
             return
@@ -349,10 +357,10 @@ class Learner:
         self.model.train()
         batches = Batches(task, 0, options.train_lengths, options.tokens)
         for step, (ids, answers) in zip(steps, batches.numbered(steps, self.device), strict=True):
-            rows = self.rows(task, ids)
-            loss = cross_entropy(self.logits(rows[:, task.masks], task.codes).mT, answers)
+            hidden_states = self.encode(task, ids)
+            loss = cross_entropy(self.logits(hidden_states[:, task.masks], task.codes).mT, answers)
             owned, owners = task.owners(ids)
-            owning = cross_entropy(self.logits(rows[owned], task.names), owners)
+            owning = cross_entropy(self.logits(hidden_states[owned], task.names), owners)
             (loss + owning).backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             rate = min((step + 1) / WARM_UP, (options.steps - step) / (options.steps / 2), 1.0)
@@ -364,25 +372,25 @@ class Learner:
         self.log["step"] = until
         self.log["seconds"] += time.perf_counter() - begun
         self.log["curve"].append(point)
-        runs.keep(self.folder, self.model, self.optimizer, self.log)
+        runs.save(self.folder, self.model, self.optimizer, self.log)
         print(f"{self.name}: {json.dumps(point)}, {self.log['seconds']:.0f} s", flush=True)
 
     @torch.no_grad()
-    def right(
+    def count_right(
         self, task: Task, length: int, seen: int | None, options: argparse.Namespace
     ) -> dict[str, int]:
-        """Ask for facts in texts of a length, whose beginning is seen, and count right answers."""
+        """Count right answers in texts of a length, of which the first `seen` tokens are read."""
         self.model.eval()
         batches = Batches(task, 1, [length], options.tokens)
         numbers = range(math.ceil(options.examples / batches.size(length)))
         asked = right = 0
         for ids, answers in batches.numbered(numbers, self.device):
-            rows = self.rows(task, ids[:, :seen])[:, task.masks]
+            hidden_states = self.encode(task, ids[:, :seen])[:, task.masks]
             asked += answers.numel()
-            right += int((self.logits(rows, task.codes).argmax(-1) == answers).sum())
+            right += int((self.logits(hidden_states, task.codes).argmax(-1) == answers).sum())
         return {"tokens": length, "asked": asked, "right": right}
 
-    def rows(self, task: Task, ids: Tensor) -> Tensor:
+    def encode(self, task: Task, ids: Tensor) -> Tensor:
         """Encode ids `(batch, length)` as `(batch, length, d)` float32."""
         inputs = {"attention_mask": torch.ones_like(ids)}
         if self.name == "VCC":
@@ -391,10 +399,10 @@ class Learner:
         with torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
             return self.model(input_ids=ids, **inputs).last_hidden_state.float()
 
-    def logits(self, rows: Tensor, words: Ids) -> Tensor:
-        """Score words `(…, words)`, by their embeddings, for rows `(…, d)`."""
-        embeddings = self.model.shared.weight[torch.from_numpy(words).to(rows.device)]
-        return rows @ embeddings.mT * rows.shape[-1] ** -0.5
+    def logits(self, hidden_states: Tensor, words: Ids) -> Tensor:
+        """Score words `(…, words)` by their embeddings, for hidden states `(…, d)`."""
+        embeddings = self.model.shared.weight[torch.from_numpy(words).to(hidden_states.device)]
+        return hidden_states @ embeddings.mT * hidden_states.shape[-1] ** -0.5
 
 
 # The results
@@ -407,7 +415,7 @@ def measure(learners: dict[str, Learner], task: Task, options: argparse.Namespac
     ways["full, all"] = ("full", None)
     accuracy = {
         way: [
-            learners[name].right(task, length, seen, options)
+            learners[name].count_right(task, length, seen, options)
             for length in options.lengths
             if way != "full, all" or length <= options.full_to
         ]
@@ -419,8 +427,8 @@ def measure(learners: dict[str, Learner], task: Task, options: argparse.Namespac
         if name not in ("data", "state", "results", "smoke", "plot", "minutes")
     }
     training = {name: learner.log for name, learner in learners.items()}
-    found = {"setting": setting, "training": training, "accuracy": accuracy}
-    report.save(options.results, found, "transformers", "tokenizers", "triton")
+    results = {"setting": setting, "training": training, "accuracy": accuracy}
+    report.save(options.results, results, "transformers", "tokenizers", "triton")
     header = ["parameters", "steps", "seconds", "loss"]
     rows = [
         [name, log["parameters"], log["step"], round(log["seconds"]), log["curve"][-1]["loss"]]
@@ -428,7 +436,7 @@ def measure(learners: dict[str, Learner], task: Task, options: argparse.Namespac
     ]
     print(report.table(["model", *header], rows))
     empty = [None] * len(options.lengths)
-    rows = [[way, *map(percent, own), *empty[len(own) :]] for way, own in accuracy.items()]
+    rows = [[way, *map(percent, counts), *empty[len(counts) :]] for way, counts in accuracy.items()]
     print(report.table(["right %", *(f"{length:,}" for length in options.lengths)], rows))
 
 
@@ -439,14 +447,14 @@ def percent(counted: dict[str, int]) -> str:
 def plot(results: Path) -> None:
     from matplotlib.figure import Figure
 
-    found = json.loads(results.read_text())["results"]
+    saved = json.loads(results.read_text())["results"]
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    for way, own in found["accuracy"].items():
-        points = [(counted["tokens"], float(percent(counted))) for counted in own]
+    for way, counts in saved["accuracy"].items():
+        points = [(counted["tokens"], float(percent(counted))) for counted in counts]
         axes.plot(*zip(*points, strict=True), marker="o", label=way)
-    lengths = found["setting"]["lengths"]
-    axes.axhline(100 / found["setting"]["facts"], color="gray", linestyle=":")
+    lengths = saved["setting"]["lengths"]
+    axes.axhline(100 / saved["setting"]["facts"], color="gray", linestyle=":")
     axes.set(xlabel="tokens", ylabel="right answers, %", xscale="log", ylim=(0, 102))
     axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
     axes.minorticks_off()

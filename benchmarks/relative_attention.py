@@ -3,12 +3,12 @@
     python benchmarks/relative_attention.py                       # times, prints, saves results/
 
 One sequence, 12 heads of 64 channels, bfloat16, T5's bias of 32 buckets. The floor is the products
-alone at the rate of a large matrix product, measured beside: forward makes 2 of them, backward 5,
-of 2 · n² · 64 operations a head each. "SDPA" has no bias, which is what dense attention costs
-without one; "SDPA, bias as mask" reads the bias from a tensor (heads, n, n), made beforehand;
-"FlexAttention" looks it up by distance; its gradient includes the bias's up to 4,096 tokens, which
-it adds up one pair at a time. Each time is the median of calls made from Python with a cold L2
-cache.
+alone at the rate of a large matrix product, measured in the same run: forward makes 2 of them,
+backward 5, each of 2 · n² · 64 operations per head. "SDPA" has no bias, which is what dense
+attention costs without one; "SDPA, bias as mask" reads the bias from a tensor (heads, n, n), made
+beforehand; "FlexAttention" looks it up by distance; its gradient includes the bias's up to 4,096
+tokens, which it adds up one pair at a time. Each time is the median of calls made from Python with
+a cold L2 cache.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def extra_bytes(run: Callable[[], Any]) -> int:
 
 
 def matmul_rate() -> float:
-    """Operations a second of a large product of random bfloat16 matrices."""
+    """Measure the operations per second of a large bfloat16 matrix product."""
     a, b = torch.randn(2, 8192, 8192, device="cuda", dtype=torch.bfloat16)
     return 2 * 8192**3 / milliseconds(lambda: a @ b) * 1e3
 
@@ -87,8 +87,8 @@ def flex(by_distance: Tensor) -> Callable[..., Tensor]:
 
 
 def measure(n: int, rate: float) -> dict[str, Any]:
-    rows = torch.randn(4, n, HEADS, HEAD_DIM, device="cuda").mul(HEAD_DIM**-0.25)
-    q, k, v, grad = rows.to(torch.bfloat16)
+    qkv_and_grad = torch.randn(4, n, HEADS, HEAD_DIM, device="cuda").mul(HEAD_DIM**-0.25)
+    q, k, v, grad = qkv_and_grad.to(torch.bfloat16)
     leaves = [x.requires_grad_() for x in (q, k, v)]
     table = torch.randn(BUCKETS, HEADS, device="cuda", requires_grad=True)
     products = 2 * n * n * HEADS * HEAD_DIM
@@ -99,10 +99,10 @@ def measure(n: int, rate: float) -> dict[str, Any]:
         "floor_both": 7 * products / rate * 1e3,
     }
 
-    def ours(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
+    def with_bias(q: Tensor, k: Tensor, v: Tensor, table: Tensor) -> Tensor:
         return relative_attention(q, k, v, bias=table, max_distance=MAX_DISTANCE)
 
-    result["foveate"] = contender(ours, [*leaves, table], grad)
+    result["foveate"] = contender(with_bias, [*leaves, table], grad)
     result["foveate, no bias"] = contender(relative_attention, leaves, grad)
 
     grad = grad.transpose(0, 1)[None].contiguous()

@@ -1,4 +1,4 @@
-"""What benchmarks share: the machine, the versions and the date beside results, and a table."""
+"""Shared by all benchmarks: results with machine, versions and date, and Markdown tables."""
 
 import json
 import os
@@ -12,25 +12,29 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def machine() -> dict[str, Any]:
-    """The processor, its cores and, where there is one, the GPU."""
+    """Describe the processor, its cores and, if there is one, the GPU."""
     import torch
 
-    found = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    description = {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
     if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
-        found["cuda"] = torch.version.cuda
-    return found
+        description["gpu"] = torch.cuda.get_device_name()
+        description["cuda"] = torch.version.cuda
+    return description
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Versions of Python and of the packages that are installed."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python and of those packages that are installed."""
+    installed = {"python": platform.python_version()}
     for package in packages:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def save(path: Path, results: Any, *packages: str) -> None:
@@ -47,7 +51,7 @@ def save(path: Path, results: Any, *packages: str) -> None:
 
 
 def table(header: list[str], rows: list[list[Any]]) -> str:
-    """A Markdown table; floats get three significant digits."""
+    """Format a Markdown table; floats get three significant digits."""
     cells = [[_cell(value) for value in row] for row in [header, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = [

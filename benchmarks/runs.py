@@ -1,4 +1,4 @@
-"""What benchmarks that train share: a run that is stopped goes on where it was."""
+"""Shared by benchmarks that train: saving and resuming interrupted runs."""
 
 import json
 from pathlib import Path
@@ -11,43 +11,43 @@ from torch import nn
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
-def keep(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW, log: dict) -> None:
-    """Save the trained parameters, what Adam knows of them, and the log."""
+def save(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW, log: dict) -> None:
+    """Save the trainable parameters, Adam's state and the log."""
     tensors = {}
     for name, parameter in _trained(model).items():
         tensors[f"model.{name}"] = parameter.detach().contiguous()
-        for what, value in optimizer.state[parameter].items():
-            tensors[f"{what}.{name}"] = value.contiguous()
+        for key, value in optimizer.state[parameter].items():
+            tensors[f"{key}.{name}"] = value.contiguous()
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "state.safetensors")
     (folder / "log.json").write_text(json.dumps(log))
 
 
 def resume(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, Any]:
-    """Load what `keep` saved, if it did, into model and optimizer, and give the log."""
+    """Load a saved run, if there is one, into model and optimizer, and return its log."""
     if not (folder / "log.json").exists():
         return {"step": 0, "seconds": 0.0, "curve": []}
     tensors = load_file(folder / "state.safetensors")
     with torch.no_grad():
         for name, parameter in _trained(model).items():
             parameter.copy_(tensors[f"model.{name}"])
-    kept = optimizer.state_dict()
-    kept["state"] = {
-        number: {what: tensors[f"{what}.{name}"] for what in _ADAM}
+    state = optimizer.state_dict()
+    state["state"] = {
+        number: {key: tensors[f"{key}.{name}"] for key in _ADAM}
         for number, name in enumerate(_trained(model))
     }
-    optimizer.load_state_dict(kept)
+    optimizer.load_state_dict(state)
     return json.loads((folder / "log.json").read_text())
 
 
 def logs(folder: Path, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """The logs of those runs that were kept, by name."""
-    files = {name: place(folder, name) / "log.json" for name in names}
+    """Load the logs of all saved runs, by name."""
+    files = {name: run_folder(folder, name) / "log.json" for name in names}
     return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
 
 
-def place(folder: Path, name: str) -> Path:
-    """Folder of a run."""
+def run_folder(folder: Path, name: str) -> Path:
+    """Return the folder of a run."""
     return folder / name.replace(",", "").replace(" ", "_")
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks that train by recipes share: data in one file, and stages of training."""
+"""Shared by benchmarks that train with recipes: data in one file, and stages of training."""
 
 import json
 import multiprocessing
@@ -20,24 +20,27 @@ from foveate import Document, train
 from foveate.training import Recipe
 
 Record = dict[str, Any]
-"""A line that `foveate.data.Corpus` reads."""
+"""A line of JSON that `foveate.data.Corpus` reads."""
 
 
-# Data: a zip file with a tokenizer and files of JSON lines, made where the documents are
+# Data: a zip file with a tokenizer and JSON Lines files, made on the machine with the documents
 
 
 def documents(folder: Path, limit: int | None) -> list[Document]:
-    """Read what there is to learn language from: so many documents of each kind, None for all."""
+    """Read the documents for pretraining, at most `limit` of each kind."""
     import convergence
 
     kinds = convergence.records(folder)
-    texts = chain.from_iterable(((kind, text) for text in own[:limit]) for kind, own in kinds)
+    kinds_and_texts = chain.from_iterable(
+        ((kind, text) for text in texts[:limit]) for kind, texts in kinds
+    )
     with Pool() as pool:
-        return [found for found in pool.imap(convergence.read, texts, chunksize=8) if found]
+        read = pool.imap(convergence.read, kinds_and_texts, chunksize=8)
+        return [document for document in read if document]
 
 
 def pieces(document: Document, words: int) -> Iterator[Record]:
-    """Cut a document into pieces of whole sentences, so many words long at most."""
+    """Cut a document into pieces of whole sentences, of at most `words` words."""
     piece: list[Record] = []
     room = words
     for _, section in document.walk():
@@ -55,7 +58,7 @@ def pieces(document: Document, words: int) -> Iterator[Record]:
 
 
 def pack(file: Path, tokenizer: PreTrainedTokenizerBase, **parts: Iterable[Record]) -> None:
-    """Write the data that all else needs."""
+    """Write the tokenizer and the records of each part into one file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive:
         with TemporaryDirectory() as folder:
@@ -69,18 +72,18 @@ def pack(file: Path, tokenizer: PreTrainedTokenizerBase, **parts: Iterable[Recor
 
 
 def unpack(file: Path, folder: Path) -> None:
-    """Lay the data where recipes find it."""
+    """Extract the data into a folder, where recipes find it."""
     with zipfile.ZipFile(file) as archive:
         archive.extractall(folder)
 
 
 def as_lines(records: Iterable[Record]) -> str:
-    """JSON lines, each with its end."""
+    """Format records as JSON Lines."""
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def lines(file: Path) -> list[Record]:
-    """Read a file of JSON lines."""
+    """Read a JSON Lines file."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
@@ -88,10 +91,10 @@ def lines(file: Path) -> list[Record]:
 
 
 def stage(recipe: Mapping[str, Any], folder: Path) -> Record:
-    """Train by a recipe unless that is done; give its curve."""
+    """Train with a recipe unless that is done, and return the learning curve."""
     disable_progress_bar()
     set_verbosity_error()
-    state = folder / "trainer_state.json"  # the last that is written
+    state = folder / "trainer_state.json"  # written last
     if not state.exists():
         train(Recipe.from_dict(recipe), folder)
     history = json.loads(state.read_text())["log_history"]
@@ -100,7 +103,7 @@ def stage(recipe: Mapping[str, Any], folder: Path) -> Record:
 
 
 def training(steps: int, rate: float, workers: int, seed: int) -> Record:
-    """Arguments that all stages share; the rate rises in the first tenth and stays."""
+    """Return a stage's arguments: the rate rises in the first tenth of the steps and stays."""
     return {
         "max_steps": steps,
         "learning_rate": rate,
@@ -117,11 +120,13 @@ def training(steps: int, rate: float, workers: int, seed: int) -> Record:
     }
 
 
-def together(work: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
-    """Call in processes side by side, on the GPUs in turns, since small models do not fill one."""
-    context = multiprocessing.get_context("spawn")  # CUDA, once it is asked for, outlives no fork
+def run_in_parallel(work: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
+    """Run the calls in parallel processes, spread over the GPUs; small models can share one."""
+    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     numbered = enumerate(calls)
-    processes = [context.Process(target=_alone, args=(n, work, call)) for n, call in numbered]
+    processes = [
+        context.Process(target=_run_on_one_gpu, args=(n, work, call)) for n, call in numbered
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -130,12 +135,12 @@ def together(work: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> Non
         sys.exit("a run failed")
 
 
-def _alone(number: int, work: Callable[..., None], call: tuple[Any, ...]) -> None:
-    """Call, seeing one GPU."""
+def _run_on_one_gpu(number: int, work: Callable[..., None], call: tuple[Any, ...]) -> None:
+    """Call with a single GPU visible."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = visible.split(",") if visible else [str(n) for n in range(torch.cuda.device_count())]
     if gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
-    # Workers that read do without CUDA, and spawned would each import all anew.
+    # Data loading workers need no CUDA, and spawned ones would import everything again.
     multiprocessing.set_start_method("fork", force=True)
     work(*call)

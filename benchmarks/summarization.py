@@ -1,9 +1,8 @@
 """Extractive summaries of scientific papers and of meetings against human ones.
 
 Every paper of a ScisummNet split, its abstract left out, or every meeting of a QMSum split is
-summarized in 150 words. All systems see the same sentences and rank them; from the best down, each
-sentence is taken that fits what is left of the 150 words; what is taken is put in the order of the
-text.
+summarized in 150 words. All systems rank the same sentences; from the best down, each sentence that
+still fits the 150 words is taken, and the chosen sentences are put in the order of the text.
 
     python benchmarks/summarization.py
     python benchmarks/summarization.py --meetings
@@ -34,6 +33,7 @@ import report
 from foveate import Document, Encoder
 from foveate.data import read_benchmark
 from foveate.tasks.summarize import summarize
+from scisummnet import repeats
 
 HERE = Path(__file__).parent
 WORDS = 150
@@ -53,7 +53,7 @@ def shuffled(sentences: list[str]) -> list[int]:
 
 
 class Words:
-    """The tokenizer that sumy's sentences need; its own would download data."""
+    """A tokenizer for sumy, whose own would download data."""
 
     def to_words(self, text: str) -> list[str]:
         """Split a text into words."""
@@ -61,7 +61,7 @@ class Words:
 
 
 class Rated:
-    """Makes a summarizer of sumy give the ratings that it would choose by."""
+    """Makes a summarizer of sumy return its ratings instead of sentences."""
 
     def _get_best_sentences(self, sentences: Any, count: int, ratings: Any) -> Any:
         return ratings
@@ -87,7 +87,7 @@ def sumy(summarizer: Any) -> Ranking:
 
 
 def cut(sentences: list[str], ranking: list[int]) -> str:
-    """As `foveate.summarize` keeps its budget."""
+    """Fill the budget as `foveate.summarize` does."""
     left, taken = WORDS, []
     for i in ranking:
         if (length := len(sentences[i].split())) <= left:
@@ -118,17 +118,6 @@ def meetings(path: Path) -> Iterator[tuple[Document, str]]:
             yield example.document, example.references[0]
 
 
-def repeats(section: list[str], abstract: list[str]) -> bool:
-    """Whether a section holds most of the abstract: some articles have it as a section again."""
-    wanted = trigrams(abstract)
-    return len(wanted & trigrams(section)) > 0.8 * len(wanted) > 0
-
-
-def trigrams(sentences: list[str]) -> set[tuple[str, ...]]:
-    words = re.findall(r"\w+", " ".join(sentences).lower())
-    return set(zip(words, words[1:], words[2:], strict=False))
-
-
 def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of the mean over papers, `(papers, measures)`, that hold 95 % of the resamples."""
     draws = np.random.default_rng(SEED).integers(len(scores), size=(RESAMPLES, len(scores)))
@@ -139,7 +128,9 @@ def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument("--meetings", action="store_true", help="in place of papers")
+    parser.add_argument(
+        "--meetings", action="store_true", help="summarize meetings instead of papers"
+    )
     parser.add_argument("--split", default="dev", choices=["dev", "train"])
     parser.add_argument("--limit", type=int, help="number of texts, by default all")
     parser.add_argument(
@@ -151,12 +142,12 @@ def main() -> None:
     if options.meetings:
         kind, file = "meetings", "summarization-meetings.json"
         part = {"dev": "val"}.get(options.split, options.split)
-        found = meetings(options.data / "qmsum" / f"{part}.jsonl.gz")
+        texts = meetings(options.data / "qmsum" / f"{part}.jsonl.gz")
     else:
         kind, file = "papers", "summarization.json"
         path = options.data / "scisummnet" / f"{options.split}.jsonl.gz"
-        found = papers(path, options.keep_repeated)
-    corpus = list(islice(found, options.limit))
+        texts = papers(path, options.keep_repeated)
+    corpus = list(islice(texts, options.limit))
     rankings: dict[str, Ranking] = {
         "random": shuffled,
         "LEAD": lead,
@@ -165,8 +156,8 @@ def main() -> None:
     }
     encoder = Encoder.from_pretrained()
 
-    def ours(document: Document) -> str:
-        return summarize(document, words=WORDS, encoder=encoder).text
+    def foveate(document: Document) -> str:
+        return summarize(document, words=WORDS, model=encoder).text
 
     def best(rank: Ranking, document: Document) -> str:
         texts = [sentence.text for sentence in document.sentences()]
@@ -175,7 +166,7 @@ def main() -> None:
     systems: dict[str, Callable[[Document], str]] = {
         name: partial(best, rank) for name, rank in rankings.items()
     }
-    systems["foveate"] = ours
+    systems["foveate"] = foveate
 
     scorer = RougeScorer(MEASURES, use_stemmer=True)
     results: dict[str, Any] = {}

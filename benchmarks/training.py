@@ -1,18 +1,18 @@
-"""Training through Trainer: tokens per second and card, and the same losses on any number of cards.
+"""Training with Trainer: tokens per second and card, and losses that do not depend on the cards.
 
     python benchmarks/training.py                                  # one card
-    torchrun --nproc-per-node 4 benchmarks/training.py             # four, by DDP
-    torchrun --nproc-per-node 4 benchmarks/training.py --packs 4   # the same steps as …
-    python benchmarks/training.py --packs 4                        # … one card takes, in four parts
+    torchrun --nproc-per-node 4 benchmarks/training.py             # four, with DDP
+    torchrun --nproc-per-node 4 benchmarks/training.py --packs 4   # four packs a step
+    python benchmarks/training.py --packs 4                        # the same, accumulated
 
-Documents of 8,192 tokens, made up, packed to 65,536 for a card and micro-step; base size, bfloat16
-by autocast, AdamW, no dropout. HDT and Longformer find 15 % hidden tokens; HDT-ED and LED (both 6
-and 6 layers) write 512 tokens for each document. Rows are made and hidden in worker processes.
-Steps after the first ones are timed from their begin to the next one's, data and all.
+Random documents of 8,192 tokens, packed to 65,536 per card and micro-step; base size, bfloat16 by
+autocast, AdamW, no dropout. HDT and Longformer predict 15 % masked tokens; HDT-ED and LED (both 6
+and 6 layers) write 512 tokens for each document. Worker processes make and mask the features. After
+the warm-up, steps are timed from one's beginning to the next one's, data loading included.
 
-The share of the matrix rate counts six operations per token and weight of the matrices that see it,
-against what this card reaches on a large product; attention's own products are not counted. Results
-for a number of cards and packs take the place of earlier ones in results/training.json.
+The share of the matrix rate counts six operations per token and weight of the matrices it passes
+through, relative to the rate of a large product on this card; products inside attention are not
+counted. Results replace earlier ones for the same number of cards and packs.
 """
 
 import argparse
@@ -47,14 +47,18 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warm-up", type=int, default=10, help="steps that are not timed")
-    parser.add_argument("--packs", type=int, help="in a step on all cards; default: one each")
-    parser.add_argument("--length", type=int, default=8192, help="tokens of a document")
-    parser.add_argument("--target", type=int, default=512, help="tokens to write")
-    parser.add_argument("--tokens", type=int, default=65536, help="of a pack")
-    parser.add_argument("--layers", type=int, default=12, help="of encoder and decoder together")
+    parser.add_argument(
+        "--packs", type=int, help="packs per step on all cards; default: one per card"
+    )
+    parser.add_argument("--length", type=int, default=8192, help="tokens per document")
+    parser.add_argument("--target", type=int, default=512, help="target tokens per document")
+    parser.add_argument("--tokens", type=int, default=65536, help="tokens per pack")
+    parser.add_argument(
+        "--layers", type=int, default=12, help="layers of encoder and decoder together"
+    )
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
-    parser.add_argument("--fsdp", action="store_true", help="FSDP in place of DDP")
+    parser.add_argument("--fsdp", action="store_true", help="use FSDP instead of DDP")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     cards = int(os.environ.get("WORLD_SIZE", 1))
@@ -68,12 +72,12 @@ def main() -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
         rate = matrix_rate()
     for name in options.models:
-        found = measure(name, cards, rate, options)
+        result = measure(name, cards, rate, options)
         if int(os.environ.get("RANK", 0)) == 0:
-            save(found, options.results)
+            save(result, options.results)
 
 
-# Models, and the rows they read
+# Models and their features
 
 
 def hdt(options: argparse.Namespace) -> nn.Module:
@@ -127,7 +131,7 @@ WRITERS = ("hdt-ed", "led")
 def make_features(
     name: str, options: argparse.Namespace, number: int, generator: torch.Generator
 ) -> list[Features]:
-    """A document of random tokens."""
+    """Make the features of a document of random tokens."""
     length = options.length
     features = {"input_ids": torch.randint(5, VOCABULARY, (length,), generator=generator)}
     if name.startswith("hdt"):
@@ -151,14 +155,17 @@ def collate(name: str, features: list[Features]) -> Features:
     if name == "hdt":
         return pack_trees(features, ("input_ids", "labels"))
     if name == "hdt-ed":
-        return {**pack_trees(features), "labels": torch.stack([one["labels"] for one in features])}
+        return {
+            **pack_trees(features),
+            "labels": torch.stack([example["labels"] for example in features]),
+        }
     batch = pad_features(features, PADDING)
     first = batch.pop("special_tokens_mask")
     return {**batch, "global_attention_mask": first}
 
 
 def operations(name: str, documents: int, options: argparse.Namespace) -> int:
-    """Of the matrices, forward and backward, in a pack."""
+    """Count the operations of the matrices in a pack, forward and backward."""
     read_by, written_by = documents * options.length, documents * options.target
     square, feed_forward, head = 768**2, 2 * 768 * 3072, VOCABULARY * 768
     if name not in WRITERS:
@@ -242,7 +249,7 @@ def measure(
     steps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
     step = statistics.median(steps[options.warm_up :])
     tokens = per_pack * options.length * accumulated
-    found = {
+    result = {
         "model": name,
         "cards": cards,
         "packs": options.packs,
@@ -253,22 +260,22 @@ def measure(
     }
     if rate is not None:
         done = accumulated * operations(name, per_pack, options)
-        found["share of rate"] = round(done / rate / step, 3)
-        found["GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 1)
-    return found
+        result["share of rate"] = round(done / rate / step, 3)
+        result["GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 1)
+    return result
 
 
-def save(found: dict[str, Any], results: Path) -> None:
+def save(result: dict[str, Any], results: Path) -> None:
     rows = json.loads(results.read_text())["results"] if results.exists() else []
     key = ("model", "cards", "packs", "how")
-    rows = [row for row in rows if any(row[name] != found[name] for name in key)]
-    rows.append(found)
+    rows = [row for row in rows if any(row[name] != result[name] for name in key)]
+    rows.append(result)
     rows.sort(key=lambda row: (list(MODELS).index(row["model"]), row["how"], row["cards"]))
     report.save(results, rows, "transformers", "accelerate", "triton")
-    shown = [name for name in found if name != "losses"]
+    shown = [name for name in result if name != "losses"]
     print(report.table(shown, [[row.get(name) for name in shown] for row in rows]), flush=True)
-    losses = found["losses"]
-    print(f"{found['model']}: loss {losses[0]} … {losses[-1]}", flush=True)
+    losses = result["losses"]
+    print(f"{result['model']}: loss {losses[0]} … {losses[-1]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
     python benchmarks/tree_attention.py                       # times, prints, saves results/
     python benchmarks/tree_attention.py --plot results.json   # draws docs/images/tree-attention.png
 
-Four documents, 12 heads of 64 channels, bfloat16, rows in level order. The floor moves the bytes
-that have to move: forward reads Q, K, V and writes O, which is what copying two such tensors does;
-backward reads Q, K, V, O, dO and writes dQ, dK, dV: twice that. What the kernels give is compared
-with plain torch first. Each time is the median of replays of a CUDA graph with a cold L2 cache, so
-launches from Python do not count; "eager" is the same call made from Python. Without a GPU, the
-torch backend runs on short documents.
+Four documents, 12 heads of 64 channels, bfloat16, nodes in level order. The floor is the time to
+move the bytes that have to move: forward reads Q, K, V and writes O, as much as copying two such
+tensors; backward reads Q, K, V, O, dO and writes dQ, dK, dV, twice as much. The kernels' output is
+compared with plain PyTorch first. Each time is the median of replays of a CUDA graph with a cold L2
+cache, so launches from Python do not count; "eager" is the same call made from Python. Without a
+GPU, the eager backend runs on short documents.
 """
 
 import argparse
@@ -37,7 +37,7 @@ PLOT = Path(__file__).parents[1] / "docs" / "images" / "tree-attention.png"
 
 
 def batch(tokens: int) -> list[int]:
-    """Parents of the documents one after the other, depth first."""
+    """Draw the parents of the packed documents, depth first."""
     rng, parents = random.Random(tokens), []
     for _ in range(DOCUMENTS):
         start = len(parents)
@@ -61,7 +61,7 @@ def milliseconds(run: Callable[[], Any], device: str) -> float:
 
 
 def graph_milliseconds(run: Callable[[], Any], device: str) -> float:
-    """Median time of the same work without its launches from Python."""
+    """Median time of the same work in a CUDA graph, without launches from Python."""
     if device != "cuda":
         return milliseconds(run, device)
     side = torch.cuda.Stream()
@@ -77,7 +77,7 @@ def graph_milliseconds(run: Callable[[], Any], device: str) -> float:
 
 
 def device_milliseconds(run: Callable[[], Any], device: str, times: int = 30) -> float | None:
-    """What the device works for a call, all its kernels and copies together."""
+    """Total device time of a call's kernels and copies."""
     if device != "cuda":
         return None
     run()
@@ -136,7 +136,7 @@ def contender(
 
 
 def flex(parents: Tensor, device: str) -> dict[str, Any]:
-    """FlexAttention with its block mask built for this batch, rows in level order too."""
+    """Measure FlexAttention, with tokens in level order and a block mask built for this batch."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     n = len(parents)
@@ -157,18 +157,18 @@ def flex(parents: Tensor, device: str) -> dict[str, Any]:
 
 
 def difference(tree: Tree, q: Tensor, k: Tensor, v: Tensor) -> float:
-    """How far the output is from that of plain torch in float32, relative to its norm."""
+    """Relative norm of the difference from plain PyTorch in float32."""
     with torch.no_grad():
         out = tree_attention(q, k, v, tree).float()
         truth = tree_attention(q.float(), k.float(), v.float(), tree, backend="eager")
-    found = float((out - truth).norm() / truth.norm())
-    if not found < 5e-3:  # bfloat16 rounds by 2e-3
-        raise RuntimeError(f"the kernels' output is off by {found:.1e}: nothing is timed")
-    return found
+    error = float((out - truth).norm() / truth.norm())
+    if not error < 5e-3:  # bfloat16 rounds by 2e-3
+        raise RuntimeError(f"the kernels' output is off by {error:.1e}: nothing is timed")
+    return error
 
 
 def floor(n: int, dtype: torch.dtype, device: str) -> float:
-    """Time of moving what attention's forward has to move, called or captured."""
+    """Time to move the bytes of attention's forward pass, called or captured."""
     source = torch.randn(2, n, HEADS, HEAD_DIM, device=device).to(dtype)
     target = torch.empty_like(source)
 
@@ -195,13 +195,13 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
 
     result: dict[str, Any] = {
         "tokens": tokens,
-        "rows": n,
+        "nodes": n,
         "difference": difference(tree, q, k, v),
         "floor": floor(n, dtype, device),
         "floor_bytes": 4 * q.nbytes,
         "flop": 4 * pairs * HEADS * HEAD_DIM,
-        "tree_from_rows_depth_first": milliseconds(lambda: Tree.from_parents(parents), device),
-        "tree_from_rows_in_level_order": milliseconds(
+        "tree_from_parents_depth_first": milliseconds(lambda: Tree.from_parents(parents), device),
+        "tree_from_parents_in_level_order": milliseconds(
             lambda: Tree.from_parents(tree.parent), device
         ),
         "tree_of_padded_document": milliseconds(pack, device),
@@ -228,9 +228,9 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    floor, n = result["floor"], result["rows"]
+    floor, n = result["floor"], result["nodes"]
     print(
-        f"\n{result['tokens']:,} tokens a document, {n:,} rows, {result['floor_bytes'] / 1e6:.0f} "
+        f"\n{result['tokens']:,} tokens a document, {n:,} nodes, {result['floor_bytes'] / 1e6:.0f} "
         f"MB and {result['flop'] / 1e9:.1f} GFLOP forward: floor {floor:.4f} / {3 * floor:.4f} ms"
     )
     for name in ("foveate", "dense", "flex"):
@@ -244,12 +244,13 @@ def show(result: dict[str, Any]) -> None:
             line += f"  eager {r['both_eager']:9.4f}"
         if r["forward_bytes"] is not None:
             beyond = r["forward_bytes"] - result["floor_bytes"] / 4
-            line += f"   {beyond / (4 * n * HEADS):6.2f} float32 per row and head"
+            line += f"   {beyond / (4 * n * HEADS):6.2f} float32 per node and head"
         print(line + (f"   mask {r['mask']:.2f}" if "mask" in r else ""), flush=True)
     print(
-        f"  tree from rows depth first {result['tree_from_rows_depth_first']:.3f}, in level order "
-        f"{result['tree_from_rows_in_level_order']:.3f}, its tiles {result.get('tiles', 0):.3f}, "
-        f"of a padded document {result['tree_of_padded_document']:.3f} ms, on the device "
+        f"  tree from parents depth first {result['tree_from_parents_depth_first']:.3f}, in level "
+        f"order {result['tree_from_parents_in_level_order']:.3f}, its tiles "
+        f"{result.get('tiles', 0):.3f}, of a padded document "
+        f"{result['tree_of_padded_document']:.3f} ms, on the device "
         f"{result['tree_of_padded_document_on_device'] or 0:.3f}"
     )
 

@@ -1,13 +1,14 @@
-"""Documents of the shape that the benchmarks of tree attention use."""
+"""Random document trees for the benchmarks of tree attention."""
 
 import math
 import random
 
 
 def document(tokens: int, rng: random.Random) -> list[int]:
-    """Parents of a document, depth first: sections of 15-45 sentences around 25 tokens long.
+    """Draw the parents of a document, depth first.
 
-    Sentence lengths are log-normal with mean 25 and σ 0.5, clipped to 4-120.
+    Sections have 15-45 sentences. Sentence lengths are log-normal with mean 25 and σ 0.5, clipped
+    to 4-120.
     """
     sigma, mean = 0.5, 25
     parents = [-1]

@@ -7,11 +7,11 @@ Encoders of base size (12 layers, width 768), one document, bfloat16, random wei
 tokens and blocks of 16, of which 90 are seen token by token; its first 4 layers see segments of
 512. With three resolutions, 120 blocks of 256 are cut into blocks of 16, and 90 of these into
 tokens. A training step is a forward and a backward pass without dropout. Times are medians of
-triton.testing.do_bench, memory is the peak above the weights. Where memory runs out, nothing is
-given. Peers are left out from there on, and from where they take over 20 times VCC's time.
+triton.testing.do_bench, and memory is the peak above the weights. An encoder that runs out of
+memory, or takes over 20 times VCC's time, is left out at greater lengths.
 
-Then the decoder (12 layers) of a model that writes: time of one step of generation and memory of
-the cache that it keeps of the encoder's output, with ordinary and with compressed cross attention.
+Then the decoder (12 layers): time of one step of generation, and memory of its cache of the
+encoder's output, with ordinary and with compressed cross attention.
 """
 
 import argparse
@@ -79,13 +79,13 @@ ENCODERS: dict[str, Callable[[int], tuple[torch.nn.Module, dict]]] = {
     CHECKPOINTED: vcc_checkpointed,
     "VCC (foveate), three resolutions": vcc_three,
     "T5": t5,
-    "T5, sped up (foveate)": t5_sped_up,
+    "T5, speed_up (foveate)": t5_sped_up,
     "LongT5, transient-global": long_t5,
 }
 
 
 def decoding(length: int, compressed: bool) -> dict[str, object]:
-    """One step of generation, after the first."""
+    """Measure one step of generation after the first."""
     from triton.testing import do_bench
 
     row = {"cross attention": "compressed" if compressed else "all tokens", "tokens": length}
@@ -117,8 +117,8 @@ def decoding(length: int, compressed: bool) -> dict[str, object]:
 
 
 def save(rows: list[dict], steps: list[dict]) -> None:
-    found = {"VIP tokens": VIPS, "rows": rows, "generation": steps}
-    report.save(RESULTS, found, "triton", "transformers")
+    results = {"VIP tokens": VIPS, "rows": rows, "generation": steps}
+    report.save(RESULTS, results, "triton", "transformers")
 
 
 def main() -> None:
@@ -130,25 +130,27 @@ def main() -> None:
         sys.exit("this benchmark needs a GPU")
 
     rows = []
-    left_out = {(CHECKPOINTED, "forward")}  # is VCC's
+    left_out = {(CHECKPOINTED, "forward")}  # the same as VCC's
     for length in options.lengths:
-        of_vcc: dict[str, float] = {}
+        vcc_ms: dict[str, float] = {}
         for name in options.only:
             row = {"encoder": name, "tokens": length}
             for what in ("forward", "training step"):
                 ran = (name, what) not in left_out
-                found = measure(ENCODERS[name], length, what) if ran else None
-                row[f"{what} ms"], row[f"{what} GiB"] = found or (None, None)
-                if name == VCC and found:
-                    of_vcc[what] = found[0]
+                measured = measure(ENCODERS[name], length, what) if ran else None
+                row[f"{what} ms"], row[f"{what} GiB"] = measured or (None, None)
+                if name == VCC and measured:
+                    vcc_ms[what] = measured[0]
                 elif not name.startswith(VCC):
-                    limit = 20 * of_vcc.get(what, float("inf"))
-                    if found is None or found[0] > limit:
+                    limit = 20 * vcc_ms.get(what, float("inf"))
+                    if measured is None or measured[0] > limit:
                         left_out.add((name, what))
             rows.append(row)
             print(report.table(list(row), [list(row.values())]), flush=True)
         save(rows, [])
-    steps = [decoding(length, some) for length in options.lengths for some in (False, True)]
+    steps = [
+        decoding(length, compressed) for length in options.lengths for compressed in (False, True)
+    ]
     save(rows, steps)
     for table in (rows, steps):
         print(report.table(list(table[0]), [list(row.values()) for row in table]))

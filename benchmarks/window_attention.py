@@ -50,7 +50,7 @@ def milliseconds(run: Callable[[], Any], device: str) -> float:
 def contender(
     attend: Callable[..., Tensor], leaves: list[Tensor], grad: Tensor, device: str
 ) -> dict[str, Any]:
-    """Time of forward, and of forward and backward, and the latter's memory."""
+    """Measure the time of forward and of forward and backward, and the memory of the latter."""
 
     def forward() -> Tensor:
         with torch.no_grad():
@@ -68,22 +68,22 @@ def contender(
     return result
 
 
-def ours(kind: str, rows: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], int]:
-    """The call of a kind, its leaves, and the number of its global keys."""
-    n, window = rows.shape[1], (REACH[kind], REACH[kind])
-    leaves = [x.detach().requires_grad_() for x in rows[:3]]
+def build_call(kind: str, qkv: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], int]:
+    """Return the function of a kind, its inputs, and the number of its global keys."""
+    n, window = qkv.shape[1], (REACH[kind], REACH[kind])
+    leaves = [x.detach().requires_grad_() for x in qkv[:3]]
     if kind != "LongT5":
-        first = torch.zeros(1, dtype=torch.long, device=rows.device)
-        is_global = torch.arange(n, device=rows.device) == 0
+        first = torch.zeros(1, dtype=torch.long, device=qkv.device)
+        is_global = torch.arange(n, device=qkv.device) == 0
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             kv = GlobalKeysValues(k.index_select(0, first), v.index_select(0, first), [1])
             return window_attention(q, k, v, window, global_keys_values=kv, masked_keys=is_global)
 
         return attend, leaves, 1
-    summaries = [x[: n // 16].detach().clone().requires_grad_() for x in rows[1:3]]
-    tables = [torch.randn(32, HEADS, device=rows.device, requires_grad=True) for _ in range(2)]
-    positions = torch.arange(n, device=rows.device).div(16, rounding_mode="floor")
+    summaries = [x[: n // 16].detach().clone().requires_grad_() for x in qkv[1:3]]
+    tables = [torch.randn(32, HEADS, device=qkv.device, requires_grad=True) for _ in range(2)]
+    positions = torch.arange(n, device=qkv.device).div(16, rounding_mode="floor")
 
     def attend_summaries(*x: Tensor) -> Tensor:
         q, k, v, global_k, global_v, bias, global_bias = x
@@ -108,15 +108,15 @@ def flex(n: int, reach: int) -> Callable[..., Tensor]:
 
 def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    rows = torch.randn(4, n, HEADS, HEAD_DIM, device=device).mul_(0.3).to(dtype)
-    attend, leaves, side_rows = ours(kind, rows)
+    qkv_and_grad = torch.randn(4, n, HEADS, HEAD_DIM, device=device).mul_(0.3).to(dtype)
+    attend, leaves, num_global_keys = build_call(kind, qkv_and_grad)
     reach = REACH[kind]
-    pairs = n * (2 * reach + 1 + side_rows) - reach * (reach + 1)
+    pairs = n * (2 * reach + 1 + num_global_keys) - reach * (reach + 1)
     floor = 4 * pairs * HEADS * HEAD_DIM / rate * 1e3
     result: dict[str, Any] = {"kind": kind, "tokens": n, "floor": floor, "floor_both": 3.5 * floor}
-    result["foveate"] = contender(attend, leaves, rows[3], device)
-    grad = rows[3].transpose(0, 1)[None].contiguous()
-    dense = [x.transpose(0, 1)[None].contiguous().requires_grad_() for x in rows[:3]]
+    result["foveate"] = contender(attend, leaves, qkv_and_grad[3], device)
+    grad = qkv_and_grad[3].transpose(0, 1)[None].contiguous()
+    dense = [x.transpose(0, 1)[None].contiguous().requires_grad_() for x in qkv_and_grad[:3]]
     if n <= DENSE_UP_TO:
         result["SDPA"] = contender(F.scaled_dot_product_attention, dense, grad, device)
     if device == "cuda" and kind != "LongT5":

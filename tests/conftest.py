@@ -1,4 +1,4 @@
-"""Settings and fixtures for all tests; checkpoints are small, random, and made on the spot."""
+"""Settings and fixtures for all tests. Checkpoints are small, random, and made as needed."""
 
 import json
 import random
@@ -13,18 +13,18 @@ from foveate.data import Corpus
 from foveate.inference.encoder import default_model_path
 from foveate.models.hdt import HDTConfig, HDTModel
 
-# How long an example takes depends on what else the machine does.
+# The time of an example depends on the machine's load.
 hypothesis.settings.register_profile("foveate", deadline=None)
 hypothesis.settings.load_profile("foveate")
 
-# Tests run on small tensors, where threads cost more than they bring.
+# Threads slow down operations on small tensors.
 torch.set_num_threads(1)
 
 WORDS = ["the", "whale", "swims", "under", "ice", "and", "a", "ship", "follows", "home", "again"]
 
 
-def made_up(number: int) -> dict:
-    """A document of a few sections, as a line of a corpus."""
+def random_record(number: int) -> dict:
+    """Make a document of a few sections, as a record of a corpus."""
     rng = random.Random(number)
 
     def sentence() -> str:
@@ -40,7 +40,7 @@ def made_up(number: int) -> dict:
 @pytest.fixture(scope="session")
 def corpus_file(tmp_path_factory):
     file = tmp_path_factory.mktemp("corpus") / "voyages.jsonl"
-    file.write_text("".join(json.dumps(made_up(i)) + "\n" for i in range(24)))
+    file.write_text("".join(json.dumps(random_record(i)) + "\n" for i in range(24)))
     return file
 
 

@@ -1,4 +1,4 @@
-"""Kernels in Triton's interpreter, which must be settled before triton is imported."""
+"""Kernels in Triton's interpreter, which is chosen before triton is imported."""
 
 import os
 import subprocess
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 
-def run_interpreted(beside: str) -> None:
-    """Run the test_triton.py beside a test file in a process of its own, which interprets."""
+def run_interpreted(test_file: str) -> None:
+    """Run the `test_triton.py` next to a test file in a new process, in the interpreter."""
     pytest.importorskip("triton")
-    tests = Path(beside).with_name("test_triton.py")
+    tests = Path(test_file).with_name("test_triton.py")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", str(tests)],
         env=os.environ

@@ -1,4 +1,4 @@
-"""A LED that has learned nothing, made on the spot."""
+"""A small LED with random weights, and its tokenizer."""
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -8,7 +8,7 @@ SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
 def bpe(texts: list[str], size: int = 300) -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer of texts, as LED has."""
+    """Train a byte-level tokenizer, like LED's."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -30,10 +30,10 @@ def bpe(texts: list[str], size: int = 300) -> PreTrainedTokenizerFast:
     )
 
 
-def led(vocabulary: int) -> LEDForConditionalGeneration:
+def led(vocab_size: int) -> LEDForConditionalGeneration:
     torch.manual_seed(0)
     config = LEDConfig(
-        vocab_size=vocabulary,
+        vocab_size=vocab_size,
         d_model=16,
         encoder_layers=1,
         decoder_layers=1,

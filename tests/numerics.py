@@ -1,4 +1,4 @@
-"""How results are compared: by relative norm, and NaN never passes."""
+"""Comparison of tensors by relative norm, which NaN never passes."""
 
 import torch
 from torch import Tensor

@@ -10,7 +10,7 @@ SHARED = ROOT.parent / "shared"
 
 
 def shared(path: str) -> Path:
-    """A file in the tests or, if it is not there, in a folder beside the project, or skip."""
+    """Return a file of the tests or of the folder beside the project, or skip the test."""
     for folder in (TESTS, SHARED):
         if (folder / path).exists():
             return folder / path

@@ -1,4 +1,4 @@
-"""A random T5 on disk."""
+"""A small T5 with random weights, saved with its tokenizer."""
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -8,7 +8,7 @@ SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 3, "num_heads": 2}
 
 
 def save_t5(folder, text):
-    """Save a T5 whose vocabulary are the words of a text, and its tokenizer."""
+    """Save a T5 whose vocabulary is the words of a text, and its tokenizer."""
     words = dict.fromkeys(["<pad>", "</s>", "<unk>", *text.split()])
     vocabulary = {word: i for i, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))

@@ -14,7 +14,7 @@ from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor, load_processor
 from foveate.training import Recipe, build_trainer, recipe_names, train
-from tests.conftest import made_up
+from tests.conftest import random_record
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
 QUICK = {
@@ -163,7 +163,7 @@ def test_an_example_of_nothing_to_write_is_left_out(tmp_path, corpus_file):
 
 def test_a_run_goes_on_with_its_own_vocabulary_and_recipe(tmp_path):
     data, output = tmp_path / "c.jsonl", tmp_path / "out"
-    lines = [made_up(i) for i in range(12)]
+    lines = [random_record(i) for i in range(12)]
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     first = train(masked_lm(data, max_steps=2, save_steps=1), output)
     vocabulary = first.processing_class.tokenizer.get_vocab()
@@ -228,7 +228,7 @@ def test_a_vocabulary_larger_than_the_model_knows(corpus_file, tmp_path, small_t
 @pytest.mark.parametrize("batch", [{"tokens": 150}, {"documents": 1}])
 def test_a_document_too_short_to_hide_spans_of_is_left_out(batch, tmp_path):
     data = tmp_path / "c.jsonl"
-    lines = [{"text": "a"}, *(made_up(i) for i in range(4))]
+    lines = [{"text": "a"}, *(random_record(i) for i in range(4))]
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     changes = {"objective": {"name": "span_corruption"}, "batch": batch}
     changes["model"] = {"type": "hdt", **TINY, "num_decoder_layers": 1}
@@ -380,7 +380,7 @@ def section(part):
 
 def benchmark_record(benchmark, number):
     """A made-up record in the form in which the benchmark is published."""
-    document = made_up(number)
+    document = random_record(number)
     titles = [part["heading"] for part in document["sections"]]
     texts = [part["sentences"] for part in document["sections"]]
     text = "\n\n".join(" ".join(sentences) for sentences in texts)
@@ -449,7 +449,7 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     if name == "hdt-e-contrastive":
         data = tmp_path / "triplets.jsonl"
         parts = ("anchor", "positive", "negative")
-        lines = [{part: made_up(i + j) for j, part in enumerate(parts)} for i in range(6)]
+        lines = [{part: random_record(i + j) for j, part in enumerate(parts)} for i in range(6)]
         data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     else:
         data = write_benchmark(Recipe.load(name).data.benchmark, tmp_path)

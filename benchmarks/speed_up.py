@@ -1,17 +1,17 @@
-"""Models of transformers before and after `foveate.speed_up`: time and memory by length.
+"""Models of transformers, without and with `speed_up`: time and memory by length.
 
-On a GPU also after `foveate.capture`, where that changes the forward pass: "captured".
+On a GPU, models whose encoder can be captured as a CUDA graph are also measured after `capture`.
 
-    python benchmarks/accelerated.py                                   # all, saves results/
-    python benchmarks/accelerated.py --models "LED encoder" --lengths 4096 16384 --batches 1
-    python benchmarks/accelerated.py --device cpu --lengths 512 1024 4096 --batches 1
+    python benchmarks/speed_up.py                                   # everything, saves results/
+    python benchmarks/speed_up.py --models "LED encoder" --lengths 4096 16384 --batches 1
+    python benchmarks/speed_up.py --device cpu --lengths 512 1024 4096 --batches 1
 
 Encoders of base size with random weights, bfloat16 on a GPU and float32 on a CPU, no padding, the
-first token global in Longformer and LED. All forms of a model are measured in the same run. The
+first token global in Longformer and LED. All forms of a model are measured in one run. The
 forward pass starts at token ids; a training step is a forward and a backward pass without dropout.
-Times are medians, on a GPU of triton.testing.do_bench, on a CPU of runs of the forms by turns;
-memory is the peak above the weights, on a CPU that of a process of its own. "difference" is that of
-the outputs, relative to their norm.
+Times are medians, on a GPU of triton.testing.do_bench, on a CPU of runs in which the forms
+alternate. Memory is the peak above the weights, on a CPU in a separate process. "difference" is the
+norm of the difference between the outputs, relative to that of the outputs of transformers.
 """
 
 import argparse
@@ -115,7 +115,7 @@ CAN_BE_CAPTURED = ("LED encoder", "Longformer", "LongT5 transient-global", "Long
 def build(
     name: str, form: str, batch: int, length: int, device: str
 ) -> dict[str, Callable[[], Any]]:
-    """A model's parts of the table, to be called."""
+    """Build a model, and return the functions to be measured by name."""
     torch.manual_seed(0)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     model = MODELS[name](length).to(device, dtype)
@@ -148,7 +148,7 @@ def on_gpu(name: str, form: str, part: str, batch: int, length: int) -> Any:
     """Median milliseconds, peak GiB above the weights, and output; None if memory runs out."""
     from triton.testing import do_bench
 
-    gc.collect()  # the model before this one
+    gc.collect()  # frees the previous model
     torch.cuda.empty_cache()
     try:
         run = build(name, form, batch, length, "cuda")[part]
@@ -156,7 +156,7 @@ def on_gpu(name: str, form: str, part: str, batch: int, length: int) -> Any:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        output = run()  # what comes a second time is captured
+        output = run()  # a shape is captured the second time
         torch.cuda.synchronize()
         peak = torch.cuda.max_memory_allocated() - before
         output = None if output is None else output.cpu()
@@ -166,7 +166,7 @@ def on_gpu(name: str, form: str, part: str, batch: int, length: int) -> Any:
 
 
 def memory_on_cpu(name: str, form: str, part: str, batch: int, length: int) -> tuple[float, Any]:
-    """Peak GiB of a process of its own above the weights, and output."""
+    """Peak GiB above the weights, measured in this process, and output."""
     run = build(name, form, batch, length, "cpu")[part]
     Path("/proc/self/clear_refs").write_text("5")  # forget the highest memory so far
     before = _memory("VmRSS")
@@ -174,10 +174,10 @@ def memory_on_cpu(name: str, form: str, part: str, batch: int, length: int) -> t
     return (_memory("VmHWM") - before) / 2**20, output
 
 
-def by_turns(name: str, batch: int, length: int, turns: int) -> dict[tuple[str, str], float]:
-    """Median milliseconds of each form's parts on a CPU, where the forms take turns.
+def alternate(name: str, batch: int, length: int, turns: int) -> dict[tuple[str, str], float]:
+    """Median milliseconds of each form and part on a CPU, with the forms alternating.
 
-    A processor's speed changes by the second: of two runs one after the other, neither is faster.
+    A processor's speed drifts, so measuring one form after the other would favour one of them.
     """
     models = {form: build(name, form, batch, length, "cpu") for form in FORMS}
     times: dict[tuple[str, str], list[float]] = {}
@@ -186,29 +186,29 @@ def by_turns(name: str, batch: int, length: int, turns: int) -> dict[tuple[str, 
             for form in FORMS:
                 start = time.perf_counter()
                 models[form][part]()
-                if turn:  # the first is for warming up
+                if turn:  # the first turn warms up
                     passed = (time.perf_counter() - start) * 1e3
                     times.setdefault((form, part), []).append(passed)
-    return {key: median(all_of_it) for key, all_of_it in times.items()}
+    return {key: median(measured) for key, measured in times.items()}
 
 
 def _memory(field: str) -> int:
-    """KiB that this process uses, or at most used."""
+    """Return a memory field of this process, such as its current or peak use, in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
-def alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function gives in a process of its own."""
+def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a new process."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(function, arguments)
 
 
 def compare(name: str, batch: int, length: int, device: str, turns: int) -> list[dict[str, Any]]:
-    """Rows of the table: all forms of a model."""
+    """Measure all forms of a model, one record each."""
     rows: list[dict[str, Any]] = []
     outputs = []
-    times = {} if device == "cuda" else alone(by_turns, name, batch, length, turns)
+    times = {} if device == "cuda" else in_new_process(alternate, name, batch, length, turns)
     forms = (*FORMS, "captured") if device == "cuda" and name in CAN_BE_CAPTURED else FORMS
     for form in forms:
         row: dict[str, Any] = {"model": name, "form": form, "batch": batch, "tokens": length}
@@ -218,10 +218,10 @@ def compare(name: str, batch: int, length: int, device: str, turns: int) -> list
                 continue
             arguments = name, form, part, batch, length
             if device == "cuda":
-                found = on_gpu(*arguments) or ("out of memory", None, None)
+                measured = on_gpu(*arguments) or ("out of memory", None, None)
             else:
-                found = times[form, part], *alone(memory_on_cpu, *arguments)
-            row[f"{part} ms"], row[f"{part} GiB"], output = found
+                measured = times[form, part], *in_new_process(memory_on_cpu, *arguments)
+            row[f"{part} ms"], row[f"{part} GiB"], output = measured
             if part == "forward":
                 outputs.append(output)
         row["difference"] = None
@@ -238,17 +238,17 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
     parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="sequences")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--turns", type=int, default=7, help="of each form on a CPU")
+    parser.add_argument("--turns", type=int, default=7, help="measurements of each form on a CPU")
     parser.add_argument("--output", type=Path, help="where to save the results")
     options = parser.parse_args()
-    target = options.output or report.RESULTS / f"accelerated-{options.device}.json"
+    target = options.output or report.RESULTS / f"speed_up-{options.device}.json"
     rows = []
     for length in options.lengths:
         for name in options.models:
             for batch in options.batches:
-                found = compare(name, batch, length, options.device, options.turns)
-                rows += found
-                print(report.table(list(found[0]), [list(r.values()) for r in found]), flush=True)
+                forms = compare(name, batch, length, options.device, options.turns)
+                rows += forms
+                print(report.table(list(forms[0]), [list(r.values()) for r in forms]), flush=True)
         report.save(target, rows, "transformers", "triton")
 
 
