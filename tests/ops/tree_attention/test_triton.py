@@ -189,13 +189,14 @@ def test_a_document_does_not_depend_on_its_batch_mates():
 
 
 def test_torch_accepts_the_op():
+    from foveate.ops.tree_attention.triton import backward_op, forward_op
+
     tree = Tree.from_parents(torch.tensor(DOCUMENT, device=DEVICE))
     q, k, v, weight = (x.detach() for x in inputs(len(DOCUMENT), torch.float32))
-    forward, backward = torch.ops.foveate.tree_attention, torch.ops.foveate.tree_attention_backward
     options = (*tree.tiles, True, True, True, 0.25)
-    torch.library.opcheck(forward.default, (q, k, v, *options))
-    out, lse = forward(q, k, v, *options)
-    torch.library.opcheck(backward.default, (weight, q, k, v, out, lse, *options))
+    torch.library.opcheck(forward_op, (q, k, v, *options))
+    out, lse = forward_op(q, k, v, *options)
+    torch.library.opcheck(backward_op, (weight, q, k, v, out, lse, *options))
 
 
 def test_compiles_without_graph_breaks():
