@@ -319,3 +319,16 @@ class TestSentences:
 
     def test_long_runs_of_quotation_marks_are_fast(self):
         assert len(self.sentences("“" * 200_000)) == 1
+
+
+def test_sections_are_located_with_their_subsections():
+    document = Document.from_sections(
+        "Fish", [("Cod", "Cod swim.", [("Young", "They are small. They hide.")]), ("Eel", "Eels.")]
+    )
+    spans = document.section_spans()
+    assert [span.path for span in spans] == [path for path, _ in document.walk()]
+    assert [span.text for span in spans] == ["Cod", "Young", "Eel"]
+    words = [document.text[span.start : span.end] for span in spans]
+    assert words[0].startswith("Cod swim.")
+    assert words[0].endswith("They hide.")
+    assert words[1:] == ["They are small. They hide.", "Eels."]

@@ -25,8 +25,10 @@ def test_pairs_are_counted_as_the_definition_has_them(parents):
 
 def test_the_outline_adds_up(sea, tokenizer):
     inspection = inspect(sea, model=tokenizer)
-    sections = {section.path[-1]: section for section in inspection.sections}
-    assert [section.path for section in inspection.sections] == [path for path, _ in sea.walk()]
+    sections = {section.span.text: section for section in inspection.sections}
+    assert [section.span.path for section in inspection.sections] == [
+        path for path, _ in sea.walk()
+    ]
     assert [section.depth for section in inspection.sections] == [1, 1, 2, 2, 1]
     assert (inspection.depth, inspection.num_sentences) == (2, 12)
     species, cod, eel = sections["Species"], sections["Cod"], sections["Eel"]

@@ -56,7 +56,7 @@ def command(
     outline.add_column("sentences", justify="right", min_width=9)
     outline.add_column("tokens", justify="right", min_width=9)
     for section in inspection.sections:
-        title = "  " * (section.depth - 1) + (section.path[-1] or "(untitled)")
+        title = "  " * (section.depth - 1) + (section.span.text or "(untitled)")
         outline.add_row(escape(title), f"{section.num_sentences:,}", f"{section.num_tokens:,}")
     show = common.console.print
     show(outline)

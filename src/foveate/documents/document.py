@@ -282,9 +282,31 @@ text='They eat herring.', speaker=None)
             for sentence in paragraph.sentences
         ]
 
+    def section_spans(self) -> list[Span]:
+        """Locate every section: one span for each of `walk()`, in the same order.
+
+        A span reaches from the section's first sentence to its last, those of subsections
+        included; its text is the title.
+        """
+        sentences = list(self.sentences())
+        name = self.name
+        spans: list[Span] = []
+        first = 0
+        for path, section in self.walk():
+            last = sentences[first + _count_sentences(section) - 1]
+            spans.append(Span(name, path, None, sentences[first].start, last.end, section.title))
+            first += sum(len(paragraph.sentences) for paragraph in section.paragraphs)
+        return spans
+
     def line_of(self, offset: int) -> int:
         """Return the number, from 1, of the line of `text` that holds the character at `offset`."""
         return self.text.count("\n", 0, offset) + 1
+
+
+def _count_sentences(section: Section) -> int:
+    """Count the sentences of a section and of its subsections."""
+    num_sentences = sum(len(paragraph.sentences) for paragraph in section.paragraphs)
+    return num_sentences + sum(map(_count_sentences, section.sections))
 
 
 def as_document(document: Document) -> Document:

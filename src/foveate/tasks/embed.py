@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from foveate.documents import Document, Section, Span, as_documents
+from foveate.documents import Document, Span, as_documents
 from foveate.files import atomic_write, check_writable
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 
@@ -131,23 +132,16 @@ def check_output(path: str | PathLike[str]) -> None:
 def _levels(document: Document, vectors: DocumentVectors) -> Iterator[tuple[Level, Span, Tensor]]:
     """Visit the document, its sections and their sentences, with their vectors."""
     sentences = document.spans()
-    name = document.name
     start, end = sentences[0].start, sentences[-1].end
-    yield "document", Span(name, (), None, start, end, document.title), vectors.document
-    first = 0
-    for (path, section), vector in zip(document.walk(), vectors.sections, strict=True):
-        last = first + _count_sentences(section)
-        start, end = sentences[first].start, sentences[last - 1].end
-        yield "section", Span(name, path, None, start, end, section.title), vector
-        for _ in range(sum(len(paragraph.sentences) for paragraph in section.paragraphs)):
-            yield "sentence", sentences[first], vectors.sentences[first]
-            first += 1
-
-
-def _count_sentences(section: Section) -> int:
-    """Count the sentences of a section and of its subsections."""
-    num_sentences = sum(len(paragraph.sentences) for paragraph in section.paragraphs)
-    return num_sentences + sum(map(_count_sentences, section.sections))
+    yield "document", Span(document.name, (), None, start, end, document.title), vectors.document
+    rest = zip(sentences, vectors.sentences, strict=True)
+    sections = zip(document.walk(), document.section_spans(), vectors.sections, strict=True)
+    for (_, section), span, vector in sections:
+        yield "section", span, vector
+        for sentence, sentence_vector in islice(
+            rest, sum(len(paragraph.sentences) for paragraph in section.paragraphs)
+        ):
+            yield "sentence", sentence, sentence_vector
 
 
 def _suffix(path: str | PathLike[str]) -> str:

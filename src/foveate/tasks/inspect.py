@@ -19,13 +19,13 @@ class SectionSize:
     """The size of a section.
 
     Attributes:
-        path: Titles from the outermost section to this one.
+        span: The section and its place; its text is the title.
         num_sentences: Number of sentences in the section and its subsections.
         num_tokens: Number of tokens in the section and its subsections, with headings.
         num_own_tokens: Number of tokens that are not in a subsection.
     """
 
-    path: tuple[str, ...]
+    span: Span
     num_sentences: int
     num_tokens: int
     num_own_tokens: int
@@ -33,7 +33,7 @@ class SectionSize:
     @property
     def depth(self) -> int:
         """Depth of the section: 1 for an outermost one."""
-        return len(self.path)
+        return len(self.span.path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +137,9 @@ def inspect(
     return Inspection(
         title=document.title,
         sections=[
-            SectionSize(path, num_sentences, num_tokens, num_own_tokens)
-            for (path, _), num_sentences, num_tokens, num_own_tokens in zip(
-                sections,
+            SectionSize(span, num_sentences, num_tokens, num_own_tokens)
+            for span, num_sentences, num_tokens, num_own_tokens in zip(
+                document.section_spans(),
                 _subtotals(own_sentences, depths),
                 _subtotals(own_tokens, depths),
                 own_tokens,
