@@ -293,20 +293,14 @@ text='They eat herring.', speaker=None)
         spans: list[Span] = []
         first = 0
         for path, section in self.walk():
-            last = sentences[first + _count_sentences(section) - 1]
+            last = sentences[first + section.num_sentences - 1]
             spans.append(Span(name, path, None, sentences[first].start, last.end, section.title))
-            first += sum(len(paragraph.sentences) for paragraph in section.paragraphs)
+            first += section.num_own_sentences
         return spans
 
     def line_of(self, offset: int) -> int:
         """Return the number, from 1, of the line of `text` that holds the character at `offset`."""
         return self.text.count("\n", 0, offset) + 1
-
-
-def _count_sentences(section: Section) -> int:
-    """Count the sentences of a section and of its subsections."""
-    num_sentences = sum(len(paragraph.sentences) for paragraph in section.paragraphs)
-    return num_sentences + sum(map(_count_sentences, section.sections))
 
 
 def as_document(document: Document) -> Document:

@@ -52,6 +52,16 @@ class Section:
     paragraphs: tuple[Paragraph, ...]
     sections: tuple["Section", ...] = ()
 
+    @property
+    def num_own_sentences(self) -> int:
+        """Number of sentences that are not in a subsection."""
+        return sum(len(paragraph.sentences) for paragraph in self.paragraphs)
+
+    @property
+    def num_sentences(self) -> int:
+        """Number of sentences, those of subsections included."""
+        return self.num_own_sentences + sum(section.num_sentences for section in self.sections)
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

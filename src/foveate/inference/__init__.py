@@ -1,7 +1,7 @@
 """A loaded model with a purpose: encode, summarize, answer."""
 
 from .answerer import Answerer
-from .encoder import DocumentVectors, Encoder, as_encoder, default_model_path
+from .encoder import DocumentVectors, Encoder, as_encoder, as_encoder_or, default_model_path
 from .summarizer import Summarizer
 
 __all__ = [
@@ -10,5 +10,6 @@ __all__ = [
     "Encoder",
     "Summarizer",
     "as_encoder",
+    "as_encoder_or",
     "default_model_path",
 ]

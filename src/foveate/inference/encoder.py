@@ -1,7 +1,6 @@
 """Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,13 +8,12 @@ from importlib.util import find_spec
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, overload
+from typing import Literal, Protocol, Self, TypeVar, cast, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
-from transformers.utils.hub import cached_file
 
 from foveate.documents import Document, as_documents
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
@@ -23,6 +21,7 @@ from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import HDTProcessor, load_processor
+from foveate.preprocessing.factory import load_checkpoint_json
 from foveate.preprocessing.tree import Anchor, SentenceTokenizer, TreeNodes, outline
 from foveate.progress import progress
 
@@ -91,10 +90,10 @@ class Pooling:
             ValueError: The checkpoint has layers other than pooling and normalization, or an
                 unsupported pooling mode.
         """
-        modules = _load_json(name_or_path, "modules.json")
+        modules = load_checkpoint_json(name_or_path, "modules.json")
         if modules is None:
             return cls()
-        sizes = _load_json(name_or_path, "sentence_bert_config.json") or {}
+        sizes = load_checkpoint_json(name_or_path, "sentence_bert_config.json") or {}
         takes_first_token = normalize = False
         for module in modules:
             match module["type"].rpartition(".")[2]:
@@ -417,6 +416,38 @@ def as_encoder(model: Encoder | str | PathLike[str] | None) -> Encoder:
     return _default_encoder() if model is None else Encoder.from_pretrained(model)
 
 
+class _Writer(Protocol):
+    @classmethod
+    def from_pretrained(cls, name_or_path: str | PathLike[str], /) -> Self: ...
+
+
+Writer = TypeVar("Writer", bound=_Writer)
+
+
+def as_encoder_or(
+    writer: type[Writer], model: Writer | Encoder | str | PathLike[str] | None
+) -> Writer | Encoder:
+    """Return a loaded model as it is, and load one that is named.
+
+    Args:
+        writer: The class that loads an encoder-decoder's checkpoint, such as `Summarizer`.
+        model: A loaded model of that class, or any argument of `as_encoder`.
+
+    Raises:
+        TypeError: See `as_encoder`.
+        OSError: See `from_pretrained` of the class that loads the checkpoint.
+        ValueError: See `from_pretrained` of the class that loads the checkpoint.
+    """
+    if isinstance(model, writer):
+        return model
+    if model is None or isinstance(model, Encoder):
+        return as_encoder(model)
+    name_or_path = cast(str | PathLike[str], model)  # mypy does not narrow by type[Writer]
+    if load_config(name_or_path).is_encoder_decoder:
+        return writer.from_pretrained(name_or_path)
+    return as_encoder(name_or_path)
+
+
 @cache
 def _default_encoder() -> Encoder:
     return Encoder.from_pretrained()
@@ -495,7 +526,7 @@ def _by_kind(anchors: list[Anchor], vectors: Tensor) -> DocumentVectors:
 
 
 def _takes_first_token(name_or_path: str, folder: str) -> bool:
-    options = _load_json(name_or_path, f"{folder}/config.json") or {}
+    options = load_checkpoint_json(name_or_path, f"{folder}/config.json") or {}
     prefix = "pooling_mode_"
     modes = {
         key.removeprefix(prefix) for key, on in options.items() if key.startswith(prefix) and on
@@ -509,15 +540,3 @@ def _takes_first_token(name_or_path: str, folder: str) -> bool:
     raise ValueError(
         f"{name_or_path} pools by {sorted(modes)}: Encoder knows the mean and the first token"
     )
-
-
-def _load_json(name_or_path: str, file: str) -> Any:
-    """Read a JSON file of a checkpoint; None if it has no such file."""
-    path = cached_file(
-        name_or_path,
-        file,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
-    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))

@@ -169,21 +169,29 @@ def _task_prefix(config: PreTrainedConfig) -> str:
     return str(tasks.get("summarization", {}).get("prefix", ""))
 
 
-def _saved_options(name_or_path: str | PathLike[str]) -> dict[str, Any]:
-    """Read a checkpoint's processor_config.json; return an empty mapping if it has none."""
+def load_checkpoint_json(name_or_path: str | PathLike[str], file_name: str) -> Any:
+    """Load a JSON file of a checkpoint; return None if it has no such file.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
     file = cached_file(
         name_or_path,
-        "processor_config.json",
+        file_name,
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_gated_repo=False,
         _raise_exceptions_for_connection_errors=False,
     )
     if file is None:
-        return {}
+        return None
     try:
-        return dict(json.loads(Path(file).read_text(encoding="utf-8")))
+        return json.loads(Path(file).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(
-            f"the processor_config.json of {name_or_path} is damaged ({error}): copy it again, or "
-            "delete it to use the processor of the model's family"
+            f"the {file_name} of {name_or_path} is damaged ({error}): copy or download it again"
         ) from error
+
+
+def _saved_options(name_or_path: str | PathLike[str]) -> dict[str, Any]:
+    """Read a checkpoint's processor_config.json; return an empty mapping if it has none."""
+    return dict(load_checkpoint_json(name_or_path, "processor_config.json") or {})

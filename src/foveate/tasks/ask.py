@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
-from foveate.inference import Answerer, Encoder, as_encoder
-from foveate.models.loading import load_config
+from foveate.inference import Answerer, Encoder, as_encoder_or
 from foveate.tasks.arguments import check_query, check_top_k
 from foveate.tasks.search import relevance_scores
 
@@ -80,7 +79,7 @@ def ask(
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to ask: give at least one")
-    loaded = _load(model)
+    loaded = as_encoder_or(Answerer, model)
     text: str | None = None
     if isinstance(loaded, Answerer):
         text, sentence_scores = loaded.answer(query, Document.merge(documents), choices=choices)
@@ -95,14 +94,6 @@ def ask(
             ]
         )
     return Answer(text, _best_passages(documents, sentence_scores, top_k))
-
-
-def _load(model: Answerer | Encoder | str | PathLike[str] | None) -> Answerer | Encoder:
-    if isinstance(model, Answerer):
-        return model
-    if model is None or isinstance(model, Encoder) or not load_config(model).is_encoder_decoder:
-        return as_encoder(model)
-    return Answerer.from_pretrained(model)
 
 
 def _best_passages(

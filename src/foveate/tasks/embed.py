@@ -138,9 +138,7 @@ def _levels(document: Document, vectors: DocumentVectors) -> Iterator[tuple[Leve
     sections = zip(document.walk(), document.section_spans(), vectors.sections, strict=True)
     for (_, section), span, vector in sections:
         yield "section", span, vector
-        for sentence, sentence_vector in islice(
-            rest, sum(len(paragraph.sentences) for paragraph in section.paragraphs)
-        ):
+        for sentence, sentence_vector in islice(rest, section.num_own_sentences):
             yield "sentence", sentence, sentence_vector
 
 

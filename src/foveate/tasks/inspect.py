@@ -129,9 +129,7 @@ def inspect(
         if anchor.sentence_idx is not None:
             sentence_tokens.append(size)
     sections = list(document.walk())
-    own_sentences = [
-        sum(len(paragraph.sentences) for paragraph in section.paragraphs) for _, section in sections
-    ]
+    own_sentences = [section.num_own_sentences for _, section in sections]
     depths = [len(path) for path, _ in sections]
     longest = max(range(len(sentence_tokens)), key=sentence_tokens.__getitem__)
     return Inspection(

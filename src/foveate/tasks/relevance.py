@@ -33,12 +33,7 @@ class SentencePositions(NamedTuple):
     @classmethod
     def from_document(cls, document: Document) -> "SentencePositions":
         """Find the position of each of `Document.sentences`, in their order."""
-        sizes = torch.tensor(
-            [
-                sum(len(paragraph.sentences) for paragraph in section.paragraphs)
-                for _, section in document.walk()
-            ]
-        )
+        sizes = torch.tensor([section.num_own_sentences for _, section in document.walk()])
         section = torch.arange(len(sizes)).repeat_interleave(sizes)
         return cls(section, torch.arange(len(section)) - (sizes.cumsum(0) - sizes)[section])
 

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
-from foveate.inference import DocumentVectors, Encoder, Summarizer, as_encoder
-from foveate.models.loading import load_config
+from foveate.inference import DocumentVectors, Encoder, Summarizer, as_encoder_or
 from foveate.tasks.relevance import SentencePositions, centrality, relevance
 
 DEFAULT_SENTENCES = 5
@@ -136,7 +135,7 @@ def summarize(
     if query is not None and not query.strip():
         raise ValueError("the query is empty: say what the summary is to be about, or leave it out")
     listed = as_documents(documents)
-    loaded = _load(model)
+    loaded = as_encoder_or(Summarizer, model)
     if isinstance(loaded, Summarizer):
         if sentences is not None:
             raise ValueError(
@@ -148,14 +147,6 @@ def summarize(
     else:
         summaries = _extract(listed, loaded, query, sentences, words)
     return summaries[0] if isinstance(documents, Document) else summaries
-
-
-def _load(model: Summarizer | Encoder | str | PathLike[str] | None) -> Summarizer | Encoder:
-    if isinstance(model, Summarizer):
-        return model
-    if model is None or isinstance(model, Encoder) or not load_config(model).is_encoder_decoder:
-        return as_encoder(model)
-    return Summarizer.from_pretrained(model)
 
 
 def _extract(

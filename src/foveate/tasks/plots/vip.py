@@ -134,7 +134,7 @@ def _section_starts(document: Document, sentence_ids: Tensor) -> list[tuple[int,
         if len(path) == 1:
             is_later = sentence_ids >= num_sentences
             starts.append((int(is_later.int().argmax()), section.title))
-        num_sentences += sum(len(paragraph.sentences) for paragraph in section.paragraphs)
+        num_sentences += section.num_own_sentences
     return starts
 
 
