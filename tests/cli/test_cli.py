@@ -31,7 +31,8 @@ def test_summarize_json_points_into_the_file(foveate, fish):
     assert 0 < len(summary["text"].split()) <= 8
     for sentence in summary["sentences"]:
         assert FISH[sentence["start"] : sentence["end"]] == sentence["text"]
-        assert FISH.splitlines()[sentence["line"] - 1].count(sentence["text"])
+        line = int(sentence["place"].removeprefix("line "))
+        assert FISH.splitlines()[line - 1].count(sentence["text"])
 
 
 def test_summarize_a_real_paper_by_a_query(foveate):

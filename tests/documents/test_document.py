@@ -31,6 +31,7 @@ def test_a_document_is_sections_of_paragraphs_of_sentences():
             ),
         ),
         text="One two.  Three\nfour.\n\nFive.",
+        language="en",
     )
 
 
@@ -139,19 +140,18 @@ def test_spans_locate_each_sentence():
         "# A\n\nSome *text*.\n\n# B\n\nIt is. So!", format="markdown", source="a.md"
     )
     assert document.spans() == [
-        Span("a.md", ("A",), None, 5, 17, "Some text.", None),
-        Span("a.md", ("B",), None, 24, 30, "It is.", None),
-        Span("a.md", ("B",), None, 31, 34, "So!", None),
+        Span("a.md", ("A",), None, 5, 17, "Some text.", None, "line 3"),
+        Span("a.md", ("B",), None, 24, 30, "It is.", None, "line 7"),
+        Span("a.md", ("B",), None, 31, 34, "So!", None, "line 7"),
     ]
     meeting = Document.from_text("Ann: Hello.\nBob: Hi. Well.", format="transcript")
     assert [span.speaker for span in meeting.spans()] == ["Ann", "Bob", "Bob"]
 
 
-def test_line_of_counts_from_1():
+def test_places_are_lines_that_count_from_1():
     document = Document.from_text("One.\nTwo.\n\nThree.")
-    assert [document.line_of(span.start) for span in document.spans()] == [1, 2, 4]
-    assert document.line_of(0) == document.line_of(4) == 1  # the line break ends its line
-    assert document.line_of(len(document.text)) == 4
+    assert [span.place for span in document.spans()] == ["line 1", "line 2", "line 4"]
+    assert document.span(0, 1).place == document.span(4, 5).place == "line 1"  # the line's end too
 
 
 class TestMerge:

@@ -121,13 +121,13 @@ def test_any_damage_to_a_docx_is_reported(tmp_path):
 
 def test_a_zip_bomb_is_refused(tmp_path):
     pytest.importorskip("markitdown")
-    with pytest.raises(DocumentError, match=r"far more than a DOCX holds \('bomb'\)"):
+    with pytest.raises(DocumentError, match=r"far more than DOCX holds \('bomb'\)"):
         read(tmp_path, "x.docx", docx(paragraph("Hi."), bomb=b"\0" * 2**26))
 
 
 def test_too_many_parts_are_refused(tmp_path, monkeypatch):
     pytest.importorskip("markitdown")
-    monkeypatch.setattr("foveate.documents.readers.office._MAX_MEMBERS", 2)
+    monkeypatch.setattr("foveate.documents.archives._MAX_MEMBERS", 2)
     with pytest.raises(DocumentError, match="has 3 parts"):
         read(tmp_path, "x.docx", docx(paragraph("Hi.")))
 

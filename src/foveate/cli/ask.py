@@ -59,8 +59,7 @@ def command(
                 "question": question,
                 "answer": answer.text,
                 "passages": [
-                    common.as_json(documents[passage.document_idx], passage.span, passage.score)
-                    for passage in answer.passages
+                    common.as_json(passage.span, passage.score) for passage in answer.passages
                 ],
             }
         )

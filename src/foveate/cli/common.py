@@ -77,22 +77,21 @@ DType = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def place(document: Document, span: Span) -> str:
+def place(span: Span) -> str:
     """Describe where a span is: who speaks, in which section, on which page or line."""
     section = " › ".join(title for title in span.path if title)
-    line = f"line {document.line_of(span.start)}" if span.page is None else f"page {span.page}"
-    return ", ".join(filter(None, (span.speaker, section, line)))
+    return ", ".join(filter(None, (span.speaker, section, span.place)))
 
 
-def as_json(document: Document, span: Span, score: float) -> dict[str, Any]:
-    """Return the fields of a span, its line and its score."""
-    line = document.line_of(span.start)
-    return {**asdict(span), "line": line, "score": round(score, 4)}
+def as_json(span: Span, score: float) -> dict[str, Any]:
+    """Return the fields of a span and its score."""
+    boxes = [box._asdict() for box in span.boxes]
+    return {**asdict(span), "boxes": boxes, "score": round(score, 4)}
 
 
 def show_result(documents: list[Document], result: "Hit | Passage") -> None:
     """Print a result with its score and, below it, its place."""
-    where = place(documents[result.document_idx], result.span)
+    where = place(result.span)
     if len(documents) > 1:
         where = f"{result.span.document}: {where}"
     console.print(

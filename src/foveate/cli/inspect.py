@@ -36,7 +36,6 @@ def command(
 
     inspection = inspect(document, model=model)
     if json:
-        longest = {**asdict(inspection.longest), "line": document.line_of(inspection.longest.start)}
         common.print_json(
             {
                 "title": inspection.title,
@@ -45,7 +44,7 @@ def command(
                 "num_sentences": inspection.num_sentences,
                 "num_tokens": inspection.num_tokens,
                 "num_nodes": inspection.num_nodes,
-                "longest": {**longest, "num_tokens": inspection.longest_tokens},
+                "longest": {**asdict(inspection.longest), "num_tokens": inspection.longest_tokens},
                 "num_attended_pairs": inspection.num_attended_pairs,
                 "density": inspection.density,
             }
@@ -65,7 +64,7 @@ def command(
         f"{inspection.num_tokens:,} tokens in {inspection.num_sentences:,} sentences, "
         f"{len(inspection.sections):,} sections, {inspection.depth} deep"
     )
-    where = common.place(document, inspection.longest)
+    where = common.place(inspection.longest)
     show(f"longest sentence: {inspection.longest_tokens:,} tokens, {escape(where)}")
     show(
         f"attended pairs: {inspection.num_attended_pairs:,} of {inspection.num_nodes**2:,}, "

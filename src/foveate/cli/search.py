@@ -33,9 +33,7 @@ def command(
 
     hits = search(query, documents, top_k=top_k, model=common.load_encoder(model, device, dtype))
     if json:
-        common.print_json(
-            [common.as_json(documents[hit.document_idx], hit.span, hit.score) for hit in hits]
-        )
+        common.print_json([common.as_json(hit.span, hit.score) for hit in hits])
         return
     for hit in hits:
         common.show_result(documents, hit)

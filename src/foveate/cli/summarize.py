@@ -113,9 +113,7 @@ def _as_json(document: Document, summary: "Summary") -> dict[str, Any]:
         "document": document.name,
         "title": document.title,
         "text": summary.text,
-        "sentences": [
-            common.as_json(document, chosen.span, chosen.score) for chosen in summary.sentences
-        ],
+        "sentences": [common.as_json(chosen.span, chosen.score) for chosen in summary.sentences],
     }
 
 
@@ -126,5 +124,5 @@ def _show(document: Document, summary: "Summary") -> None:
     if not summary.sentences:
         show(escape(summary.text))
     for chosen in summary.sentences:
-        where = common.place(document, chosen.span)
+        where = common.place(chosen.span)
         show(f"{escape(chosen.span.text)}\n  [dim]{escape(where)}[/dim]\n")

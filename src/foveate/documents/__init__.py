@@ -1,11 +1,24 @@
 """Files and text in, `Document` out: nested sections of sentences with their exact offsets."""
 
 from foveate.documents.document import Document, as_document, as_documents
-from foveate.documents.structure import DocumentError, Paragraph, Section, Sentence, Span
+from foveate.documents.formats import FORMATS, Format
+from foveate.documents.structure import (
+    Box,
+    DocumentError,
+    Landmark,
+    Paragraph,
+    Section,
+    Sentence,
+    Span,
+)
 
 __all__ = [
+    "FORMATS",
+    "Box",
     "Document",
     "DocumentError",
+    "Format",
+    "Landmark",
     "Paragraph",
     "Section",
     "Sentence",

@@ -5,12 +5,14 @@ the source offset of each of its characters. Everything after that is the same f
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, zip_longest
 from typing import Self
 
+from foveate.documents.layout import Layout
 from foveate.documents.sentences import split_sentences
-from foveate.documents.structure import MAX_DEPTH, Paragraph, Section, Sentence
+from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
 
@@ -44,6 +46,11 @@ class MappedText:
             self._source_spans.append((start, end))
             self._length += len(text)
 
+    def extend(self, other: "MappedText") -> None:
+        """Append the pieces of another text."""
+        for piece, (start, end) in zip(other._pieces, other._source_spans, strict=True):
+            self.add(piece, start, end)
+
     def __str__(self) -> str:
         """Return the text alone."""
         return "".join(self._pieces)
@@ -75,21 +82,116 @@ class Heading:
 
 @dataclass(slots=True)
 class Prose:
-    """A paragraph."""
+    """A paragraph.
+
+    Attributes:
+        text: Its text. That of a table's row, an entry of a bibliography or a line of code is one
+            sentence, and consecutive ones of the same kind form one paragraph.
+        speaker: Who says it; None if the source does not say.
+        kind: What it is; see `foveate.documents.structure.Kind`.
+        place: Where the source's readers find it, such as "paragraph 12" or "0:12:05"; None for
+            formats that are found by line or page.
+    """
 
     text: MappedText
     speaker: str | None = None
+    kind: Kind = "prose"
+    place: str | None = None
 
 
 Block = Heading | Prose
 
+UNSPLIT: tuple[Kind, ...] = ("table", "code", "formula", "reference")  # a block is one sentence
+
 
 @dataclass(slots=True)
 class ParsedText:
-    """What a reader returns: the title, if the source states one, and the blocks."""
+    """What a reader returns.
+
+    Attributes:
+        title: The title, if the source states one.
+        blocks: Headings and paragraphs, in order.
+        text: The text that the blocks point into; None if it is the text that was given to the
+            reader. Readers of binary formats always compose one.
+        layout: Where the words of `text` stand on pages, for formats with pages.
+    """
 
     title: str | None
     blocks: list[Block]
+    text: str | None = None
+    layout: Layout | None = None
+
+
+class TextComposer:
+    """Composes a text of paragraphs, for formats whose source is not text."""
+
+    def __init__(self) -> None:
+        """Begin with an empty text."""
+        self._pieces: list[str] = []
+        self._length = 0
+
+    def add(self, paragraph: str, separator: str = "\n\n") -> MappedText:
+        """Append a paragraph and what separates it from the next; return it with its offsets."""
+        end = self._length + len(paragraph)
+        mapped = MappedText()
+        mapped.add(paragraph, self._length, end)
+        self._pieces += paragraph, separator
+        self._length = end + len(separator)
+        return mapped
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces).rstrip()
+
+
+def compose_text(title: str | None, blocks: Iterable[Block]) -> ParsedText:
+    """Write blocks of other texts, such as the chapters of a book, into one clean text.
+
+    Args:
+        title: The title.
+        blocks: Headings and paragraphs that point into any texts.
+
+    Returns:
+        The same blocks, which point into the text returned with them: headings and paragraphs
+        without markup, separated by blank lines.
+    """
+    composer = TextComposer()
+    composed: list[Block] = []
+    for block in blocks:
+        shown = str(block.text) if isinstance(block, Prose) and block.kind == "code" else ""
+        shown = shown.strip("\n") or collapse(block.text)
+        if isinstance(block, Heading):
+            if shown:
+                composer.add(shown)
+            composed.append(block)
+        elif shown:
+            separator = "\n" if block.kind in UNSPLIT else "\n\n"
+            composed.append(replace(block, text=composer.add(shown, separator)))
+    return ParsedText(title, composed, composer.text)
+
+
+def table_row(heads: Sequence[MappedText], cells: Sequence[MappedText]) -> MappedText:
+    """Say a row of a table in words: each cell with the head of its column.
+
+    Args:
+        heads: The column heads; empty if the table has none.
+        cells: The cells of the row, in order. Empty cells are left out.
+
+    Returns:
+        The row, such as "Item: Support; Price: 450 euros" or, without heads, "Support; 450 euros".
+        It lies in the source where its cells do; its heads count as the beginning of their cell.
+    """
+    row = MappedText()
+    for head, cell in zip_longest(heads, cells):
+        if not cell:
+            continue
+        start, _ = cell.source_span(0, 1)
+        label = collapse(head) if head else ""
+        row.add("; " if row else "", start, start)
+        row.add(f"{label.rstrip(':')}: " if label else "", start, start)
+        row.extend(cell)
+    return row
 
 
 def name_set(names: str) -> frozenset[str]:
@@ -143,7 +245,8 @@ def build_sections(blocks: Iterable[Block], language: str) -> tuple[Section, ...
     root = _OpenSection(level=0)
     opened = [root]
     enclosing = [root]
-    for block in blocks:
+    for _, group in groupby(enumerate(blocks), _joint):
+        block, *rest = (block for _, block in group)
         if isinstance(block, Heading):
             while len(enclosing) > 1 and enclosing[-1].level >= block.level:
                 enclosing.pop()
@@ -152,8 +255,13 @@ def build_sections(blocks: Iterable[Block], language: str) -> tuple[Section, ...
             enclosing[-1].children.append(section)
             enclosing.append(section)
             opened.append(section)
-        elif sentences := _sentences(block.text, language):
-            enclosing[-1].paragraphs.append(Paragraph(sentences, block.speaker))
+        elif sentences := tuple(
+            sentence
+            for part in (block, *rest)
+            if isinstance(part, Prose)
+            for sentence in _sentences(part, language)
+        ):
+            enclosing[-1].paragraphs.append(Paragraph(sentences, block.speaker, block.kind))
     for section in reversed(opened):
         section.finish()
     if not root.sections:
@@ -162,8 +270,27 @@ def build_sections(blocks: Iterable[Block], language: str) -> tuple[Section, ...
     return leading + root.sections
 
 
-def _sentences(text: MappedText, language: str) -> tuple[Sentence, ...]:
+def _joint(numbered: tuple[int, Block]) -> int | str:
+    """Return what consecutive blocks of one paragraph share: their kind if they are not split."""
+    number, block = numbered
+    return block.kind if isinstance(block, Prose) and block.kind in UNSPLIT else number
+
+
+def landmarks(blocks: Iterable[Block]) -> tuple[Landmark, ...]:
+    """Collect the places that blocks name, by the offsets where they begin."""
+    return tuple(
+        Landmark(block.text.source_span(0, 1)[0], block.place)
+        for block in blocks
+        if isinstance(block, Prose) and block.place and block.text
+    )
+
+
+def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
+    text = block.text
     shown = str(text)
+    if block.kind in UNSPLIT:
+        visible = collapse(shown)
+        return (Sentence(visible, *text.source_span(0, len(shown))),) if visible else ()
     spans: list[tuple[int, int]] = []
     previous_end = -1  # in the source
     for start, end in split_sentences(shown, language):
@@ -187,7 +314,7 @@ def pseudo_sections(paragraphs: Iterable[Paragraph]) -> tuple[Section, ...]:
         remaining = paragraph.sentences
         while remaining:
             sentences, remaining = remaining[:room], remaining[room:]
-            current.append(Paragraph(sentences, paragraph.speaker))
+            current.append(replace(paragraph, sentences=sentences))
             room -= len(sentences)
             if not room:
                 sections.append(Section("", tuple(current)))

@@ -11,10 +11,16 @@ from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
 
-from foveate.documents.formats import OFFICE, check_format, format_from_name, sniff, sniff_bytes
+from foveate.documents.formats import (
+    FORMATS,
+    Format,
+    check_format,
+    format_from_name,
+    sniff,
+    sniff_bytes,
+)
 from foveate.documents.structure import DocumentError
 
-MARKUP = ("html", "xml", "jats", "tei")  # formats that may declare their encoding
 MAX_BYTES = 256 * 2**20  # bytes after decompression
 
 _BYTE_ORDER_MARKS = (
@@ -32,52 +38,61 @@ _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file's content as text."""
+    """A file's decompressed content: text, or bytes if its format is binary."""
 
     name: str
-    text: str
-    format: str
+    content: str | bytes
+    format: Format
 
 
-def load(path: str | PathLike[str], format: str | None) -> File:
-    """Read, decompress, and decode or convert a file.
+def load(path: str | PathLike[str], format: str | None, encoding: str | None) -> File:
+    """Read and decompress a file, and decode it unless its format is binary.
 
     Args:
         path: The file.
-        format: Its format; None to recognize it by name and content.
+        format: Name of its format; None to recognize it by name and content.
+        encoding: Its encoding; None to detect it.
     """
     name, file = fspath(path), Path(path)
     if file.is_dir():
         raise IsADirectoryError(f"{name} is a directory: give one of the files in it.")
     if not file.exists():
         raise FileNotFoundError(f"{name} does not exist: check the path.")
-    named = check_format(format) if format else format_from_name(file.name)
-    return _read(name, file.read_bytes(), named, not format, file.suffix.lower() == ".gz")
+    named = check_format(format).name if format else format_from_name(file.name)
+    is_compressed = file.suffix.lower() == ".gz"
+    return _read(name, file.read_bytes(), named, not format, encoding, is_compressed)
 
 
-def load_bytes(data: bytes, name: str, format: str | None) -> File:
-    """Decompress, and decode or convert bytes.
+def load_bytes(data: bytes, name: str, format: str | None, encoding: str | None) -> File:
+    """Decompress bytes, and decode them unless their format is binary.
 
     Args:
         data: The bytes.
         name: Their name in messages.
-        format: Their format; None to recognize it by the content.
+        format: Name of their format; None to recognize it by the content.
+        encoding: Their encoding; None to detect it.
     """
-    return _read(name, data, check_format(format) if format else "text", not format)
+    return _read(name, data, check_format(format).name if format else "text", not format, encoding)
 
 
-def _read(name: str, data: bytes, format: str, guess: bool, compressed: bool = False) -> File:
-    if compressed or data.startswith(_GZIP):
+def _read(
+    name: str,
+    data: bytes,
+    format: str,
+    guess: bool,
+    encoding: str | None,
+    is_compressed: bool = False,
+) -> File:
+    if is_compressed or data.startswith(_GZIP):
         data = _decompress(data, name)
     try:
         if guess:
             format = sniff_bytes(format, data)
-        if format in OFFICE:
-            from foveate.documents.readers.office import to_markdown
-
-            return File(name, to_markdown(data, format), "markdown")
-        text = decode(data, markup=format in MARKUP)
-        return File(name, text, sniff(format, text) if guess else format)
+        if format != "xml" and FORMATS[format].is_binary:
+            return File(name, data, FORMATS[format])
+        declares_encoding = format == "xml" or FORMATS[format].declares_encoding
+        text = decode(data, encoding, markup=declares_encoding)
+        return File(name, text, FORMATS[sniff(format, text) if guess else format])
     except DocumentError as error:
         raise DocumentError(f"{name} {error}") from error
 
@@ -103,9 +118,11 @@ def gzip_errors(name: object) -> Iterator[None]:
         ) from error
 
 
-def decode(data: bytes, *, markup: bool = False) -> str:
+def decode(data: bytes, encoding: str | None = None, *, markup: bool = False) -> str:
     """Decode bytes by their byte order mark, the encoding that markup declares, or as UTF-8."""
-    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
+    if encoding is None:
+        marks = (name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark))
+        encoding = next(marks, "utf-8")
     if markup and encoding == "utf-8" and (declared := _DECLARED_ENCODING.search(data[:1024])):
         encoding = declared[1].decode()
     if encoding not in _WIDE and b"\0" in data:

@@ -1,18 +1,23 @@
 """Documents: a title, nested sections, and the text that their sentences point into."""
 
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from foveate.documents import serialization
-from foveate.documents.blocks import build_sections
+from foveate.documents.blocks import ParsedText, Prose, build_sections, landmarks
 from foveate.documents.compose import compose
-from foveate.documents.decoding import check_characters, check_text, load, load_bytes
-from foveate.documents.formats import check_text_format, load_reader
+from foveate.documents.decoding import File, check_characters, check_text, load, load_bytes
+from foveate.documents.formats import check_text_format
+from foveate.documents.language import FALLBACK, SAMPLE, detect_language
+from foveate.documents.layout import Layout
 from foveate.documents.structure import (
     MAX_DEPTH,
     DocumentError,
+    Landmark,
     Paragraph,
     Section,
     Sentence,
@@ -21,6 +26,9 @@ from foveate.documents.structure import (
 )
 
 _BLANK_LINE = "\n\n"
+_LINE_END = re.compile("\n")
+_Located: TypeAlias = tuple[tuple[str, ...], str | None, int, int, str]
+"""The path, speaker, start, end and text of a span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +42,13 @@ class Document:
         title: The document's title; empty if it has none.
         sections: The outermost sections, in order.
         text: The text that the sentences' offsets point into: the decoded content of the file or,
-            for PDF and DOCX, the Markdown that it converts to.
+            for formats that are not text (PDF, DOCX, EPUB), the text composed of their paragraphs.
         source: The file that the document was read from, as the caller named it.
+        language: ISO 639 code of the language by whose rules its sentences are split; None if
+            they were given.
+        layout: Where the words of `text` stand on pages; None for formats without pages.
+        landmarks: Where the parts that readers of the source know begin: paragraphs of DOCX, times
+            of subtitles, cells of notebooks; empty for formats that are found by line or page.
 
     Raises:
         DocumentError: The sections hold no sentence, or characters that are not text.
@@ -51,6 +64,9 @@ class Document:
     sections: tuple[Section, ...]
     text: str = field(repr=False)
     source: str | None = None
+    language: str | None = None
+    layout: Layout | None = field(default=None, repr=False)
+    landmarks: tuple[Landmark, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Reject a document without sentences, or with characters that are not text."""
@@ -68,25 +84,33 @@ class Document:
 
     @classmethod
     def from_file(
-        cls, path: str | PathLike[str], *, format: str | None = None, language: str = "en"
+        cls,
+        path: str | PathLike[str],
+        *,
+        format: str | None = None,
+        language: str | None = None,
+        encoding: str | None = None,
+        **options: Any,
     ) -> Self:
         """Read a file.
 
         Args:
-            path: The file. It may be compressed with gzip.
-            format: "text", "markdown", "rst", "html", "jats", "tei", "transcript", "json", "pdf" or
-                "docx". By default the format is recognized by the file's suffix and, for text and
-                XML, by the content.
-            language: ISO 639 code of the language by whose rules sentences are split.
+            path: The file, which may be compressed.
+            format: Name of a format in `foveate.documents.FORMATS`. By default it is recognized by
+                the file's suffix and content.
+            language: ISO 639 code of the language by whose rules sentences are split; detected by
+                default.
+            encoding: Encoding of the text; detected by default.
+            options: Options of the format's reader, such as `ocr=True` for PDF.
 
         Raises:
             FileNotFoundError: The file does not exist.
             IsADirectoryError: The path is a directory.
             DocumentError: The file cannot be read as that format, or holds no text.
-            ImportError: The file is PDF or DOCX, and the `office` extra is not installed.
+            ImportError: The format needs an extra that is not installed.
         """
-        file = load(path, format)
-        return cls._read(file.text, file.format, None, file.name, language)
+        file = load(path, format, encoding)
+        return cls._read(file, None, file.name, language, options)
 
     @classmethod
     def from_bytes(
@@ -95,20 +119,25 @@ class Document:
         *,
         format: str | None = None,
         source: str | None = None,
-        language: str = "en",
+        language: str | None = None,
+        encoding: str | None = None,
+        **options: Any,
     ) -> Self:
         """Read the content of a file, such as an upload or standard input.
 
         Args:
-            data: The content. Text may be compressed with gzip.
-            format: A format of `from_file`. By default PDF, DOCX and transcripts are recognized by
-                the content, and everything else is plain text.
+            data: The content, which may be compressed.
+            format: Name of a format in `foveate.documents.FORMATS`. By default it is recognized by
+                the content; what is not recognized is plain text.
             source: Where the data came from; it becomes the document's source.
-            language: ISO 639 code of the language by whose rules sentences are split.
+            language: ISO 639 code of the language by whose rules sentences are split; detected by
+                default.
+            encoding: Encoding of the text; detected by default.
+            options: Options of the format's reader, such as `ocr=True` for PDF.
 
         Raises:
             DocumentError: The data cannot be read as that format, or holds no text.
-            ImportError: The data is PDF or DOCX, and the `office` extra is not installed.
+            ImportError: The format needs an extra that is not installed.
             TypeError: `data` is not bytes.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
@@ -116,8 +145,8 @@ class Document:
                 f"expected bytes, got {type(data).__name__}: read text with Document.from_text and "
                 "files with Document.from_file"
             )
-        file = load_bytes(bytes(data), source or "The data", format)
-        return cls._read(file.text, file.format, None, source, language)
+        file = load_bytes(bytes(data), source or "The data", format, encoding)
+        return cls._read(file, None, source, language, options)
 
     @classmethod
     def from_text(
@@ -127,16 +156,17 @@ class Document:
         format: str = "text",
         title: str | None = None,
         source: str | None = None,
-        language: str = "en",
+        language: str | None = None,
     ) -> Self:
         """Read a string.
 
         Args:
             text: The text.
-            format: A format of `from_file` other than "pdf" and "docx".
+            format: Name of a text format in `foveate.documents.FORMATS`.
             title: Replaces the title found in the text.
             source: Where the text came from; it becomes the document's source.
-            language: ISO 639 code of the language by whose rules sentences are split.
+            language: ISO 639 code of the language by whose rules sentences are split; detected by
+                default.
 
         Raises:
             DocumentError: The text cannot be read as that format, or holds no sentence.
@@ -146,31 +176,47 @@ class Document:
             raise TypeError(
                 f"expected str, got {type(text).__name__}: read bytes with Document.from_bytes"
             )
-        return cls._read(text, check_text_format(format), title, source, language)
+        file = File(source or "The text", text, check_text_format(format))
+        return cls._read(file, title, source, language, {})
 
     @classmethod
     def _read(
         cls,
-        text: str,
-        format: str,
+        file: File,
         title: str | None,
         source: str | None,
-        language: str,
+        language: str | None,
+        options: Mapping[str, Any],
     ) -> Self:
+        content = file.content
         try:
+            if isinstance(content, str):
+                check_text(content)
+                if file.format.name == "json":
+                    packed = serialization.parse_packed(content)
+                    if packed is not None:
+                        return cls(**serialization.unpack(packed))
+            parsed = file.format.load_reader()(content, **options)
+            text = parsed.text if isinstance(content, bytes) else parsed.text or content
             check_text(text)
-            if format == "json" and (data := serialization.parse_packed(text)) is not None:
-                parts = serialization.unpack(data)
-            else:
-                parsed = load_reader(format)(text)
-                parts = {"title": title or parsed.title or "", "text": text, "source": source}
-                parts["sections"] = build_sections(parsed.blocks, language)
+            language = language or _detect_language(parsed)
+            sections = build_sections(parsed.blocks, language)
         except DocumentError as error:
-            raise DocumentError(f"{source or 'The text'} {error}") from error
-        return cls(**parts)
+            raise DocumentError(f"{file.name} {error}") from error
+        return cls(
+            title=title or parsed.title or "",
+            sections=sections,
+            text=text,
+            source=source,
+            language=language,
+            layout=parsed.layout,
+            landmarks=landmarks(parsed.blocks),
+        )
 
     @classmethod
-    def from_sections(cls, title: str, sections: Sequence[Any], *, language: str = "en") -> Self:
+    def from_sections(
+        cls, title: str, sections: Sequence[Any], *, language: str | None = None
+    ) -> Self:
         """Assemble a document from parts that are already separate.
 
         The document's text is composed of the parts. Sections without a sentence are left out.
@@ -181,13 +227,15 @@ class Document:
                 a mapping with the keys "title" or "heading", "text" or "sentences", and "sections".
                 A content that is a string is split into paragraphs at blank lines and further into
                 sentences. A list of strings holds the sentences of one paragraph.
-            language: ISO 639 code of the language by whose rules sentences are split.
+            language: ISO 639 code of the language by whose rules sentences are split; English by
+                default.
 
         Raises:
             DocumentError: A section has another form, or there are no sentences.
         """
+        language = language or FALLBACK
         text, built = compose(sections, language)
-        return cls(title, built, text)
+        return cls(title, built, text, language=language)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -200,7 +248,7 @@ class Document:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole document as dicts, lists, strings and numbers, which JSON can hold."""
-        return serialization.pack(self.title, self.sections, self.text, self.source)
+        return serialization.pack(self)
 
     @classmethod
     def merge(cls, documents: "Iterable[Document]") -> "Document":
@@ -210,8 +258,8 @@ class Document:
         Their texts are joined by blank lines, and every sentence keeps pointing at its own words.
         The sentences are those of the first document, then those of the second, and so on. Hence
         the spans of all documents, in the order of the documents, tell where each sentence of the
-        merged document comes from. Sections that would be nested more than 64 deep become
-        siblings. A single document is returned unchanged.
+        merged document comes from; it has no pages and landmarks of its own. Sections that would
+        be nested more than 64 deep become siblings. A single document is returned unchanged.
 
         Args:
             documents: At least one document.
@@ -272,35 +320,85 @@ class Document:
             >>> document = Document.from_sections("Fish", [("Cod", "Cod swim. They eat herring.")])
             >>> document.spans()[1]
             Span(document='Fish', path=('Cod',), page=None, start=15, end=32, \
-text='They eat herring.', speaker=None)
+text='They eat herring.', speaker=None, place='line 3', boxes=())
         """
-        name = self.name
-        return [
-            Span(name, path, None, sentence.start, sentence.end, sentence.text, paragraph.speaker)
+        located = [
+            (path, paragraph.speaker, sentence.start, sentence.end, sentence.text)
             for path, section in self.walk()
             for paragraph in section.paragraphs
             for sentence in paragraph.sentences
         ]
+        return self._locate(located)
 
     def section_spans(self) -> list[Span]:
         """Locate every section: one span for each of `walk()`, in the same order.
 
         A span reaches from the section's first sentence to its last, those of subsections
-        included; its text is the title.
+        included; its text is the title. It has no boxes.
         """
         sentences = list(self.sentences())
-        name = self.name
-        spans: list[Span] = []
+        located: list[_Located] = []
         first = 0
         for path, section in self.walk():
             last = sentences[first + section.num_sentences - 1]
-            spans.append(Span(name, path, None, sentences[first].start, last.end, section.title))
+            located.append((path, None, sentences[first].start, last.end, section.title))
             first += section.num_own_sentences
-        return spans
+        return [replace(span, boxes=()) for span in self._locate(located)]
 
-    def line_of(self, offset: int) -> int:
-        """Return the number, from 1, of the line of `text` that holds the character at `offset`."""
-        return self.text.count("\n", 0, offset) + 1
+    def _locate(self, located: "Sequence[_Located]") -> list[Span]:
+        """Return spans with their pages, boxes and places."""
+        bounds = [(start, end) for _, _, start, end, _ in located]
+        boxes = self.layout.locate(bounds) if self.layout else [()] * len(located)
+        places = self._places([start for start, _ in bounds])
+        return [
+            Span(
+                document=self.name,
+                path=path,
+                page=lines[0].page if lines else None,
+                start=start,
+                end=end,
+                text=text,
+                speaker=speaker,
+                place=f"page {lines[0].page}" if lines else place,
+                boxes=lines,
+            )
+            for (path, speaker, start, end, text), lines, place in zip(
+                located, boxes, places, strict=True
+            )
+        ]
+
+    def _places(self, offsets: Sequence[int]) -> list[str]:
+        """Name the landmark or, in a text without landmarks, the line of each offset."""
+        if self.landmarks:
+            starts = [landmark.start for landmark in self.landmarks]
+            indices = (max(bisect_right(starts, offset) - 1, 0) for offset in offsets)
+            return [self.landmarks[index].name for index in indices]
+        ends = [match.start() for match in _LINE_END.finditer(self.text)]
+        return [f"line {bisect_left(ends, offset) + 1}" for offset in offsets]
+
+    def span(self, start: int, end: int, *, path: tuple[str, ...] = (), text: str = "") -> Span:
+        """Locate a stretch of the text.
+
+        Args:
+            start: Offset of its first character in `text`.
+            end: Offset just past its last character.
+            path: Titles of the sections around it.
+            text: Its words without markup; by default those of the source.
+        """
+        return self._locate([(path, None, start, end, text or self.text[start:end])])[0]
+
+
+def _detect_language(parsed: ParsedText) -> str:
+    """Detect the language of the first paragraphs."""
+    sample: list[str] = []
+    room = SAMPLE
+    for block in parsed.blocks:
+        if room <= 0:
+            break
+        if isinstance(block, Prose) and block.kind != "code":
+            sample.append(str(block.text))
+            room -= len(sample[-1])
+    return detect_language("\n".join(sample))
 
 
 def as_document(document: Document) -> Document:

@@ -1,58 +1,77 @@
-"""The known formats, how to recognize them, and their readers."""
+"""The formats that can be read, and how to recognize them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePath
+from typing import Any
 
-from foveate.documents.blocks import ParsedText
 from foveate.documents.structure import DocumentError
 
-SUFFIXES = {
-    "text": ("", ".txt", ".text", ".log"),
-    "markdown": (".md", ".markdown", ".mdown", ".mkd"),
-    "rst": (".rst", ".rest"),
-    "html": (".html", ".htm", ".xhtml"),
-    "jats": (".jats", ".nxml"),
-    "tei": (".tei",),
-    "transcript": (),
-    "json": (".json",),
-    "pdf": (".pdf",),
-    "docx": (".docx",),
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that can be read.
+
+    Attributes:
+        name: Its name, by which `format=` and `--format` choose it.
+        description: What it is, in a few words.
+        suffixes: The suffixes of its files.
+        reader: Module of `foveate.documents.readers` that reads it. Its function `read` takes the
+            text or, if `is_binary`, the bytes, and returns a `ParsedText`.
+        is_binary: Whether the reader takes bytes.
+        declares_encoding: Whether a file may declare the encoding of its text.
+        extra: The extra of foveate that installs what the reader needs; None if nothing is missing.
+        requires: Modules that the extra installs.
+    """
+
+    name: str
+    description: str
+    suffixes: tuple[str, ...]
+    reader: str
+    is_binary: bool = False
+    declares_encoding: bool = False
+    extra: str | None = None
+    requires: tuple[str, ...] = ()
+
+    def load_reader(self) -> Callable[..., Any]:
+        """Import the function that reads the format, with the libraries it needs."""
+        module = import_module(f"foveate.documents.readers.{self.reader}")
+        read: Callable[..., Any] = module.read
+        return read
+
+
+FORMATS = {
+    format.name: format
+    for format in (
+        Format("text", "plain text", ("", ".txt", ".text", ".log"), "plain"),
+        Format("markdown", "Markdown", (".md", ".markdown", ".mdown", ".mkd"), "markdown"),
+        Format("rst", "reStructuredText", (".rst", ".rest"), "rst"),
+        Format("html", "web pages", (".html", ".htm", ".xhtml"), "html", declares_encoding=True),
+        Format("jats", "JATS articles", (".jats", ".nxml"), "jats", declares_encoding=True),
+        Format("tei", "TEI articles and editions", (".tei",), "tei", declares_encoding=True),
+        Format("transcript", "transcripts with speakers", (), "transcript"),
+        Format("json", "meetings and documents that foveate saved", (".json",), "meeting"),
+        Format("pdf", "PDF", (".pdf",), "pdf", is_binary=True),
+        Format("docx", "Word", (".docx",), "docx", is_binary=True),
+    )
 }
-OFFICE = ("pdf", "docx")
 _PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
 
-_READERS = {
-    "text": "plain",
-    "markdown": "markdown",
-    "rst": "rst",
-    "html": "html",
-    "jats": "jats",
-    "tei": "tei",
-    "transcript": "transcript",
-    "json": "meeting",
-}
 
-
-def load_reader(format: str) -> Callable[[str], ParsedText]:
-    """Import the function that reads a text format, with the libraries it needs."""
-    module = import_module(f"foveate.documents.readers.{_READERS[format]}")
-    read: Callable[[str], ParsedText] = module.read
-    return read
-
-
-def check_text_format(format: str) -> str:
-    """Validate the name of a format that a string can have."""
-    if check_format(format) in OFFICE:
-        raise DocumentError(f"{format.upper()} is not text: read it with Document.from_file.")
+def check_text_format(name: str) -> Format:
+    """Return the format of a name that a string can have."""
+    format = check_format(name)
+    if format.is_binary:
+        raise DocumentError(f"{name.upper()} is not text: read it with Document.from_file.")
     return format
 
 
-def check_format(format: str) -> str:
-    """Validate the name of a format."""
-    if format not in SUFFIXES:
-        raise DocumentError(f"There is no format {format!r}: use one of {', '.join(SUFFIXES)}.")
-    return format
+def check_format(name: str) -> Format:
+    """Return the format of a name."""
+    if name not in FORMATS:
+        raise DocumentError(f"There is no format {name!r}: use one of {', '.join(FORMATS)}.")
+    return FORMATS[name]
 
 
 def format_from_name(name: str) -> str:
@@ -63,13 +82,13 @@ def format_from_name(name: str) -> str:
         suffix = PurePath(path.stem).suffix.lower()
     if suffix == ".xml":
         return "xml"
-    for format, suffixes in SUFFIXES.items():
-        if suffix in suffixes:
-            return format
-    known = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes if suffix)
+    for format in FORMATS.values():
+        if suffix in format.suffixes:
+            return format.name
+    known = ", ".join(suffix for format in FORMATS.values() for suffix in format.suffixes if suffix)
     raise DocumentError(
         f"{name} ends in {suffix}, which is not a known suffix ({known}, .xml): "
-        f"name its format, one of {', '.join(SUFFIXES)}."
+        f"name its format, one of {', '.join(FORMATS)}."
     )
 
 

@@ -2,20 +2,34 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from foveate.documents.structure import MAX_DEPTH, DocumentError, Paragraph, Section, Sentence
+from foveate.documents.layout import pack_layout, unpack_layout
+from foveate.documents.structure import (
+    KINDS,
+    MAX_DEPTH,
+    DocumentError,
+    Landmark,
+    Paragraph,
+    Section,
+    Sentence,
+)
+
+if TYPE_CHECKING:
+    from foveate.documents.document import Document
 
 
-def pack(
-    title: str, sections: tuple[Section, ...], text: str, source: str | None
-) -> dict[str, Any]:
+def pack(document: "Document") -> dict[str, Any]:
     """Return the parts of a document as values that JSON can hold."""
+    layout = document.layout
     return {
-        "title": title,
-        "source": source,
-        "sections": [_pack_section(section) for section in sections],
-        "text": text,
+        "title": document.title,
+        "source": document.source,
+        "language": document.language,
+        "sections": [_pack_section(section) for section in document.sections],
+        "text": document.text,
+        "layout": None if layout is None else pack_layout(layout),
+        "landmarks": [list(landmark) for landmark in document.landmarks],
     }
 
 
@@ -25,6 +39,7 @@ def _pack_section(section: Section) -> dict[str, Any]:
         "paragraphs": [
             {
                 "speaker": paragraph.speaker,
+                "kind": paragraph.kind,
                 "sentences": [
                     {"text": sentence.text, "start": sentence.start, "end": sentence.end}
                     for sentence in paragraph.sentences
@@ -53,13 +68,22 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         text = _expect(str, data["text"])
+        layout = data.get("layout")
         return {
             "title": _expect(str, data["title"]),
             "source": _expect(str | None, data.get("source")),
+            "language": _expect(str | None, data.get("language")),
             "sections": _unpack_sections(data["sections"], len(text), depth=1),
             "text": text,
+            "layout": None if layout is None else unpack_layout(layout, len(text)),
+            "landmarks": tuple(
+                Landmark(_expect(int, start), _expect(str, name))
+                for start, name in data.get("landmarks", ())
+            ),
         }
-    except (KeyError, TypeError, AttributeError) as error:
+    except DocumentError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise DocumentError(
             f"is not a packed document ({reason}): give the result of to_dict()."
@@ -102,7 +126,10 @@ def _unpack_paragraph(item: Any, length: int) -> Paragraph:
                 f"places a sentence at {sentence.start}-{sentence.end}, outside its text of "
                 f"{length} characters: keep text and sections together."
             )
-    return Paragraph(sentences, _expect(str | None, item.get("speaker")))
+    kind = item.get("kind", "prose")
+    if kind not in KINDS:
+        raise DocumentError(f"has a paragraph of kind {kind!r:.40}: use one of {', '.join(KINDS)}.")
+    return Paragraph(sentences, _expect(str | None, item.get("speaker")), kind)
 
 
 def _expect(kind: Any, value: Any) -> Any:

@@ -2,12 +2,50 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
 
 MAX_DEPTH = 64  # of nested sections; walking them by recursion is safe
 
 
+Kind = Literal["prose", "item", "table", "code", "formula", "caption", "footnote", "reference"]
+"""What a paragraph is: running text; an item of a list; rows of a table, one a sentence; lines of
+code; a formula set apart; the caption of a figure or table; a footnote; entries of a bibliography.
+"""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
 class DocumentError(ValueError):
     """A file or text cannot become a document; the message says what is wrong and what to do."""
+
+
+class Box(NamedTuple):
+    """A rectangle on a page, in points (1/72 inch) from the page's upper left corner.
+
+    Attributes:
+        page: Number of the page, from 1.
+        left: Distance of the left edge from the page's left edge.
+        top: Distance of the upper edge from the page's upper edge.
+        right: Distance of the right edge from the page's left edge.
+        bottom: Distance of the lower edge from the page's upper edge.
+    """
+
+    page: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class Landmark(NamedTuple):
+    """Where a part of the source that its readers can find begins.
+
+    Attributes:
+        start: Offset in `Document.text` of its first character.
+        name: How the reader finds it, such as "paragraph 12", "cell 3" or "0:12:05".
+    """
+
+    start: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +70,12 @@ class Paragraph:
     Attributes:
         sentences: At least one sentence.
         speaker: Who says them; None if the document does not say.
+        kind: What the paragraph is; see `Kind`.
     """
 
     sentences: tuple[Sentence, ...]
     speaker: str | None = None
+    kind: Kind = "prose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +116,9 @@ class Span:
         end: Offset just past the last character.
         text: The words of the span, without markup.
         speaker: Who says them; None if the document does not say.
+        place: Where a reader of the source finds the span's first character, in the terms of its
+            format: "page 3", "line 120", "paragraph 12", "0:12:05".
+        boxes: The rectangles of the span, one for each line, for formats with pages.
     """
 
     document: str
@@ -85,6 +128,8 @@ class Span:
     end: int
     text: str
     speaker: str | None = None
+    place: str = ""
+    boxes: tuple[Box, ...] = ()
 
 
 def shift_sections(sections: Iterable[Section], offset: int, levels: int) -> tuple[Section, ...]:
@@ -105,6 +150,7 @@ def shift_sections(sections: Iterable[Section], offset: int, levels: int) -> tup
                     for sentence in paragraph.sentences
                 ),
                 paragraph.speaker,
+                paragraph.kind,
             )
             for paragraph in section.paragraphs
         )

@@ -1,7 +1,7 @@
 """Questions about documents: the passages that answer them, and answers written by a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 
 import torch
@@ -108,14 +108,8 @@ def _best_passages(
                 sentences = paragraph.sentences
                 scores = sentence_scores[first : first + len(sentences)]
                 first += len(sentences)
-                span = Span(
-                    document=document.name,
-                    path=path,
-                    page=None,
-                    start=sentences[0].start,
-                    end=sentences[-1].end,
-                    text=" ".join(sentence.text for sentence in sentences),
-                    speaker=paragraph.speaker,
-                )
+                text = " ".join(sentence.text for sentence in sentences)
+                span = document.span(sentences[0].start, sentences[-1].end, path=path, text=text)
+                span = replace(span, speaker=paragraph.speaker)
                 passages.append(Passage(span, float(scores.max()), idx))
     return tuple(sorted(passages, key=lambda passage: -passage.score)[:top_k])

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from foveate.documents import Document, Span, as_documents
+from foveate.documents import Box, Document, Span, as_documents
 from foveate.files import atomic_write, check_writable
 from foveate.inference import DocumentVectors, Encoder, as_encoder
 
@@ -133,7 +133,8 @@ def _levels(document: Document, vectors: DocumentVectors) -> Iterator[tuple[Leve
     """Visit the document, its sections and their sentences, with their vectors."""
     sentences = document.spans()
     start, end = sentences[0].start, sentences[-1].end
-    yield "document", Span(document.name, (), None, start, end, document.title), vectors.document
+    whole = replace(document.span(start, end), text=document.title, boxes=())
+    yield "document", whole, vectors.document
     rest = zip(sentences, vectors.sentences, strict=True)
     sections = zip(document.walk(), document.section_spans(), vectors.sections, strict=True)
     for (_, section), span, vector in sections:
@@ -181,6 +182,8 @@ def _write_parquet(embeddings: Embeddings, path: Path) -> None:
         ("end", pa.int64()),
         ("text", pa.string()),
         ("speaker", pa.string()),
+        ("place", pa.string()),
+        ("boxes", pa.list_(pa.list_(pa.float64()))),
     ]
     table = pa.Table.from_pylist(list(map(_as_record, embeddings.spans)), pa.schema(columns))
     vectors = pa.FixedSizeListArray.from_arrays(
@@ -205,12 +208,15 @@ def _as_record(embedded: EmbeddedSpan) -> dict[str, Any]:
         "level": embedded.level,
         "document_idx": embedded.document_idx,
         **asdict(embedded.span),
+        "boxes": [list(box) for box in embedded.span.boxes],
     }
 
 
 def _from_record(record: dict[str, Any]) -> EmbeddedSpan:
     level, document_idx = record.pop("level"), record.pop("document_idx")
-    return EmbeddedSpan(level, document_idx, Span(**{**record, "path": tuple(record["path"])}))
+    boxes = tuple(Box(int(page), *corners) for page, *corners in record["boxes"])
+    span = Span(**{**record, "path": tuple(record["path"]), "boxes": boxes})
+    return EmbeddedSpan(level, document_idx, span)
 
 
 def _pyarrow() -> Any:

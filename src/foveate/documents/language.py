@@ -1,0 +1,33 @@
+"""The language of a text."""
+
+from functools import cache
+from typing import Any
+
+SAMPLE = 20_000  # characters that decide
+_MIN_LETTERS = 60  # shorter texts say too little
+_MIN_PROBABILITY = 0.8
+FALLBACK = "en"
+
+
+def detect_language(text: str) -> str:
+    """Detect the language of a text by its letters, with py3langid.
+
+    Args:
+        text: The text, without markup. The first 20,000 characters decide.
+
+    Returns:
+        ISO 639 code, such as "en" or "zh"; "en" if the text is too short or mixed to tell.
+    """
+    sample = text[:SAMPLE]
+    if sum(map(str.isalpha, sample)) < _MIN_LETTERS and sample.isascii():
+        return FALLBACK
+    language, probability = _identifier().classify(sample)
+    return str(language) if probability >= _MIN_PROBABILITY else FALLBACK
+
+
+@cache
+def _identifier() -> Any:
+    # Imported late: models import documents, and must run with torch alone installed.
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

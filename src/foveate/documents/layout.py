@@ -1,0 +1,155 @@
+"""Where the words of a text stand on the pages of its source."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foveate.documents.structure import Box, DocumentError
+
+
+class Word(NamedTuple):
+    """A word, or the part of a word that stands on one line.
+
+    Attributes:
+        start: Offset in the text of its first character.
+        line: Number of its line; consecutive words of the same line form one box.
+        page: Number of its page, from 1.
+        left: Distance of its box from the page's left edge, in points (1/72 inch).
+        top: Distance of the upper edge of its box from the page's upper edge.
+        right: Distance of the right edge of its box from the page's left edge.
+        bottom: Distance of the lower edge of its box from the page's upper edge.
+    """
+
+    start: int
+    line: int
+    page: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """The pages of a document and the places of its words on them.
+
+    Attributes:
+        page_sizes: `(pages, 2)` float32, width and height of each page in points (1/72 inch).
+        starts: `(words,)` int64, ascending, the offset in the text of each word.
+        lines: `(words,)` int64, the number of each word's line.
+        pages: `(words,)` int64, the number of each word's page, from 1.
+        boxes: `(words, 4)` float32, the left, top, right and bottom of each word in points from
+            the upper left corner of its page.
+    """
+
+    page_sizes: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    lines: NDArray[np.int64]
+    pages: NDArray[np.int64]
+    boxes: NDArray[np.float32]
+
+    @classmethod
+    def from_words(
+        cls, page_sizes: Sequence[tuple[float, float]], words: Sequence[Word]
+    ) -> "Layout":
+        """Collect the words of a text, in ascending order of their offsets.
+
+        Args:
+            page_sizes: Width and height of each page in points.
+            words: The words.
+        """
+        table = np.array(words, dtype=np.float64).reshape(-1, len(Word._fields))
+        starts, lines, pages = table[:, :3].astype(np.int64).T
+        sizes = np.array(page_sizes, dtype=np.float32).reshape(-1, 2)
+        return cls(sizes, starts, lines, pages, table[:, 3:].astype(np.float32))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two layouts have the same pages and words."""
+        return isinstance(other, Layout) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
+        )
+
+    __hash__ = None  # type: ignore[assignment] # arrays are mutable
+
+    def locate(self, spans: Sequence[tuple[int, int]]) -> list[tuple[Box, ...]]:
+        """Find the boxes of stretches of the text: one for each line that a stretch touches.
+
+        Args:
+            spans: Start and end of each stretch.
+
+        Returns:
+            For each stretch its boxes, in the order of the text; none if no word is in it.
+        """
+        if not len(self.starts):
+            return [() for _ in spans]
+        bounds = np.array(spans, dtype=np.int64).reshape(-1, 2)
+        firsts = np.searchsorted(self.starts, bounds[:, 0], side="right") - 1
+        lasts = np.searchsorted(self.starts, bounds[:, 1], side="left")
+        located: list[tuple[Box, ...]] = []
+        for first, last in zip(np.maximum(firsts, 0).tolist(), lasts.tolist(), strict=True):
+            located.append(self._merge(first, last) if last > first else ())
+        return located
+
+    def _merge(self, first: int, last: int) -> tuple[Box, ...]:
+        """Unite the boxes of the words from `first` to `last` that stand on one line."""
+        lines = self.lines[first:last]
+        begins = np.flatnonzero(np.diff(lines, prepend=lines[0] - 1))
+        words = self.boxes[first:last]
+        corners = np.concatenate(
+            [
+                np.minimum.reduceat(words[:, :2], begins, axis=0),
+                np.maximum.reduceat(words[:, 2:], begins, axis=0),
+            ],
+            axis=1,
+        )
+        pages = self.pages[first:last][begins].tolist()
+        return tuple(
+            Box(page, *map(_rounded, corner))
+            for page, corner in zip(pages, corners.tolist(), strict=True)
+        )
+
+
+def _rounded(points: float) -> float:
+    """Round to a hundredth of a point, which is finer than any printer."""
+    return round(points, 2)
+
+
+def pack_layout(layout: Layout) -> dict[str, Any]:
+    """Return a layout as lists, which JSON can hold."""
+    return {name: getattr(layout, name).tolist() for name in Layout.__slots__}
+
+
+def unpack_layout(data: Any, length: int) -> Layout:
+    """Rebuild a layout from the result of `pack_layout`.
+
+    Args:
+        data: The lists.
+        length: Number of characters of the text.
+
+    Raises:
+        DocumentError: The lists do not fit each other or the text.
+    """
+    try:
+        layout = Layout(
+            np.array(data["page_sizes"], dtype=np.float32).reshape(-1, 2),
+            np.array(data["starts"], dtype=np.int64),
+            np.array(data["lines"], dtype=np.int64),
+            np.array(data["pages"], dtype=np.int64),
+            np.array(data["boxes"], dtype=np.float32).reshape(-1, 4),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DocumentError(f"has a damaged layout ({error}): read its source again.") from error
+    starts, pages = layout.starts, layout.pages
+    fits = (
+        starts.ndim == 1
+        and starts.shape == layout.lines.shape == pages.shape == layout.boxes.shape[:1]
+        and bool((np.diff(starts) >= 0).all())
+        and bool(((starts >= 0) & (starts < length)).all())
+        and bool(((pages >= 1) & (pages <= len(layout.page_sizes))).all())
+    )
+    if not fits:
+        raise DocumentError("has a layout that does not fit its text: read its source again.")
+    return layout
