@@ -44,6 +44,7 @@ from reading_words import UNKNOWN, cut, masked, words
 
 LOGO = "TeX"  # is printed as raised and lowered letters
 MIN_PAGES = 3  # with the same running head
+API = [1, 22]  # of pandoc
 CHAPTERS = 20  # of the novel
 _TEX = "usr/share/doc/texlive-doc/latex"
 
@@ -122,7 +123,7 @@ PUBLISHED = (
         f"{_TEX}/install-latex-guide-zh-cn/*/*.tex*",
     ),
 )
-PEPS = ("pep-0462", "pep-0684", "pep-8002")
+PEPS = ("pep-0462", "pep-0684", "pep-0703", "pep-8002")
 TYPESET = (*((name, "two columns") for name in PEPS), ("moby-dick", "book"))
 
 
@@ -195,10 +196,9 @@ def proposal(data: Path, name: str) -> dict[str, Any]:
     header, body = text.split("\n\n", 1)
     fields = dict(re.findall(r"^(\w+): *(.*)$", header, re.MULTILINE))
     source = pandoc(body.encode(), "rst", data)
-    source["meta"] = {
-        key: {"t": "MetaInlines", "c": [{"t": "Str", "c": re.sub(r" *<.*?>", "", value)}]}
-        for key, value in (("title", fields["Title"]), ("author", fields["Author"]))
-    }
+    for key, value in (("title", fields["Title"]), ("author", fields["Author"])):
+        shown_value = inlines(re.sub(r" *<.*?>", "", value))
+        source["meta"][key] = {"t": "MetaInlines", "c": shown_value}
     return source
 
 
@@ -213,7 +213,7 @@ def novel(data: Path) -> dict[str, Any]:
         blocks.append({"t": "Header", "c": [1, ["", [], []], inlines(title)]})
         paragraphs = re.split(r"\n\s*\n", content.replace("_", "").strip())
         blocks += [{"t": "Para", "c": inlines(paragraph)} for paragraph in paragraphs]
-    return {"pandoc-api-version": [1, 22, 2, 1], "meta": {}, "blocks": blocks}
+    return {"pandoc-api-version": API, "meta": {}, "blocks": blocks}
 
 
 def inlines(text: str) -> list[dict[str, Any]]:
@@ -222,7 +222,43 @@ def inlines(text: str) -> list[dict[str, Any]]:
 
 
 def typeset_paper(source: dict[str, Any], target: Path) -> None:
-    typeset(source, target, "documentclass=IEEEtran", "classoption=conference")
+    """Typeset a paper in two columns, with its first section as abstract."""
+    blocks = source["blocks"]
+    first, second = [i for i, block in enumerate(blocks) if block["t"] == "Header"][:2]
+    title = latex([{"t": "Plain", "c": source["meta"]["title"]["c"]}])
+    running = f"\\markboth{{Python Enhancement Proposals}}{{{title}}}"
+    small = r"\makeatletter\def\verbatim@font{\scriptsize\ttfamily}\makeatother"
+    meta = {
+        "abstract": {"t": "MetaBlocks", "c": blocks[first + 1 : second]},
+        "header-includes": {"t": "MetaBlocks", "c": [raw(running + small)]},
+    }
+    body = [tabular(block) if block["t"] == "Table" else block for block in blocks[second:]]
+    paper = source | {"meta": source["meta"] | meta, "blocks": body}
+    typeset(paper, target, "documentclass=IEEEtran", "classoption=journal")
+
+
+def tabular(table: dict[str, Any]) -> dict[str, Any]:
+    """Set a table in LaTeX that fits a column; pandoc's own does not break into two columns."""
+    _, (_, caption), columns, (_, head), bodies, _ = table["c"]
+    rows = [*head, *(row for body in bodies for row in body[3])]
+    cells = [[latex(cell[4]) for cell in row[1]] for row in rows]
+    lines = " \\\\\n".join(" & ".join(row) for row in cells)
+    text = (
+        f"\\begin{{table}}\\caption{{{latex(caption)}}}\\centering"
+        f"\\begin{{tabular}}{{{'l' * len(columns)}}}\n{lines}\n\\end{{tabular}}\\end{{table}}"
+    )
+    return raw(text)
+
+
+def raw(text: str) -> dict[str, Any]:
+    return {"t": "RawBlock", "c": ["latex", text]}
+
+
+def latex(blocks: list[dict[str, Any]]) -> str:
+    data = json.dumps({"pandoc-api-version": API, "meta": {}, "blocks": blocks}).encode()
+    command = ["pandoc", "--from", "json", "--to", "latex"]
+    done = subprocess.run(command, input=data, check=True, capture_output=True)
+    return done.stdout.decode().strip()
 
 
 def typeset_book(source: dict[str, Any], target: Path) -> None:
