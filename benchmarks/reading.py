@@ -35,7 +35,7 @@ import sys
 import tarfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,8 @@ MATTER = {
 TITLES = ".//sec/title"
 APART = ("fig", "table-wrap", "boxed-text", "fn", "supplementary-material")  # from JATS' paragraphs
 _NUMBERING = re.compile(
-    r"(?:第\s*\w+?\s*[章节部篇]|(?:(?:chapter|kapitel|appendix|anhang|part|teil|附录)\s+)?"
-    r"(?:\d+(?:\.\d+)*|[a-z](?:\.\d+)*|[ivxlc]+)[.):]*(?=\s))\s*",
+    r"\s*(?:第\s*\w+?\s*[章节部篇]\s*|(?:(?:chapter|kapitel|appendix|anhang|part|teil|附录)\s+\w+"
+    r"|\d+(?:\.\d+)*|[a-z](?:\.\d+)*|[ivxlc]+)[.):]*\s+)+",
     re.IGNORECASE,
 )
 
@@ -188,10 +188,12 @@ def score_headings(found: list[str] | None, truth: dict[str, Any]) -> dict[str, 
     }
 
 
-def keys(headings: Iterable[str]) -> Counter[str]:
+def keys(headings: Sequence[str]) -> Counter[str]:
     """Reduce headings to what is compared: without numbering, case, spaces and punctuation."""
-    reduced = ("".join(words(_NUMBERING.sub("", text.strip(), count=1))) for text in headings)
-    return Counter(key.casefold() for key in reduced if key)
+    numbers = (_NUMBERING.match(text) for text in headings)
+    pairs = zip(headings, numbers, strict=True)
+    bare = (text[number.end() :] if number else text for text, number in pairs)
+    return Counter(key for text in bare if (key := "".join(words(text)).casefold()))
 
 
 def measure(reader: str, path: Path) -> dict[str, Any]:

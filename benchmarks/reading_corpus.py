@@ -42,6 +42,7 @@ from pypdf import PdfWriter
 
 from reading_words import UNKNOWN, cut, masked, words
 
+CHAPTER = ("Chapter", "Kapitel")  # above the title of each, not a running head
 LOGO = "TeX"  # is printed as raised and lowered letters
 MIN_PAGES = 3  # with the same running head
 API = [1, 22]  # of pandoc
@@ -68,7 +69,6 @@ PUBLISHED = (
             ("aip", f"{_TEX}/revtex/sample/aip/aipsamp"),
             ("aps", f"{_TEX}/revtex/sample/aps/apssamp"),
             ("asme-conference", f"{_TEX}/asmeconf/asmeconf-template"),
-            ("jacow", f"{_TEX}/jacow/JACoW_LaTeX_A4"),
             ("mnras", f"{_TEX}/mnras/mnras_guide"),
             ("quantum", f"{_TEX}/quantumarticle/quantum-template"),
         )
@@ -318,7 +318,7 @@ def running_heads(path: Path) -> list[dict[str, Any]]:
     return [
         {"words": head, "pages": count, "elsewhere": everything.count(f" {head} ") - count}
         for head, count in edges.items()
-        if count >= MIN_PAGES and re.search(r"[^\W\d]", head)
+        if count >= MIN_PAGES and re.search(r"[^\W\d]", head) and head not in CHAPTER
     ]
 
 
