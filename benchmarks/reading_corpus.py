@@ -18,7 +18,7 @@ pandoc parses every source. Into NAME.json go
   them, without those with formulas, citations, cross-references, footnotes and TeX's logo, whose
   printed form the source does not say; a list for each file, as the files' order is not known;
 - `running_heads`: what the first or last line of at least 3 pages has, up to wide gaps, numbers
-  masked: on how many pages, and how often it stands elsewhere.
+  masked: on how many pages, and how often it stands elsewhere, which may be twice as often.
 
 NAME.pdf is the file as published, and NAME.no-outline.pdf a copy without outline, whose headings
 can be found by their looks alone.
@@ -173,13 +173,17 @@ def parse(path: Path) -> dict[str, Any]:
     """Parse a LaTeX or HTML file with pandoc."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     if ".tex" in path.suffixes:
-        return pandoc(data, "latex", path.parent)
+        return pandoc(data, "latex+raw_tex", path.parent)
     tree = html.document_fromstring(data)
     main = tree.xpath('//*[@role="main"] | //*[@class="body"]')
     for element in tree.xpath('//*[@class="navheader" or @class="navfooter" or @class="toc"]'):
         element.drop_tree()
     for element in tree.xpath('//a[@class="headerlink"]'):
         element.drop_tree()
+    for element in tree.xpath(
+        '//a[@class="xref" or @class="ulink" or contains(@class, "footnote")]'
+    ):
+        element.tag = "img"  # is printed in another form: with a number or address
     return pandoc(html.tostring(main[0] if main else tree, encoding="utf-8"), "html", path.parent)
 
 
@@ -283,7 +287,7 @@ def write_truth(folder: Path, name: str, sort: str, sources: list[dict[str, Any]
     truth = {
         "name": name,
         "sort": sort,
-        "headings": [text for text in headings(blocks) if UNKNOWN not in text and words(text)],
+        "headings": [text for text in headings(blocks) if words(text)],
         "outline": outline(folder / f"{name}.pdf"),
         "sentences": [
             [one for text in paragraphs(file) for one in cut(text) if LOGO not in one]
@@ -315,17 +319,18 @@ def running_heads(path: Path) -> list[dict[str, Any]]:
         if (head := masked(part))
     )
     everything = f" {masked(text)} "
-    return [
+    heads = [
         {"words": head, "pages": count, "elsewhere": everything.count(f" {head} ") - count}
         for head, count in edges.items()
         if count >= MIN_PAGES and re.search(r"[^\W\d]", head) and head not in CHAPTER
     ]
+    return [head for head in heads if head["elsewhere"] < 2 * head["pages"]]
 
 
 def headings(blocks: list[dict[str, Any]]) -> Iterator[str]:
     for block in walk(blocks):
         if block["t"] == "Header":
-            yield " ".join(shown(block["c"][2]).split())
+            yield " ".join(shown(block["c"][2]).replace(UNKNOWN, "").split())
 
 
 def paragraphs(blocks: list[dict[str, Any]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ CASES = 200  # of all formats together
 
 
 def test_every_format_has_seeds():
-    assert set(SEEDS) == set(FORMATS)
+    assert set(FORMATS) <= set(SEEDS)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -31,7 +31,7 @@ def test_damaged_files_are_read_or_rejected(format):
     assert not failures
 
 
-@pytest.mark.parametrize("format", HOSTILE)
+@pytest.mark.parametrize("format", sorted(set(HOSTILE) & set(FORMATS)))
 def test_hostile_files_are_read_or_rejected(format):
     files = iter(HOSTILE[format]())
     failures = [outcome for _, outcome in outcomes(format, files) if outcome.kind == "failed"]
