@@ -42,9 +42,7 @@ class _Compression:
 
 
 _COMPRESSIONS = (
-    _Compression(
-        "gzip", (".gz", ".tgz"), b"\x1f\x8b", gzip.open, (gzip.BadGzipFile, zlib.error)
-    ),
+    _Compression("gzip", (".gz", ".tgz"), b"\x1f\x8b", gzip.open, (gzip.BadGzipFile, zlib.error)),
     _Compression("bzip2", (".bz2", ".tbz2"), b"BZh", bz2.open, (OSError, ValueError)),
     _Compression("xz", (".xz", ".txz"), b"\xfd7zXZ\0", lzma.open, (lzma.LZMAError,)),
     _Compression("zstd", (".zst", ".tzst"), b"\x28\xb5\x2f\xfd", zstd.open, (zstd.ZstdError,)),
@@ -52,17 +50,18 @@ _COMPRESSIONS = (
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # "BZh" alone could begin a text
 
 
-def decompress(data: bytes, name: str) -> bytes:
+def decompress(data: bytes, name: str, file_name: str) -> bytes:
     """Return the content of a compressed file, and any other data as it is.
 
     Args:
         data: The file's bytes.
-        name: Its name, for messages; its suffix says whether it should be compressed.
+        name: Its name in messages.
+        file_name: The name by whose suffix it should be compressed; empty if that is not known.
 
     Raises:
         DocumentError: The data is damaged, or decompresses to more than 256 MiB.
     """
-    compression = _find(data, PurePath(name).suffix.lower())
+    compression = _find(data, PurePath(file_name).suffix.lower())
     if compression is None:
         return data
     with _damage(name, compression), compression.open(BytesIO(data)) as stream:

@@ -32,10 +32,11 @@ _MAX_CONTROLS = 1 / 100  # share of control characters in a text
 _MAX_DAMAGE = 1 / 100  # share of the characters beyond ASCII that are damaged in UTF-8
 _SAMPLE = 2**16  # bytes that decide about an encoding
 # Encodings in which files are found. The library knows many more, and finds rare ones too often.
-_ENCODINGS = (
-    "cp1252 cp1250 cp1251 cp1253 cp1254 cp1255 cp1256 iso8859_2 iso8859_5 iso8859_7 koi8_r tis_620 "
-    "gb18030 big5 cp932 euc_jp cp949 iso2022_jp"
-).split()
+_ENCODINGS = [
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256"),
+    *("iso8859_2", "iso8859_5", "iso8859_7", "koi8_r", "tis_620"),
+    *("gb18030", "big5", "cp932", "euc_jp", "cp949", "iso2022_jp"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,9 @@ def load_bytes(
     return _read(name, data, format, encoding, file_name)
 
 
-def _read(
-    name: str, data: bytes, format: str | None, encoding: str | None, file_name: str
-) -> File:
+def _read(name: str, data: bytes, format: str | None, encoding: str | None, file_name: str) -> File:
     guess = check_format(format).name if format else format_from_name(file_name)
-    data = decompress(data, name if file_name else "")
+    data = decompress(data, name, file_name)
     try:
         if not format:
             guess = sniff_bytes(guess, data)

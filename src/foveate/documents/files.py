@@ -113,9 +113,7 @@ class _Reading:
         if Path(path).is_dir():
             yield from self.read_folder(Path(path))
         else:
-            yield from self.read_file(
-                fspath(path), lambda: load(path, self.format, self.encoding)
-            )
+            yield from self.read_file(fspath(path), lambda: load(path, self.format, self.encoding))
 
     def read_folder(self, folder: Path) -> Iterator[Document]:
         """Read the files in a folder and in the folders in it; links to folders are left out."""

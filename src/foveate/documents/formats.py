@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import PurePath
 from typing import Any
+from zipfile import ZipFile
 
 from foveate.documents.compression import strip_suffix
 from foveate.documents.structure import DocumentError
@@ -128,13 +130,13 @@ FORMATS = {
     )
 }
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second one is empty
+_PACKED_HEAD = 4096  # bytes: the first members, among which some formats have one uncompressed
 _TAR, _TAR_OFFSET = b"ustar", 257
 _MBOX = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\r?\n[!-9;-~]+:")
-_MESSAGE = re.compile(
-    rb"(?:(?:Return-Path|Received|Delivered-To|Message-ID|Date|From|MIME-Version|X-[\w-]+):[^\n]*\n"
-    rb"(?:[ \t][^\n]*\n)*){3}",
-    re.IGNORECASE,
-)
+_HEADERS = re.compile(rb"(?:[!-9;-~]+:[^\n]*\n(?:[ \t]+\S[^\n]*\n)*)+\r?\n")
+_SENDER = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
+_SENT = re.compile(rb"^(?:Date|Received|Message-ID|MIME-Version):", re.MULTILINE | re.IGNORECASE)
+_MAX_HEADERS = 2**16  # bytes
 _CUE = re.compile(r"\s*\d+[ \t]*\n[ \t]*\d+:\d\d:\d\d[,.]\d+[ \t]*-->")
 _JSON_ARRAY = re.compile(r"\s*\[")
 _JSON = re.compile(r"\s*\{\s*\"[^\"\n]*\"\s*:")
@@ -187,17 +189,30 @@ def sniff_bytes(format: str | None, data: bytes) -> str | None:
         if candidate.signature and data.startswith(candidate.signature):
             return candidate.name
     if data.startswith(_ZIP):
-        # Archives list the names of their members uncompressed.
-        packed = (one for one in FORMATS.values() if one.member and one.member in data)
-        return next((one.name for one in packed), "zip" if format else None)
+        return _packed_format(data) or ("zip" if format else None)
     if data[_TAR_OFFSET:].startswith(_TAR):
         return "tar"
     if format in (None, "text"):
         if _MBOX.match(data):
             return "mbox"
-        if _MESSAGE.match(data):
+        headers = _HEADERS.match(data[:_MAX_HEADERS])
+        if headers and _SENDER.search(headers[0]) and _SENT.search(headers[0]):
             return "email"
     return format
+
+
+def _packed_format(data: bytes) -> str | None:
+    """Return the format whose files are ZIP archives that hold certain members."""
+    try:
+        with ZipFile(BytesIO(data)) as archive:
+            names = frozenset(archive.namelist())
+    except Exception:  # damaged, or the beginning of an archive alone
+        names = frozenset()
+    head = data[:_PACKED_HEAD]
+    for format in FORMATS.values():
+        if format.member and (format.member in head or format.member.decode() in names):
+            return format.name
+    return None
 
 
 def sniff(format: str | None, text: str) -> str:

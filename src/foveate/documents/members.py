@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import PurePath
 
-from foveate.documents.compression import decompress
+from foveate.documents.compression import decompress, strip_suffix
 from foveate.documents.decoding import File, is_text, load_bytes
 from foveate.documents.formats import Member, format_from_name, sniff_bytes
 from foveate.documents.structure import DocumentError
@@ -74,7 +74,8 @@ class _Expansion:
         if member.format is not None:
             file = load_bytes(member.content, name, member.format, "utf-8")
             return replace(file, place=member.place)
-        data = decompress(member.content, name)
+        data = decompress(member.content, name, file_name)
+        file_name = strip_suffix(file_name)
         if not is_readable(file_name, data):
             return None
         return load_bytes(data, name, None, self.encoding, file_name)

@@ -41,8 +41,8 @@ def _parse_string(text: str, start: int, strict: bool = True) -> tuple[_String, 
 def read(text: str) -> ParsedText:
     """Read each turn as a paragraph and each topic as a section.
 
-    What `speech.clean` finds to say nothing is left out. Turns without a topic form untitled sections. A turn
-    that belongs to two topics goes to the first.
+    What `speech.clean` finds to say nothing is left out. Turns without a topic form untitled
+    sections. A turn that belongs to two topics goes to the first.
     """
     try:
         data = _Decoder().decode(text)

@@ -84,9 +84,7 @@ def _filler_pattern(language: str) -> re.Pattern[str]:
 
     Part of a backchannel such as "uh-huh" is no filler.
     """
-    filler = (
-        rf"(?<![\w'’-])(?:{_FILLERS.get(language, _FILLERS[''])})(?![\w'’]|\s?[-–]\s?[hm])"
-    )
+    filler = rf"(?<![\w'’-])(?:{_FILLERS.get(language, _FILLERS[''])})(?![\w'’]|\s?[-–]\s?[hm])"
     return re.compile(
         rf"(?:\A|(?<=[.?!]))\s*(?:{filler}[\s,]*)+(?:[.…]+|\Z)|"
         rf"(?<=[^\s,])[\s,]+{filler}(?=\s?[.?!])|{filler}\s?,?",

@@ -19,7 +19,7 @@ _MARKUP = re.compile(
     r"\{\\[^}\n]{1,99}\}|(&#?\w{1,32};)"
 )
 _SOUND = re.compile(r"\[[^\]\n]{0,199}\]")  # subtitles put in brackets what is heard but not said
-_DASH = re.compile(r"(?:[-–—]|>>+)[ \t]*(?=[^\W\d_])")
+_DASH = re.compile(r"[♪♫♬ ]{0,3}(?:[-–—]|>>+)[ \t]*(?=[^\W\d_])")
 _SENTENCE_END = re.compile(r"[.?!…。？！][\"'”’»)]*\s*\Z")
 _PAUSE = 2.0  # seconds of silence after a sentence that begin a new paragraph
 _MAX_CUES = 40  # of a paragraph, where nothing else ends it

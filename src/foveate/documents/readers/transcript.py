@@ -43,7 +43,9 @@ def read(text: str) -> ParsedText:
 
 def looks_like_transcript(text: str) -> bool:
     """Return whether most lines, or most blocks, start with one of a few recurring names."""
-    openings = [[match_turn(text[start:end]) for start, end in lines] for lines in line_blocks(text)]
+    openings = [
+        [match_turn(text[start:end]) for start, end in lines] for lines in line_blocks(text)
+    ]
     by_line = [turn for turns in openings for turn in turns]
     by_block = [turns[0] for turns in openings]
     speakers = Counter(turn[1] for turn in by_line if turn)
