@@ -256,6 +256,11 @@ class TestRecords:
             (":4", "Eel", "row 4", "Eels are long."),
         ]
 
+    def test_a_csv_of_many_rows(self, tmp_path):
+        text = "text\n" + "".join(f"Cod number {i}.\n" for i in range(500))
+        found = self.read(tmp_path, "x.csv", text)
+        assert [text for *_, text in found] == [f"Cod number {i}." for i in range(500)]
+
     def test_csv_with_unknown_columns_and_a_huge_cell(self, tmp_path):
         huge = "word " * 100_000
         found = self.read(tmp_path, "x.csv", f"a,b\nx,{huge}\ny,Short.\n")

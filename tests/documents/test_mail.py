@@ -102,7 +102,7 @@ def test_parts():
 
 
 def test_wrong_and_missing_encodings():
-    for declared in ("", "; charset=klingon", "; charset=utf-8"):
+    for declared in ("", "; charset=klingon", "; charset=utf-8", "; charset=a\0b"):
         data = f"From: a@b.c\nSubject: x\nContent-Type: text/plain{declared}\n\n".encode()
         document = Document.from_bytes(data + "Grüße.\n".encode("cp1252"), format="email")
         assert [sentence.text for sentence in document.sentences()] == ["Grüße."]

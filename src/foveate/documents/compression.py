@@ -31,7 +31,7 @@ class _Compression:
         suffixes: Suffixes of compressed files; those that also stand for TAR are replaced.
         signature: The bytes with which compressed files begin.
         open: Opens a stream that decompresses another.
-        errors: What the stream raises on damaged data, besides EOFError.
+        errors: What the stream raises on damaged data.
     """
 
     name: str
@@ -42,10 +42,22 @@ class _Compression:
 
 
 _COMPRESSIONS = (
-    _Compression("gzip", (".gz", ".tgz"), b"\x1f\x8b", gzip.open, (gzip.BadGzipFile, zlib.error)),
-    _Compression("bzip2", (".bz2", ".tbz2"), b"BZh", bz2.open, (OSError, ValueError)),
-    _Compression("xz", (".xz", ".txz"), b"\xfd7zXZ\0", lzma.open, (lzma.LZMAError,)),
-    _Compression("zstd", (".zst", ".tzst"), b"\x28\xb5\x2f\xfd", zstd.open, (zstd.ZstdError,)),
+    _Compression(
+        "gzip",
+        (".gz", ".tgz"),
+        b"\x1f\x8b",
+        gzip.open,
+        (EOFError, gzip.BadGzipFile, zlib.error),
+    ),
+    _Compression("bzip2", (".bz2", ".tbz2"), b"BZh", bz2.open, (EOFError, OSError, ValueError)),
+    _Compression("xz", (".xz", ".txz"), b"\xfd7zXZ\0", lzma.open, (EOFError, lzma.LZMAError)),
+    _Compression(
+        "zstd",
+        (".zst", ".tzst"),
+        b"\x28\xb5\x2f\xfd",
+        zstd.open,
+        (EOFError, zstd.ZstdError),
+    ),
 )
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # "BZh" alone could begin a text
 
@@ -94,7 +106,7 @@ def gzip_errors(name: object) -> Iterator[None]:
 def _damage(name: object, compression: _Compression) -> Iterator[None]:
     try:
         yield
-    except (EOFError, *compression.errors) as error:
+    except compression.errors as error:
         raise DocumentError(
             f"{name} is not a whole {compression.name} file ({error}): compress it again."
         ) from error

@@ -89,23 +89,22 @@ def load_bytes(
 
 
 def _read(name: str, data: bytes, format: str | None, encoding: str | None, file_name: str) -> File:
-    guess = check_format(format).name if format else format_from_name(file_name)
+    named = check_format(format).name if format else format_from_name(file_name)
     data = decompress(data, name, file_name)
     try:
-        if not format:
-            guess = sniff_bytes(guess, data)
-        if guess not in (None, "xml") and FORMATS[guess].is_binary:
-            return File(name, data, FORMATS[guess])
+        guess = named if format else sniff_bytes(named, data)
         if guess is None and not is_text(data):
             raise DocumentError(
                 f"ends in {Path(file_name).suffix}, and is in no format that can be read: "
                 "convert it; `foveate formats` lists the formats."
             )
-        declares_encoding = guess == "xml" or (
-            guess is not None and FORMATS[guess].declares_encoding
-        )
-        text = decode(data, encoding, markup=declares_encoding)
-        return File(name, text, FORMATS[guess if format else sniff(guess, text)])
+        guessed = FORMATS.get(guess or "text")  # None for XML, whose root tells
+        if guessed and guessed.is_binary:
+            return File(name, data, guessed)
+        text = decode(data, encoding, markup=guessed is None or guessed.declares_encoding)
+        if guessed is None or not format:
+            guessed = FORMATS[sniff(guess, text)]
+        return File(name, text, guessed)
     except DocumentError as error:
         raise DocumentError(f"{name} {error}") from error
 
@@ -172,7 +171,7 @@ def _is_known(encoding: str) -> bool:
         b" ".decode(encoding)
     except UnicodeError:  # in UTF-16, a character has two bytes
         return True
-    except LookupError:
+    except (LookupError, ValueError):
         return False
     return True
 

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterator
 from io import StringIO
+from itertools import chain, islice
 
 from foveate.documents.formats import Member
 from foveate.documents.readers.records import TEXT_FIELDS, TITLE_FIELDS, find_field
@@ -25,12 +26,12 @@ def split(text: str) -> Iterator[Member]:
     reader = csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text))
     try:
         names = next(reader, [])
-        sample = [row for row, _ in zip(reader, range(_SAMPLED), strict=False)]
+        sample = list(islice(reader, _SAMPLED))
         text_column = find_field(names, TEXT_FIELDS)
         if text_column is None:
             text_column = _longest_column(sample)
         title_column = find_field(names, TITLE_FIELDS)
-        for number, row in enumerate(_chained(sample, reader), 2):
+        for number, row in enumerate(chain(sample, reader), 2):
             body = _cell(row, text_column)
             if body.strip():
                 title = "" if title_column == text_column else _cell(row, title_column)
@@ -62,8 +63,3 @@ def _longest_column(rows: list[list[str]]) -> int:
 
 def _cell(row: list[str], column: int | None) -> str:
     return row[column] if column is not None and column < len(row) else ""
-
-
-def _chained(sample: list[list[str]], rest: Iterator[list[str]]) -> Iterator[list[str]]:
-    yield from sample
-    yield from rest

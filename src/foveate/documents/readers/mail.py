@@ -153,7 +153,7 @@ def _message_blocks(message: EmailMessage, number: int, leave_out: bool) -> Iter
     name, address = parseaddr(header(message, "From"))
     sender = name or address or None
     sent = date(message)
-    yield Heading(1, ", ".join(filter(None, (sender, sent and f"{sent:%Y-%m-%d %H:%M}"))))
+    yield Heading(1, ", ".join(filter(None, (sender, f"{sent:%Y-%m-%d %H:%M}" if sent else ""))))
     place: str | None = f"message {number}"
     for block in _body(message, leave_out):
         if isinstance(block, Heading):

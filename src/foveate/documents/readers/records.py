@@ -89,8 +89,9 @@ def _field(data: Mapping[str, Any], wanted: Sequence[str]) -> str | None:
 def _text_format(name: object) -> Format:
     """Return the format of a record's text, which is plain if the record names none."""
     format = FORMATS.get(name) if isinstance(name, str) else None
-    is_text = format is not None and not (format.is_binary or format.is_collection)
-    return format if is_text and name != "json" else FORMATS["text"]
+    if format is None or format.is_binary or format.is_collection or name == "json":
+        return FORMATS["text"]
+    return format
 
 
 def _section_blocks(sections: Sequence[Any], level: int) -> Iterator[Block]:
