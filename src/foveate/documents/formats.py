@@ -53,7 +53,10 @@ FORMATS = {
         Format("transcript", "transcripts with speakers", (), "transcript"),
         Format("json", "meetings and documents that foveate saved", (".json",), "meeting"),
         Format("pdf", "PDF", (".pdf",), "pdf", is_binary=True),
-        Format("docx", "Word", (".docx",), "docx", is_binary=True),
+        Format("docx", "Word", (".docx", ".docm", ".dotx"), "docx", is_binary=True),
+        Format("odt", "OpenDocument", (".odt", ".ott", ".fodt"), "odt", is_binary=True),
+        Format("rtf", "Rich Text", (".rtf",), "rtf", is_binary=True),
+        Format("epub", "e-books", (".epub",), "epub", is_binary=True),
     )
 }
 _PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
