@@ -199,7 +199,7 @@ class TestHtml:
 <h2>Results</h2>End.</main><footer>Imprint</footer>""",
             format="html",
         )
-        assert document.title == "A & B"
+        assert document.title == "A and B"
         assert outline(document) == [
             ("", ["Lead.", "More lead."]),
             ("Methods", ["First.", "Two.", "Second", "Quoted.", "Cell.", "Other", "poem"]),

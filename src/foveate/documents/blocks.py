@@ -4,6 +4,7 @@ A reader turns its format into a flat list of headings and paragraphs. The text 
 the source offset of each of its characters. Everything after that is the same for all formats.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from foveate.documents.sentences import split_sentences
 from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
+_MARKER = re.compile(r"\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
 
 
 class MappedText:
@@ -50,6 +52,24 @@ class MappedText:
         """Append the pieces of another text."""
         for piece, (start, end) in zip(other._pieces, other._source_spans, strict=True):
             self.add(piece, start, end)
+
+    def part(self, start: int, end: int) -> Self:
+        """Return the text from `start` to `end`."""
+        part = type(self)()
+        for piece, offset, (first, last) in zip(
+            self._pieces, self._offsets, self._source_spans, strict=True
+        ):
+            left, right = max(start - offset, 0), min(end - offset, len(piece))
+            if left < right:
+                if last - first == len(piece):
+                    first, last = first + left, first + right
+                part.add(piece[left:right], first, last)
+        return part
+
+    def stripped(self) -> Self:
+        """Return the text without the whitespace around it."""
+        shown = str(self)
+        return self.part(len(shown) - len(shown.lstrip()), len(shown.rstrip()))
 
     def __str__(self) -> str:
         """Return the text alone."""
@@ -171,7 +191,7 @@ def compose_text(title: str | None, blocks: Iterable[Block]) -> ParsedText:
     return ParsedText(title, composed, composer.text)
 
 
-def table_row(heads: Sequence[MappedText], cells: Sequence[MappedText]) -> MappedText:
+def table_row(heads: Sequence[MappedText | str], cells: Sequence[MappedText]) -> MappedText:
     """Say a row of a table in words: each cell with the head of its column.
 
     Args:
@@ -186,6 +206,7 @@ def table_row(heads: Sequence[MappedText], cells: Sequence[MappedText]) -> Mappe
     for head, cell in zip_longest(heads, cells):
         if not cell:
             continue
+        cell = cell.stripped()
         start, _ = cell.source_span(0, 1)
         label = collapse(head) if head else ""
         row.add("; " if row else "", start, start)
@@ -295,7 +316,9 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     previous_end = -1  # in the source
     for start, end in split_sentences(shown, language):
         first, last = text.source_span(start, end)
-        if first < previous_end:  # one piece of source displays parts of both sentences
+        is_marked = len(spans) == 1 and _MARKER.fullmatch(shown[slice(*spans[0])])
+        if first < previous_end or (is_marked and block.kind != "prose"):
+            # One piece of source displays parts of both sentences, or a number begins an item.
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
