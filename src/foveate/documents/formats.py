@@ -21,6 +21,8 @@ class Format:
             text or, if `is_binary`, the bytes, and returns a `ParsedText`.
         is_binary: Whether the reader takes bytes.
         declares_encoding: Whether a file may declare the encoding of its text.
+        signature: The bytes with which its files begin, if these tell the format.
+        member: Bytes that tell the format within a ZIP archive, such as the name of a member.
         extra: The extra of foveate that installs what the reader needs; None if nothing is missing.
         requires: Modules that the extra installs.
     """
@@ -31,6 +33,8 @@ class Format:
     reader: str
     is_binary: bool = False
     declares_encoding: bool = False
+    signature: bytes = b""
+    member: bytes = b""
     extra: str | None = None
     requires: tuple[str, ...] = ()
 
@@ -52,14 +56,35 @@ FORMATS = {
         Format("tei", "TEI articles and editions", (".tei",), "tei", declares_encoding=True),
         Format("transcript", "transcripts with speakers", (), "transcript"),
         Format("json", "meetings and documents that foveate saved", (".json",), "meeting"),
-        Format("pdf", "PDF", (".pdf",), "pdf", is_binary=True),
-        Format("docx", "Word", (".docx", ".docm", ".dotx"), "docx", is_binary=True),
-        Format("odt", "OpenDocument", (".odt", ".ott", ".fodt"), "odt", is_binary=True),
-        Format("rtf", "Rich Text", (".rtf",), "rtf", is_binary=True),
-        Format("epub", "e-books", (".epub",), "epub", is_binary=True),
+        Format("pdf", "PDF", (".pdf",), "pdf", is_binary=True, signature=b"%PDF-"),
+        Format(
+            "docx",
+            "Word",
+            (".docx", ".docm", ".dotx"),
+            "docx",
+            is_binary=True,
+            member=b"word/document.xml",
+        ),
+        Format(
+            "odt",
+            "OpenDocument texts",
+            (".odt", ".ott", ".fodt"),
+            "odt",
+            is_binary=True,
+            member=b"mimetypeapplication/vnd.oasis.opendocument.text",
+        ),
+        Format("rtf", "Rich Text", (".rtf",), "rtf", is_binary=True, signature=b"{\\rtf"),
+        Format(
+            "epub",
+            "e-books",
+            (".epub",),
+            "epub",
+            is_binary=True,
+            member=b"META-INF/container.xml",
+        ),
     )
 }
-_PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
+_ZIP = b"PK\x03\x04"
 
 
 def check_text_format(name: str) -> Format:
@@ -96,13 +121,21 @@ def format_from_name(name: str) -> str:
 
 
 def sniff_bytes(format: str, data: bytes) -> str:
-    """Recognize PDF and DOCX by their first bytes if the name says only that it is text."""
-    if format == "text" and data.startswith(_PDF):
-        return "pdf"
-    if format == "text" and data.startswith(_ZIP):
-        if b"word/document.xml" not in data:  # archives list the names of their files uncompressed
-            raise DocumentError("is a ZIP archive but not DOCX: give one of the files in it.")
-        return "docx"
+    """Recognize a binary format by its first bytes if the name says only that it is text."""
+    if format != "text":
+        return format
+    for candidate in FORMATS.values():
+        if candidate.signature and data.startswith(candidate.signature):
+            return candidate.name
+    if data.startswith(_ZIP):
+        # Archives list the names of their members uncompressed.
+        packed = (one for one in FORMATS.values() if one.member and one.member in data)
+        found = next(packed, None)
+        if found is None:
+            raise DocumentError(
+                "is a ZIP archive but not DOCX, ODT or EPUB: give one of the files in it."
+            )
+        return found.name
     return format
 
 

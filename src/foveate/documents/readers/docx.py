@@ -13,12 +13,14 @@ from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.readers.numbering import format_number
 from foveate.documents.readers.office import (
     BlockCollector,
+    heading_level,
     is_contents_style,
-    is_layout,
     style_kind,
+    table_cell,
 )
 from foveate.documents.readers.package import Element, Package, attribute, integer, local, resolve
 from foveate.documents.structure import DocumentError, Kind
+from foveate.documents.tables import Cell
 
 _MAIN = "word/document.xml"
 _OLD_WORD = bytes.fromhex("d0cf11e0a1b11ae1")  # also what Word writes under a password
@@ -27,7 +29,6 @@ _HIDDEN = name_set(  # properties, deletions, field codes, pronunciations, copie
 )
 _SPACES = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
 _WRAPPERS = name_set("sdt sdtContent ins moveTo customXml smartTag AlternateContent Choice")
-_HEADING = re.compile(r"heading ?([1-9])$")
 _NUMBER_STYLES = {
     "lowerLetter": "a",
     "upperLetter": "A",
@@ -65,12 +66,6 @@ class _Style:
     list_level: int | None = None
     has_head_row: bool = False  # of a table: the first row looks different
 
-    @property
-    def heading(self) -> int | None:
-        """The level that its names give a heading, from 1."""
-        matches = filter(None, map(_HEADING.match, self.names))
-        return next((int(match[1]) for match in matches), None)
-
 
 class _Styles:
     """The styles of a document by their identifiers."""
@@ -106,8 +101,8 @@ class _Styles:
             kinds = (attribute(one, "type") for one in element.iterfind("{*}tblStylePr"))
             style.has_head_row = style.has_head_row or "firstRow" in kinds
             identifier = attribute(element.find("{*}basedOn"), "val")
-        if style.level is None and style.heading is not None:
-            style.level = style.heading - 1
+        if style.level is None and (level := heading_level(style.names)) is not None:
+            style.level = level - 1
         return style
 
 
@@ -290,28 +285,35 @@ class _Reader:
         return shown
 
     def read_table(self, table: Element) -> None:
-        rows = [list(_children(row, "tc")) for row in _children(table, "tr") if not _is_deleted(row)]
-        cells = [[self.text(cell) for cell in row] for row in rows]
-        texts = [[shown.text for shown in row] for row in cells]
-        if is_layout(texts) or any(cell.find("{*}tbl") is not None for row in rows for cell in row):
-            for row in rows:
+        rows = [
+            list(_children(row, "tc")) for row in _children(table, "tr") if not _is_deleted(row)
+        ]
+        is_narrow = max(map(len, rows), default=0) < 2
+        if is_narrow or any(cell.find("{*}tbl") is not None for row in rows for cell in row):
+            for row in rows:  # it only lays out the page
                 for cell in row:
                     self.read_blocks(cell)
             return
-        grid: list[list[str]] = []
-        for row, texts in zip(rows, cells, strict=True):
-            line: list[str] = []
-            for cell, shown in zip(row, texts, strict=True):
-                properties = cell.find("{*}tcPr")
-                span, merged = _merging(properties)
-                continues = merged and grid and len(line) < len(grid[-1])
-                text = grid[-1][len(line)] if continues else shown.text
-                line += [text] * min(span, _MAX_COLUMNS - len(line))
+        grid: list[list[Cell]] = []
+        appended: list[_Shown] = []
+        open_cells: dict[int, Cell] = {}  # by column, those that may continue in the next row
+        for number, row in enumerate(rows, 1):
+            line: list[Cell] = []
+            column = 0
+            for cell in row:
+                shown = self.text(cell)
+                appended.append(shown)
+                columns, continues = _merging(cell.find("{*}tcPr"))
+                if continues and column in open_cells:
+                    open_cells[column].rows += 1
+                else:
+                    open_cells[column] = table_cell(shown.text, number, columns)
+                    line.append(open_cells[column])
+                column += columns
             grid.append(line)
         self.collector.add_table(grid, self.num_heads(table))
-        for row in cells:
-            for shown in row:
-                self.read_appended(shown)
+        for shown in appended:
+            self.read_appended(shown)
 
     def num_heads(self, table: Element) -> int | None:
         """Return how many rows are set apart as column heads; None if none is."""
@@ -416,7 +418,9 @@ def _merging(properties: Element | None) -> tuple[int, bool]:
         return 1, False
     span = integer(attribute(properties.find("{*}gridSpan"), "val"), 1)
     merge = properties.find("{*}vMerge")
-    return max(span, 1), merge is not None and attribute(merge, "val") != "restart"
+    return min(max(span, 1), _MAX_COLUMNS), merge is not None and attribute(
+        merge, "val"
+    ) != "restart"
 
 
 def _list_of(properties: Element) -> tuple[str | None, int | None]:

@@ -16,7 +16,6 @@ from foveate.documents.blocks import (
     UNSPLIT,
     Block,
     Heading,
-    MappedText,
     ParsedText,
     Prose,
     collapse,
@@ -70,10 +69,7 @@ def read(data: bytes) -> ParsedText:
     shift = 0
     for page in pages:
         chapter = _read_page(package.read(page) or b"", entries[page])
-        shift = _level_shift(chapter, entries[page], shift)
-        for block in chapter:
-            if isinstance(block, Heading):
-                block.level += shift
+        shift = _set_levels(chapter, entries[page], shift)
         blocks += chapter
     _name_places(blocks)
     return compose_text(collapse(book.findtext("{*}metadata/{*}title") or "") or None, blocks)
@@ -162,7 +158,7 @@ def _reject_encrypted(package: Package, pages: Iterable[str]) -> None:
 
 
 def _read_page(content: bytes, entries: list[_Entry]) -> list[Block]:
-    """Read the blocks of a page, with its notes at the end."""
+    """Read the blocks of a page."""
     root = parse_xml(content, "EPUB", recover=True) if content.strip() else None
     body = None if root is None else root.find("{*}body")
     if body is None or _roles(body) & _UNREAD:
@@ -171,23 +167,18 @@ def _read_page(content: bytes, entries: list[_Entry]) -> list[Block]:
         element.tag = local(element)
     if next(body.iter(*_HEADINGS), None) is None:
         _insert_headings(body, entries)
-    notes: list[Element] = []
     for element in list(body.iterdescendants("*")):
         roles = _roles(element)
         if roles & _UNREAD:
             _remove(element)
         elif roles & _NOTES:
-            notes.append(element)
-    texts = [_text(note) for note in notes]
-    for note in notes:
-        _remove(note)
+            element.set("role", "doc-footnote")  # the one that the HTML reader knows
     page = html.read(f"<html>{etree.tostring(body, encoding='unicode', method='html')}</html>")
     blocks = page.blocks
     if page.title:  # the first heading, which is that of a chapter and not of the book
         levels = [block.level for block in blocks if isinstance(block, Heading)]
         blocks = [Heading(min(levels, default=2) - 1, page.title), *blocks]
-    mapped = (MappedText.from_source(text, 0, len(text)) for text in texts if text)
-    return [*blocks, *(Prose(text, kind="footnote") for text in mapped)]
+    return blocks
 
 
 def _insert_headings(body: Element, entries: list[_Entry]) -> None:
@@ -222,16 +213,28 @@ def _remove(element: Element) -> None:
     parent.remove(element)
 
 
-def _level_shift(blocks: list[Block], entries: list[_Entry], previous: int) -> int:
-    """Return what takes the levels of a page's headings to their depths in the contents."""
+def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:
+    """Give the headings of a page their levels in the book: their depths in the contents.
+
+    A heading that is not in the contents stays below the one before as in its page.
+
+    Args:
+        blocks: The blocks of the page.
+        entries: The entries of the contents that point to the page.
+        shift: The difference of the levels where the page before ended.
+
+    Returns:
+        The difference of the levels where the page ends.
+    """
     headings = [block for block in blocks if isinstance(block, Heading)]
     depths = {entry.title: entry.depth for entry in reversed(entries)}
-    for heading in headings:
-        if (title := collapse(heading.text)) in depths:
-            return depths[title] - heading.level
     if entries and headings:
-        return entries[0].depth - min(heading.level for heading in headings)
-    return previous  # the page continues the one before
+        shift = entries[0].depth - headings[0].level
+    for heading in headings:
+        depth = depths.get(collapse(heading.text))
+        shift = shift if depth is None else depth - heading.level
+        heading.level += shift
+    return shift
 
 
 def _name_places(blocks: list[Block]) -> None:
@@ -244,5 +247,6 @@ def _name_places(blocks: list[Block]) -> None:
         elif block.text:
             continues = isinstance(previous, Prose) and previous.kind == block.kind in UNSPLIT
             number += not continues
-            block.place = f"{title}, paragraph {number}" if title else f"paragraph {number}"
+            place = f"paragraph {number}"
+            block.place = f"{title}, {place}" if title else place
         previous = block

@@ -1,4 +1,4 @@
-"""Numbers in front of list items and headings, which word processors compute when they show them."""
+"""Numbers of list items and headings, which word processors compute when they show them."""
 
 _ROMAN = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),

@@ -14,8 +14,8 @@ from foveate.documents.readers.numbering import format_number
 from foveate.documents.readers.office import (
     BlockCollector,
     is_contents_style,
-    is_layout,
     style_kind,
+    table_cell,
 )
 from foveate.documents.readers.package import (
     Element,
@@ -36,7 +36,7 @@ _INDEXES = name_set(  # they repeat words of the text
     "table-of-content illustration-index table-index object-index user-index alphabetical-index"
 )
 _SPACE = re.compile(r"\s+")
-_MAX_REPEATED = 64  # spaces, cells and rows that one element stands for
+_MAX_NUMBER = 64  # of spaces, columns and rows that one element stands for
 _MAX_DEPTH = 10  # of lists
 
 
@@ -70,7 +70,9 @@ class _Level:
 
     @classmethod
     def from_element(cls, element: Element) -> "_Level":
-        is_bullet = not local(element).endswith("number") and local(element) != "outline-level-style"
+        is_bullet = (
+            not local(element).endswith("number") and local(element) != "outline-level-style"
+        )
         return cls(
             style="" if is_bullet else attribute(element, "num-format"),
             prefix=attribute(element, "num-prefix"),
@@ -198,7 +200,7 @@ class _Reader:
         """Return the names of a paragraph's style and of its ancestors."""
         names: list[str] = []
         name = attribute(element, "style-name")
-        while name in self.styles and len(names) < _MAX_REPEATED:
+        while name in self.styles and len(names) < _MAX_NUMBER:
             style = self.styles[name]
             shown = attribute(style, "display-name") or name.replace("_20_", " ")
             names.append(shown.lower())
@@ -214,29 +216,28 @@ class _Reader:
     def read_table(self, table: Element) -> None:
         rows = [row for row in table.iter("{*}table-row") if _table_of(row) is table]
         shown = [
-            [(cell, self.text(cell)) for cell in row if local(cell).endswith("table-cell")]
-            for row in rows
+            [(cell, self.text(cell)) for cell in row.iterchildren("{*}table-cell")] for row in rows
         ]
-        texts = [[text.text for _, text in row] for row in shown]
-        if is_layout(texts) or table.find(".//{*}table") is not None:
-            for row in rows:
+        if max(map(len, shown), default=0) < 2 or table.find(".//{*}table") is not None:
+            for row in rows:  # it only lays out the page
                 for cell in row:
                     self.read_blocks(cell)
             return
-        grid: list[list[str]] = []
-        covered: dict[tuple[int, int], str] = {}
-        for row in shown:
-            line: list[str] = []
-            for cell, text in row:
-                for _ in range(_repeated(cell, "number-columns-repeated")):
-                    place = len(grid), len(line)
-                    for down in range(_repeated(cell, "number-rows-spanned")):
-                        for right in range(_repeated(cell, "number-columns-spanned")):
-                            covered.setdefault((place[0] + down, place[1] + right), text.text)
-                    line.append(covered[place])
-            grid.append(line)
+        cells = [
+            [
+                table_cell(
+                    text.text,
+                    number,
+                    columns=_number(cell, "number-columns-spanned"),
+                    rows=_number(cell, "number-rows-spanned"),
+                )
+                for cell, text in row
+                for _ in range(_number(cell, "number-columns-repeated"))
+            ]
+            for number, row in enumerate(shown, 1)
+        ]
         heads = [row for row in rows if local(row.getparent()) == "table-header-rows"]
-        self.collector.add_table(grid, len(heads) or None)
+        self.collector.add_table(cells, len(heads) or None)
         for row in shown:
             for _, text in row:
                 self.read_appended(text)
@@ -264,7 +265,7 @@ class _Shown:
             elif name == "text-box":
                 self.boxes.append(element)
             elif name == "s":
-                self.pieces.append(" " * _repeated(element, "c"))
+                self.pieces.append(" " * _number(element, "c"))
             elif name in ("tab", "line-break"):
                 self.pieces.append("\t" if name == "tab" else "\n")
             elif name == "object":
@@ -295,6 +296,6 @@ def _table_of(row: Element) -> Element:
     return next(one for one in row.iterancestors() if local(one) == "table")
 
 
-def _repeated(element: Element, name: str) -> int:
-    """Return how often an element counts, within reason."""
-    return min(max(integer(attribute(element, name), 1), 1), _MAX_REPEATED)
+def _number(element: Element, name: str) -> int:
+    """Return how many spaces, columns or rows an element stands for, within reason."""
+    return min(max(integer(attribute(element, name), 1), 1), _MAX_NUMBER)

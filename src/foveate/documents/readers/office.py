@@ -12,9 +12,9 @@ from foveate.documents.blocks import (
     collapse,
     compose_text,
     lift_title,
-    table_row,
 )
 from foveate.documents.structure import Kind
+from foveate.documents.tables import Cell, table_blocks
 
 _STYLE_KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r".*caption$"), "caption"),
@@ -22,8 +22,8 @@ _STYLE_KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"(source code|code|html preformatted|preformatted text|macro( text)?)$"), "code"),
     (re.compile(r"list (bullet|number)"), "item"),
 )
+_HEADING = re.compile(r"heading ?([1-9])$")
 _CONTENTS = re.compile(r"(toc|contents) (\d|heading)|table of (figures|authorities)")
-_MAX_CELL = 1000  # characters of a cell in a table that says something by its rows
 _MAX_HEAD = 60  # characters of a column's head
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[\W\d]+")
@@ -73,27 +73,20 @@ class BlockCollector:
         """Add a footnote or endnote after the paragraph that refers to it."""
         self._add(text, "footnote", place)
 
-    def add_table(self, rows: Sequence[Sequence[str]], num_heads: int | None) -> None:
+    def add_table(self, rows: Sequence[Sequence[Cell]], num_head_rows: int | None) -> None:
         """Add the rows of a table, each said in words with the heads of its columns.
 
         Args:
-            rows: The cells of each row; one that spans several columns or rows is repeated.
-            num_heads: Number of rows at the top that hold the column heads; None if unknown.
+            rows: The cells of each row, in order, as they are written.
+            num_head_rows: Number of rows at the top that hold the column heads; None if unknown.
         """
         self._num_tables += 1
-        rows = [[collapse(cell) for cell in row] for row in rows]
-        if num_heads is None:
-            num_heads = int(_begins_with_heads(rows))
-        if num_heads >= len(rows):
-            num_heads = 0
-        heads = [
-            _mapped(" ".join(dict.fromkeys(column))) for column in zip(*rows[:num_heads], strict=False)
-        ]
-        for number, row in enumerate(rows[num_heads:], num_heads + 1):
-            cells = [_mapped(cell) for cell in row]
-            spans_all = len(row) > 1 and len(set(row)) == 1
-            said = table_row((), cells[:1]) if spans_all else table_row(heads, cells)
-            self._add(str(said), "table", f"table {self._num_tables}, row {number}")
+        if num_head_rows is None:
+            num_head_rows = int(_begins_with_heads(rows))
+        for row in table_blocks(rows, num_head_rows if num_head_rows < len(rows) else 0):
+            number = row.text.source_span(0, 1)[0]  # as `table_cell` notes it
+            row.place = f"table {self._num_tables}, row {number}"
+            self.blocks.append(row)
 
     def parsed(self, title: str = "") -> ParsedText:
         """Compose the text.
@@ -121,15 +114,30 @@ def style_kind(names: Iterable[str]) -> Kind | None:
     return next(kinds, None)
 
 
+def heading_level(names: Iterable[str]) -> int | None:
+    """Return the level of the headings of a style, by its names in lower case; None for others."""
+    matches = filter(None, map(_HEADING.match, names))
+    return next((int(match[1]) for match in matches), None)
+
+
 def is_contents_style(names: Iterable[str]) -> bool:
     """Return whether a style, by its names in lower case, is that of a table of contents."""
     return any(_CONTENTS.match(name) for name in names)
 
 
-def is_layout(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether a table only lays out text: in one column, or with long text in a cell."""
-    is_narrow = max(map(len, rows), default=0) < 2
-    return is_narrow or any(len(cell) > _MAX_CELL for row in rows for cell in row)
+def table_cell(text: str, row: int, columns: int = 1, rows: int = 1) -> Cell:
+    """Return a cell for `BlockCollector.add_table`.
+
+    Args:
+        text: What it holds.
+        row: Number of its row, from 1. It takes the place of offsets in a source, which the text
+            does not have.
+        columns: Number of columns that it spans.
+        rows: Number of rows that it spans.
+    """
+    mapped = MappedText()
+    mapped.add(collapse(text), row, row)
+    return Cell(mapped, columns=columns, rows=rows)
 
 
 def _mapped(text: str) -> MappedText:
@@ -137,12 +145,11 @@ def _mapped(text: str) -> MappedText:
     return MappedText.from_source(text, 0, len(text))
 
 
-def _begins_with_heads(rows: Sequence[Sequence[str]]) -> bool:
+def _begins_with_heads(rows: Sequence[Sequence[Cell]]) -> bool:
     """Guess from the words whether the first row of a table holds the heads of its columns."""
-    if len(rows) < 2 or len(rows[0]) < 2:
-        return False
-    first = rows[0]
-    if not all(first[1:]) or len(set(first)) < len(first):
+    texts = [[str(cell.text) for cell in row] for row in rows]
+    first, *others = texts or [[]]
+    if not others or len(first) < 2 or not all(first[1:]) or len(set(first)) < len(first):
         return False
     if any(len(head) > _MAX_HEAD or head.endswith((".", ":", ";")) for head in first):
         return False
@@ -150,7 +157,7 @@ def _begins_with_heads(rows: Sequence[Sequence[str]]) -> bool:
         return True
     if any(_NUMBER.fullmatch(head) for head in first):
         return False
-    columns = zip(first, *rows[1:], strict=False)
+    columns = zip(first, *others, strict=False)
     return len(first) > 2 or any(
         all(_DIGIT.search(cell) for cell in column if cell) and not _DIGIT.search(head)
         for head, *column in columns
