@@ -1,0 +1,243 @@
+"""Headings and the title: from the outline, or from size, weight, numbering and position."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from foveate.documents.readers.pdf.extraction import Bookmark
+from foveate.documents.readers.pdf.paragraphs import TextBlock, Typography
+
+_NUMBERING = re.compile(
+    r"^((?P<numbers>\d{1,2}(\.\d{1,3})*)\.?|(?P<roman>[IVX]{1,6})\.|(?P<letter>[A-Z])\.|"
+    r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$])"
+)
+_NAMED = re.compile(
+    r"^(chapter|part|appendix|annex|section|kapitel|teil|anhang|abschnitt|chapitre|partie|annexe|"
+    r"capítulo|apéndice|parte|capitolo|appendice|глава|приложение)\s+([0-9]+|[IVXLC]+|[A-Z])\b|"
+    r"^第\s*[0-9一二三四五六七八九十百]+\s*[章节節部回篇]",
+    re.I,
+)
+_KNOWN = frozenset(
+    "abstract|introduction|references|bibliography|acknowledgments|acknowledgements|"
+    "acknowledgment|acknowledgement|conclusion|conclusions|appendix|appendices|discussion|"
+    "methods|results|related work|keywords|zusammenfassung|einleitung|literatur|"
+    "literaturverzeichnis|danksagung|anhang|résumé|bibliographie|références|摘要|参考文献|"
+    "引言|结论|謝辞|はじめに|index|glossary|preface|foreword|vorwort|summary".split("|")
+)
+_RUN_IN = re.compile(r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I)
+_NOT_LETTERS = re.compile(r"[\W_]+")
+_LONGEST = 150  # characters of a heading
+_TITLE_LENGTH = 250
+_SIGNIFICANT = 1.12  # times the usual size
+
+
+class Style(NamedTuple):
+    """How a heading looks."""
+
+    size: float
+    is_bold: bool
+    is_capital: bool
+    is_italic: bool
+
+
+def style_of(block: TextBlock) -> Style:
+    """Return how a block looks."""
+    first = block.lines[0]
+    letters = [character for character in block.text if character.isalpha()]
+    cased = [character for character in letters if character.isupper() or character.islower()]
+    capital = len(cased) > 3 and sum(map(str.isupper, cased)) > 0.9 * len(cased)
+    return Style(block.size, first.bold > 0.6, capital, first.italic > 0.6)
+
+
+def key_of(title: str) -> str:
+    """Return the letters and digits of a title without its numbering, for comparisons."""
+    plain = _NUMBERING.sub("", title.strip())
+    plain = _NAMED.sub("", plain) or plain
+    return _NOT_LETTERS.sub("", plain).casefold() or _NOT_LETTERS.sub("", title).casefold()
+
+
+def mark_headings(
+    blocks: list[TextBlock], bookmarks: Sequence[Bookmark], typography: Typography
+) -> None:
+    """Set the levels of the blocks that are headings, and split blocks that begin with one."""
+    matched = _match_outline(blocks, bookmarks)
+    for number, block in enumerate(blocks):
+        if id(block) in matched:
+            block.level = matched[id(block)]
+            block.kind = "prose"
+    styles = {style_of(block) for block in blocks if block.level}
+    known = sum(1 for bookmark in bookmarks if bookmark.page)
+    trusted = known >= 4 and len(matched) > 0.6 * known
+    deepest = max((bookmark.level for bookmark in bookmarks), default=0)
+    candidates: list[TextBlock] = []
+    for number, block in enumerate(blocks):
+        if block.level or block.kind not in ("prose", "item"):
+            continue
+        following = blocks[number + 1] if number + 1 < len(blocks) else None
+        score = _score(block, blocks[number - 1] if number else None, following, typography)
+        needed = 3.0
+        if trusted and style_of(block) not in styles:
+            needed = 4.0
+        if score >= needed:
+            candidates.append(block)
+    _set_levels(blocks, candidates, trusted, deepest)
+
+
+def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> dict[int, int]:
+    """Find the blocks that the outline names, and their levels, by identity.
+
+    A block that only begins with an entry's words is split after them.
+    """
+    by_page: defaultdict[int, list[TextBlock]] = defaultdict(list)
+    for block in blocks:
+        by_page[block.page].append(block)
+    matched: dict[int, int] = {}
+    for bookmark in bookmarks:
+        key = key_of(bookmark.title)
+        if not key or not bookmark.page:
+            continue
+        best: tuple[float, TextBlock] | None = None
+        for page in (bookmark.page, bookmark.page + 1, bookmark.page - 1):
+            for block in by_page[page]:
+                if id(block) in matched or block.kind in ("table", "footnote", "code"):
+                    continue
+                found = key_of(block.text) if len(block.text) < 2 * len(bookmark.title) + 40 else ""
+                whole = _NOT_LETTERS.sub("", block.text).casefold() if found else ""
+                if found == key or (whole and whole == _NOT_LETTERS.sub("", bookmark.title).casefold()):
+                    distance = abs(page - bookmark.page) * 1000.0
+                    if bookmark.top is not None:
+                        distance += abs(block.lines[0].top - bookmark.top)
+                    distance -= 20 * block.size
+                    if best is None or distance < best[0]:
+                        best = distance, block
+            if best:
+                break
+        if best:
+            matched[id(best[1])] = bookmark.level
+    return matched
+
+
+def _score(
+    block: TextBlock, above: TextBlock | None, below: TextBlock | None, typography: Typography
+) -> float:
+    """Return how much speaks for a block being a heading; 3 is enough."""
+    text = block.text
+    lines = block.lines
+    if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1:
+        return 0.0
+    if not any(character.isalpha() for character in text) or lines[0].mono > 0.8:
+        return 0.0
+    if lines[0].cells and not _NUMBERING.match(text):
+        return 0.0
+    style = style_of(block)
+    score = 0.0
+    ratio = style.size / typography.size
+    if ratio >= _SIGNIFICANT:
+        score += 3.0 if ratio >= 1.18 else 2.5
+    elif ratio >= 1.05:
+        score += 1.0
+    elif ratio < 0.93:
+        score -= 1.0 if style.is_capital else 2.5
+    if style.is_bold and not typography.is_bold:
+        score += 2.0
+    if style.is_capital:
+        score += 1.5
+    if style.is_italic:
+        score += 0.75
+    numbering = _NUMBERING.match(text)
+    if numbering or _NAMED.match(text):
+        score += 1.25
+    if text.strip(" .:").casefold() in _KNOWN or key_of(text) in _KNOWN:
+        score += 2.0
+    if above is None or above.lines[-1].frame is not lines[0].frame:
+        score += 0.5
+    elif lines[0].baseline - above.lines[-1].baseline > 1.3 * typography.pitch(lines[0]):
+        score += 1.0
+    if text.endswith((".", ";", ",", ":", "。", "；", "，")) and not numbering:
+        score -= 2.0
+    if text.endswith((",", ";", "-", ":", "：")):
+        score -= 1.5
+    first = next(character for character in text if character.isalpha())
+    if first.islower() and not numbering:
+        score -= 2.0
+    if below is None or (block.kind == "item" and not numbering):
+        score -= 2.0
+    if len(text) > 90:
+        score -= 1.0
+    if lines[-1].math > 0.3 or sum(map(str.isalpha, text)) < 0.4 * len(text):
+        score -= 2.0
+    return score
+
+
+def _set_levels(
+    blocks: Sequence[TextBlock], candidates: Sequence[TextBlock], trusted: bool, deepest: int
+) -> None:
+    """Set the levels of headings that the outline does not name, by numbering and by style."""
+    votes: defaultdict[Style, Counter[int]] = defaultdict(Counter)
+    for block in blocks:
+        if block.level:
+            votes[style_of(block)][block.level] += 1
+    if not trusted:
+        for block in candidates:
+            depth = _depth(block.text)
+            if depth:
+                votes[style_of(block)][depth] += 1
+    styles = sorted(
+        {style_of(block) for block in candidates} | set(votes),
+        key=lambda style: (-style.size, not style.is_bold, not style.is_capital, style.is_italic),
+    )
+    levels: dict[Style, int] = {}
+    previous = 0
+    for style in styles:
+        if votes[style]:
+            levels[style] = votes[style].most_common(1)[0][0]
+        else:
+            levels[style] = deepest + 1 if trusted else previous + 1
+        previous = max(levels[style], previous if trusted else 0)
+    for block in candidates:
+        block.kind = "prose"
+        depth = 0 if trusted else _depth(block.text)
+        block.level = depth or levels[style_of(block)]
+        if key_of(block.text) in _KNOWN and not depth and not trusted:
+            block.level = min(block.level, 1 if not any(_depth(b.text) for b in candidates) else block.level)
+
+
+def _depth(text: str) -> int:
+    """Return the level that a heading's numbering says; 0 if it says none."""
+    found = _NUMBERING.match(text)
+    if not found:
+        return 1 if _NAMED.match(text) else 0
+    if found["numbers"]:
+        return int(found["numbers"].count(".")) + 1
+    if found["lettered"]:
+        return int(found["lettered"].count(".")) + 1
+    if found["roman"]:
+        return 1
+    return 0
+
+
+def split_run_in(text: str) -> int:
+    """Return the length of a heading that a paragraph begins with, such as "Abstract—"; else 0."""
+    found = _RUN_IN.match(text)
+    return found.end() if found else 0
+
+
+def find_title(blocks: Sequence[TextBlock], typography: Typography) -> list[TextBlock]:
+    """Find the title: the largest type on the first page, in consecutive blocks."""
+    first = [block for block in blocks if block.page == 1 and block.kind in ("prose", "item")]
+    first = [b for b in first if sum(map(str.isalpha, b.text)) > max(2, 0.4 * len(b.text))]
+    if not first:
+        return []
+    size = max(block.size for block in first)
+    if size < _SIGNIFICANT * typography.size:
+        return []
+    found: list[TextBlock] = []
+    for block in first:
+        if block.size > size - 0.6:
+            found.append(block)
+        elif found:
+            break
+    if sum(len(block.text) for block in found) > _TITLE_LENGTH or _NUMBERING.match(found[0].text):
+        return []
+    return found
