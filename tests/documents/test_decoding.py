@@ -102,8 +102,8 @@ class TestRefusals:
         assert "'klingon'" in refusal(write("x.html", '<meta charset="klingon"><p>x'))
 
     def test_unknown_suffix(self, write):
-        message = refusal(write("x.odt", "text"))
-        assert "ends in .odt" in message
+        message = refusal(write("x.xyz", "text"))
+        assert "ends in .xyz" in message
         assert ".md" in message
         assert "transcript" in message
 

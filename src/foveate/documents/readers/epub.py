@@ -4,9 +4,11 @@ The pages are read by the HTML reader. Where a page has no headings, the book's 
 it some; they also say how the chapters nest.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from html import unescape
+from html.entities import html5
 from typing import NamedTuple
 from urllib.parse import unquote, urldefrag
 
@@ -28,6 +30,7 @@ from foveate.documents.readers.package import (
     Package,
     attribute,
     local,
+    parse_html,
     parse_xml,
     resolve,
 )
@@ -37,6 +40,7 @@ _CONTAINER = "META-INF/container.xml"
 _TYPE = "{http://www.idpf.org/2007/ops}type"
 _HTML = name_set("application/xhtml+xml text/html text/x-oeb1-document")
 _HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
+_NAMED_CHARACTER = re.compile(rb"&([A-Za-z][A-Za-z0-9]*);")
 _INLINE = name_set("a abbr b big cite code em font i q s small span strong sub sup u")
 _FONT_OBFUSCATION = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _NOTES = name_set("footnote endnote rearnote doc-footnote doc-endnote")
@@ -159,12 +163,16 @@ def _reject_encrypted(package: Package, pages: Iterable[str]) -> None:
 
 def _read_page(content: bytes, entries: list[_Entry]) -> list[Block]:
     """Read the blocks of a page."""
-    root = parse_xml(content, "EPUB", recover=True) if content.strip() else None
+    try:
+        root = parse_xml(_NAMED_CHARACTER.sub(_written_out, content), "EPUB")
+    except DocumentError:
+        root = parse_html(content, "EPUB")
     body = None if root is None else root.find("{*}body")
     if body is None or _roles(body) & _UNREAD:
         return []
-    for element in body.iter("*"):
-        element.tag = local(element)
+    for element in body.iter("{*}*"):
+        if element.tag.startswith("{"):  # of a namespace, which HTML does not have
+            element.tag = local(element)
     if next(body.iter(*_HEADINGS), None) is None:
         _insert_headings(body, entries)
     for element in list(body.iterdescendants("*")):
@@ -179,6 +187,12 @@ def _read_page(content: bytes, entries: list[_Entry]) -> list[Block]:
         levels = [block.level for block in blocks if isinstance(block, Heading)]
         blocks = [Heading(min(levels, default=2) - 1, page.title), *blocks]
     return blocks
+
+
+def _written_out(name: re.Match[bytes]) -> bytes:
+    """Write the character that HTML names, and XML does not, as it is."""
+    character = html5.get(f"{name[1].decode()};", "")
+    return name[0] if not character or character in "<>&\"'" else character.encode()
 
 
 def _insert_headings(body: Element, entries: list[_Entry]) -> None:

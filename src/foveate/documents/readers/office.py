@@ -23,7 +23,7 @@ _STYLE_KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile(r"list (bullet|number)"), "item"),
 )
 _HEADING = re.compile(r"heading ?([1-9])$")
-_CONTENTS = re.compile(r"(toc|contents) (\d|heading)|table of (figures|authorities)")
+_CONTENTS = re.compile(r"(toc|contents) ?(\d|heading)|table of (figures|authorities)")
 _MAX_HEAD = 60  # characters of a column's head
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[\W\d]+")

@@ -52,21 +52,19 @@ class Package:
         return root
 
 
-def parse_xml(data: bytes, kind: str, *, recover: bool = False) -> Element:
+def parse_xml(data: bytes, kind: str) -> Element:
     """Parse XML that may not declare entities, which could expand without end.
 
     Args:
         data: The XML.
         kind: What it should be, in messages.
-        recover: Whether to read what can be read of XML with errors. The result may be None.
 
     Raises:
         DocumentError: It is not well-formed, too large, or declares entities.
     """
     if b"<!ENTITY" in data or b"<\0!\0E\0N\0T\0I\0T\0Y" in data:
         raise DocumentError("declares XML entities, which is refused: write them out.")
-    if data.count(b"<") + data.count(b"=") > _MAX_MARKUP:
-        raise DocumentError(f"has more markup than {kind} holds: split it into smaller files.")
+    _check_size(data, kind)
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -74,7 +72,6 @@ def parse_xml(data: bytes, kind: str, *, recover: bool = False) -> Element:
         remove_comments=True,
         remove_pis=True,
         huge_tree=False,
-        recover=recover,
     )
     try:
         return etree.fromstring(data, parser)
@@ -83,6 +80,39 @@ def parse_xml(data: bytes, kind: str, *, recover: bool = False) -> Element:
             f"cannot be read as {kind} ({str(error)[:100]}): check that it is that, or open it "
             "and save it again."
         ) from error
+
+
+def parse_html(data: bytes, kind: str) -> Element | None:
+    """Parse a page with any errors as HTML; return None if it is no text.
+
+    Args:
+        data: The page.
+        kind: What it belongs to, in messages.
+
+    Raises:
+        DocumentError: It is too large.
+    """
+    _check_size(data, kind)
+    if b"\0" in data:
+        return None
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        encoding = None  # as the page declares
+    else:
+        encoding = "utf-8"
+    parser = etree.HTMLParser(
+        encoding=encoding, no_network=True, remove_comments=True, remove_pis=True, huge_tree=False
+    )
+    try:
+        return etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+
+
+def _check_size(data: bytes, kind: str) -> None:
+    if data.count(b"<") + data.count(b"=") > _MAX_MARKUP:
+        raise DocumentError(f"has more markup than {kind} holds: split it into smaller files.")
 
 
 def local(element: Element) -> str:
