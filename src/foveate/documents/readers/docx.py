@@ -38,6 +38,8 @@ _NUMBER_STYLES = {
     "none": "",
 }
 _BODY_TEXT = 9  # the outline level of what is no heading
+_MAX_ANCESTORS = 50  # of a style
+_MAX_MARKER = 50  # characters of the number of an item
 _MAX_COLUMNS = 63  # of a table in Word
 _FIRST_ROW = 0x20  # the bit of a table's look that says that its first row differs
 
@@ -83,7 +85,7 @@ class _Styles:
     def inherit(self, identifier: str) -> _Style:
         style = _Style()
         seen: set[str] = set()
-        while identifier and identifier not in seen:
+        while identifier and identifier not in seen and len(seen) < _MAX_ANCESTORS:
             seen.add(identifier)
             element = self.elements.get(identifier)
             if element is None:  # known to Word, so that its name is its identifier
@@ -121,7 +123,7 @@ class _Level:
         return cls(
             start=integer(attribute(element.find("{*}start"), "val"), 1),
             style=_NUMBER_STYLES.get(style, "1"),
-            template=attribute(element.find("{*}lvlText"), "val"),
+            template=attribute(element.find("{*}lvlText"), "val")[:_MAX_MARKER],
             is_legal=_is_on(element.find("{*}isLgl")),
         )
 
@@ -248,7 +250,7 @@ class _Reader:
     def read_appended(self, shown: "_Shown") -> None:
         """Read the notes that a paragraph or table refers to, and its text boxes."""
         for kind, note in shown.notes:
-            element = self.notes[kind].get(note)
+            element = self.notes[kind].pop(note, None)  # each is read once
             if element is not None:
                 self.num_notes[kind] += 1
                 self.collector.add_note(self.text(element).text, f"{kind} {self.num_notes[kind]}")

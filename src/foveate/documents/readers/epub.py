@@ -7,7 +7,6 @@ it some; they also say how the chapters nest.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from html import unescape
 from html.entities import html5
 from typing import NamedTuple
 from urllib.parse import unquote, urldefrag
@@ -72,7 +71,7 @@ def read(data: bytes) -> ParsedText:
     blocks: list[Block] = []
     shift = 0
     for page in pages:
-        chapter = _read_page(package.read(page) or b"", entries[page])
+        chapter = _read_page(package.read(page), entries[page])
         shift = _set_levels(chapter, entries[page], shift)
         blocks += chapter
     _name_places(blocks)
@@ -98,7 +97,7 @@ def _contents(package: Package, name: str, book: Element, items: list[Element]) 
     """Read the table of contents, in the form of EPUB 3 or else of EPUB 2."""
     for item in filter(_is_nav, items):
         part = _target(name, item, "href")[0]
-        root = package.xml(part)
+        root = _parse(package.read(part))
         navs = [] if root is None else list(root.iter("{*}nav"))
         navs = [nav for nav in navs if "toc" in _roles(nav)] or navs
         for top in navs[0].iterchildren("{*}ol") if navs else ():
@@ -107,7 +106,7 @@ def _contents(package: Package, name: str, book: Element, items: list[Element]) 
     for item in items:
         if attribute(item, "id") == ncx or attribute(item, "media-type").endswith("dtbncx+xml"):
             part = _target(name, item, "href")[0]
-            root = package.xml(part)
+            root = _parse(package.read(part))
             top = None if root is None else root.find("{*}navMap")
             return [] if top is None else list(_ncx_entries(top, part, 1))
     return []
@@ -145,7 +144,7 @@ def _roles(element: Element) -> frozenset[str]:
 
 
 def _text(element: Element) -> str:
-    return collapse(unescape("".join(element.itertext())))
+    return collapse("".join(element.itertext()))
 
 
 def _reject_encrypted(package: Package, pages: Iterable[str]) -> None:
@@ -161,12 +160,18 @@ def _reject_encrypted(package: Package, pages: Iterable[str]) -> None:
             )
 
 
-def _read_page(content: bytes, entries: list[_Entry]) -> list[Block]:
-    """Read the blocks of a page."""
+def _parse(content: bytes | None) -> Element | None:
+    """Parse a page, even one with errors; return None for what is no page."""
+    content = content or b""
     try:
-        root = parse_xml(_NAMED_CHARACTER.sub(_written_out, content), "EPUB")
+        return parse_xml(_NAMED_CHARACTER.sub(_written_out, content), "EPUB")
     except DocumentError:
-        root = parse_html(content, "EPUB")
+        return parse_html(content, "EPUB")
+
+
+def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
+    """Read the blocks of a page."""
+    root = _parse(content)
     body = None if root is None else root.find("{*}body")
     if body is None or _roles(body) & _UNREAD:
         return []
@@ -178,7 +183,7 @@ def _read_page(content: bytes, entries: list[_Entry]) -> list[Block]:
     for element in list(body.iterdescendants("*")):
         roles = _roles(element)
         if roles & _UNREAD:
-            _remove(element)
+            element.clear(keep_tail=True)
         elif roles & _NOTES:
             element.set("role", "doc-footnote")  # the one that the HTML reader knows
     page = html.read(f"<html>{etree.tostring(body, encoding='unicode', method='html')}</html>")
@@ -197,34 +202,27 @@ def _written_out(name: re.Match[bytes]) -> bytes:
 
 def _insert_headings(body: Element, entries: list[_Entry]) -> None:
     """Give a page without headings those of the table of contents."""
-    anchors = {element.get("id") or element.get("name"): element for element in body.iter("*")}
-    begun = False
+    anchors: dict[str, Element] = {
+        element.get("id") or element.get("name"): element for element in body.iter("*")
+    }
+    titled: set[Element] = set()
     for entry in entries:
-        element = anchors.get(entry.anchor) if entry.anchor else None
-        while element is not None and element.tag in _INLINE:
+        element: Element = anchors.get(entry.anchor, body) if entry.anchor else body
+        while element.tag in _INLINE:
             element = element.getparent()
+        if element in titled:
+            continue
+        titled.add(element)
         tag = f"h{min(entry.depth, len(_HEADINGS))}"
-        if element is not None and element is not body and _text(element) == entry.title:
+        if element is not body and _text(element) == entry.title:
             element.tag = tag
             continue
         heading = etree.Element(tag)
         heading.text = entry.title
-        if element is not None and element is not body:
-            element.addprevious(heading)
-        elif not begun:
-            heading.tail, body.text = body.text, None
+        if element is body:
             body.insert(0, heading)
-            begun = True
-
-
-def _remove(element: Element) -> None:
-    """Take an element out of its page, but not the text after it."""
-    parent, previous = element.getparent(), element.getprevious()
-    if previous is not None:
-        previous.tail = (previous.tail or "") + (element.tail or "")
-    else:
-        parent.text = (parent.text or "") + (element.tail or "")
-    parent.remove(element)
+        else:
+            element.addprevious(heading)
 
 
 def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:

@@ -6,7 +6,7 @@ title, a caption or code, and how lists and headings are numbered.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from foveate.documents.blocks import ParsedText, collapse, name_set
@@ -36,7 +36,8 @@ _INDEXES = name_set(  # they repeat words of the text
     "table-of-content illustration-index table-index object-index user-index alphabetical-index"
 )
 _SPACE = re.compile(r"\s+")
-_MAX_NUMBER = 64  # of spaces, columns and rows that one element stands for
+_MAX_NUMBER = 64  # of spaces, columns, rows and characters that one attribute stands for
+_MAX_FORMULA = 500  # characters
 _MAX_DEPTH = 10  # of lists
 
 
@@ -75,8 +76,8 @@ class _Level:
         )
         return cls(
             style="" if is_bullet else attribute(element, "num-format"),
-            prefix=attribute(element, "num-prefix"),
-            suffix=attribute(element, "num-suffix"),
+            prefix=attribute(element, "num-prefix")[:_MAX_NUMBER],
+            suffix=attribute(element, "num-suffix")[:_MAX_NUMBER],
             num_shown=integer(attribute(element, "display-levels"), 1),
             start=integer(attribute(element, "start-value"), 1),
         )
@@ -123,6 +124,7 @@ class _Reader:
         self.list_counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.outline_counts: Counter[int] = Counter()
         self.num_notes: Counter[str] = Counter()
+        self.formulas: dict[str, str] = {}  # by the parts that hold them
         self.collector = BlockCollector()
 
     def read_blocks(self, parent: Iterable[Element]) -> None:
@@ -209,9 +211,23 @@ class _Reader:
 
     def text(self, element: Element) -> "_Shown":
         """Return the visible text of a paragraph, cell or note."""
-        shown = _Shown(self.package)
+        shown = _Shown(self.formula)
         shown.collect(element)
         return shown
+
+    def formula(self, element: Element) -> str:
+        """Return the symbols of a formula, which may be a document of its own."""
+        name = attribute(element, "href")
+        if name not in self.formulas:
+            root = element
+            if name and self.package:
+                root = self.package.xml(resolve("", f"{name}/content.xml"))
+            symbols = () if root is None else root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext")
+            shown = "".join(collapse(symbol.text or "") for symbol in symbols)[:_MAX_FORMULA]
+            if not name:
+                return shown
+            self.formulas[name] = shown
+        return self.formulas[name]
 
     def read_table(self, table: Element) -> None:
         rows = [row for row in table.iter("{*}table-row") if _table_of(row) is table]
@@ -228,11 +244,11 @@ class _Reader:
                 table_cell(
                     text.text,
                     number,
-                    columns=_number(cell, "number-columns-spanned"),
+                    columns=_number(cell, "number-columns-spanned")
+                    * _number(cell, "number-columns-repeated"),
                     rows=_number(cell, "number-rows-spanned"),
                 )
                 for cell, text in row
-                for _ in range(_number(cell, "number-columns-repeated"))
             ]
             for number, row in enumerate(shown, 1)
         ]
@@ -246,8 +262,8 @@ class _Reader:
 class _Shown:
     """The visible text of an element, the notes in it and the text boxes."""
 
-    def __init__(self, package: Package | None) -> None:
-        self.package = package
+    def __init__(self, formula: Callable[[Element], str]) -> None:
+        self.formula = formula
         self.pieces: list[str] = []
         self.notes: list[Element] = []
         self.boxes: list[Element] = []
@@ -275,16 +291,6 @@ class _Shown:
                 if name in ("p", "h"):
                     self.pieces.append("\n")
             self.pieces.append(_SPACE.sub(" ", element.tail or ""))
-
-    def formula(self, element: Element) -> str:
-        """Return the symbols of a formula, which is a document of its own."""
-        root = element
-        if self.package and (folder := attribute(element, "href")):
-            root = self.package.xml(resolve("", f"{folder}/content.xml"))
-        if root is None or root.find(".//{*}mi") is None:
-            return ""
-        symbols = (one for one in root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext"))
-        return "".join(collapse(symbol.text or "") for symbol in symbols)
 
 
 def _levels(style: Element) -> _Levels:

@@ -122,7 +122,7 @@ class _Reader:
     def __init__(self, style_names: dict[str, str]) -> None:
         self.style_names = style_names
         self.collector = BlockCollector()
-        self.shown = ""  # of the current paragraph, cell or note
+        self.shown: list[str] = []  # pieces of the current paragraph, cell or note
         self.style = ""
         self.level = _BODY_TEXT
         self.in_table = False
@@ -132,16 +132,16 @@ class _Reader:
         self.rows: list[list[Cell]] = []
         self.notes: list[str] = []  # of the current paragraph or row
         self.table_notes: list[str] = []
-        self.interrupted: list[str] = []  # the paragraphs around the current note
+        self.interrupted: list[list[str]] = []  # the paragraphs around the current note
         self.num_notes = 0
 
     def read(self, text: str) -> None:
         begin = 0
         for match in _MARK.finditer(text):
-            self.shown += text[begin : match.start()]
+            self.shown.append(text[begin : match.start()])
             begin = match.end()
             self.obey(match[1], match[2])
-        self.shown += text[begin:]
+        self.shown.append(text[begin:])
         self.end_paragraph()
         self.end_table()
 
@@ -149,18 +149,17 @@ class _Reader:
         """Do what a mark or, without a word, the end of a paragraph says."""
         if word == "footnote":
             self.interrupted.append(self.shown)
-            self.shown = ""
+            self.shown = []
         elif word == "noteend" and self.interrupted:
-            self.notes.append(self.shown)
+            self.notes.append(self.take_shown())
             self.shown = self.interrupted.pop()
         elif word is None:
             if self.in_table or self.interrupted:
-                self.shown += "\t"
+                self.shown.append("\t")
             else:
                 self.end_paragraph()
         elif word == "cell":
-            self.cells.append(table_cell(self.shown, len(self.rows) + 1))
-            self.shown = ""
+            self.cells.append(table_cell(self.take_shown(), len(self.rows) + 1))
         elif word == "row":
             self.end_row()
         elif word == "trhdr":
@@ -176,8 +175,14 @@ class _Reader:
         elif word == "outlinelevel":
             self.level = int(number or _BODY_TEXT)
 
+    def take_shown(self) -> str:
+        """Return the text of the current paragraph, cell or note, which ends."""
+        text = "".join(self.shown)
+        self.shown = []
+        return text
+
     def end_paragraph(self) -> None:
-        text, self.shown = self.shown, ""
+        text = self.take_shown()
         if text.strip() and self.rows:
             self.end_table()
         names = [self.style_names.get(self.style, "")]
