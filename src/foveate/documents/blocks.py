@@ -16,6 +16,7 @@ from foveate.documents.sentences import split_sentences
 from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
+LONGEST_TERM = 100  # characters of the terms that begin the sentence of their definition
 _MARKER = re.compile(r"\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
 
 
@@ -213,6 +214,26 @@ def table_row(heads: Sequence[MappedText | str], cells: Sequence[MappedText]) ->
         row.add(f"{label.rstrip(':')}: " if label else "", start, start)
         row.extend(cell)
     return row
+
+
+def with_terms(terms: Sequence[MappedText], definition: MappedText) -> MappedText | None:
+    """Say a definition as a sentence that begins with what it defines: "cod: a fish of cold seas".
+
+    Returns:
+        The terms and their definition; None if the terms are too long to begin a sentence.
+    """
+    if not 0 < sum(len(str(term)) for term in terms) <= LONGEST_TERM:
+        return None
+    joined = MappedText()
+    for number, term in enumerate(terms, 1):
+        term = term.stripped()
+        shown = str(term)
+        _, end = term.source_span(0, len(shown))
+        is_open = shown.endswith((":", "?", "!"))
+        joined.extend(term)
+        joined.add(", " if number < len(terms) else " " if is_open else ": ", end, end)
+    joined.extend(definition.stripped())
+    return joined
 
 
 def name_set(names: str) -> frozenset[str]:

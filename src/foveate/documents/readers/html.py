@@ -14,8 +14,9 @@ from foveate.documents.blocks import (
     collapse,
     lift_title,
     name_set,
+    with_terms,
 )
-from foveate.documents.readers.html_content import find_content
+from foveate.documents.readers.html_content import find_content, is_invisible
 from foveate.documents.readers.html_tree import INLINE, Element, Text, parse
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -43,7 +44,6 @@ _NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
 _SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
-_LONGEST_TERM = 100  # characters of a term that begins the sentence of its definition
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
 
 
@@ -59,6 +59,19 @@ def read(text: str) -> ParsedText:
         walk.read(region)
     lifted = lift_title(walk.blocks)
     return ParsedText(lifted.title or _title(root, walk.blocks), lifted.blocks)
+
+
+def read_fragment(text: str, start: int) -> list[Block]:
+    """Read HTML within another format: all of it is content.
+
+    Args:
+        text: The HTML.
+        start: Its offset in the source.
+    """
+    root = parse(text, start)
+    walk = _Walk({element for element in root.elements() if is_invisible(element)})
+    walk.read(root)
+    return walk.blocks
 
 
 def _title(root: Element, blocks: list[Block]) -> str:
@@ -256,18 +269,10 @@ class _Walk:
 
     def defined(self, definition: MappedText) -> MappedText:
         """Put the terms that are waiting for their definition before it."""
-        terms = sum(len(str(term)) for term in self.terms)
-        if not self.context.is_definition or not 0 < terms <= _LONGEST_TERM:
+        joined = with_terms(self.terms, definition) if self.context.is_definition else None
+        if joined is None:
             self.end_terms()
             return definition
-        joined = MappedText()
-        for number, term in enumerate(self.terms, 1):
-            joined.extend(term)
-            shown = str(term)
-            end = term.source_span(len(shown) - 1, len(shown))[1]
-            is_open = shown.endswith((":", "?", "!"))
-            joined.add(", " if number < len(self.terms) else " " if is_open else ": ", end, end)
-        joined.extend(definition.stripped())
         self.terms = []
         return joined
 

@@ -83,7 +83,7 @@ def find_content(root: Element) -> tuple[list[Element], set[Element]]:
         The elements that hold the content, in order, and those within them to be left out.
     """
     elements = list(root.elements())
-    removed = {element for element in elements if _is_invisible(element)}
+    removed = {element for element in elements if is_invisible(element)}
     everything = _measure(elements, removed)
     furniture = removed | {element for element in elements if _is_furniture(element)}
     if not everything[root].characters:
@@ -111,7 +111,7 @@ def _total(regions: list[Element], measures: dict[Element, _Measure]) -> int:
     return sum(measures[region].characters - measures[region].headings for region in regions)
 
 
-def _is_invisible(element: Element) -> bool:
+def is_invisible(element: Element) -> bool:
     """Return whether an element is never displayed as text, or is a mark beside the text."""
     attributes = element.attributes
     if element.tag in _NOT_TEXT:

@@ -95,18 +95,24 @@ class Element:
         return "".join(pieces)
 
 
-def parse(text: str) -> Element:
-    """Parse a page, however malformed, into a tree."""
-    parser = _Parser(text)
+def parse(text: str, start: int = 0) -> Element:
+    """Parse HTML, however malformed, into a tree.
+
+    Args:
+        text: The HTML.
+        start: Its offset in the source.
+    """
+    parser = _Parser(text, start)
     parser.feed(text)
     parser.close()
     return parser.root
 
 
 class _Parser(HTMLParser):
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, start: int) -> None:
         super().__init__(convert_charrefs=False)  # references keep their written length
         self.text = text
+        self.start = start
         self.line_starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
         self.root = Element("")
         self.open = [self.root]
@@ -154,8 +160,9 @@ class _Parser(HTMLParser):
     def handle_reference(self, written: str) -> None:
         start = self.source_offset()
         end = start + len(written)
-        end += self.text.startswith(";", end)
-        self.open[-1].children.append(Text(unescape(self.text[start:end]), start, end))
+        end += self.text.startswith(";", end - self.start)
+        shown = unescape(self.text[start - self.start : end - self.start])
+        self.open[-1].children.append(Text(shown, start, end))
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
         """Skip sections such as `<![if IE]>` as browsers do; the parser would stop at them."""
@@ -163,4 +170,4 @@ class _Parser(HTMLParser):
 
     def source_offset(self) -> int:
         line, column = self.getpos()
-        return self.line_starts[line - 1] + column
+        return self.start + self.line_starts[line - 1] + column
