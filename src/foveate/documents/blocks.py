@@ -17,7 +17,7 @@ from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Se
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
 LONGEST_TERM = 100  # characters of the terms that begin the sentence of their definition
-_MARKER = re.compile(r"\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
+_MARKER = re.compile(r"(?:[^\W\d]+\.?\s+)?\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
 
 
 class MappedText:
@@ -339,7 +339,7 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
         first, last = text.source_span(start, end)
         is_marked = len(spans) == 1 and _MARKER.fullmatch(shown[slice(*spans[0])])
         if first < previous_end or (is_marked and block.kind != "prose"):
-            # One piece of source displays parts of both sentences, or a number begins an item.
+            # One piece of source shows parts of both sentences, or a number begins an item.
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))

@@ -44,6 +44,7 @@ _NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
 _SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
+_WORD = re.compile(r"\w")
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
 
 
@@ -96,8 +97,10 @@ def _title(root: Element, blocks: list[Block]) -> str:
     if site in (parts[0], parts[-1]):
         parts = parts[1:] if parts[0] == site else parts[:-1]
         return declared[declared.find(parts[0]) : declared.rfind(parts[-1]) + len(parts[-1])]
-    return declared if metas.get("og:title") else declared[: declared.rfind(parts[-1])].rstrip(
-        " |·•»«–—:-"
+    return (
+        declared
+        if metas.get("og:title")
+        else declared[: declared.rfind(parts[-1])].rstrip(" |·•»«–—:-")
     )
 
 
@@ -197,7 +200,9 @@ class _Walk:
             return replace(context, heading=_HEADINGS[tag])
         kind = context.kind
         roles = f"{element.attributes.get('role', '')} {element.attributes.get('epub:type', '')}"
-        declared = next((_KINDS_BY_ROLE[role] for role in roles.split() if role in _KINDS_BY_ROLE), None)
+        declared = next(
+            (_KINDS_BY_ROLE[role] for role in roles.split() if role in _KINDS_BY_ROLE), None
+        )
         words = element.words()
         if declared:
             kind = declared
@@ -259,7 +264,7 @@ class _Walk:
 
     def flush(self) -> None:
         """End the current block, if any."""
-        if self.shown:
+        if _WORD.search(str(self.shown)):
             if self.context.heading:
                 self.end_terms()
                 self.blocks.append(Heading(self.context.heading, str(self.shown)))

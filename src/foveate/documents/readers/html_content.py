@@ -1,8 +1,8 @@
 """What of a web page is its content, and what only surrounds it.
 
 Three things tell: the roles that elements declare, the names that sites give to their navigation,
-banners and boxes, and the share of the text that stands in links. The last two are guesses. They are
-taken back where they would leave next to nothing, such as on a page that is an index.
+banners and boxes, and the share of the text that stands in links. The last two are guesses. They
+are taken back where they would leave next to nothing, such as on a page that is an index.
 """
 
 import re

@@ -32,6 +32,10 @@ _ENDED_BY_START = {  # open elements that a start tag ends, and those that prote
     "body": (("head",), ()),
 }
 _PARAGRAPH = (("p",), ("table", "td", "th", "button", "object"))
+_ENDING_PARAGRAPHS = name_set(
+    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre section summary table ul"
+)
 _TABLE_TAGS = name_set("table thead tbody tfoot tr td th caption body html")
 
 
@@ -121,7 +125,7 @@ class _Parser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _ENDED_BY_START:
             self.end_innermost(*_ENDED_BY_START[tag])
-        elif tag not in INLINE and tag not in VOID:
+        elif tag in _ENDING_PARAGRAPHS:
             self.end_innermost(*_PARAGRAPH)
         attributes = {name: value or "" for name, value in attrs}
         element = Element(tag, attributes, self.open[-1], self.source_offset())

@@ -214,7 +214,9 @@ class _Handler:
         roles = [role for role in ("parts", "sections") if name in getattr(vocabulary, role)]
         if within["cells"]:
             return ["math"] if name == "math" else []
-        roles += [role for role in ("floats", "terms", "entries") if name in getattr(vocabulary, role)]
+        roles += [
+            role for role in ("floats", "terms", "entries") if name in getattr(vocabulary, role)
+        ]
         is_heading = name == vocabulary.heading
         if (parent.name, name) in vocabulary.labels:
             roles.append("label")
@@ -282,7 +284,11 @@ class _Handler:
             self.show_in_block(text, start, end)
 
     def show_in_block(self, text: str, start: int, end: int) -> None:
-        if self.within["entries"] and text.isspace() and self.open[-1].name in self.vocabulary.separators:
+        if (
+            self.within["entries"]
+            and text.isspace()
+            and self.open[-1].name in self.vocabulary.separators
+        ):
             return
         if self.separator and not text.isspace():
             if self.shown:
