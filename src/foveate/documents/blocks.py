@@ -16,7 +16,8 @@ from foveate.documents.sentences import split_sentences
 from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
-_MARKER = re.compile(r"\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
+LONGEST_TERM = 100  # characters of the terms that begin the sentence of their definition
+_MARKER = re.compile(r"(?:[^\W\d]+\.?\s+)?\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
 
 
 class MappedText:
@@ -215,6 +216,26 @@ def table_row(heads: Sequence[MappedText | str], cells: Sequence[MappedText]) ->
     return row
 
 
+def with_terms(terms: Sequence[MappedText], definition: MappedText) -> MappedText | None:
+    """Say a definition as a sentence that begins with what it defines: "cod: a fish of cold seas".
+
+    Returns:
+        The terms and their definition; None if the terms are too long to begin a sentence.
+    """
+    if not 0 < sum(len(str(term)) for term in terms) <= LONGEST_TERM:
+        return None
+    joined = MappedText()
+    for number, term in enumerate(terms, 1):
+        term = term.stripped()
+        shown = str(term)
+        _, end = term.source_span(0, len(shown))
+        is_open = shown.endswith((":", "?", "!"))
+        joined.extend(term)
+        joined.add(", " if number < len(terms) else " " if is_open else ": ", end, end)
+    joined.extend(definition.stripped())
+    return joined
+
+
 def name_set(names: str) -> frozenset[str]:
     """Split names separated by spaces."""
     return frozenset(names.split())
@@ -318,7 +339,7 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
         first, last = text.source_span(start, end)
         is_marked = len(spans) == 1 and _MARKER.fullmatch(shown[slice(*spans[0])])
         if first < previous_end or (is_marked and block.kind != "prose"):
-            # One piece of source displays parts of both sentences, or a number begins an item.
+            # One piece of source shows parts of both sentences, or a number begins an item.
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))

@@ -1,7 +1,7 @@
 """Tables as sentences: one for each row, every cell with the head of its column."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from foveate.documents.blocks import MappedText, Prose, collapse, table_row
 

@@ -14,8 +14,9 @@ from foveate.documents.blocks import (
     collapse,
     lift_title,
     name_set,
+    with_terms,
 )
-from foveate.documents.readers.html_content import find_content
+from foveate.documents.readers.html_content import find_content, is_invisible
 from foveate.documents.readers.html_tree import INLINE, Element, Text, parse
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -43,7 +44,7 @@ _NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
 _SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
-_LONGEST_TERM = 100  # characters of a term that begins the sentence of its definition
+_WORD = re.compile(r"\w")
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
 
 
@@ -59,6 +60,19 @@ def read(text: str) -> ParsedText:
         walk.read(region)
     lifted = lift_title(walk.blocks)
     return ParsedText(lifted.title or _title(root, walk.blocks), lifted.blocks)
+
+
+def read_fragment(text: str, start: int) -> list[Block]:
+    """Read HTML within another format: all of it is content.
+
+    Args:
+        text: The HTML.
+        start: Its offset in the source.
+    """
+    root = parse(text, start)
+    walk = _Walk({element for element in root.elements() if is_invisible(element)})
+    walk.read(root)
+    return walk.blocks
 
 
 def _title(root: Element, blocks: list[Block]) -> str:
@@ -83,8 +97,10 @@ def _title(root: Element, blocks: list[Block]) -> str:
     if site in (parts[0], parts[-1]):
         parts = parts[1:] if parts[0] == site else parts[:-1]
         return declared[declared.find(parts[0]) : declared.rfind(parts[-1]) + len(parts[-1])]
-    return declared if metas.get("og:title") else declared[: declared.rfind(parts[-1])].rstrip(
-        " |·•»«–—:-"
+    return (
+        declared
+        if metas.get("og:title")
+        else declared[: declared.rfind(parts[-1])].rstrip(" |·•»«–—:-")
     )
 
 
@@ -184,7 +200,9 @@ class _Walk:
             return replace(context, heading=_HEADINGS[tag])
         kind = context.kind
         roles = f"{element.attributes.get('role', '')} {element.attributes.get('epub:type', '')}"
-        declared = next((_KINDS_BY_ROLE[role] for role in roles.split() if role in _KINDS_BY_ROLE), None)
+        declared = next(
+            (_KINDS_BY_ROLE[role] for role in roles.split() if role in _KINDS_BY_ROLE), None
+        )
         words = element.words()
         if declared:
             kind = declared
@@ -246,7 +264,7 @@ class _Walk:
 
     def flush(self) -> None:
         """End the current block, if any."""
-        if self.shown:
+        if _WORD.search(str(self.shown)):
             if self.context.heading:
                 self.end_terms()
                 self.blocks.append(Heading(self.context.heading, str(self.shown)))
@@ -256,18 +274,10 @@ class _Walk:
 
     def defined(self, definition: MappedText) -> MappedText:
         """Put the terms that are waiting for their definition before it."""
-        terms = sum(len(str(term)) for term in self.terms)
-        if not self.context.is_definition or not 0 < terms <= _LONGEST_TERM:
+        joined = with_terms(self.terms, definition) if self.context.is_definition else None
+        if joined is None:
             self.end_terms()
             return definition
-        joined = MappedText()
-        for number, term in enumerate(self.terms, 1):
-            joined.extend(term)
-            shown = str(term)
-            end = term.source_span(len(shown) - 1, len(shown))[1]
-            is_open = shown.endswith((":", "?", "!"))
-            joined.add(", " if number < len(self.terms) else " " if is_open else ": ", end, end)
-        joined.extend(definition.stripped())
         self.terms = []
         return joined
 

@@ -1,8 +1,8 @@
 """What of a web page is its content, and what only surrounds it.
 
 Three things tell: the roles that elements declare, the names that sites give to their navigation,
-banners and boxes, and the share of the text that stands in links. The last two are guesses. They are
-taken back where they would leave next to nothing, such as on a page that is an index.
+banners and boxes, and the share of the text that stands in links. The last two are guesses. They
+are taken back where they would leave next to nothing, such as on a page that is an index.
 """
 
 import re
@@ -28,23 +28,29 @@ _MARKS = re.compile(  # names of small things within the text
     r"mw-empty-elt|linenos?|lineno|line-numbers?|edit-?link|md-content__button|md-source-file|"
     r"skip-?link|skip-to-\w+|shortdescription|Template-Fact|dateline-share)"
 )
-_BOXES = re.compile(  # words in the names of parts of a page that are not its content
+_NAVIGATION = re.compile(  # words in the names of lists of links; a sidebar of prose is content
     r"(?:^|[-_])(?:nav|nav(?:bar|box|header|footer|igation|list|links|menu)|subnav|breadcrumbs?|"
     r"toc|toctree|tableofcontents|side(?:bar|nav|menu)|menu|pagination|pager|prevnext|prev-next|"
-    r"footer|masthead|topbar|top-bar|skip|cookies?|consent|gdpr|share|sharing|sharedaddy|social|"
-    r"newsletter|subscribe|subscription|signup|sign-up|paywall|promo|promotion|advert|adverts|"
-    r"advertisement|advertising|ads?|sponsored|sponsor|taboola|outbrain|related|recommended|"
-    r"recommendations|recirculation|read-?more|more-(?:stories|news|from|on)|trending|most-read|"
-    r"comments|comment-?list|disqus|respond|popup|modal|catlinks|printfooter|"
-    r"hatnote|sitesub|contentsub|jump-to-nav|sistersitebox|ambox|portalbox|authority-control|"
-    r"mw-portlet|mw-indicators|mw-footer|mw-head|mw-panel|noprint|md-tabs|md-header|md-source|"
-    r"md-feedback|md-dialog|sphinxsidebar|rst-versions|edit-this-page|tag-?list|tags)(?:$|[-_])",
+    r"masthead|topbar|top-bar|skip|social|related|recommended|recommendations|recirculation|"
+    r"read-?more|more-(?:stories|news|from|on)|trending|most-read|catlinks|jump-to-nav|portalbox|"
+    r"md-tabs|md-header|sphinxsidebar|tag-?list|tags)(?:$|[-_])",
     re.IGNORECASE,
 )
+_BOXES = re.compile(  # words in the names of other parts of a page that are not its content
+    r"(?:^|[-_])(?:footer|cookies?|consent|gdpr|share|sharing|sharedaddy|newsletter|subscribe|"
+    r"subscription|signup|sign-up|paywall|promo|promotion|advert|adverts|advertisement|advertising|"
+    r"ads?|sponsored|sponsor|taboola|outbrain|comments|comment-?list|disqus|respond|popup|modal|"
+    r"printfooter|hatnote|sitesub|contentsub|sistersitebox|ambox|authority-control|mw-portlet|"
+    r"mw-indicators|mw-footer|mw-head|mw-panel|noprint|md-source|md-feedback|md-dialog|"
+    r"rst-versions|edit-this-page)(?:$|[-_])",
+    re.IGNORECASE,
+)
+_SECTION = re.compile(r"section|sect\d|chapter|appendix", re.IGNORECASE)
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _VISIBLE = re.compile(r"\S+")
 _SENTENCE_END = re.compile(r"[.!?。！？:…][\"'”’»)\]]*\s*$")
 _MARK_TEXTS = name_set("¶ # § 🔗 ⚓ ⚓︎ ↩ ↩︎ ↵ ⏎ ^ ↑ [edit] [source] edit [link] [top]")
+_HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
 _LISTS = name_set("ul ol menu dl table")
 _LINK_SHARE = 0.75  # of the characters of a list, above which it is navigation
 _SHORT_LINK = 60  # characters of a link: longer ones are headlines that say something
@@ -59,6 +65,7 @@ class _Measure:
     characters: int = 0
     linked: int = 0
     links: int = 0
+    headings: int = 0
     prose: int = 0  # characters of blocks that end like a sentence
 
     @property
@@ -76,7 +83,7 @@ def find_content(root: Element) -> tuple[list[Element], set[Element]]:
         The elements that hold the content, in order, and those within them to be left out.
     """
     elements = list(root.elements())
-    removed = {element for element in elements if _is_invisible(element)}
+    removed = {element for element in elements if is_invisible(element)}
     everything = _measure(elements, removed)
     furniture = removed | {element for element in elements if _is_furniture(element)}
     if not everything[root].characters:
@@ -92,20 +99,19 @@ def find_content(root: Element) -> tuple[list[Element], set[Element]]:
     dense = named | {element for element in elements if _is_navigation(element, without_names)}
     without_links = _measure(elements, dense)
     choices = [(dense, without_links), (named, without_names), (furniture, without_roles)]
-    for (left_out, measures), (_, others) in zip(choices, choices[1:], strict=False):
-        kept, before = (_total(regions, each) for each in (measures, others))
-        if kept >= min(_ENOUGH, _ENOUGH_SHARE * before):
+    enough = min(_ENOUGH, _ENOUGH_SHARE * _total(regions, without_roles))
+    for left_out, measures in choices:
+        if _total(regions, measures) >= max(enough, 1):
             return regions, left_out
-    if _total(regions, without_roles):
-        return regions, furniture
     return [root], removed
 
 
 def _total(regions: list[Element], measures: dict[Element, _Measure]) -> int:
-    return sum(measures[region].characters for region in regions)
+    """Return the number of characters apart from those of headings."""
+    return sum(measures[region].characters - measures[region].headings for region in regions)
 
 
-def _is_invisible(element: Element) -> bool:
+def is_invisible(element: Element) -> bool:
     """Return whether an element is never displayed as text, or is a mark beside the text."""
     attributes = element.attributes
     if element.tag in _NOT_TEXT:
@@ -173,7 +179,15 @@ def _is_main(element: Element) -> bool:
 def _is_named_as_box(element: Element) -> bool:
     if element.tag in INLINE or element.tag in ("", "html", "body", "main", "p", "td", "tr"):
         return False
-    return any(_BOXES.search(word) for word in element.words())
+    return any(_BOXES.search(word) or _NAVIGATION.search(word) for word in _names(element))
+
+
+def _names(element: Element) -> set[str]:
+    """Return the words that name what an element is; the id of a section repeats its heading."""
+    words = element.words()
+    if element.tag == "section" or any(map(_SECTION.fullmatch, words)):
+        words -= set(element.attributes.get("id", "").split())
+    return words
 
 
 def _may_be_box(
@@ -182,7 +196,10 @@ def _may_be_box(
     """Return whether an element is small enough to be a box: a name may describe a whole layout."""
     if element in regions:
         return False
-    if measures[element].unlinked <= 0.5 * measures[root].unlinked:
+    measure = measures[element]
+    if not any(map(_BOXES.search, _names(element))) and 2 * measure.prose > measure.characters:
+        return False  # such as a sidebar in a book
+    if measure.unlinked <= 0.5 * measures[root].unlinked:
         return not any(child in regions or child.tag == "h1" for child in element.elements())
     return False
 
@@ -214,9 +231,12 @@ def _measure(elements: list[Element], left_out: set[Element]) -> dict[Element, _
                 measure.characters += inner.characters
                 measure.linked += inner.linked
                 measure.links += inner.links
+                measure.headings += inner.headings
                 measure.prose += inner.prose
         if element.tag == "a" and "href" in element.attributes and measure.characters:
             measure.linked, measure.links = measure.characters, 1
+        if element.tag in _HEADINGS:
+            measure.headings = measure.characters
         if element.tag not in INLINE and _SENTENCE_END.search(last[-10:]):
             measure.prose = measure.characters
     return measures

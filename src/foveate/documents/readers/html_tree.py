@@ -32,6 +32,10 @@ _ENDED_BY_START = {  # open elements that a start tag ends, and those that prote
     "body": (("head",), ()),
 }
 _PARAGRAPH = (("p",), ("table", "td", "th", "button", "object"))
+_ENDING_PARAGRAPHS = name_set(
+    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure "
+    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre section summary table ul"
+)
 _TABLE_TAGS = name_set("table thead tbody tfoot tr td th caption body html")
 
 
@@ -95,18 +99,24 @@ class Element:
         return "".join(pieces)
 
 
-def parse(text: str) -> Element:
-    """Parse a page, however malformed, into a tree."""
-    parser = _Parser(text)
+def parse(text: str, start: int = 0) -> Element:
+    """Parse HTML, however malformed, into a tree.
+
+    Args:
+        text: The HTML.
+        start: Its offset in the source.
+    """
+    parser = _Parser(text, start)
     parser.feed(text)
     parser.close()
     return parser.root
 
 
 class _Parser(HTMLParser):
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, start: int) -> None:
         super().__init__(convert_charrefs=False)  # references keep their written length
         self.text = text
+        self.start = start
         self.line_starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
         self.root = Element("")
         self.open = [self.root]
@@ -115,7 +125,7 @@ class _Parser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in _ENDED_BY_START:
             self.end_innermost(*_ENDED_BY_START[tag])
-        elif tag not in INLINE and tag not in VOID:
+        elif tag in _ENDING_PARAGRAPHS:
             self.end_innermost(*_PARAGRAPH)
         attributes = {name: value or "" for name, value in attrs}
         element = Element(tag, attributes, self.open[-1], self.source_offset())
@@ -154,8 +164,9 @@ class _Parser(HTMLParser):
     def handle_reference(self, written: str) -> None:
         start = self.source_offset()
         end = start + len(written)
-        end += self.text.startswith(";", end)
-        self.open[-1].children.append(Text(unescape(self.text[start:end]), start, end))
+        end += self.text.startswith(";", end - self.start)
+        shown = unescape(self.text[start - self.start : end - self.start])
+        self.open[-1].children.append(Text(shown, start, end))
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
         """Skip sections such as `<![if IE]>` as browsers do; the parser would stop at them."""
@@ -163,4 +174,4 @@ class _Parser(HTMLParser):
 
     def source_offset(self) -> int:
         line, column = self.getpos()
-        return self.line_starts[line - 1] + column
+        return self.start + self.line_starts[line - 1] + column
