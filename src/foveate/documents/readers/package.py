@@ -75,10 +75,10 @@ def parse_xml(data: bytes, kind: str) -> Element:
     )
     try:
         return etree.fromstring(data, parser)
-    except (etree.XMLSyntaxError, ValueError) as error:
+    except etree.XMLSyntaxError as error:
         raise DocumentError(
-            f"cannot be read as {kind} ({str(error)[:100]}): check that it is that, or open it "
-            "and save it again."
+            f"cannot be read as {kind} ({error.msg:.100}): check that it is that, or open it and "
+            "save it again."
         ) from error
 
 
