@@ -237,6 +237,7 @@ class _PageReader:
         count = max(self._text.count_chars(), 0)
         indices = range(count)
         codes = np.fromiter(map(_get_unicode, repeat(handle), indices), np.uint32, count)
+        codes, second_halves = _join_surrogates(codes)
         boxes = np.zeros((count, 4), np.float32)
         origins = np.zeros((count, 2), np.float64)
         self._fill(_get_box, boxes, 1)
@@ -248,11 +249,10 @@ class _PageReader:
         for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
             white[index] = _is_generated(handle, index)
         white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
-        visible = np.flatnonzero(~white)
+        visible = np.flatnonzero(~(white | second_halves))
         spaced = np.zeros(count, np.bool_)
         spaced[1:] = white[:-1]
         drawn, sizes, directions, fonts = self._read_objects_of(owners[visible], visible, own_objects)
-        left, bottom, right, top = self._bounds
         shown = self._turn(boxes[visible].astype(np.float64))
         return Characters(
             codes[visible],
@@ -391,6 +391,17 @@ class _PageReader:
             (top - y, right - x),
         )[self._rotation]
         return np.stack(turned, axis=1)
+
+
+def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Join the two halves of UTF-16 in the first; return which characters are second halves."""
+    first = (codes[:-1] >> 10 == 0xD800 >> 10) & (codes[1:] >> 10 == 0xDC00 >> 10)
+    second_halves = np.zeros(len(codes), np.bool_)
+    second_halves[1:] = first
+    joined = codes.copy()
+    high, low = codes[:-1][first], codes[1:][first]
+    joined[:-1][first] = 0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF)
+    return joined, second_halves
 
 
 _WHITE = np.array([0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32)

@@ -145,6 +145,8 @@ def find_frames(segments: Sequence[Segment], rules: NDArray[np.float32]) -> list
     Returns:
         Each frame with its segments.
     """
+    if not segments:
+        return []
     gutters = _find_gutters(segments)
     if not gutters:
         return _side_frames(segments)
@@ -254,11 +256,11 @@ def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]
     chosen = {id(segment) for segment in beside}
     inside = [segment for segment in segments if id(segment) not in chosen]
     rows = [(s.baseline - 2, s.baseline + 2) for s in inside]
-    # A number or bullet in the margin belongs to the line beside it.
+    # A number or bullet beside a line belongs to it.
     hanging = [
         s
         for s in beside
-        if s.right < main.left and any(a <= s.baseline <= b for a, b in rows) and s.width < 40
+        if any(a <= s.baseline <= b for a, b in rows) and s.width < 40
     ]
     if hanging:
         attached = {id(segment) for segment in hanging}
@@ -351,4 +353,17 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
         float(boxes[:, 0].min()), float(boxes[:, 1].min()),
         float(boxes[:, 2].max()), float(boxes[:, 3].max()),
         main.baseline, by_size.most_common(1)[0][0], *styles, frame,
+    )  # fmt: skip
+
+
+def part_of(line: Line, first: int, last: int) -> Line:
+    """Return the words of a line from `first` to before `last` as a line of their own."""
+    boxes = line.boxes[first:last]
+    left, top = boxes[:, :2].min(axis=0).tolist()
+    right, bottom = boxes[:, 2:].max(axis=0).tolist()
+    return Line(
+        line.page, line.words[first:last], line.glued[first:last], boxes,
+        line.baselines[first:last], line.sizes[first:last], [],
+        left, top, right, bottom, line.baseline, line.size,
+        line.bold, line.italic, line.mono, line.math, line.frame,
     )  # fmt: skip

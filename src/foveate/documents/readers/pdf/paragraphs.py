@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
@@ -17,11 +17,17 @@ CAPTION = re.compile(
     r"Figura|Tabla|Cuadro|Рис\.?|Рисунок|Таблица|图|表|圖|図|FIG\.|FIGURE|TABLE)\s*"
     r"([A-Z]?\d+([.–-]\d+)*|[IVX]+)(?!\s*(and|et|und)\b)\s*([:.–—|]|$|(?=\s[A-Z(]))",
 )
+NUMBERING = re.compile(
+    r"^((?P<numbers>\d{1,2}(\.\d{1,3})*)\.?|(?P<roman>[IVX]{1,6})\.|(?P<letter>[A-Z])\.?|"
+    r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$/])"
+)
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _TERMINAL = tuple(".!?。！？”\"»)")
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
+_MATH_LETTERS = 0x1D400  # the first letter for mathematics in Unicode
+_FUNCTIONS = frozenset("lim sin cos tan log exp max min sup inf det perm mod arg".split())
 _FOOTNOTE_MARK = re.compile(r"^(\d{1,3}|[∗*†‡§¶]{1,3}|[a-z])$")
 
 
@@ -142,17 +148,28 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
 def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[TextBlock]:
     notes = _footnote_start(lines, typography)
     body, footnotes = lines[:notes], lines[notes:]
-    tables = {start: end for start, end in find_tables(body) if not _is_code(body[start], typography)}
+    formulas = _find_formulas(body, typography)
+    mathematical = {n for start, end in formulas.items() for n in range(start, end)}
+    tables = {
+        start: end
+        for start, end in find_tables(body)
+        if not _is_code(body[start], typography)
+        and len(mathematical.intersection(range(start, end))) < 0.5 * (end - start)
+    }
+    tabular = {n for start, end in tables.items() for n in range(start, end)}
+    formulas = {n: end for n, end in formulas.items() if not tabular.intersection(range(n, end))}
     number = 0
     while number < len(body):
-        if number in tables:
-            yield TextBlock(body[number : tables[number]], "table")
-            number = tables[number]
+        if number in tables or number in formulas:
+            end = tables.get(number) or formulas[number]
+            yield TextBlock(body[number:end], "table" if number in tables else "formula")
+            number = end
             continue
         end = number + 1
         while (
             end < len(body)
             and end not in tables
+            and end not in formulas
             and not _separates(body, number, end, typography)
         ):
             end += 1
@@ -173,12 +190,47 @@ def is_formula(line: Line) -> bool:
     visible = [character for character in text if not character.isspace()]
     if not visible or line.mono > 0.5:
         return False
-    letters_in_words = sum(len(word) for word in _WORDS.findall(text))
+    words = sum(len(word) for word in _WORDS.findall(text) if ord(word[0]) < _MATH_LETTERS)
+    letters = sum(ord(character) >= _MATH_LETTERS for character in visible)
     symbols = sum(character in _SYMBOLS for character in visible)
-    share = letters_in_words / len(visible)
-    if line.math > 0.25 and share < 0.45:
+    share = words / len(visible)
+    if max(line.math, letters / len(visible)) > 0.25 and share < 0.45:
         return True
     return symbols > 0.3 * len(visible) and share < 0.3 and any(c in "=≤≥≈∈∑∫→<>" for c in text)
+
+
+def _is_fragment(line: Line) -> bool:
+    """Return whether a line may be a part of a formula: limits, fractions, its number."""
+    words = [word for word in _WORDS.findall(line.text) if word not in _FUNCTIONS]
+    narrow = line.right - line.left < 0.5 * (line.frame.right - line.frame.left)
+    return not words and (narrow or bool(line.cells)) and line.mono < 0.5
+
+
+def _find_formulas(lines: Sequence[Line], typography: Typography) -> dict[int, int]:
+    """Find formulas that are set apart: the first line of each, and the line after its last."""
+    found: dict[int, int] = {}
+    number = 0
+    while number < len(lines):
+        end = number
+        certain = False
+        while end < len(lines) and (is_formula(lines[end]) or _is_fragment(lines[end])):
+            step = lines[end].baseline - lines[end - 1].baseline if end else 0.0
+            if end > number and step > 2.5 * typography.pitch(lines[end - 1]):
+                break
+            certain = certain or is_formula(lines[end])
+            end += 1
+        if certain and end > number and not _is_last_of_paragraph(lines, number, typography):
+            found[number] = end
+        number = max(end, number + 1)
+    return found
+
+
+def _is_last_of_paragraph(lines: Sequence[Line], number: int, typography: Typography) -> bool:
+    """Return whether a line looks like a formula only because a paragraph ends with it."""
+    line = lines[number]
+    if not number or line.left > line.frame.left + line.size:
+        return False
+    return line.baseline - lines[number - 1].baseline < 1.2 * typography.pitch(line)
 
 
 def _separates(lines: Sequence[Line], first: int, number: int, typography: Typography) -> bool:
@@ -188,17 +240,15 @@ def _separates(lines: Sequence[Line], first: int, number: int, typography: Typog
     pitch = max(typography.pitch(above), typography.pitch(line))
     large = max(above.size, line.size)
     if _is_code(above, typography) != _is_code(line, typography):
-        return not _continues_in_code(above, line, typography)
+        return True
     if _is_code(line, typography):
         return step > 3 * pitch
-    formula = is_formula(line)
-    if formula != is_formula(above):
-        return True
-    if formula:
-        return step > 2.5 * pitch
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
-    if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold):
+    ended = _fits(above, line) or above.text.endswith(_TERMINAL)
+    if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold) and ended:
+        return True
+    if line.bold > 0.9 and above.bold > 0.9 and NUMBERING.match(line.text) and _fits(above, line):
         return True
     if (above.italic > 0.9) != (line.italic > 0.9) and _differ(above.italic, line.italic):
         if len(lines[first : number]) == 1 or _fits(above, line):
@@ -216,9 +266,8 @@ def _differ(one: float, other: float) -> bool:
     return abs(one - other) > 0.5
 
 
-def _continues_in_code(above: Line, line: Line, typography: Typography) -> bool:
-    """Return whether a line of running text is wholly in a typewriter font by chance."""
-    return False
+def _differ(one: float, other: float) -> bool:
+    return abs(one - other) > 0.5
 
 
 def _fits(above: Line, line: Line) -> bool:
@@ -278,17 +327,16 @@ def _footnote_start(lines: Sequence[Line], typography: Typography) -> int:
 
 
 def _is_note_mark(line: Line) -> bool:
-    """Return whether a line begins with a raised mark."""
+    """Return whether a line begins with a small or raised mark."""
     if len(line.words) < 2 or not _FOOTNOTE_MARK.match(line.words[0]):
         return False
-    return line.baselines[0] < line.baselines[1] - 0.1 * line.size and (
-        line.sizes[0] < 0.92 * line.sizes[1]
-    )
+    raised = line.baselines[0] < line.baselines[1] - 0.1 * line.size
+    return line.sizes[0] < (0.92 if raised else 0.8) * line.sizes[1]
 
 
 def _footnotes(lines: Sequence[Line]) -> Iterator[TextBlock]:
     starts = [n for n, line in enumerate(lines) if n == 0 or _is_note_mark(line)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=bool(starts)):
+    for start, end in pairwise([*starts, len(lines)]):
         yield TextBlock(list(lines[start:end]), "footnote", skipped=1)
 
 
@@ -296,8 +344,6 @@ def _classify(block: TextBlock, typography: Typography) -> None:
     first = block.lines[0]
     if all(_is_code(line, typography) for line in block.lines):
         block.kind = "code"
-    elif all(is_formula(line) for line in block.lines):
-        block.kind = "formula"
     elif CAPTION.match(first.text):
         block.kind = "caption"
     elif len(first.words) > 1 and BULLET.match(first.words[0]):

@@ -152,7 +152,7 @@ def _find_columns(lines: Sequence[Line]) -> list[tuple[float, float]]:
 
 def has_heads(rows: Sequence[Sequence[Sequence[tuple[Line, Cell]]]]) -> bool:
     """Return whether the first row names the columns: in bold type, or words above numbers."""
-    if len(rows) < 2:
+    if len(rows) < 2 or not all(rows[0][1:]):
         return False
     first = [part for cell in rows[0] for part in cell]
     others = [part for row in rows[1:] for cell in row for part in cell]

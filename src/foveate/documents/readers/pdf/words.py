@@ -95,7 +95,10 @@ def read_words(page: Page) -> Words:
     gaps = boxes[1:, 0] - boxes[:-1, 2]
     falls = np.abs(origins[1:, 1] - origins[:-1, 1])
     apart = (gaps > 0.5 * height_of_line) | (gaps < -0.7 * height_of_line)
-    breaks = spaced[1:] | apart | (falls > 0.1 * height_of_line) | np.isin(codes[:-1], _STOPS)
+    script = (falls > 0.1 * height_of_line) | (
+        np.minimum(sizes[1:], sizes[:-1]) < 0.75 * height_of_line
+    )
+    breaks = spaced[1:] | apart | script | np.isin(codes[:-1], _STOPS)
     starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
     glued = np.zeros(len(codes), np.bool_)
     glued[1:] = ~spaced[1:] & ~apart & (falls < 0.7 * height_of_line)
