@@ -23,7 +23,9 @@ _MAX_OBJECTS = 20_000  # of a page, looked at for lines and pictures; drawings c
 _RULE_THICKNESS = 3.0  # points
 _NAME_SIZE = 256
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
-_BOLD = re.compile(r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I)
+_BOLD = re.compile(
+    r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
+)
 _ITALIC_NAME = re.compile(r"ital|obli|slant|cmti|cmsl|ecti|sfti|ecsl", re.I)
 _MONO = re.compile(
     r"mono|courier|typewriter|cmtt|ectt|sftt|cmsltt|cmitt|consol|menlo|txtt|nimbusmon|lmtt|"
@@ -159,6 +161,11 @@ def read_outline(document: pdfium.PdfDocument) -> list[Bookmark]:
     return bookmarks
 
 
+def read_title(document: pdfium.PdfDocument) -> str:
+    """Return the title in the metadata; empty if there is none."""
+    return str(document.get_metadata_value("Title")).replace("\0", "").strip()
+
+
 def read_page(document: pdfium.PdfDocument, index: int) -> Page:
     """Read the characters of a page; a damaged page is empty.
 
@@ -252,7 +259,9 @@ class _PageReader:
         visible = np.flatnonzero(~(white | second_halves))
         spaced = np.zeros(count, np.bool_)
         spaced[1:] = white[:-1]
-        drawn, sizes, directions, fonts = self._read_objects_of(owners[visible], visible, own_objects)
+        drawn, sizes, directions, fonts = self._read_objects_of(
+            owners[visible], visible, own_objects
+        )
         shown = self._turn(boxes[visible].astype(np.float64))
         return Characters(
             codes[visible],
@@ -377,7 +386,10 @@ class _PageReader:
         """Turn boxes (left, top, right, bottom) of the page's space to the page as shown."""
         corners = self._turn_points(boxes.reshape(-1, 2)).reshape(-1, 4)
         return np.concatenate(
-            [np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])],
+            [
+                np.minimum(corners[:, :2], corners[:, 2:]),
+                np.maximum(corners[:, :2], corners[:, 2:]),
+            ],
             axis=1,
         )
 
@@ -404,5 +416,10 @@ def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDA
     return joined, second_halves
 
 
-_WHITE = np.array([0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32)
-_WIDE = re.compile(r"song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)", re.I)
+_WHITE = np.array(
+    [0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32
+)
+_WIDE = re.compile(
+    r"song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
+    re.I,
+)

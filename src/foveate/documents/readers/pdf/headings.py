@@ -15,18 +15,99 @@ _NAMED = re.compile(
     re.I,
 )
 _KNOWN = frozenset(
-    "abstract|introduction|references|bibliography|acknowledgments|acknowledgements|"
-    "acknowledgment|acknowledgement|conclusion|conclusions|appendix|appendices|discussion|"
-    "methods|results|related work|keywords|zusammenfassung|einleitung|literatur|"
-    "literaturverzeichnis|danksagung|anhang|résumé|bibliographie|références|摘要|参考文献|"
-    "引言|结论|謝辞|はじめに|index|glossary|preface|foreword|vorwort|summary".split("|")
+    [
+        "abstract",
+        "introduction",
+        "references",
+        "bibliography",
+        "acknowledgments",
+        "acknowledgements",
+        "acknowledgment",
+        "acknowledgement",
+        "conclusion",
+        "conclusions",
+        "appendix",
+        "appendices",
+        "discussion",
+        "methods",
+        "results",
+        "related work",
+        "keywords",
+        "zusammenfassung",
+        "einleitung",
+        "literatur",
+        "literaturverzeichnis",
+        "danksagung",
+        "anhang",
+        "résumé",
+        "bibliographie",
+        "références",
+        "摘要",
+        "参考文献",
+        "引言",
+        "结论",
+        "謝辞",
+        "はじめに",
+        "index",
+        "glossary",
+        "preface",
+        "foreword",
+        "vorwort",
+        "summary",
+    ]
 )
-_RUN_IN = re.compile(r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I)
+_ADMONITIONS = frozenset(
+    [
+        "note",
+        "notes",
+        "tip",
+        "hint",
+        "warning",
+        "caution",
+        "important",
+        "attention",
+        "danger",
+        "see also",
+        "anmerkung",
+        "hinweis",
+        "tipp",
+        "warnung",
+        "achtung",
+        "wichtig",
+        "vorsicht",
+        "remarque",
+        "attention",
+        "avertissement",
+        "注意",
+        "提示",
+        "警告",
+        "小技巧",
+        "小心",
+    ]
+)
+_RUN_IN = re.compile(
+    r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I
+)
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^untitled|^microsoft word|^\w+://|^no title", re.I)
 _CONTENTS = frozenset(
-    "contents|tableofcontents|inhaltsverzeichnis|inhalt|listoffigures|listoftables|"
-    "abbildungsverzeichnis|tabellenverzeichnis|tabledesmatières|sommaire|índice|目录|目錄|目次|"
-    "brieftableofcontents|listofexamples".split("|")
+    [
+        "contents",
+        "tableofcontents",
+        "inhaltsverzeichnis",
+        "inhalt",
+        "listoffigures",
+        "listoftables",
+        "abbildungsverzeichnis",
+        "tabellenverzeichnis",
+        "tabledesmatières",
+        "sommaire",
+        "índice",
+        "目录",
+        "目錄",
+        "目次",
+        "brieftableofcontents",
+        "listofexamples",
+    ]
 )
 _LABEL = re.compile(
     r"^(chapter|part|appendix|kapitel|teil|anhang|chapitre|partie|annexe|capítulo|parte)?\s*"
@@ -68,9 +149,9 @@ def key_of(title: str) -> str:
 def mark_headings(
     blocks: list[TextBlock], bookmarks: Sequence[Bookmark], typography: Typography
 ) -> None:
-    """Set the levels of the blocks that are headings, and split blocks that begin with one."""
+    """Set the levels of the blocks that are headings."""
     matched = _match_outline(blocks, bookmarks)
-    for number, block in enumerate(blocks):
+    for block in blocks:
         if id(block) in matched:
             block.level = matched[id(block)]
             block.kind = "prose"
@@ -110,10 +191,7 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
 
 
 def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> dict[int, int]:
-    """Find the blocks that the outline names, and their levels, by identity.
-
-    A block that only begins with an entry's words is split after them.
-    """
+    """Find the blocks that the outline names, and their levels, by identity."""
     by_page: defaultdict[int, list[TextBlock]] = defaultdict(list)
     for block in blocks:
         by_page[block.page].append(block)
@@ -129,7 +207,9 @@ def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -
                     continue
                 found = key_of(block.text) if len(block.text) < 2 * len(bookmark.title) + 40 else ""
                 whole = _NOT_LETTERS.sub("", block.text).casefold() if found else ""
-                if found == key or (whole and whole == _NOT_LETTERS.sub("", bookmark.title).casefold()):
+                if found == key or (
+                    whole and whole == _NOT_LETTERS.sub("", bookmark.title).casefold()
+                ):
                     distance = abs(page - bookmark.page) * 1000.0
                     if bookmark.top is not None:
                         distance += abs(block.lines[0].top - bookmark.top)
@@ -150,6 +230,8 @@ def _score(
     text = block.text
     lines = block.lines
     if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1:
+        return 0.0
+    if text.strip(" :!.").casefold() in _ADMONITIONS:
         return 0.0
     if not any(character.isalpha() for character in text) or lines[0].mono > 0.8:
         return 0.0
@@ -200,11 +282,12 @@ def tidy_headings(blocks: Sequence[TextBlock]) -> list[TextBlock]:
     tidied: list[TextBlock] = []
     for number, block in enumerate(blocks):
         following = blocks[number + 1] if number + 1 < len(blocks) else None
-        if _LABEL.match(block.text) and following and following.level and block.kind == "prose":
-            if following.page == block.page and following.lines[0].frame is block.lines[0].frame:
+        label = _LABEL.match(block.text) if block.kind == "prose" else None
+        if label and following and following.level and following.page == block.page:
+            if label[1] or not label[2].isalpha():  # not a number in words alone
                 following.lines = block.lines + following.lines
                 following.text = f"{block.text} {following.text}"
-                continue
+            continue
         if block.level and key_of(block.text) in _CONTENTS:
             continue
         tidied.append(block)
@@ -241,7 +324,9 @@ def _set_levels(
         depth = 0 if trusted else _depth(block.text)
         block.level = depth or levels[style_of(block)]
         if key_of(block.text) in _KNOWN and not depth and not trusted:
-            block.level = min(block.level, 1 if not any(_depth(b.text) for b in candidates) else block.level)
+            block.level = min(
+                block.level, 1 if not any(_depth(b.text) for b in candidates) else block.level
+            )
 
 
 def _depth(text: str) -> int:
@@ -278,6 +363,7 @@ def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography)
     start = blocks[0].page if blocks else 1
     first = [block for block in blocks if block.page == start and block.kind in ("prose", "item")]
     first = [b for b in first if sum(map(str.isalpha, b.text)) > max(2, 0.4 * len(b.text))]
+    first = [block for block in first if key_of(block.text) not in _KNOWN | _CONTENTS]
     if not first:
         return []
     key = _NOT_LETTERS.sub("", stated).casefold()

@@ -24,10 +24,27 @@ NUMBERING = re.compile(
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
 _WORDS = re.compile(r"[^\W\d_]{3,}")
-_TERMINAL = tuple(".!?。！？”\"»)")
+_TERMINAL = tuple('.!?。！？”"»)')
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
 _MATH_LETTERS = 0x1D400  # the first letter for mathematics in Unicode
-_FUNCTIONS = frozenset("lim sin cos tan log exp max min sup inf det perm mod arg".split())
+_FUNCTIONS = frozenset(
+    [
+        "lim",
+        "sin",
+        "cos",
+        "tan",
+        "log",
+        "exp",
+        "max",
+        "min",
+        "sup",
+        "inf",
+        "det",
+        "perm",
+        "mod",
+        "arg",
+    ]
+)
 _FOOTNOTE_MARK = re.compile(r"^(\d{1,3}|[∗*†‡§¶]{1,3}|[a-z])$")
 
 
@@ -95,7 +112,7 @@ def study(lines: Sequence[Line]) -> Typography:
         mono += line.mono * length
         bold += line.bold * length
         total += length
-    for one, other in zip(lines, lines[1:], strict=False):
+    for one, other in pairwise(lines):
         step = other.baseline - one.baseline
         if one.frame is other.frame and abs(one.size - other.size) < 0.6 and step > 0:
             steps[round(one.size * 2)][round(step * 2) / 2] += 1
@@ -148,12 +165,13 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
 def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[TextBlock]:
     notes = _footnote_start(lines, typography)
     body, footnotes = lines[:notes], lines[notes:]
+    code = _find_code(body, typography)
     formulas = _find_formulas(body, typography)
     mathematical = {n for start, end in formulas.items() for n in range(start, end)}
     tables = {
         start: end
         for start, end in find_tables(body)
-        if not _is_code(body[start], typography)
+        if start not in code
         and len(mathematical.intersection(range(start, end))) < 0.5 * (end - start)
     }
     tabular = {n for start, end in tables.items() for n in range(start, end)}
@@ -170,18 +188,34 @@ def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[Text
             end < len(body)
             and end not in tables
             and end not in formulas
-            and not _separates(body, number, end, typography)
+            and not _separates(body, number, end, code, typography)
         ):
             end += 1
-        block = TextBlock(body[number:end])
-        _classify(block, typography)
+        block = TextBlock(body[number:end], "code" if number in code else "prose")
+        _classify(block)
         yield block
         number = end
     yield from _footnotes(footnotes)
 
 
-def _is_code(line: Line, typography: Typography) -> bool:
-    return line.mono > 0.75 and not typography.is_mono
+def _find_code(lines: Sequence[Line], typography: Typography) -> set[int]:
+    """Return the lines in a typewriter font that are not part of running text."""
+    found: set[int] = set()
+    for number, line in enumerate(lines):
+        if line.mono < 0.75 or typography.is_mono:
+            continue
+        above = lines[number - 1] if number else None
+        runs_on = (
+            above is not None
+            and number - 1 not in found
+            and line.baseline - above.baseline < 1.2 * typography.pitch(above)
+            and abs(line.left - line.frame.left) < line.size
+            and not above.text.endswith((*_TERMINAL, ":", "："))
+            and not _fits(above, line)
+        )
+        if not runs_on:
+            found.add(number)
+    return found
 
 
 def is_formula(line: Line) -> bool:
@@ -233,15 +267,17 @@ def _is_last_of_paragraph(lines: Sequence[Line], number: int, typography: Typogr
     return line.baseline - lines[number - 1].baseline < 1.2 * typography.pitch(line)
 
 
-def _separates(lines: Sequence[Line], first: int, number: int, typography: Typography) -> bool:
+def _separates(
+    lines: Sequence[Line], first: int, number: int, code: set[int], typography: Typography
+) -> bool:
     """Return whether a new block begins with the line of that number."""
     above, line = lines[number - 1], lines[number]
     step = line.baseline - above.baseline
     pitch = max(typography.pitch(above), typography.pitch(line))
     large = max(above.size, line.size)
-    if _is_code(above, typography) != _is_code(line, typography):
+    if (number - 1 in code) != (number in code):
         return True
-    if _is_code(line, typography):
+    if number in code:
         return step > 3 * pitch
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
@@ -250,9 +286,12 @@ def _separates(lines: Sequence[Line], first: int, number: int, typography: Typog
         return True
     if line.bold > 0.9 and above.bold > 0.9 and NUMBERING.match(line.text) and _fits(above, line):
         return True
-    if (above.italic > 0.9) != (line.italic > 0.9) and _differ(above.italic, line.italic):
-        if len(lines[first : number]) == 1 or _fits(above, line):
-            return True
+    if (
+        (above.italic > 0.9) != (line.italic > 0.9)
+        and _differ(above.italic, line.italic)
+        and (number - first == 1 or _fits(above, line))
+    ):
+        return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
         return True
     if _begins_item(line, above):
@@ -281,7 +320,9 @@ def _begins_item(line: Line, above: Line) -> bool:
     first = line.words[0]
     if BULLET.match(first) and len(line.words) > 1:
         return line.left < line.frame.right - 50 and (
-            above.text.endswith((":", ".", ";", ",")) or _fits(above, line) or line.left != above.left
+            above.text.endswith((":", ".", ";", ","))
+            or _fits(above, line)
+            or line.left != above.left
         )
     if _ENUMERATOR.match(first) and len(line.words) > 1:
         return _fits(above, line) or above.text.endswith((".", ":", ";"))
@@ -340,11 +381,12 @@ def _footnotes(lines: Sequence[Line]) -> Iterator[TextBlock]:
         yield TextBlock(list(lines[start:end]), "footnote", skipped=1)
 
 
-def _classify(block: TextBlock, typography: Typography) -> None:
+def _classify(block: TextBlock) -> None:
+    """Set the kind of a block that its first words tell."""
     first = block.lines[0]
-    if all(_is_code(line, typography) for line in block.lines):
-        block.kind = "code"
-    elif CAPTION.match(first.text):
+    if block.kind == "code":
+        return
+    if CAPTION.match(first.text):
         block.kind = "caption"
     elif len(first.words) > 1 and BULLET.match(first.words[0]):
         block.kind = "item"

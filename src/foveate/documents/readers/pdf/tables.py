@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from foveate.documents.readers.pdf.lines import Line
 
@@ -17,7 +18,7 @@ Cell = tuple[int, int]
 def cells_of(line: Line) -> list[Cell]:
     """Return the cells of a line."""
     bounds = [0, *line.cells, len(line.words)]
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise(bounds))
 
 
 def is_row(line: Line) -> bool:
@@ -127,7 +128,7 @@ def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, Cell]]]]:
 
 
 def _pitch(lines: Sequence[Line]) -> float:
-    steps = [b.baseline - a.baseline for a, b in zip(lines, lines[1:], strict=False)]
+    steps = [b.baseline - a.baseline for a, b in pairwise(lines)]
     return min((step for step in steps if step > 2), default=12.0)
 
 
