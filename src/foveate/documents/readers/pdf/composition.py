@@ -3,7 +3,8 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,16 @@ from foveate.documents.readers.pdf.headings import split_run_in
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import Cell, arrange, has_heads
+from foveate.documents.readers.pdf.words import turn_boxes
 
-_CONJUNCTIONS = frozenset("und oder bzw sowie and or to bis et ou y o e".split())
+_CONJUNCTIONS = frozenset(
+    ["und", "oder", "bzw", "sowie", "and", "or", "to", "bis", "et", "ou", "y", "o", "e"]
+)
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _FOOTNOTE_MARK = re.compile(r"^(\d{1,3}|[∗*†‡§¶]{1,3})$")
 
-IsKnown = Callable[[str], bool]
-"""Tells whether a word exists."""
+_COMPOUNDING = frozenset(["de", "nl", "sv", "da", "nb", "no", "fi", "hu", "is"])
+"""Languages that write compounds as one word: a hyphen before a small letter is never theirs."""
 
 
 def vocabulary(lines: Iterable[Line]) -> Counter[str]:
@@ -31,19 +35,38 @@ def vocabulary(lines: Iterable[Line]) -> Counter[str]:
     return counts
 
 
+class Sheet(NamedTuple):
+    """The size of a page, and how its words stand on it.
+
+    Attributes:
+        width: In points, as shown.
+        height: In points, as shown.
+        quarter_turns: Number of quarter turns, clockwise, by which the words are turned.
+    """
+
+    width: float
+    height: float
+    quarter_turns: int
+
+    @property
+    def reading_height(self) -> float:
+        """Height of the page when its words are upright."""
+        return self.width if self.quarter_turns % 2 else self.height
+
+
 class Composer:
     """Composes the text of a document, and notes where its words stand."""
 
-    def __init__(self, words: Counter[str], is_known: IsKnown) -> None:
+    def __init__(self, words: Counter[str], language: str) -> None:
         """Begin with an empty text.
 
         Args:
             words: The vocabulary of the document.
-            is_known: Tells of other words whether they exist.
+            language: ISO 639 code of its language.
         """
         self._composer = TextComposer()
         self._words = words
-        self._is_known = is_known
+        self._language = language
         self._length = 0
         self._starts: list[NDArray[np.int64]] = []
         self._boxes: list[NDArray[np.float32]] = []
@@ -84,16 +107,21 @@ class Composer:
             if text:
                 self.blocks.append(Prose(text, kind=block.kind))
 
-    def finish(self, title: str | None, page_sizes: Sequence[tuple[float, float]]) -> ParsedText:
-        """Return the whole."""
-        sizes = np.array(page_sizes, dtype=np.float32).reshape(-1, 2)
+    def finish(self, title: str | None, sheets: Sequence[Sheet]) -> ParsedText:
+        """Return the whole, with all boxes on the pages as they are shown."""
+        sizes = np.array([sheet[:2] for sheet in sheets], dtype=np.float32).reshape(-1, 2)
         boxes = np.concatenate([np.zeros((0, 4), np.float32), *self._boxes])
         none = np.zeros(0, np.int64)
+        pages = np.concatenate([none, *self._pages])
+        for number, (width, height, turns) in enumerate(sheets, 1):
+            if turns:
+                size = (height, width) if turns % 2 else (width, height)
+                boxes[pages == number] = turn_boxes(boxes[pages == number], *size, turns)
         layout = Layout(
             sizes,
             np.concatenate([none, *self._starts]),
             np.concatenate([none, *self._line_numbers]),
-            np.concatenate([none, *self._pages]),
+            pages,
             boxes,
         )
         return ParsedText(title, self.blocks, self._composer.text, layout)
@@ -123,7 +151,7 @@ class Composer:
                     gap = "" if line.glued[index] and previous == index - 1 else " "
                     gap = "" if gap and _is_wide(end[-1:]) and _is_wide(word[0]) else gap
                 elif pieces:
-                    gap, cut = self._gap(end, word, line, index)
+                    gap, cut = self._gap("".join(pieces[-4:]).rsplit(" ", 1)[-1], word)
                     if cut:
                         pieces[-1] = pieces[-1][:-1]
                         length -= 1
@@ -146,24 +174,25 @@ class Composer:
         self._pages.append(np.full(len(chosen), line.page, np.int64))
         self._num_lines += 1
 
-    def _gap(self, end: str, word: str, line: Line, index: int) -> tuple[str, bool]:
+    def _gap(self, end: str, word: str) -> tuple[str, bool]:
         """Return what parts the last word of a line from the first of the next.
 
         Returns:
             The space, and whether the hyphen at the end is left out.
         """
         if len(end) > 1 and end.endswith("-") and end[-2].isalnum():
-            first = _LETTERS.search(word)
-            if word[0].islower() and first:
-                if first[0] in _CONJUNCTIONS and len(word) == len(first[0]):
-                    return " ", False
-                return "", not self._keeps_hyphen(_last_part(end[:-1]), first[0])
-            return ("" if word[0].isalnum() else " "), False
+            second = _LETTERS.match(word)
+            if second and second[0] in _CONJUNCTIONS and len(word) == len(second[0]):
+                return " ", False
+            if not second or (second[0][0].isupper() and not (end[-2].isupper() and len(end) > 2)):
+                return ("" if word[0].isalnum() else " "), False
+            first = _LETTERS.findall(end)
+            return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
         if _is_wide(end[-1:]) and _is_wide(word[0]):
             return "", False
-        if (end[-1:] == "/" or end[-1:] in "-_.=&?") and "://" in end and not word[0].isupper():
+        if end and end[-1] in "/-_.=&?" and "://" in end and not word[0].isupper():
             return "", False
-        return " ", False
+        return (" " if not end.endswith("//") else ""), False
 
     def _keeps_hyphen(self, first: str, second: str) -> bool:
         """Return whether a hyphen at a line end is part of the word."""
@@ -171,11 +200,19 @@ class Composer:
         hyphenated = f"{first}-{second}".casefold()
         if self._words[joined] or self._words[hyphenated]:
             return self._words[hyphenated] > self._words[joined]
-        if self._is_known(joined):
+        if self._language in _COMPOUNDING:
             return False
-        if "-" in first:
-            return not self._is_known((first.rsplit("-", 1)[1] + second).casefold())
-        return len(first) > 2 and self._is_known(first.casefold()) and self._is_known(second.casefold())
+        common = min(self._frequency(first), self._frequency(second))
+        return len(first) > 1 and common > max(3.0, self._frequency(joined) + 2.0)
+
+    def _frequency(self, word: str) -> float:
+        """Return how common a word is in its language: from 0, unknown, to 8."""
+        from wordfreq import zipf_frequency
+
+        try:
+            return float(zipf_frequency(word, self._language))
+        except (LookupError, ImportError):  # no frequencies of that language
+            return 0.0
 
     def _add_code(self, block: TextBlock) -> None:
         left = min(line.left for line in block.lines)
@@ -211,7 +248,9 @@ class Composer:
                 length += len(lead)
                 for part, (line, (first, last)) in enumerate(cell):
                     for index in range(first, last):
-                        space = index > first and not line.glued[index] or (index == first and part)
+                        space = (index > first and not line.glued[index]) or (
+                            index == first and part
+                        )
                         word = (" " if space else "") + line.words[index]
                         starts.append(length + len(word) - len(line.words[index]))
                         pieces.append(word)
@@ -236,11 +275,6 @@ def _word_starts(line: Line, offset: int) -> NDArray[np.int64]:
 
 def _cell_text(cell: Sequence[tuple[Line, Cell]]) -> str:
     return " ".join(word for line, (first, last) in cell for word in line.words[first:last])
-
-
-def _last_part(word: str) -> str:
-    found = _LETTERS.findall(word)
-    return found[-1] if found else word
 
 
 def _is_footnote_mark(line: Line, index: int, marks: frozenset[str]) -> bool:

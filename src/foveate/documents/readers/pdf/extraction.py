@@ -23,7 +23,9 @@ _MAX_OBJECTS = 20_000  # of a page, looked at for lines and pictures; drawings c
 _RULE_THICKNESS = 3.0  # points
 _NAME_SIZE = 256
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
-_BOLD = re.compile(r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I)
+_BOLD = re.compile(
+    r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
+)
 _ITALIC_NAME = re.compile(r"ital|obli|slant|cmti|cmsl|ecti|sfti|ecsl", re.I)
 _MONO = re.compile(
     r"mono|courier|typewriter|cmtt|ectt|sftt|cmsltt|cmitt|consol|menlo|txtt|nimbusmon|lmtt|"
@@ -159,6 +161,11 @@ def read_outline(document: pdfium.PdfDocument) -> list[Bookmark]:
     return bookmarks
 
 
+def read_title(document: pdfium.PdfDocument) -> str:
+    """Return the title in the metadata; empty if there is none."""
+    return str(document.get_metadata_value("Title")).replace("\0", "").strip()
+
+
 def read_page(document: pdfium.PdfDocument, index: int) -> Page:
     """Read the characters of a page; a damaged page is empty.
 
@@ -237,6 +244,7 @@ class _PageReader:
         count = max(self._text.count_chars(), 0)
         indices = range(count)
         codes = np.fromiter(map(_get_unicode, repeat(handle), indices), np.uint32, count)
+        codes, second_halves = _join_surrogates(codes)
         boxes = np.zeros((count, 4), np.float32)
         origins = np.zeros((count, 2), np.float64)
         self._fill(_get_box, boxes, 1)
@@ -248,11 +256,12 @@ class _PageReader:
         for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
             white[index] = _is_generated(handle, index)
         white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
-        visible = np.flatnonzero(~white)
+        visible = np.flatnonzero(~(white | second_halves))
         spaced = np.zeros(count, np.bool_)
         spaced[1:] = white[:-1]
-        drawn, sizes, directions, fonts = self._read_objects_of(owners[visible], visible, own_objects)
-        left, bottom, right, top = self._bounds
+        drawn, sizes, directions, fonts = self._read_objects_of(
+            owners[visible], visible, own_objects
+        )
         shown = self._turn(boxes[visible].astype(np.float64))
         return Characters(
             codes[visible],
@@ -377,7 +386,10 @@ class _PageReader:
         """Turn boxes (left, top, right, bottom) of the page's space to the page as shown."""
         corners = self._turn_points(boxes.reshape(-1, 2)).reshape(-1, 4)
         return np.concatenate(
-            [np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])],
+            [
+                np.minimum(corners[:, :2], corners[:, 2:]),
+                np.maximum(corners[:, :2], corners[:, 2:]),
+            ],
             axis=1,
         )
 
@@ -393,5 +405,21 @@ class _PageReader:
         return np.stack(turned, axis=1)
 
 
-_WHITE = np.array([0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32)
-_WIDE = re.compile(r"song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)", re.I)
+def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Join the two halves of UTF-16 in the first; return which characters are second halves."""
+    first = (codes[:-1] >> 10 == 0xD800 >> 10) & (codes[1:] >> 10 == 0xDC00 >> 10)
+    second_halves = np.zeros(len(codes), np.bool_)
+    second_halves[1:] = first
+    joined = codes.copy()
+    high, low = codes[:-1][first], codes[1:][first]
+    joined[:-1][first] = 0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF)
+    return joined, second_halves
+
+
+_WHITE = np.array(
+    [0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32
+)
+_WIDE = re.compile(
+    r"song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
+    re.I,
+)

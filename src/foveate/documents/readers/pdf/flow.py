@@ -2,15 +2,34 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from foveate.documents.readers.pdf.headings import key_of
-from foveate.documents.readers.pdf.lines import Line
+from foveate.documents.readers.pdf.lines import Line, part_of
 from foveate.documents.readers.pdf.paragraphs import TextBlock
+from foveate.documents.readers.pdf.tables import arrange
 
 _BIBLIOGRAPHY = frozenset(
-    "references|bibliography|literaturecited|workscited|literatur|literaturverzeichnis|"
-    "quellenverzeichnis|bibliographie|références|bibliografía|referencias|bibliografia|参考文献|"
-    "參考文獻|literature|referencesandnotes|литература|списоклитературы".split("|")
+    [
+        "references",
+        "bibliography",
+        "literaturecited",
+        "workscited",
+        "literatur",
+        "literaturverzeichnis",
+        "quellenverzeichnis",
+        "bibliographie",
+        "références",
+        "bibliografía",
+        "referencias",
+        "bibliografia",
+        "参考文献",
+        "參考文獻",
+        "literature",
+        "referencesandnotes",
+        "литература",
+        "списоклитературы",
+    ]
 )
 _ENTRY = re.compile(r"^(\[[^\]]{1,12}\]|\d{1,3}\.)(?=\s|$)")
 _ENDED = tuple(".!?。！？:：")
@@ -49,6 +68,8 @@ def _continued(blocks: Sequence[TextBlock], block: TextBlock) -> int | None:
             continue
         if earlier.level or earlier.kind not in ("prose", "item"):
             return None
+        if _ENTRY.match(earlier.text) and earlier.size < 0.97 * block.size:  # at the foot of a page
+            continue
         last, first = earlier.lines[-1], block.lines[0]
         crossed = last.frame is not first.frame
         if not (crossed or formula):
@@ -72,6 +93,20 @@ def _runs_on(last: Line, first: Line, crossed: bool) -> bool:
     full = last.right > last.frame.right - 3 * last.size
     flush = first.left < first.frame.left + 0.6 * first.size
     return crossed and full and flush and not (last.bold > 0.9 and first.bold < 0.5)
+
+
+def divide_columns(blocks: Sequence[TextBlock]) -> list[TextBlock]:
+    """Put names and addresses that stand side by side one below the other."""
+    divided: list[TextBlock] = []
+    for block in blocks:
+        if block.kind != "table":
+            divided.append(block)
+            continue
+        for column in zip(*arrange(block.lines), strict=True):
+            parts = [part_of(line, *cell) for row in column for line, cell in row]
+            if parts:
+                divided.append(TextBlock(parts))
+    return divided
 
 
 def mark_references(blocks: Sequence[TextBlock]) -> list[TextBlock]:
@@ -111,9 +146,9 @@ def _entries(lines: Sequence[Line]) -> list[TextBlock]:
         starts = hanging
     else:
         starts = [False] + [
-            other.baseline - one.baseline > 1.25 * one.size * 1.2 or one.text.endswith(".")
-            and one.right < one.frame.right - 2 * one.size
-            for one, other in zip(lines, lines[1:], strict=False)
+            other.baseline - one.baseline > 1.5 * one.size
+            or (one.text.endswith(".") and one.right < one.frame.right - 2 * one.size)
+            for one, other in pairwise(lines)
         ]
     entries: list[list[Line]] = []
     for line, starts_entry in zip(lines, starts, strict=True):

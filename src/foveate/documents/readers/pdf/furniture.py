@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from foveate.documents.readers.pdf.lines import Line, Segment
 from foveate.documents.readers.pdf.words import Words
@@ -12,12 +13,14 @@ _ZONE = 0.16  # share of the page's height, at the top and at the bottom, that h
 _MOST_ROWS = 3  # of furniture, at each end
 _SAME_HEIGHT = 4.0  # points
 _WINDOW = 8  # pages around one that may repeat its running head
+_APART = 1.35  # font sizes between the baselines of furniture and text
 _DIGITS = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(r"\b(\d{1,4}|[ivxlc]{1,7})\b", re.I)
 _ONLY_NUMBER = re.compile(
     r"\W*(page|seite|p\.|s\.|第)?\s*(\d{1,4}|[ivxlc]{1,7})\s*(页|頁|ページ)?\s*((/|of|von|de|sur)\s*\d{1,4})?\W*$",
     re.I,
 )
+_ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _FEWEST_LINE_NUMBERS = 12
 
 
@@ -83,7 +86,7 @@ def _value(number: str) -> int:
     """Return the value of a page number, arabic or roman."""
     if number.isdigit():
         return int(number)
-    values = [dict(i=1, v=5, x=10, l=50, c=100)[letter] for letter in number.lower()]
+    values = [_ROMAN[letter] for letter in number.lower()]
     return sum(
         -value if value < following else value
         for value, following in zip(values, [*values[1:], 0], strict=True)
@@ -125,6 +128,7 @@ def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
     heads: list[_Row] = []
     heights: Counter[int] = Counter(round(rows[0].height) for rows in pages if rows)
     for rows in pages:
+        found: list[_Row] = []
         for row in rows:
             zone = sum(zones[round(row.height) + shift] for shift in (-2, -1, 0, 1, 2))
             shared = sum(heights[round(row.height) + shift] for shift in (-1, 0, 1))
@@ -138,7 +142,10 @@ def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
             )
             if not (id(row) in certain or (zone >= 3 and apart) or usual):
                 break
-            heads.append(row)
+            found.append(row)
+        while found and 0 < found[-1].gap < _APART * found[-1].size:  # part of the text
+            found.pop()
+        heads += found
     return heads
 
 
@@ -157,7 +164,7 @@ def drop_line_numbers(segments: Sequence[Segment], words: Words) -> list[Segment
         column = [s for s in numbers if abs(s.right / 4 - edge) <= 1]
         column.sort(key=lambda segment: segment.baseline)
         values = [int(words.texts[segment.words[0]]) for segment in column]
-        steps = Counter(b - a for a, b in zip(values, values[1:], strict=False))
+        steps = Counter(b - a for a, b in pairwise(values))
         step, times = steps.most_common(1)[0]
         if step in (1, 5) and times > 0.7 * len(values):
             superfluous.update(map(id, column))

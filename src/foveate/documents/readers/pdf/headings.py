@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from foveate.documents.readers.pdf.extraction import Bookmark
-from foveate.documents.readers.pdf.paragraphs import TextBlock, Typography
+from foveate.documents.readers.pdf.paragraphs import NUMBERING, TextBlock, Typography
 
-_NUMBERING = re.compile(
-    r"^((?P<numbers>\d{1,2}(\.\d{1,3})*)\.?|(?P<roman>[IVX]{1,6})\.|(?P<letter>[A-Z])\.|"
-    r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$])"
-)
 _NAMED = re.compile(
     r"^(chapter|part|appendix|annex|section|kapitel|teil|anhang|abschnitt|chapitre|partie|annexe|"
     r"capítulo|apéndice|parte|capitolo|appendice|глава|приложение)\s+([0-9]+|[IVXLC]+|[A-Z])\b|"
@@ -19,13 +15,106 @@ _NAMED = re.compile(
     re.I,
 )
 _KNOWN = frozenset(
-    "abstract|introduction|references|bibliography|acknowledgments|acknowledgements|"
-    "acknowledgment|acknowledgement|conclusion|conclusions|appendix|appendices|discussion|"
-    "methods|results|related work|keywords|zusammenfassung|einleitung|literatur|"
-    "literaturverzeichnis|danksagung|anhang|résumé|bibliographie|références|摘要|参考文献|"
-    "引言|结论|謝辞|はじめに|index|glossary|preface|foreword|vorwort|summary".split("|")
+    [
+        "abstract",
+        "introduction",
+        "references",
+        "bibliography",
+        "acknowledgments",
+        "acknowledgements",
+        "acknowledgment",
+        "acknowledgement",
+        "conclusion",
+        "conclusions",
+        "appendix",
+        "appendices",
+        "discussion",
+        "methods",
+        "results",
+        "related work",
+        "keywords",
+        "zusammenfassung",
+        "einleitung",
+        "literatur",
+        "literaturverzeichnis",
+        "danksagung",
+        "anhang",
+        "résumé",
+        "bibliographie",
+        "références",
+        "摘要",
+        "参考文献",
+        "引言",
+        "结论",
+        "謝辞",
+        "はじめに",
+        "index",
+        "glossary",
+        "preface",
+        "foreword",
+        "vorwort",
+        "summary",
+    ]
 )
-_RUN_IN = re.compile(r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I)
+_ADMONITIONS = frozenset(
+    [
+        "note",
+        "notes",
+        "tip",
+        "hint",
+        "warning",
+        "caution",
+        "important",
+        "attention",
+        "danger",
+        "see also",
+        "anmerkung",
+        "hinweis",
+        "tipp",
+        "warnung",
+        "achtung",
+        "wichtig",
+        "vorsicht",
+        "remarque",
+        "attention",
+        "avertissement",
+        "注意",
+        "提示",
+        "警告",
+        "小技巧",
+        "小心",
+    ]
+)
+_RUN_IN = re.compile(
+    r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I
+)
+_FILE_NAME = re.compile(r"\.\w{2,4}$|^untitled|^microsoft word|^\w+://|^no title", re.I)
+_CONTENTS = frozenset(
+    [
+        "contents",
+        "tableofcontents",
+        "inhaltsverzeichnis",
+        "inhalt",
+        "listoffigures",
+        "listoftables",
+        "abbildungsverzeichnis",
+        "tabellenverzeichnis",
+        "tabledesmatières",
+        "sommaire",
+        "índice",
+        "目录",
+        "目錄",
+        "目次",
+        "brieftableofcontents",
+        "listofexamples",
+    ]
+)
+_LABEL = re.compile(
+    r"^(chapter|part|appendix|kapitel|teil|anhang|chapitre|partie|annexe|capítulo|parte)?\s*"
+    r"(\d{1,3}|[IVXLC]{1,6}|[A-Z]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
+    r"thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty)$",
+    re.I,
+)
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _LONGEST = 150  # characters of a heading
 _TITLE_LENGTH = 250
@@ -52,7 +141,7 @@ def style_of(block: TextBlock) -> Style:
 
 def key_of(title: str) -> str:
     """Return the letters and digits of a title without its numbering, for comparisons."""
-    plain = _NUMBERING.sub("", title.strip())
+    plain = NUMBERING.sub("", title.strip())
     plain = _NAMED.sub("", plain) or plain
     return _NOT_LETTERS.sub("", plain).casefold() or _NOT_LETTERS.sub("", title).casefold()
 
@@ -60,9 +149,9 @@ def key_of(title: str) -> str:
 def mark_headings(
     blocks: list[TextBlock], bookmarks: Sequence[Bookmark], typography: Typography
 ) -> None:
-    """Set the levels of the blocks that are headings, and split blocks that begin with one."""
+    """Set the levels of the blocks that are headings."""
     matched = _match_outline(blocks, bookmarks)
-    for number, block in enumerate(blocks):
+    for block in blocks:
         if id(block) in matched:
             block.level = matched[id(block)]
             block.kind = "prose"
@@ -71,24 +160,38 @@ def mark_headings(
     trusted = known >= 4 and len(matched) > 0.6 * known
     deepest = max((bookmark.level for bookmark in bookmarks), default=0)
     candidates: list[TextBlock] = []
+    front = front_matter(blocks, typography)
     for number, block in enumerate(blocks):
         if block.level or block.kind not in ("prose", "item"):
             continue
         following = blocks[number + 1] if number + 1 < len(blocks) else None
         score = _score(block, blocks[number - 1] if number else None, following, typography)
-        needed = 3.0
-        if trusted and style_of(block) not in styles:
-            needed = 4.0
-        if score >= needed:
-            candidates.append(block)
+        if score < 3.0 or number < front:
+            continue
+        if trusted and (style_of(block) not in styles or block.size < 1.05 * typography.size):
+            continue
+        candidates.append(block)
     _set_levels(blocks, candidates, trusted, deepest)
 
 
-def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> dict[int, int]:
-    """Find the blocks that the outline names, and their levels, by identity.
+def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
+    """Return the number of blocks between the title and the text: authors, dates, affiliations."""
+    for number, block in enumerate(blocks):
+        if block.page != blocks[0].page:
+            return number
+        text = block.text
+        if block.level or key_of(text) in _KNOWN or split_run_in(text):
+            return number
+        if block.kind == "prose" and block.lines[0].bold > 0.6 and NUMBERING.match(text):
+            return number
+        is_long = block.kind == "prose" and len(text) > 300
+        if is_long and block.size > 0.93 * typography.size:
+            return max(number - 1, 0)
+    return 0
 
-    A block that only begins with an entry's words is split after them.
-    """
+
+def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> dict[int, int]:
+    """Find the blocks that the outline names, and their levels, by identity."""
     by_page: defaultdict[int, list[TextBlock]] = defaultdict(list)
     for block in blocks:
         by_page[block.page].append(block)
@@ -104,7 +207,9 @@ def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -
                     continue
                 found = key_of(block.text) if len(block.text) < 2 * len(bookmark.title) + 40 else ""
                 whole = _NOT_LETTERS.sub("", block.text).casefold() if found else ""
-                if found == key or (whole and whole == _NOT_LETTERS.sub("", bookmark.title).casefold()):
+                if found == key or (
+                    whole and whole == _NOT_LETTERS.sub("", bookmark.title).casefold()
+                ):
                     distance = abs(page - bookmark.page) * 1000.0
                     if bookmark.top is not None:
                         distance += abs(block.lines[0].top - bookmark.top)
@@ -126,9 +231,11 @@ def _score(
     lines = block.lines
     if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1:
         return 0.0
+    if text.strip(" :!.").casefold() in _ADMONITIONS:
+        return 0.0
     if not any(character.isalpha() for character in text) or lines[0].mono > 0.8:
         return 0.0
-    if lines[0].cells and not _NUMBERING.match(text):
+    if lines[0].cells and not NUMBERING.match(text):
         return 0.0
     style = style_of(block)
     score = 0.0
@@ -145,7 +252,7 @@ def _score(
         score += 1.5
     if style.is_italic:
         score += 0.75
-    numbering = _NUMBERING.match(text)
+    numbering = NUMBERING.match(text)
     if numbering or _NAMED.match(text):
         score += 1.25
     if text.strip(" .:").casefold() in _KNOWN or key_of(text) in _KNOWN:
@@ -168,6 +275,23 @@ def _score(
     if lines[-1].math > 0.3 or sum(map(str.isalpha, text)) < 0.4 * len(text):
         score -= 2.0
     return score
+
+
+def tidy_headings(blocks: Sequence[TextBlock]) -> list[TextBlock]:
+    """Unite the label of a chapter with its title, and leave out headings of tables of contents."""
+    tidied: list[TextBlock] = []
+    for number, block in enumerate(blocks):
+        following = blocks[number + 1] if number + 1 < len(blocks) else None
+        label = _LABEL.match(block.text) if block.kind == "prose" else None
+        if label and following and following.level and following.page == block.page:
+            if label[1] or not label[2].isalpha():  # not a number in words alone
+                following.lines = block.lines + following.lines
+                following.text = f"{block.text} {following.text}"
+            continue
+        if block.level and key_of(block.text) in _CONTENTS:
+            continue
+        tidied.append(block)
+    return tidied
 
 
 def _set_levels(
@@ -200,12 +324,14 @@ def _set_levels(
         depth = 0 if trusted else _depth(block.text)
         block.level = depth or levels[style_of(block)]
         if key_of(block.text) in _KNOWN and not depth and not trusted:
-            block.level = min(block.level, 1 if not any(_depth(b.text) for b in candidates) else block.level)
+            block.level = min(
+                block.level, 1 if not any(_depth(b.text) for b in candidates) else block.level
+            )
 
 
 def _depth(text: str) -> int:
     """Return the level that a heading's numbering says; 0 if it says none."""
-    found = _NUMBERING.match(text)
+    found = NUMBERING.match(text)
     if not found:
         return 1 if _NAMED.match(text) else 0
     if found["numbers"]:
@@ -223,21 +349,41 @@ def split_run_in(text: str) -> int:
     return found.end() if found else 0
 
 
-def find_title(blocks: Sequence[TextBlock], typography: Typography) -> list[TextBlock]:
-    """Find the title: the largest type on the first page, in consecutive blocks."""
-    first = [block for block in blocks if block.page == 1 and block.kind in ("prose", "item")]
+def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography) -> list[TextBlock]:
+    """Find the title: what the metadata state, or the largest type on the first page.
+
+    Args:
+        blocks: All blocks.
+        stated: The title in the metadata.
+        typography: What is usual in the document.
+
+    Returns:
+        Consecutive blocks; none if there is no title.
+    """
+    start = blocks[0].page if blocks else 1
+    first = [block for block in blocks if block.page == start and block.kind in ("prose", "item")]
     first = [b for b in first if sum(map(str.isalpha, b.text)) > max(2, 0.4 * len(b.text))]
+    first = [block for block in first if key_of(block.text) not in _KNOWN | _CONTENTS]
     if not first:
         return []
+    key = _NOT_LETTERS.sub("", stated).casefold()
+    for block in first:
+        if len(key) > 4 and _NOT_LETTERS.sub("", block.text).casefold() == key:
+            return [block]
     size = max(block.size for block in first)
     if size < _SIGNIFICANT * typography.size:
         return []
     found: list[TextBlock] = []
     for block in first:
-        if block.size > size - 0.6:
+        if block.size > size - 0.6 and (not found or len(found[-1].text) < _TITLE_LENGTH):
             found.append(block)
         elif found:
             break
-    if sum(len(block.text) for block in found) > _TITLE_LENGTH or _NUMBERING.match(found[0].text):
+    if sum(len(block.text) for block in found) > _TITLE_LENGTH or NUMBERING.match(found[0].text):
         return []
     return found
+
+
+def is_title(stated: str) -> bool:
+    """Return whether the title in the metadata is one, not the name of a file."""
+    return len(stated) > 3 and not _FILE_NAME.search(stated) and any(map(str.isspace, stated))

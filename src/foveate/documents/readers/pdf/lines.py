@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,10 +117,7 @@ def find_segments(words: Words) -> list[Segment]:
         & (gaps > -0.5 * large)
     )
     bounds = [0, *(np.flatnonzero(~same) + 1).tolist(), len(sizes)]
-    return [
-        _segment(words, list(range(first, last)))
-        for first, last in zip(bounds, bounds[1:], strict=False)
-    ]
+    return [_segment(words, list(range(first, last))) for first, last in pairwise(bounds)]
 
 
 def _segment(words: Words, indices: list[int]) -> Segment:
@@ -132,7 +130,9 @@ def _segment(words: Words, indices: list[int]) -> Segment:
     )
 
 
-def find_frames(segments: Sequence[Segment], rules: NDArray[np.float32]) -> list[tuple[Frame, list[Segment]]]:
+def find_frames(
+    segments: Sequence[Segment], rules: NDArray[np.float32]
+) -> list[tuple[Frame, list[Segment]]]:
     """Divide a page into frames, in reading order.
 
     Columns have the same width. What spans several columns (titles, wide figures and tables) parts
@@ -145,6 +145,8 @@ def find_frames(segments: Sequence[Segment], rules: NDArray[np.float32]) -> list
     Returns:
         Each frame with its segments.
     """
+    if not segments:
+        return []
     gutters = _find_gutters(segments)
     if not gutters:
         return _side_frames(segments)
@@ -154,7 +156,7 @@ def find_frames(segments: Sequence[Segment], rules: NDArray[np.float32]) -> list
 
     def flush_columns() -> None:
         edges = [float("-inf"), *((left + right) / 2 for left, right in gutters), float("inf")]
-        for first, last in zip(edges, edges[1:], strict=False):
+        for first, last in pairwise(edges):
             column = [s for s in columned if first <= (s.left + s.right) / 2 < last]
             if column:
                 frames.extend(_side_frames(column))
@@ -224,14 +226,14 @@ def _find_gutters(segments: Sequence[Segment]) -> list[tuple[float, float]]:
             mine = fits & (nearest == column)
             if mine.sum() < 5:
                 break
-            left, count = Counter(np.round(lefts[mine] / 2).tolist()).most_common(1)[0]
+            left = Counter(np.round(lefts[mine] / 2).tolist()).most_common(1)[0][0]
             aligned = mine & (np.abs(lefts - left * 2) < _NEAR)
             if aligned.sum() < 0.35 * mine.sum():
                 break
             edges.append((float(left * 2), float(np.percentile(rights[aligned], 90))))
         if len(edges) < columns:
             continue
-        gutters = [(one[1], other[0]) for one, other in zip(edges, edges[1:], strict=False)]
+        gutters = [(one[1], other[0]) for one, other in pairwise(edges)]
         widths = [right - left for left, right in edges]
         if all(right - left > 4 for left, right in gutters) and min(widths) > 0.8 * max(widths):
             return gutters
@@ -241,7 +243,7 @@ def _find_gutters(segments: Sequence[Segment]) -> list[tuple[float, float]]:
 def _outer(edges: NDArray[np.float64], side: int) -> float:
     """Return the outermost edge that several segments share."""
     counts = Counter(np.round(edges / 3).tolist())
-    shared = [edge for edge, count in counts.items() if count + counts[edge + 1] >= 4]
+    shared = [edge for edge in list(counts) if counts[edge] + counts[edge + 1] >= 4]
     return float(3 * side * min((side * edge for edge in shared), default=0.0))
 
 
@@ -254,12 +256,8 @@ def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]
     chosen = {id(segment) for segment in beside}
     inside = [segment for segment in segments if id(segment) not in chosen]
     rows = [(s.baseline - 2, s.baseline + 2) for s in inside]
-    # A number or bullet in the margin belongs to the line beside it.
-    hanging = [
-        s
-        for s in beside
-        if s.right < main.left and any(a <= s.baseline <= b for a, b in rows) and s.width < 40
-    ]
+    # A number or bullet beside a line belongs to it.
+    hanging = [s for s in beside if any(a <= s.baseline <= b for a, b in rows) and s.width < 40]
     if hanging:
         attached = {id(segment) for segment in hanging}
         inside += hanging
@@ -309,7 +307,9 @@ def _attach_scripts(rows: list[list[Segment]]) -> list[list[Segment]]:
                     script.size < 0.85 * base.size
                     and min(script.bottom, base.bottom) - max(script.top, base.top)
                     > 0.3 * (script.bottom - script.top)
-                    and -1 < max(script.left - base.right, base.left - script.right) < 0.4 * base.size
+                    and -1
+                    < max(script.left - base.right, base.left - script.right)
+                    < 0.4 * base.size
                     for base in other
                 ):
                     host = other
@@ -341,7 +341,8 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
     baselines = words.baselines[indices]
     sizes = words.sizes[indices]
     lengths = np.array([len(text) for text in texts], np.float32)
-    styles = (lengths @ words.styles[indices] / max(lengths.sum(), 1)).tolist()
+    shares = lengths @ words.styles[indices] / max(float(lengths.sum()), 1.0)
+    bold, italic, mono, math = shares.tolist()
     by_size: Counter[float] = Counter()
     for text, size in zip(texts, np.round(sizes, 1).tolist(), strict=True):
         by_size[size] += len(text)
@@ -350,5 +351,18 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
         page, texts, glued, boxes, baselines.tolist(), sizes.tolist(), cells,
         float(boxes[:, 0].min()), float(boxes[:, 1].min()),
         float(boxes[:, 2].max()), float(boxes[:, 3].max()),
-        main.baseline, by_size.most_common(1)[0][0], *styles, frame,
+        main.baseline, by_size.most_common(1)[0][0], bold, italic, mono, math, frame,
+    )  # fmt: skip
+
+
+def part_of(line: Line, first: int, last: int) -> Line:
+    """Return the words of a line from `first` to before `last` as a line of their own."""
+    boxes = line.boxes[first:last]
+    left, top = boxes[:, :2].min(axis=0).tolist()
+    right, bottom = boxes[:, 2:].max(axis=0).tolist()
+    return Line(
+        line.page, line.words[first:last], line.glued[first:last], boxes,
+        line.baselines[first:last], line.sizes[first:last], [],
+        left, top, right, bottom, line.baseline, line.size,
+        line.bold, line.italic, line.mono, line.math, line.frame,
     )  # fmt: skip

@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
@@ -17,11 +17,34 @@ CAPTION = re.compile(
     r"Figura|Tabla|Cuadro|Рис\.?|Рисунок|Таблица|图|表|圖|図|FIG\.|FIGURE|TABLE)\s*"
     r"([A-Z]?\d+([.–-]\d+)*|[IVX]+)(?!\s*(and|et|und)\b)\s*([:.–—|]|$|(?=\s[A-Z(]))",
 )
+NUMBERING = re.compile(
+    r"^((?P<numbers>\d{1,2}(\.\d{1,3})*)\.?|(?P<roman>[IVX]{1,6})\.|(?P<letter>[A-Z])\.?|"
+    r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$/])"
+)
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
 _WORDS = re.compile(r"[^\W\d_]{3,}")
-_TERMINAL = tuple(".!?。！？”\"»)")
+_TERMINAL = tuple('.!?。！？”"»)')
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
+_MATH_LETTERS = 0x1D400  # the first letter for mathematics in Unicode
+_FUNCTIONS = frozenset(
+    [
+        "lim",
+        "sin",
+        "cos",
+        "tan",
+        "log",
+        "exp",
+        "max",
+        "min",
+        "sup",
+        "inf",
+        "det",
+        "perm",
+        "mod",
+        "arg",
+    ]
+)
 _FOOTNOTE_MARK = re.compile(r"^(\d{1,3}|[∗*†‡§¶]{1,3}|[a-z])$")
 
 
@@ -89,7 +112,7 @@ def study(lines: Sequence[Line]) -> Typography:
         mono += line.mono * length
         bold += line.bold * length
         total += length
-    for one, other in zip(lines, lines[1:], strict=False):
+    for one, other in pairwise(lines):
         step = other.baseline - one.baseline
         if one.frame is other.frame and abs(one.size - other.size) < 0.6 and step > 0:
             steps[round(one.size * 2)][round(step * 2) / 2] += 1
@@ -142,29 +165,57 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
 def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[TextBlock]:
     notes = _footnote_start(lines, typography)
     body, footnotes = lines[:notes], lines[notes:]
-    tables = {start: end for start, end in find_tables(body) if not _is_code(body[start], typography)}
+    code = _find_code(body, typography)
+    formulas = _find_formulas(body, typography)
+    mathematical = {n for start, end in formulas.items() for n in range(start, end)}
+    tables = {
+        start: end
+        for start, end in find_tables(body)
+        if start not in code
+        and len(mathematical.intersection(range(start, end))) < 0.5 * (end - start)
+    }
+    tabular = {n for start, end in tables.items() for n in range(start, end)}
+    formulas = {n: end for n, end in formulas.items() if not tabular.intersection(range(n, end))}
     number = 0
     while number < len(body):
-        if number in tables:
-            yield TextBlock(body[number : tables[number]], "table")
-            number = tables[number]
+        if number in tables or number in formulas:
+            end = tables.get(number) or formulas[number]
+            yield TextBlock(body[number:end], "table" if number in tables else "formula")
+            number = end
             continue
         end = number + 1
         while (
             end < len(body)
             and end not in tables
-            and not _separates(body, number, end, typography)
+            and end not in formulas
+            and not _separates(body, number, end, code, typography)
         ):
             end += 1
-        block = TextBlock(body[number:end])
-        _classify(block, typography)
+        block = TextBlock(body[number:end], "code" if number in code else "prose")
+        _classify(block)
         yield block
         number = end
     yield from _footnotes(footnotes)
 
 
-def _is_code(line: Line, typography: Typography) -> bool:
-    return line.mono > 0.75 and not typography.is_mono
+def _find_code(lines: Sequence[Line], typography: Typography) -> set[int]:
+    """Return the lines in a typewriter font that are not part of running text."""
+    found: set[int] = set()
+    for number, line in enumerate(lines):
+        if line.mono < 0.75 or typography.is_mono:
+            continue
+        above = lines[number - 1] if number else None
+        runs_on = (
+            above is not None
+            and number - 1 not in found
+            and line.baseline - above.baseline < 1.2 * typography.pitch(above)
+            and abs(line.left - line.frame.left) < line.size
+            and not above.text.endswith((*_TERMINAL, ":", "："))
+            and not _fits(above, line)
+        )
+        if not runs_on:
+            found.add(number)
+    return found
 
 
 def is_formula(line: Line) -> bool:
@@ -173,36 +224,74 @@ def is_formula(line: Line) -> bool:
     visible = [character for character in text if not character.isspace()]
     if not visible or line.mono > 0.5:
         return False
-    letters_in_words = sum(len(word) for word in _WORDS.findall(text))
+    words = sum(len(word) for word in _WORDS.findall(text) if ord(word[0]) < _MATH_LETTERS)
+    letters = sum(ord(character) >= _MATH_LETTERS for character in visible)
     symbols = sum(character in _SYMBOLS for character in visible)
-    share = letters_in_words / len(visible)
-    if line.math > 0.25 and share < 0.45:
+    share = words / len(visible)
+    if max(line.math, letters / len(visible)) > 0.25 and share < 0.45:
         return True
     return symbols > 0.3 * len(visible) and share < 0.3 and any(c in "=≤≥≈∈∑∫→<>" for c in text)
 
 
-def _separates(lines: Sequence[Line], first: int, number: int, typography: Typography) -> bool:
+def _is_fragment(line: Line) -> bool:
+    """Return whether a line may be a part of a formula: limits, fractions, its number."""
+    words = [word for word in _WORDS.findall(line.text) if word not in _FUNCTIONS]
+    narrow = line.right - line.left < 0.5 * (line.frame.right - line.frame.left)
+    return not words and (narrow or bool(line.cells)) and line.mono < 0.5
+
+
+def _find_formulas(lines: Sequence[Line], typography: Typography) -> dict[int, int]:
+    """Find formulas that are set apart: the first line of each, and the line after its last."""
+    found: dict[int, int] = {}
+    number = 0
+    while number < len(lines):
+        end = number
+        certain = False
+        while end < len(lines) and (is_formula(lines[end]) or _is_fragment(lines[end])):
+            step = lines[end].baseline - lines[end - 1].baseline if end else 0.0
+            if end > number and step > 2.5 * typography.pitch(lines[end - 1]):
+                break
+            certain = certain or is_formula(lines[end])
+            end += 1
+        if certain and end > number and not _is_last_of_paragraph(lines, number, typography):
+            found[number] = end
+        number = max(end, number + 1)
+    return found
+
+
+def _is_last_of_paragraph(lines: Sequence[Line], number: int, typography: Typography) -> bool:
+    """Return whether a line looks like a formula only because a paragraph ends with it."""
+    line = lines[number]
+    if not number or line.left > line.frame.left + line.size:
+        return False
+    return line.baseline - lines[number - 1].baseline < 1.2 * typography.pitch(line)
+
+
+def _separates(
+    lines: Sequence[Line], first: int, number: int, code: set[int], typography: Typography
+) -> bool:
     """Return whether a new block begins with the line of that number."""
     above, line = lines[number - 1], lines[number]
     step = line.baseline - above.baseline
     pitch = max(typography.pitch(above), typography.pitch(line))
     large = max(above.size, line.size)
-    if _is_code(above, typography) != _is_code(line, typography):
-        return not _continues_in_code(above, line, typography)
-    if _is_code(line, typography):
-        return step > 3 * pitch
-    formula = is_formula(line)
-    if formula != is_formula(above):
+    if (number - 1 in code) != (number in code):
         return True
-    if formula:
-        return step > 2.5 * pitch
+    if number in code:
+        return step > 3 * pitch
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
-    if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold):
+    ended = _fits(above, line) or above.text.endswith(_TERMINAL)
+    if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold) and ended:
         return True
-    if (above.italic > 0.9) != (line.italic > 0.9) and _differ(above.italic, line.italic):
-        if len(lines[first : number]) == 1 or _fits(above, line):
-            return True
+    if line.bold > 0.9 and above.bold > 0.9 and NUMBERING.match(line.text) and _fits(above, line):
+        return True
+    if (
+        (above.italic > 0.9) != (line.italic > 0.9)
+        and _differ(above.italic, line.italic)
+        and (number - first == 1 or _fits(above, line))
+    ):
+        return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
         return True
     if _begins_item(line, above):
@@ -216,9 +305,8 @@ def _differ(one: float, other: float) -> bool:
     return abs(one - other) > 0.5
 
 
-def _continues_in_code(above: Line, line: Line, typography: Typography) -> bool:
-    """Return whether a line of running text is wholly in a typewriter font by chance."""
-    return False
+def _differ(one: float, other: float) -> bool:
+    return abs(one - other) > 0.5
 
 
 def _fits(above: Line, line: Line) -> bool:
@@ -232,7 +320,9 @@ def _begins_item(line: Line, above: Line) -> bool:
     first = line.words[0]
     if BULLET.match(first) and len(line.words) > 1:
         return line.left < line.frame.right - 50 and (
-            above.text.endswith((":", ".", ";", ",")) or _fits(above, line) or line.left != above.left
+            above.text.endswith((":", ".", ";", ","))
+            or _fits(above, line)
+            or line.left != above.left
         )
     if _ENUMERATOR.match(first) and len(line.words) > 1:
         return _fits(above, line) or above.text.endswith((".", ":", ";"))
@@ -278,27 +368,25 @@ def _footnote_start(lines: Sequence[Line], typography: Typography) -> int:
 
 
 def _is_note_mark(line: Line) -> bool:
-    """Return whether a line begins with a raised mark."""
+    """Return whether a line begins with a small or raised mark."""
     if len(line.words) < 2 or not _FOOTNOTE_MARK.match(line.words[0]):
         return False
-    return line.baselines[0] < line.baselines[1] - 0.1 * line.size and (
-        line.sizes[0] < 0.92 * line.sizes[1]
-    )
+    raised = line.baselines[0] < line.baselines[1] - 0.1 * line.size
+    return line.sizes[0] < (0.92 if raised else 0.8) * line.sizes[1]
 
 
 def _footnotes(lines: Sequence[Line]) -> Iterator[TextBlock]:
     starts = [n for n, line in enumerate(lines) if n == 0 or _is_note_mark(line)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=bool(starts)):
+    for start, end in pairwise([*starts, len(lines)]):
         yield TextBlock(list(lines[start:end]), "footnote", skipped=1)
 
 
-def _classify(block: TextBlock, typography: Typography) -> None:
+def _classify(block: TextBlock) -> None:
+    """Set the kind of a block that its first words tell."""
     first = block.lines[0]
-    if all(_is_code(line, typography) for line in block.lines):
-        block.kind = "code"
-    elif all(is_formula(line) for line in block.lines):
-        block.kind = "formula"
-    elif CAPTION.match(first.text):
+    if block.kind == "code":
+        return
+    if CAPTION.match(first.text):
         block.kind = "caption"
     elif len(first.words) > 1 and BULLET.match(first.words[0]):
         block.kind = "item"

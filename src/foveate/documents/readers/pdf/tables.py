@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from foveate.documents.readers.pdf.lines import Line
 
@@ -17,7 +18,7 @@ Cell = tuple[int, int]
 def cells_of(line: Line) -> list[Cell]:
     """Return the cells of a line."""
     bounds = [0, *line.cells, len(line.words)]
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise(bounds))
 
 
 def is_row(line: Line) -> bool:
@@ -127,7 +128,7 @@ def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, Cell]]]]:
 
 
 def _pitch(lines: Sequence[Line]) -> float:
-    steps = [b.baseline - a.baseline for a, b in zip(lines, lines[1:], strict=False)]
+    steps = [b.baseline - a.baseline for a, b in pairwise(lines)]
     return min((step for step in steps if step > 2), default=12.0)
 
 
@@ -152,7 +153,7 @@ def _find_columns(lines: Sequence[Line]) -> list[tuple[float, float]]:
 
 def has_heads(rows: Sequence[Sequence[Sequence[tuple[Line, Cell]]]]) -> bool:
     """Return whether the first row names the columns: in bold type, or words above numbers."""
-    if len(rows) < 2:
+    if len(rows) < 2 or not all(rows[0][1:]):
         return False
     first = [part for cell in rows[0] for part in cell]
     others = [part for row in rows[1:] for cell in row for part in cell]

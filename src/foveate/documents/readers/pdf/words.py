@@ -2,6 +2,7 @@
 
 import unicodedata
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,15 +10,17 @@ from numpy.typing import NDArray
 from foveate.documents.readers.pdf.extraction import Characters, Page
 
 _ACCENTS = {  # spacing accents, which old TeX fonts draw over a letter of its own
-    "\u00a8": "\u0308", "\u00b4": "\u0301", "\u0060": "\u0300", "\u02c6": "\u0302", "\u005e": "\u0302",
-    "\u02dc": "\u0303", "\u00b8": "\u0327", "\u02da": "\u030a", "\u02c7": "\u030c", "\u02d8": "\u0306",
-    "\u00af": "\u0304", "\u02d9": "\u0307", "\u02dd": "\u030b", "\u02db": "\u0328",
+    "\u00a8": "\u0308", "\u00b4": "\u0301", "\u0060": "\u0300", "\u02c6": "\u0302",
+    "\u005e": "\u0302", "\u02dc": "\u0303", "\u00b8": "\u0327", "\u02da": "\u030a",
+    "\u02c7": "\u030c", "\u02d8": "\u0306", "\u00af": "\u0304", "\u02d9": "\u0307",
+    "\u02dd": "\u030b", "\u02db": "\u0328",
 }  # fmt: skip
 _ACCENT_CODES = np.array([ord(accent) for accent in _ACCENTS], np.uint32)
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 _MENDED = {
     # Ligatures, as code points and as the codes that TeX fonts have for them without an encoding.
-    0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "ft", 0xFB06: "st",
+    0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl",
+    0xFB05: "ft", 0xFB06: "st",
     0x0B: "ff", 0x0C: "fi", 0x0D: "fl", 0x0E: "ffi", 0x0F: "ffl",
     0x1B: "ff", 0x1C: "fi", 0x1D: "fl", 0x1E: "ffi", 0x1F: "ffl",
     # Hyphens: soft ones are shown only where a line ends, and PDFium marks those with 2 or U+FFFE.
@@ -25,7 +28,7 @@ _MENDED = {
     # Bullets of symbol fonts, in the private use area.
     0xF0B7: "•", 0xF0A7: "•", 0xF06E: "•", 0xF0A8: "•", 0xF0D8: "•", 0xF0FC: "•",
 }  # fmt: skip
-_UNREADABLE = {code: None for code in (*range(0x01), 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0xFFFF)}
+_UNREADABLE = dict.fromkeys((*range(1), 3, 4, 5, 6, 7, 8, 65535))
 _REPAIRS: dict[int, str | None] = _MENDED | _UNREADABLE
 _MENDED_CODES = np.array(list(_REPAIRS), np.uint32)
 _STOPS = np.array([ord(mark) for mark in "。！？；，、：」』）"], np.uint32)
@@ -76,15 +79,17 @@ def read_words(page: Page) -> Words:
     boxes, origins = characters.boxes[keep], characters.origins[keep]
     width, height = page.width, page.height
     if turns:
-        boxes, origins = turn_boxes(boxes, width, height, -turns), _turn(origins, width, height, -turns)
+        boxes, origins = (
+            turn_boxes(boxes, width, height, -turns),
+            _turn(origins, width, height, -turns),
+        )
         width, height = height, width
     codes, sizes = characters.codes[keep], characters.sizes[keep]
     spaced, fonts = characters.spaced[keep], characters.fonts[keep]
     if len(codes):
-        codes, dropped = _compose_accents(codes, boxes, sizes)
+        codes, spaced, dropped = _compose_accents(codes, boxes, spaced)
         if dropped.any():
             left = ~dropped
-            spaced = spaced & ~np.concatenate([[False], dropped[:-1]])
             codes, boxes, origins, sizes = codes[left], boxes[left], origins[left], sizes[left]
             spaced, fonts = spaced[left], fonts[left]
     if not len(codes):
@@ -95,7 +100,10 @@ def read_words(page: Page) -> Words:
     gaps = boxes[1:, 0] - boxes[:-1, 2]
     falls = np.abs(origins[1:, 1] - origins[:-1, 1])
     apart = (gaps > 0.5 * height_of_line) | (gaps < -0.7 * height_of_line)
-    breaks = spaced[1:] | apart | (falls > 0.1 * height_of_line) | np.isin(codes[:-1], _STOPS)
+    script = (falls > 0.1 * height_of_line) | (
+        np.minimum(sizes[1:], sizes[:-1]) < 0.75 * height_of_line
+    )
+    breaks = spaced[1:] | apart | script | np.isin(codes[:-1], _STOPS)
     starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
     glued = np.zeros(len(codes), np.bool_)
     glued[1:] = ~spaced[1:] & ~apart & (falls < 0.7 * height_of_line)
@@ -113,7 +121,7 @@ def read_words(page: Page) -> Words:
         origins[starts, 1],
         np.maximum.reduceat(sizes, starts),
         glued[starts],
-        np.add.reduceat(flags, starts, axis=0) / lengths[:, None],
+        (np.add.reduceat(flags, starts, axis=0) / lengths[:, None]).astype(np.float32),
         width,
         height,
         turns,
@@ -148,27 +156,33 @@ def _turn(
 def _is_private(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
     private = ((codes >= 0xE000) & (codes <= 0xF8FF)) | (codes >= 0xF0000)
     surrogate = (codes >= 0xD800) & (codes <= 0xDFFF)
-    unknown: NDArray[np.bool_] = (private & ~np.isin(codes, _MENDED_CODES)) | surrogate | (codes == 0xFFFD)
+    unknown: NDArray[np.bool_] = (
+        (private & ~np.isin(codes, _MENDED_CODES)) | surrogate | (codes == 0xFFFD)
+    )
     return unknown
 
 
 def _texts(codes: NDArray[np.uint32], starts: NDArray[np.intp]) -> list[str]:
     text = codes.astype("<u4").tobytes().decode("utf-32-le", "replace")
     bounds = [*starts.tolist(), len(text)]
-    texts = [text[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    texts = [text[start:end] for start, end in pairwise(bounds)]
     if np.isin(codes, _MENDED_CODES).any():
         texts = [word.translate(_REPAIRS) for word in texts]
     return texts
 
 
 def _compose_accents(
-    codes: NDArray[np.uint32], boxes: NDArray[np.float32], sizes: NDArray[np.float32]
-) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
-    """Unite accents with the letters under them; return which characters that made superfluous."""
+    codes: NDArray[np.uint32], boxes: NDArray[np.float32], spaced: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Unite accents with the letters under them.
+
+    Returns:
+        The code points, which characters white space precedes, and which are superfluous now.
+    """
     dropped = np.zeros(len(codes), np.bool_)
     suspects = np.flatnonzero(np.isin(codes, _ACCENT_CODES)).tolist()
     if suspects:
-        codes = codes.copy()
+        codes, spaced = codes.copy(), spaced.copy()
     for index in suspects:
         left, _, right, _ = boxes[index].tolist()
         for neighbour in (index + 1, index - 1):
@@ -184,5 +198,7 @@ def _compose_accents(
                 if len(composed) == 1:
                     codes[neighbour] = ord(composed)
                     dropped[index] = True
+                    if neighbour > index:
+                        spaced[neighbour] = spaced[index]
                     break
-    return codes, dropped
+    return codes, spaced, dropped
