@@ -45,8 +45,8 @@ End.
         assert document.title == "Report"
         assert outline(document) == [
             ("", ["Lead."]),
-            ("Methods", ["First item.", "Two.", "Second", "Quoted.", "Ordered lazily."]),
-            ("Results", ["End."]),
+            ("Methods", ["First item.", "Two.", "Second", "Quoted.", "1. Ordered lazily."]),
+            ("Results", ["a: c; b: d", "html", "End."]),
         ]
 
     def test_spans_cover_the_sentence_with_its_markup(self, outline, in_source):
@@ -143,13 +143,13 @@ End.
                     "First item.",
                     "Two.",
                     "Still first.",
-                    "term",
-                    "Meaning.",
+                    "term: Meaning.",
                     "Mind this.",
                     "Sphinx knows this.",
+                    "[1] Footnote.",
                 ],
             ),
-            ("Results", ["End."]),
+            ("Results", ["a", "End."]),
         ]
 
     def test_spans_cover_the_sentence_with_its_markup(self, in_source, capfd):
@@ -199,10 +199,13 @@ class TestHtml:
 <h2>Results</h2>End.</main><footer>Imprint</footer>""",
             format="html",
         )
-        assert document.title == "A & B"
+        assert document.title == "A and B"
         assert outline(document) == [
             ("", ["Lead.", "More lead."]),
-            ("Methods", ["First.", "Two.", "Second", "Quoted.", "Cell.", "Other", "poem"]),
+            (
+                "Methods",
+                ["First.", "Two.", "Second", "Quoted.", "Cell.", "Other", "poem", "Caption"],
+            ),
             ("Results", ["End."]),
         ]
 

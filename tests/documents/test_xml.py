@@ -14,7 +14,7 @@ JATS = """\
 <body><p>Lead.</p>
 <sec><label>1</label><title>Methods &amp; more</title>
 <p>See <xref>[1]</xref>. <fig><caption><title>F</title><p>Caption.</p></caption></fig>We &lt;
-do<mml:math><mml:mi>x</mml:mi></mml:math>.</p>
+do <mml:math><mml:mi>x</mml:mi></mml:math>.</p>
 <sec><title>Data</title><list><list-item><p>Item.</p></list-item></list></sec>
 <p>After.</p></sec></body>
 <back><ref-list><title>References</title><ref><p>Ref.</p></ref></ref-list></back>
@@ -38,18 +38,22 @@ def test_jats(outline, in_source):
     assert outline(document) == [
         ("Abstract", ["Schön, that.", "It is."]),
         ("", ["Lead."]),
-        ("Methods & more", ["See [1].", "We < do."]),
+        ("Methods & more", ["See [1].", "F", "Caption.", "We < do x."]),
         ("Methods & more > Data", ["Item."]),
         ("Methods & more > ", ["After."]),
+        ("References", ["Ref."]),
     ]
     assert in_source(document) == [
         "Schön, that.",
         "It&nbsp;<b>is</b>.",
         "Lead.",
         "See <xref>[1]</xref>.",
-        "We &lt;\ndo<mml:math><mml:mi>x</mml:mi></mml:math>.",
+        "F",
+        "Caption.",
+        "We &lt;\ndo <mml:math><mml:mi>x</mml:mi></mml:math>.",
         "Item.",
         "After.",
+        "Ref.",
     ]
 
 
@@ -58,10 +62,14 @@ def test_tei(outline, in_source):
     assert document.title == "On Things"
     assert outline(document) == [
         ("Abstract", ["That."]),
-        ("Methods", ["We [1] do it."]),
+        ("Methods", ["We [1] do it.", "F: Caption."]),
         ("Methods > Verse", ["One two"]),
     ]
-    assert in_source(document)[1:] == ["We <ref>[1]</ref> do<lb/>it.", "One</l><l>two"]
+    assert in_source(document)[1:] == [
+        "We <ref>[1]</ref> do<lb/>it.",
+        "F</head><p>Caption.",
+        "One</l><l>two",
+    ]
 
 
 @pytest.mark.parametrize(("text", "title"), [(JATS, "Abstract"), (TEI, "Abstract")])
