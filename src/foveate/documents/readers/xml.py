@@ -49,7 +49,8 @@ class Vocabulary:
         rows: Elements that are rows of a table.
         cells: Elements that are cells of a table.
         entries: Elements that are entries of a bibliography.
-        separators: What is written between the children of an element, or before an element.
+        separators: What is written between the children of an element.
+        openings: What is written before an element instead.
         breaks: Elements that separate words within a paragraph.
         hidden: Elements that hold no content.
         default_headings: Headings of sections without one.
@@ -68,6 +69,7 @@ class Vocabulary:
     cells: frozenset[str]
     entries: frozenset[str]
     separators: dict[str, str]
+    openings: dict[str, str]
     breaks: frozenset[str]
     hidden: frozenset[str]
     default_headings: dict[str, str]
@@ -148,7 +150,7 @@ class _Handler:
         at = self.source_offset()
         if not self.within["hidden"]:
             self.separate(name, parent, at)
-        if "blocks" in roles:
+        if "blocks" in roles or "floats" in roles:
             self.flush()
         if "sections" in roles and (self.within["parts"] or "parts" in roles):
             self.flush()
@@ -183,8 +185,8 @@ class _Handler:
         if self.within["math"]:
             self.show(mathml.sign_before(parent.name, parent.num_children), at, at)
         elif self.within["entries"] and parent.num_children:
-            separators = self.vocabulary.separators
-            self.separator = separators.get(name, separators.get(parent.name, self.separator))
+            separator = self.vocabulary.separators.get(parent.name, self.separator)
+            self.separator = self.vocabulary.openings.get(name, separator)
 
     def end(self, name: str) -> None:
         element = self.open[-1]
