@@ -242,7 +242,7 @@ class _Handler:
 
     def is_sentence_over(self) -> bool:
         """Return whether the current paragraph could end here."""
-        return _SENTENCE_END.search(str(self.shown)[-10:]) is not None
+        return _SENTENCE_END.search(self.shown.tail(10)[-10:]) is not None
 
     def data(self, data: str) -> None:
         start = self.source_offset()
@@ -294,7 +294,7 @@ class _Handler:
             return
         if self.separator and not text.isspace():
             if self.shown:
-                is_ended = str(self.shown).rstrip().endswith((".", ",", ";", ":", "?", "!"))
+                is_ended = self.shown.tail(10).rstrip().endswith((".", ",", ";", ":", "?", "!"))
                 self.shown.add(" " if is_ended else self.separator, start, start)
             self.separator = ""
         self.shown.add(text, start, end)
