@@ -73,6 +73,16 @@ class MappedText:
         shown = str(self)
         return self.part(len(shown) - len(shown.lstrip()), len(shown.rstrip()))
 
+    def tail(self, length: int) -> str:
+        """Return the last characters, `length` of them or a few more."""
+        pieces: list[str] = []
+        for piece in reversed(self._pieces):
+            if length <= 0:
+                break
+            pieces.append(piece)
+            length -= len(piece)
+        return "".join(reversed(pieces))
+
     def __str__(self) -> str:
         """Return the text alone."""
         return "".join(self._pieces)
