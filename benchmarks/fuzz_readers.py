@@ -156,16 +156,7 @@ def read(format: str, data: bytes, *, names_format: bool = True) -> Outcome:
         data: Its content.
         names_format: Whether the reader is told the format.
     """
-    from foveate import documents as D
-    from foveate.documents import Document, DocumentError
-
-    read_documents = getattr(
-        D,
-        "read_documents",
-        lambda path, format: [
-            Document.from_bytes(Path(path).read_bytes(), source=str(path), format=format)
-        ],
-    )
+    from foveate.documents import DocumentError, read_documents
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "file")
