@@ -14,8 +14,8 @@ def test_books_and_chapters():
         "A Novel\n\nBOOK ONE: 1805\n\nCHAPTER I\n\nText one.\n\nCHAPTER II\n\nText two.\n\n"
         "Book Two\n\nChapter 1. Of Things\nand More\n\nText three.\n\nEPILOGUE\n\nText four."
     )
+    assert Document.from_text(text).title == "A Novel"
     assert headings(text) == [
-        "",
         "BOOK ONE: 1805",
         "BOOK ONE: 1805 > CHAPTER I",
         "BOOK ONE: 1805 > CHAPTER II",

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
-from foveate.documents.readers.plain import line_blocks
+from foveate.documents.readers.lines import line_blocks
 
 _TURN = re.compile(
     r"(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?[\])]?\s*[-–]?\s*)?"  # the time
@@ -23,7 +23,7 @@ def read(text: str) -> ParsedText:
     for lines in line_blocks(text):
         start: int | None = None
         end = 0
-        for line_start, line_end in lines:
+        for line_start, line_end, _ in lines:
             turn = _turn(text[line_start:line_end])
             if turn:
                 if start is not None:
@@ -39,7 +39,7 @@ def read(text: str) -> ParsedText:
 
 def looks_like_transcript(text: str) -> bool:
     """Return whether most lines, or most blocks, start with one of a few recurring names."""
-    openings = [[_turn(text[start:end]) for start, end in lines] for lines in line_blocks(text)]
+    openings = [[_turn(text[start:end]) for start, end, _ in lines] for lines in line_blocks(text)]
     by_line = [turn for turns in openings for turn in turns]
     by_block = [turns[0] for turns in openings]
     speakers = Counter(turn[1] for turn in by_line if turn)
