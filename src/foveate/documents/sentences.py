@@ -23,6 +23,7 @@ _CLOSING = "」』）》】〉"
 _MARKER = re.compile(
     r"[(\[（]?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxlcdmIVXLCDM]{1,6}|[一二三四五六七八九十]{1,3})"
     r"[.)\]）、]+|[①-⑳]|[^\w\s]"
+    r"|[A-Z]\w+\.? \d{1,3}(?:\.\d{1,3})*[.:]"  # Table 1.2.
 )
 _LAST_WORD = re.compile(r"[^\s(\[（«“„\"']+$")
 _ORDINAL = re.compile(

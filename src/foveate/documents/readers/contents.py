@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from operator import add
 
 from foveate.documents.readers.headings import has_number, has_page, heading_key, numbered_key
-from foveate.documents.readers.lines import MAX_WRAPPED_HEADING, Chunk, breaks_on_purpose
+from foveate.documents.readers.lines import MAX_WRAPPED_HEADING, Chunk, breaks_on_purpose, columns
 
 _ANNOUNCED = re.compile(
     r"(?:brief |full |detailed )?(?:(?:table|list) of (?:contents|tables|figures|examples)|contents)"
@@ -21,7 +22,7 @@ _MIN_WIDTH = 40  # characters; shorter lines are not wrapped
 
 def is_announcement(line: str) -> bool:
     """Return whether a line says that a table of contents follows."""
-    return _ANNOUNCED.fullmatch(line.rstrip(".: ")) is not None
+    return len(line) < 40 and _ANNOUNCED.fullmatch(line.rstrip(".: ")) is not None
 
 
 def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
@@ -39,10 +40,11 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
     listed: set[str] = set()
     start = 0
     while start < len(chunks):
-        announced, entries = _first_entries(chunks[start])
+        chunk = chunks[start]
+        announced = is_announcement(chunk.shown.partition("\n")[0])
         end = start + 1
-        if announced or chunks[start].heading or _is_listed(entries, start, last_seen):
-            end, keys = _run(chunks, start, announced, entries, last_seen)
+        if announced or chunk.heading or _is_listed(chunk, start, last_seen):
+            end, keys = _run(chunks, start, announced, last_seen)
             if end > start:
                 found.update(range(start, end))
                 listed.update(keys)
@@ -51,17 +53,10 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
     return found, listed
 
 
-def _first_entries(chunk: Chunk) -> tuple[bool, list[str]]:
-    """Return whether a chunk announces contents, and the entries in it."""
-    announced = is_announcement(chunk.shown.partition("\n")[0])
-    return announced, _entries(chunk, skipped=int(announced))
-
-
 def _run(
     chunks: Sequence[Chunk],
     start: int,
     announced: bool,
-    entries: list[str],
     last_seen: dict[str, int],
 ) -> tuple[int, list[str]]:
     """Return where the table of contents at `start` ends, and its keys; `start` if it is none.
@@ -69,6 +64,7 @@ def _run(
     A single other line among the entries is tolerated.
     """
     end = start + 1
+    entries = _entries(chunks[start], skipped=int(announced))
     keys = [heading_key(entry) for entry in entries]
     first = entries[0] if entries else ""
     pages = sum(map(has_page, entries))
@@ -81,7 +77,8 @@ def _run(
         if is_announcement(chunk.shown):
             break  # another one
         entries = _entries(chunk)
-        if chunk.heading or _is_entry(entries, index, last_seen, announced):
+        may_be_new = announced and (len(entries) > 1 or index == start + 1)
+        if chunk.heading or _is_entry(entries, index, last_seen, may_be_new):
             first = first or [*pending, *entries][0]
             keys += map(heading_key, [*pending, *entries])
             pages += sum(map(has_page, entries))
@@ -91,7 +88,7 @@ def _run(
             break
         else:
             pending = entries
-    if len(keys) < 3:
+    if len(keys) < (1 if announced else 3):
         return start, []
     repeated = sum(last_seen.get(key, 0) >= end for key in keys)
     # Entries may be wrapped or shortened, so some do not occur again.
@@ -107,30 +104,38 @@ def _is_same(heading: str, entry: str) -> bool:
     return numbered_key(heading).endswith(numbered_key(entry))
 
 
-def _is_entry(entries: list[str], index: int, last_seen: dict[str, int], announced: bool) -> bool:
-    """Return whether a chunk holds entries: headings that occur later, or numbers and pages."""
+def _is_entry(entries: list[str], index: int, last_seen: dict[str, int], may_be_new: bool) -> bool:
+    """Return whether a chunk holds entries: headings that occur later, or numbers and pages.
+
+    Args:
+        entries: What the chunk holds.
+        index: Index of the chunk.
+        last_seen: Index of the last chunk with a key.
+        may_be_new: Whether numbered entries count though they do not occur later.
+    """
     listed = sum(
         last_seen.get(heading_key(entry), 0) > index or has_page(entry) for entry in entries
     )
-    if announced and listed < len(entries):
-        listed += sum(has_number(entry) for entry in entries) if len(entries) > 1 else 0
+    if may_be_new and listed < len(entries):
+        listed += sum(has_number(entry) for entry in entries)
     return listed > len(entries) / 2
 
 
-def _is_listed(entries: list[str], index: int, last_seen: dict[str, int]) -> bool:
+def _is_listed(chunk: Chunk, index: int, last_seen: dict[str, int]) -> bool:
     """Return whether numbered or marked entries recur, so that contents may begin unannounced."""
-    return (
-        bool(entries)
-        and (has_number(entries[0]) or len(entries) > 2)
-        and _is_entry(entries, index, last_seen, announced=False)
-    )
+    if not (len(chunk.parts) > 1 or has_number(chunk.shown)):
+        return False
+    return _is_entry(_entries(chunk), index, last_seen, may_be_new=False)
 
 
 def _entries(chunk: Chunk, skipped: int = 0) -> list[str]:
     """Return the entries that a chunk would hold in a table of contents; wrapped ones in one."""
+    if chunk.is_list and len(chunk.parts) > 1 and not has_number(chunk.shown):
+        shown = iter(chunk.shown.split("\n"))
+        return [" ".join(islice(shown, len(part))) for part in chunk.parts]
     lines = chunk.shown.split("\n")[skipped:]
     indents = [line.indent for line in chunk.lines[skipped:]]
-    width = max((map(add, indents, map(len, lines))), default=0)
+    width = max((map(add, indents, map(columns, lines))), default=0)
     entries = lines[:1]
     for index in range(1, len(lines)):
         previous, line = lines[index - 1 : index + 1]

@@ -35,7 +35,8 @@ _PART = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ANNEX = re.compile(
-    r"(?:annex|appendix|anhang|anlage|annexe|anexo|allegato)\s+[A-Z]\d{0,2}(?:\s*[.:–—-]\s*.*)?",
+    r"(?:(?:annex|appendix|anhang|anlage|annexe|anexo|allegato)\s+[A-Z]\d{0,2}"
+    r"|(?:附录|附錄|付録)\s*[A-Z\d])(?:\s*[.:–—-]\s*.*|(?<=録[A-Z])\s.*|(?<=录[A-Z])\s.*)?",
     re.IGNORECASE | re.DOTALL,
 )
 _TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Rechte
@@ -50,12 +51,12 @@ _CHINESE_NAMES = dict.fromkeys("章回話话講讲", "chapter") | dict.fromkeys(
 _PARAGRAPH = re.compile(r"§{1,2}\s*\d{1,4}\s?[a-z]?(?:\s*[.:–—-]?\s+[(\w].*)?")
 _NAMED = re.compile(
     rf"(?:(?:{_ORDINALS}|author['’]s|translator['’]s)\s+)?"
-    r"(?:abstract|summary|introduction|introductory|preface|foreword|prologue|epilogue|afterword|"
+    r"(?:abstract|summary|preamble|introduction|introductory|preface|foreword|prologue|epilogue|afterword|"
     r"postscript|dedication|conclusions?|acknowledge?ments|references|bibliography|"
     r"(?:appendix|annex)(?: [a-z0-9]{1,3})?"
-    r"|zusammenfassung|einleitung|einführung|vorwort|nachwort|danksagung|literatur|"
+    r"|zusammenfassung|präambel|einleitung|einführung|vorwort|nachwort|danksagung|literatur|"
     r"literaturverzeichnis|anhang"
-    r"|résumé|introduction|préface|avant-propos|conclusions?|bibliographie|références|"
+    r"|résumé|préambule|introduction|préface|avant-propos|conclusions?|bibliographie|références|"
     r"remerciements|annexes?|épilogue"
     r"|resumen|introducción|prólogo|epílogo|conclusi(?:ón|ones)|bibliografía|referencias|"
     r"agradecimientos"
@@ -131,6 +132,9 @@ def mark_listed(chunks: Iterable[Chunk], listed: set[str]) -> None:
 
 def mark_numbered(chunks: Sequence[Chunk]) -> None:
     """Mark the numbered headings, whose numbers follow from each other, unless they are a list."""
+    for chunk in chunks:
+        if len(chunk.heading) == 1 and (number := _NUMBERED.match(chunk.shown)):  # underlined
+            chunk.heading = f"numbered {number[1].count('.') + 1}"
     last: dict[str, tuple[int, ...]] = {}  # number by its script
     accepted: dict[str, list[tuple[Chunk, int]]] = {}
     numbers = [_numbers(chunk) for chunk in chunks]
@@ -228,7 +232,8 @@ def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
     for chunk in chunks:
         if chunk.heading == "label":
             chunk.heading = "capitals" if base >= 3 else ""  # else the term of a definition
-    _mark_indented(chunks, base)
+    first = next((index for index, chunk in enumerate(chunks) if chunk.heading), 0)
+    _mark_indented(chunks[first:], base)  # what comes before other headings is a title page
     capitals = [chunk for chunk in chunks if not chunk.heading and _is_capitals(chunk)]
     counts = Counter(heading_key(chunk.shown) for chunk in capitals)
     has_headings = any(chunk.heading for chunk in chunks)
@@ -308,13 +313,15 @@ def levels_of(kinds: Iterable[str]) -> dict[str, int]:
 
 def heading_key(line: str) -> str:
     """Return the words alone, by which headings are compared with a table of contents."""
-    title = _NOT_WORD.sub("", _NUMBER_BEFORE.sub("", _PAGE.sub("", line), count=1))
-    return title.casefold() or numbered_key(line)
+    line = _without_page(line)
+    number = _NUMBER_BEFORE.match(line)
+    title = _NOT_WORD.sub("", line[number.end() :] if number else line).casefold()
+    return title or numbered_key(line)
 
 
 def numbered_key(line: str) -> str:
     """Return the words of a heading and its number."""
-    return _NOT_WORD.sub("", _PAGE.sub("", line)).casefold()
+    return _NOT_WORD.sub("", _without_page(line)).casefold()
 
 
 def has_number(line: str) -> bool:
@@ -324,4 +331,8 @@ def has_number(line: str) -> bool:
 
 def has_page(line: str) -> bool:
     """Return whether a line ends in a page number, after dots or a gap."""
-    return _PAGE.search(line) is not None
+    return line[-1:].isdigit() and _PAGE.search(line) is not None
+
+
+def _without_page(line: str) -> str:
+    return _PAGE.sub("", line) if line[-1:].isdigit() else line

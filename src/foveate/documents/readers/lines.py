@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from foveate.documents.blocks import MappedText
@@ -61,7 +61,7 @@ class Chunk:
     @property
     def lines(self) -> list[Line]:
         """All its lines."""
-        return self.parts[0] if len(self.parts) == 1 else sum(self.parts, [])
+        return self.parts[0] if len(self.parts) == 1 else list(chain.from_iterable(self.parts))
 
     @property
     def indent(self) -> int:
@@ -106,20 +106,23 @@ def chunks_of(text: str, blocks: Iterable[list[Line]]) -> Iterator[Chunk]:
 def mapped(text: str, lines: Sequence[Line]) -> MappedText:
     """Return the text of lines; what stands between pages is left out.
 
-    Where a line breaks between two characters of a script without spaces, nothing is displayed.
+    Where a line breaks between two characters of a script without spaces or within a word that is
+    divided by the hyphen of manual pages, nothing is displayed.
     """
     start = lines[0].start
     shown = MappedText()
     for line, following in pairwise(lines):
         end, then = line.end, following.start
-        if _WIDE.match(text, end - 1) and _WIDE.match(text, then):
+        if text[end - 1] == "‐" and text[then].islower():  # a word divided by a manual page
+            end, separator = end - 1, ""
+        elif _WIDE.match(text, end - 1) and _WIDE.match(text, then):
             separator = ""
         elif text[end:then].isspace():
             continue
         else:
             separator = " "
         shown.add(text[start:end], start, end)
-        shown.add(separator, end, then)
+        shown.add(separator, line.end, then)
         start = then
     shown.add(text[start : lines[-1].end], start, lines[-1].end)
     return shown
@@ -138,9 +141,20 @@ def prevailing_indent(chunks: Sequence[Chunk]) -> int:
 
 
 def breaks_on_purpose(line: str, following: str, width: int) -> bool:
-    """Return whether the next word had room in the line: its author broke it there."""
-    word = following.split(maxsplit=1)[0]
-    return len(line) + 1 + len(word) < width
+    """Return whether the next word had room in the line: its author broke it there.
+
+    Args:
+        line: A line.
+        following: The line after it.
+        width: Columns that lines may fill.
+    """
+    word = following[0] if _WIDE.match(following) else following.split(maxsplit=1)[0]
+    return columns(line) + 1 + columns(word) < width
+
+
+def columns(line: str) -> int:
+    """Return how wide a line is shown: characters of scripts without spaces fill two columns."""
+    return len(line) if line.isascii() else len(line) + len(_WIDE.findall(line))
 
 
 def _body_lines(text: str) -> list[Line | None]:

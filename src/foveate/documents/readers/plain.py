@@ -31,7 +31,6 @@ from foveate.documents.blocks import (
 )
 from foveate.documents.readers.contents import find_contents, is_announcement
 from foveate.documents.readers.headings import (
-    has_number,
     levels_of,
     mark_by_typography,
     mark_listed,
@@ -70,6 +69,7 @@ _REFERENCES = re.compile(
     re.IGNORECASE,
 )
 _TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)
+_MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
 _MAX_TITLE = 100
 _MAX_TITLE_CHUNKS = 4
 
@@ -87,7 +87,7 @@ def read(text: str) -> ParsedText:
     mark_listed(body, listed)
     mark_numbered(body)
     title = _lift_title(text, body)
-    mark_by_typography(body[title is not None :], listed)
+    mark_by_typography(body, listed)
     parsed = lift_title(list(_blocks(text, body))) if not title else None
     return parsed or ParsedText(title, list(_blocks(text, body)))
 
@@ -113,15 +113,16 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
                 del chunks[index]
             else:
                 chunks[index] = Chunk([lines[1:]], chunk.shown.partition("\n")[2])
-            return collapse(first)
+            manual = _MANUAL.fullmatch(first)
+            return manual[1] if manual else collapse(first)
     return None
 
 
 def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:
-    """Return whether the first heading has no number, but others underlined like it do."""
+    """Return whether the first heading is underlined without a number, and others have numbers."""
     first, *rest = chunks
-    return not has_number(first.shown) and any(
-        has_number(chunk.shown) for chunk in rest if chunk.heading == first.heading
+    return not any(chunk.heading == first.heading for chunk in rest) and any(
+        chunk.heading.startswith("numbered") for chunk in rest
     )
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from foveate.documents.blocks import MappedText, Prose, table_row
-from foveate.documents.readers.lines import Chunk, Line, breaks_on_purpose
+from foveate.documents.readers.lines import Chunk, Line, breaks_on_purpose, columns
 
 _CODE = re.compile(
-    r"[$#%>] \S|.*(?:[;{}\\]$|\w\(\)|^\s*[}\])]|[\w\]]\s*[:+]?=\s*\S|->|=>|::|&&|\|\||\s--?[A-Za-z]"
-    r"|(?:^|\s)~?/\w[\w.-]*/|<[\w/-]+>|\s\|\s)"
+    r"^[$#%>] \S|[;{}\\]$|\w\(\)|^[}\])]|[\w\]][ :+]*=[ \w\"'$]|->|=>|::|&&|\|\|| --?[A-Za-z]"
+    r"|(?:^| )~?/\w[\w.-]*/|<[\w/-]+>| \| "
 )
 _PROMPT = re.compile(r"[$#%] \S")
 _TIME = re.compile(
@@ -38,13 +38,19 @@ def is_code(chunk: Chunk, base: int) -> bool:
         base: Indentation of the text around them.
     """
     lines = chunk.shown.split("\n")
+    if chunk.indent > base and _PROMPT.match(lines[0]):
+        return True
     if len(lines) == 1:
-        return chunk.indent > base and _PROMPT.match(lines[0]) is not None
-    share = sum(_CODE.match(line) is not None for line in lines) / len(lines)
+        line = lines[0]
+        is_sentence = line[0].isupper() or line[-1] in ".:;!?" or line.count(" ") > 12
+        return chunk.indent > base and not is_sentence and _CODE.search(line) is not None
+    if chunk.indent <= base and (len(lines) < 3 or not _CODE.search(lines[0])):
+        return False
+    share = sum(_CODE.search(line) is not None for line in lines) / len(lines)
     sentences = sum(line[-1] in ".,:" and len(line.split()) > 5 for line in lines) / len(lines)
     if sentences > 0.2:
         return False
-    return share >= 0.5 if chunk.indent > base else share >= 0.8 and len(lines) > 2
+    return share >= (0.5 if chunk.indent > base else 0.8)
 
 
 def are_records(chunk: Chunk) -> bool:
@@ -52,7 +58,9 @@ def are_records(chunk: Chunk) -> bool:
     lines = chunk.shown.split("\n")
     if chunk.is_list or len(lines) < _MIN_RECORDS:
         return False
-    width = max(map(len, lines))
+    width = max(map(columns, lines))
+    if sum(columns(line) > width - 12 for line in lines) > 0.6 * len(lines):
+        return False  # wrapped
     broken = sum(breaks_on_purpose(line, following, width) for line, following in pairwise(lines))
     ended = sum(line[-1] in _END for line in lines)
     return broken >= 0.7 * (len(lines) - 1) and ended <= 0.25 * len(lines)
