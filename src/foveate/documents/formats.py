@@ -47,6 +47,8 @@ FORMATS = {
         Format("text", "plain text", ("", ".txt", ".text", ".log"), "plain"),
         Format("markdown", "Markdown", (".md", ".markdown", ".mdown", ".mkd"), "markdown"),
         Format("rst", "reStructuredText", (".rst", ".rest"), "rst"),
+        Format("latex", "LaTeX", (".tex", ".latex", ".ltx"), "latex"),
+        Format("notebook", "Jupyter notebooks", (".ipynb",), "notebook"),
         Format("html", "web pages", (".html", ".htm", ".xhtml"), "html", declares_encoding=True),
         Format("jats", "JATS articles", (".jats", ".nxml"), "jats", declares_encoding=True),
         Format("tei", "TEI articles and editions", (".tei",), "tei", declares_encoding=True),
@@ -109,8 +111,16 @@ def sniff(format: str, text: str) -> str:
         from foveate.documents.readers.xml import format_of_root
 
         return format_of_root(text)
+    if format in ("text", "json"):
+        from foveate.documents.readers.notebook import looks_like_notebook
+
+        if looks_like_notebook(text):
+            return "notebook"
     if format == "text":
+        from foveate.documents.readers.latex import looks_like_latex
         from foveate.documents.readers.transcript import looks_like_transcript
 
+        if looks_like_latex(text):
+            return "latex"
         return "transcript" if looks_like_transcript(text) else "text"
     return format

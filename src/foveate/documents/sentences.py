@@ -11,9 +11,7 @@ from collections.abc import Iterator
 
 MAX_LENGTH = 1_000  # characters of a sentence; longer ones are cut
 
-_QUOTATION = re.compile(
-    r'“[^“”]*”|"[^"]*"|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」|『[^『』]*』'  # noqa: RUF001
-)
+_QUOTATION = re.compile(r'“[^“”]*”|"[^"]*"|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」|『[^『』]*』')
 _SPACE = re.compile(r"\s")
 _WINDOW = 10_000  # characters split at once: the time for quotations grows with the square
 _UNDECIDED = 200  # characters at the end of a window whose sentences depend on what follows
@@ -34,19 +32,24 @@ _ORDINAL = re.compile(
 _CLAUSE = re.compile(r"[;；]\s*|[:：,，、–—]\s+|[，、：]|\s[–—]\s")
 _MIN_CLAUSE = MAX_LENGTH // 2
 
-# Abbreviations after which no sentence ends: before a name, before a number, before a small letter.
-_BEFORE_NAMES = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Abbreviations after which no sentence ends before a name, a number or a small letter.
+_BEFORE_NAMES = _words(
     "capt. col. dr. dra. gen. gov. hon. lt. m. mgr. mlle. mm. mme. mmes. mr. mrs. ms. prof. rev. "
-    "sen. sgt. sr. sra. srta. st. ste. cf. vgl. bzw. ca. z.b. d.h. e.g. i.e. viz. vs. approx.".split()
+    "sen. sgt. sr. sra. srta. st. ste. cf. vgl. bzw. ca. z.b. d.h. e.g. i.e. viz. vs. approx."
 )
-_BEFORE_NUMBERS = frozenset(
-    "abb. abs. anm. app. approx. art. arts. bd. ca. cap. ch. chap. chs. eq. eqs. ex. fig. figs. fn. "
-    "hrsg. kap. lib. n. no. nos. nr. núm. núms. op. p. pág. págs. par. pp. pt. ref. refs. rn. s. "
-    "sec. secs. sect. tab. tabs. tel. thm. vol. vols. z. ziff. jan. feb. mar. apr. jun. jul. aug. "
-    "sep. sept. oct. okt. nov. dec. dez.".split()
+_BEFORE_NUMBERS = _words(
+    "abb. abs. anm. app. approx. art. arts. bd. ca. cap. ch. chap. chs. eq. eqs. ex. fig. figs. "
+    "fn. hrsg. kap. lib. n. no. nos. nr. núm. núms. op. p. pág. págs. par. pp. pt. ref. refs. rn. "
+    "s. sec. secs. sect. tab. tabs. tel. thm. vol. vols. z. ziff. jan. feb. mar. apr. jun. jul. "
+    "aug. sep. sept. oct. okt. nov. dec. dez."
 )
-_FRENCH = frozenset(["m.", "mm."])
-_BEFORE_SMALL = frozenset("al. etc. usw. usf. resp. ff. f. et. inc. ltd. co. corp. ed. eds.".split())
+_BEFORE_SMALL = _words("al. etc. usw. usf. resp. ff. f. et. inc. ltd. co. corp. ed. eds.")
+_FRENCH = _words("m. mm.")
 
 
 def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:

@@ -9,7 +9,8 @@ from foveate.documents.readers.headings import has_number, has_page, heading_key
 from foveate.documents.readers.lines import MAX_WRAPPED_HEADING, Chunk, breaks_on_purpose, columns
 
 _ANNOUNCED = re.compile(
-    r"(?:brief |full |detailed )?(?:(?:table|list) of (?:contents|tables|figures|examples)|contents)"
+    r"(?:(?:brief|full|detailed) )?"
+    r"(?:(?:table|list) of (?:contents|tables|figures|examples)|contents)"
     r"|inhalt(?:sverzeichnis|sübersicht)?|(?:tabellen|abbildungs)verzeichnis"
     r"|table des mati[èe]res|sommaire|liste des (?:tableaux|figures|illustrations)"
     r"|[íi]ndice(?: general| de (?:contenidos?|tablas|figuras|cuadros))?|(?:tabla de )?contenidos?"

@@ -88,8 +88,8 @@ _PARAGRAPHS, _NUMBERS, _LISTED, _UNDERLINED, _CAPITALS, _INDENTED = 15, 20, 30, 
 def mark_parts(chunks: Iterable[Chunk]) -> None:
     """Mark the headings that can be recognized without their neighbours."""
     for chunk in chunks:
-        if not chunk.heading and chunk.shown[0] in "§第" or not chunk.shown[0].islower():
-            chunk.heading = chunk.heading or _kind(chunk)
+        if not chunk.heading and not chunk.shown[0].islower():
+            chunk.heading = _kind(chunk)
 
 
 def _kind(chunk: Chunk) -> str:
@@ -133,8 +133,8 @@ def mark_listed(chunks: Iterable[Chunk], listed: set[str]) -> None:
 def mark_numbered(chunks: Sequence[Chunk]) -> None:
     """Mark the numbered headings, whose numbers follow from each other, unless they are a list."""
     for chunk in chunks:
-        if len(chunk.heading) == 1 and (number := _NUMBERED.match(chunk.shown)):  # underlined
-            chunk.heading = f"numbered {number[1].count('.') + 1}"
+        if len(chunk.heading) == 1 and (match := _NUMBERED.match(chunk.shown)):  # underlined
+            chunk.heading = f"numbered {match[1].count('.') + 1}"
     last: dict[str, tuple[int, ...]] = {}  # number by its script
     accepted: dict[str, list[tuple[Chunk, int]]] = {}
     numbers = [_numbers(chunk) for chunk in chunks]
@@ -143,8 +143,8 @@ def mark_numbered(chunks: Sequence[Chunk]) -> None:
         if chunk.heading and not chunk.heading.startswith("numbered"):
             if chunk.heading not in ("named", "listed", "capitals"):
                 last.pop("arabic", None)  # numbers begin again in each chapter
-                if (number := re.search(r"\d+", chunk.shown)) and len(number[0]) < 4:
-                    last["arabic"] = (int(number[0]),)  # or they continue the chapter's: 3.1
+                if (match := re.search(r"\d+", chunk.shown)) and len(match[0]) < 4:
+                    last["arabic"] = (int(match[0]),)  # or they continue the chapter's: 3.1
             continue
         if not numbers[index]:
             continue
@@ -208,6 +208,8 @@ def _is_numbered_title(shown: str, number: re.Match[str]) -> bool:
 
 def _follows(number: tuple[int, ...], last: tuple[int, ...]) -> bool:
     *enclosing, final = number
+    if not last and set(number) <= {0, 1}:  # 1.1 may be the first
+        return True
     if tuple(enclosing) == last:  # the first heading, or the first one below the previous one
         return final in (0, 1)
     if tuple(enclosing) != last[: len(enclosing)] or len(number) > len(last):
@@ -272,7 +274,7 @@ def _is_title_like(chunk: Chunk) -> bool:
         chunk.is_line
         and not chunk.is_list
         and len(shown) <= 80
-        and (shown[0].isupper() or shown[0] in "\"“„«「" or not shown[0].isascii())
+        and (shown[0].isupper() or shown[0] in '"“„«「' or not shown[0].isascii())
         and not shown[0].islower()
         and shown[-1] not in _END_OF_SENTENCE[:5] + "。，；：！"
         and any(character.isalpha() for character in shown)

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from typing import NamedTuple
 
 from foveate.documents.blocks import MappedText
@@ -71,9 +71,7 @@ class Chunk:
     @property
     def is_line(self) -> bool:
         """Whether it is a single line, short enough for a heading."""
-        return (
-            len(self.parts) == 1 and len(self.parts[0]) == 1 and len(self.shown) <= MAX_HEADING
-        )
+        return len(self.parts) == 1 and len(self.parts[0]) == 1 and len(self.shown) <= MAX_HEADING
 
 
 def line_blocks(text: str) -> Iterator[list[Line]]:
@@ -196,9 +194,9 @@ def _without_running_heads(
         return _DIGITS.sub("0", " ".join(text[line.start : line.end].split()))
 
     counts = Counter(
-        key(line)
+        edge
         for page in pages
-        for line in {*page[:_MAX_EDGE], *page[-_MAX_EDGE:]}  # once, though a page may be short
+        for edge in {key(line) for line in (*page[:_MAX_EDGE], *page[-_MAX_EDGE:])}
     )
 
     def recurs(line: Line) -> bool:
@@ -206,11 +204,8 @@ def _without_running_heads(
 
     dropped: set[Line] = set()
     for page in pages:
-        for edge in (page[:_MAX_EDGE], page[: -_MAX_EDGE - 1 : -1]):
-            for line in edge:
-                if not recurs(line):
-                    break
-                dropped.add(line)
+        dropped.update(takewhile(recurs, page[:_MAX_EDGE]))
+        dropped.update(takewhile(recurs, page[: -_MAX_EDGE - 1 : -1]))
     if not dropped:
         return lines
     starts = set(page_starts)
@@ -317,7 +312,10 @@ def _markers(lines: list[Line], shown: list[str]) -> list[bool]:
                 or previous[-1] in ":："
                 or (marked[-1] and line.indent == lines[index - 1].indent)
                 or (alike[line.indent, match.lastgroup] > 1 and (previous[-1] in _END))
-                or (match["bullet"] is not None and alike[line.indent, "bullet"] > 1)
+                or (
+                    match["bullet"] is not None
+                    and (alike[line.indent, "bullet"] > 1 or line.indent in numbers)
+                )
                 or any(
                     _is_next(numbers.get(line.indent + shift), match["number"])
                     for shift in (0, 1, 2)  # numbers may be aligned on the right

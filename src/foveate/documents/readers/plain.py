@@ -63,9 +63,9 @@ _CAPTION = re.compile(
     re.IGNORECASE,
 )
 _REFERENCES = re.compile(
-    r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:(?:normative |informative )?references|bibliography|literature cited|"
-    r"literatur(?:verzeichnis)?|bibliographie|références|bibliografía|referencias|参考文献|"
-    r"參考文獻)\W*",
+    r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:(?:normative |informative )?references|bibliography|"
+    r"literature cited|literatur(?:verzeichnis)?|bibliographie|références|bibliografía|"
+    r"referencias|参考文献|參考文獻)\W*",
     re.IGNORECASE,
 )
 _TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)

@@ -8,14 +8,17 @@ from foveate.documents.blocks import MappedText, Prose, table_row
 from foveate.documents.readers.lines import Chunk, Line, breaks_on_purpose, columns
 
 _CODE = re.compile(
-    r"^[$#%>] \S|[;{}\\]$|\w\(\)|^[}\])]|[\w\]][ :+]*=[ \w\"'$]|->|=>|::|&&|\|\|| --?[A-Za-z]"
+    r"^[$#%>] \S|^(?:for|while|if|elif|else|def|class|with|try)\b.*:$|^import \w+$|"
+    r"\w\([^ ()]*\)[;:]?$|[;{}\\]$|\w\(\)|^[}\])]|[\w\]][ :+]*=[ \w\"'$]|"
+    r"->|=>|::|&&|\|\|| --?[A-Za-z]"
     r"|(?:^| )~?/\w[\w.-]*/|<[\w/-]+>| \| "
 )
 _PROMPT = re.compile(r"[$#%] \S")
 _TIME = re.compile(
     r"[\[(<]?(?:\d{4}[-/.]\d{2}[-/.]\d{2}|\d{1,2}[./-]\w{2,3}[./-]\d{2,4}|\d{1,2}:\d{2}:\d{2}"
     r"|(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?[A-Z][a-z]{2} +\d{1,2} +\d{1,2}:\d{2}| *\d+\.\d{3,6}\]"
-    r"|\d{10,13}\b)|\d{1,3}(?:\.\d{1,3}){3} \S+ \S+ \[|(?:[A-Z]{4,8}|[VDIWEF])[/:\[ ].{0,30}\d\d:\d\d"
+    r"|\d{10,13}\b)|\d{1,3}(?:\.\d{1,3}){3} \S+ \S+ \["
+    r"|(?:[A-Z]{4,8}|[VDIWEF])[/:\[ ].{0,30}\d\d:\d\d"
 )
 _MIN_LOG_LINES = 5
 _MIN_RECORDS = 4
@@ -63,7 +66,7 @@ def are_records(chunk: Chunk) -> bool:
         return False  # wrapped
     broken = sum(breaks_on_purpose(line, following, width) for line, following in pairwise(lines))
     ended = sum(line[-1] in _END for line in lines)
-    return broken >= 0.7 * (len(lines) - 1) and ended <= 0.25 * len(lines)
+    return broken >= 0.6 * (len(lines) - 1) and ended <= 0.25 * len(lines)
 
 
 def is_drawn_table(chunk: Chunk) -> bool:
