@@ -258,7 +258,11 @@ def _mark_indented(chunks: Sequence[Chunk], base: int) -> None:
             continue
         if chunk.indent < base and following.indent > chunk.indent:
             outdented.append(chunk)
-        elif chunk.indent >= base + 8 and abs(chunk.indent * 2 + len(chunk.shown) - 72) <= 12:
+        elif (
+            chunk.indent >= base + 8
+            and _is_title_case(chunk.shown)
+            and abs(chunk.indent * 2 + len(chunk.shown) - 72) <= 12
+        ):
             centred.append(chunk)
     if len(outdented) > 1:
         for chunk in outdented:
@@ -280,6 +284,13 @@ def _is_title_like(chunk: Chunk) -> bool:
         and any(character.isalpha() for character in shown)
         and _IMPRINT.search(shown) is None
     )
+
+
+def _is_title_case(shown: str) -> bool:
+    """Return whether a line is of a few words, or most of its long words begin in capitals."""
+    words = shown.split()
+    long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
+    return len(words) < 4 or 2 * sum(word[0].isupper() for word in long_words) > len(long_words)
 
 
 def _is_capitals(chunk: Chunk) -> bool:
