@@ -5,7 +5,7 @@ import torch
 
 from foveate import Document
 from foveate.inference import DocumentVectors
-from foveate.tasks.relevance import SentencePositions, centrality, relevance
+from foveate.tasks.relevance import SentencePositions, centrality
 from foveate.tasks.summarize import choose, summarize
 
 
@@ -103,21 +103,20 @@ def compass() -> tuple[DocumentVectors, SentencePositions]:
 
 def test_centrality_is_closeness_to_all_that_a_sentence_stands_under(compass):
     everything_is_at_an_end = 0.15 + 0.05
-    scores = centrality(*compass, title=NORTH) - everything_is_at_an_end
+    scores = centrality(*compass, title=NORTH, ends_count=True) - everything_is_at_an_end
     assert scores.tolist() == pytest.approx([1 / 3, 2 / 3, 1, 1])
-    scores = centrality(*compass, title=None) - everything_is_at_an_end
+    scores = centrality(*compass, title=None, ends_count=True) - everything_is_at_an_end
     assert scores.tolist() == pytest.approx([1 / 2, 1 / 2, 1, 1])
 
 
-def test_centrality_prefers_the_ends():
+def test_centrality_prefers_beginnings_and_if_they_count_ends():
     document = Document.from_sections("", [(name, ["a.", "b.", "c."]) for name in "ABC"])
     same = DocumentVectors(EAST, EAST.expand(3, 2), EAST.expand(9, 2))
-    scores = centrality(same, SentencePositions.from_document(document), title=None) - 1
+    positions = SentencePositions.from_document(document)
+    scores = centrality(same, positions, title=None, ends_count=True) - 1
     assert scores.tolist() == pytest.approx([0.2, 0.15, 0.2, 0.05, 0, 0.05, 0.2, 0.15, 0.2])
-
-
-def test_relevance_is_closeness_of_sentence_and_section_to_the_query(compass):
-    assert relevance(*compass, query=EAST).tolist() == pytest.approx([1, 0.5, 0, 0])
+    scores = centrality(same, positions, title=None, ends_count=False) - 1
+    assert scores.tolist() == pytest.approx([0.2, 0.15, 0.15, 0.05, 0, 0, 0.05, 0, 0])
 
 
 def test_the_best_is_chosen_first_and_repetition_last():
