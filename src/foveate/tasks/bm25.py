@@ -73,7 +73,7 @@ def count_terms(query: Sequence[str], texts: Iterable[str]) -> tuple[Tensor, Ten
         count = Counter(term for term in found if term in wanted)
         counts.append([count[term] for term in query])
         lengths.append(len(found))
-    return torch.tensor(counts).view(-1, len(query)), torch.tensor(lengths)
+    return torch.tensor(counts).view(len(lengths), len(query)), torch.tensor(lengths)
 
 
 def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
