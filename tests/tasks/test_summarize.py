@@ -81,12 +81,14 @@ def test_what_is_no_running_text_is_left_out(encoder):
         "The species of fish that live in the cold sea are the following:",
         "寒い海に住む魚の種類は次のとおりである：",
         "Which species of fish live in the cold sea of the north?",
+        '"Fish" shall mean the cod, the herring and the eel of the cold sea.',
+        "Copyright (C) 1999 by the Fishermen of the Sea, who keep all of the fish.",
         "and in the end the cod of the cold sea eat all of the herring.",
         "The species of fish that live in the cold sea of the north",
         "f(cod) = 12.5 * 3.1 + 4 / (2 * 7.5) = 1 + 2 + 3 + 4.",
     ],
 )
-def test_lead_ins_questions_and_fragments_are_left_out(encoder, left_out):
+def test_lead_ins_questions_definitions_and_fragments_are_left_out(encoder, left_out):
     whole = ["Cod live in the cold sea and eat herring.", "Nobody knows why the eel is so long."]
     document = Document.from_sections("Fish", [("Fish", [*whole, left_out])], language="en")
     assert summarize(document, model=encoder).text == " ".join(whole)

@@ -66,7 +66,7 @@ def words(text: str, language: str | None = None) -> list[Word]:
         ["don't", 're', 'enter', 'room', '12']
     """
     found = [(match.start(), match.end()) for match in _WORD.finditer(text)]
-    if needs_segmentation(language):
+    if language is not None and needs_segmentation(language):
         found = _segmented(text, language, found)
     return [Word(text[start:end].lower().replace("’", "'"), start, end) for start, end in found]
 

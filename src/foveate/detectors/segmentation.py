@@ -12,9 +12,9 @@ _KATAKANA = re.compile(r"[\u30a1-\u30ff]+")
 _MAX_CHARACTERS = 8  # of a word; hardly any is longer
 
 
-def needs_segmentation(language: str | None) -> bool:
+def needs_segmentation(language: str) -> bool:
     """Return whether a language, by its ISO 639 code, is Chinese or Japanese."""
-    return language is not None and language.lower().replace("_", "-").partition("-")[0] in _CODES
+    return language.lower().replace("_", "-").partition("-")[0] in _CODES
 
 
 def segment(text: str, language: str) -> list[tuple[int, int]]:

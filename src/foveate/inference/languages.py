@@ -81,7 +81,7 @@ def warn_of_languages(documents: Iterable[Document], trained: Collection[str] | 
 @cache
 def _is_one_of(language: str, trained: frozenset[str]) -> bool:
     try:
-        match = langcodes.closest_supported_match(language, trained, max_distance=_SAME_LANGUAGE)
+        match = langcodes.closest_supported_match(language, [*trained], max_distance=_SAME_LANGUAGE)
     except LanguageTagError:  # a code that langcodes does not know, on either side
         return language in trained
     return match is not None

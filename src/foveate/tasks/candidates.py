@@ -35,7 +35,7 @@ _LISTINGS = frozenset(
         "variable index|option index|subject index|author index|changelog|change log",
         "change history|revision history|version history|document history|copyright",
         "copyright notice|copyright and license|copyright and licence|copying this manual",
-        "gnu free documentation license|gnu general public license|about the author",
+        "gnu free documentation license|about the author|definitions|glossary|colophon",
         "about the authors|about this document|author contributions|competing interests",
         "conflict of interest|conflicts of interest|declaration of competing interest|funding",
         "data availability|supporting information|supplementary material|transcriber's note",
@@ -43,11 +43,12 @@ _LISTINGS = frozenset(
         "literatur|literaturverzeichnis|quellen|quellenverzeichnis|danksagung|inhalt",
         "inhaltsverzeichnis|stichwortverzeichnis|sachregister|abbildungsverzeichnis",
         "tabellenverzeichnis|abkürzungsverzeichnis|einzelnachweise|weblinks|fußnoten|impressum",
+        "begriffsbestimmungen|begriffsdefinitionen|glossar",
         "références|références bibliographiques|bibliographie|remerciements|table des matières",
         "sommaire|liste des figures|liste des tableaux|notes et références|voir aussi",
-        "liens externes|mentions légales",
+        "liens externes|mentions légales|définitions|glossaire",
         "referencias|bibliografía|agradecimientos|índice|índice general|tabla de contenidos",
-        "contenido|véase también|enlaces externos|notas",
+        "contenido|véase también|enlaces externos|notas|definiciones|glosario",
         "参考文献|参考資料|参考资料|參考文獻|致谢|致謝|謝辞|目录|目錄|目次|索引|脚注|外部链接",
         "外部リンク|関連項目",
     )
@@ -56,6 +57,18 @@ _LISTINGS = frozenset(
 
 _END = re.compile(r"[.!?…。！？][”\"’'’)\]»」』]*$")
 _QUESTION = re.compile(r"[?？][”\"’')\]»」』]*$")
+
+# What contracts and laws begin with: "Work" shall mean …
+_DEFINITION = re.compile(
+    r"[\"“„«'‘].{1,60}?[\"”“»'’](?: \([^)]*\))?,? "
+    r"(?:shall mean|means?|is|are|refers to|bedeutet|bezeichnet|désigne|significa)\b"
+)
+_COPYRIGHT = re.compile(
+    r"copyright (?:\(c\)|©|\d)|©|permission is (?:hereby )?granted to (?:copy|make)"
+    r"|(?:copying and distribution|redistribution) of this (?:file|document)"
+    r"|everyone is permitted to copy|all rights reserved",
+    re.IGNORECASE,
+)
 
 _OPENING = re.compile(
     r"(?:abstract|introduction|einleitung|zusammenfassung|résumé|resumen|introducción|摘要|引言|绪论"
@@ -80,9 +93,10 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
 
     They are sentences of running text and lists. Left out are code, tables, formulas, captions,
     footnotes and references; sections that list or thank, by their headings ("References", "Table
-    of contents", "Danksagung"); questions; what ends in a colon, is shorter than 20 characters or
-    holds less than four fifths letters; and what begins in lower case or ends without a full stop,
-    provided that most sentences of the document do neither.
+    of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); notices of copyright;
+    what ends in a colon, is shorter than 20 characters or holds less than four fifths letters; and
+    what begins in lower case or ends without a full stop, provided that most sentences of the
+    document do neither.
 
     Args:
         document: The document.
@@ -145,7 +159,9 @@ def _plain(title: str) -> str:
 def _is_fragment(text: str) -> bool:
     if sum(2 if east_asian_width(c) in "WF" else 1 for c in text) < _MIN_WIDTH:
         return True
-    if text[-1] in ":：" or _QUESTION.search(text):
+    if text[-1] in ":：" or any(p.match(text) for p in (_DEFINITION, _COPYRIGHT)):
+        return True
+    if _QUESTION.search(text):
         return True
     return sum(c.isalpha() or c.isspace() for c in text) < _MIN_LETTERS * len(text)
 
