@@ -93,10 +93,10 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
 
     They are sentences of running text and lists. Left out are code, tables, formulas, captions,
     footnotes and references; sections that list or thank, by their headings ("References", "Table
-    of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); notices of copyright;
-    what ends in a colon, is shorter than 20 characters or holds less than four fifths letters; and
-    what begins in lower case or ends without a full stop, provided that most sentences of the
-    document do neither.
+    of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); notices of
+    copyright; what ends in a colon, is shorter than 20 characters or holds less than four fifths
+    letters; and what begins in lower case or ends without a full stop, provided that most sentences
+    of the document do neither.
 
     Args:
         document: The document.
