@@ -21,7 +21,7 @@ def test_summarize_shows_sentences_with_their_place(foveate, fish):
     code, output, _ = foveate("summarize", fish, "--sentences", 2)
     assert code == 0
     assert "Fish" in output
-    assert "Cod swim in cold seas.\n  Cod, line 5\n" in output
+    assert "Cod swim in cold seas.\n  line 5 · Cod\n" in output
 
 
 def test_summarize_json_points_into_the_file(foveate, fish):
@@ -53,7 +53,7 @@ def test_search_many_documents(foveate, fish, tmp_path):
     assert hit["text"] == "Cows eat grass all day long."
     assert hit["document"] == str(other)
     code, output, _ = foveate("search", "what do cattle feed on?", fish, other, "--top-k", 1)
-    assert f"{other}: line 1" in output
+    assert f"{other} · line 1" in output
 
 
 def test_embed_writes_vectors_of_all_levels(foveate, fish, tmp_path):
@@ -88,7 +88,7 @@ def test_who_says_it(foveate, tmp_path):
     for command in (["summarize", path], ["search", "boats", path], ["ask", "boats", path]):
         code, output, _ = foveate(*command)
         assert code == 0
-        assert "Ann, Fleet, line 1" in output
+        assert "Ann · line 1 · Fleet" in output
         assert "Ann" in {
             one.get("speaker") for one in _dicts(json.loads(foveate(*command, "--json")[1]))
         }

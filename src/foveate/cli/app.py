@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -49,15 +49,33 @@ def _common(
 ) -> None: ...
 
 
-def main() -> None:
+def run() -> None:
     """Run the command; expected errors are one line on standard error and exit code 2."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: _warn(message)
             app()
     except _EXPECTED as error:
-        print(f"foveate: {_sentence(error)}", file=sys.stderr)
-        sys.exit(2)
+        _fail(_sentence(error))
+    except (MemoryError, RuntimeError) as error:
+        if not _is_shortage(error):
+            raise
+        _fail(
+            "there is not enough memory: try fewer or shorter documents, or a model that needs "
+            "less (--model, --dtype bfloat16); instead of a GPU, --device cpu"
+        )
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"foveate: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _is_shortage(error: MemoryError | RuntimeError) -> bool:
+    """Return whether memory is short, which torch says in a RuntimeError."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("out of memory", "not enough memory", "allocate memory")
+    )
 
 
 def _warn(message: Warning | str) -> None:

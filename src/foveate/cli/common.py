@@ -4,23 +4,30 @@ import json
 import logging
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
+from foveate.checkpoints import check_name_or_path
 from foveate.documents import Document, Span
+from foveate.files import check_writable
+from foveate.progress import progress
 
 if TYPE_CHECKING:
     from foveate.inference import Answerer, Encoder, Summarizer
     from foveate.tasks.ask import Passage
+    from foveate.tasks.context import ContextSentence
     from foveate.tasks.search import Hit
 
 Writer = TypeVar("Writer", "Answerer", "Summarizer")
+Result: TypeAlias = "Hit | Passage"
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
@@ -47,10 +54,20 @@ Language = Annotated[
         help="Language of the text (en, de, fr …), by whose rules it is split into sentences.",
     ),
 ]
+
+
+def check_model(name_or_path: str | None) -> str | None:
+    """Check that there is such a checkpoint before anything is read or imported."""
+    if name_or_path is not None:
+        check_name_or_path(name_or_path)
+    return name_or_path
+
+
 Model = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
+        callback=check_model,
         help="Encoder checkpoint, a folder or a name on the hub. Default: all-MiniLM-L6-v2, which "
         "is installed with foveate.",
         show_default=False,
@@ -75,29 +92,103 @@ DType = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Context = Annotated[
+    int,
+    typer.Option(
+        "--context",
+        "-C",
+        metavar="N",
+        min=0,
+        help="Number of sentences to show before and after each result.",
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write a page for the browser too, with the results marked in the documents' text.",
+        show_default=False,
+    ),
+]
 
 
 def place(span: Span) -> str:
-    """Describe where a span is: who speaks, in which section, on which page or line."""
+    """Describe where a span is: who speaks, on which page or line, in which section."""
     section = " › ".join(title for title in span.path if title)
-    return ", ".join(filter(None, (span.speaker, section, span.place)))
+    return " · ".join(filter(None, (span.speaker, span.place, section)))
 
 
-def as_json(span: Span, score: float) -> dict[str, Any]:
-    """Return the fields of a span and its score."""
-    boxes = [box._asdict() for box in span.boxes]
-    return {**asdict(span), "boxes": boxes, "score": round(score, 4)}
+def span_as_json(span: Span) -> dict[str, Any]:
+    """Return the fields of a span."""
+    return {**asdict(span), "boxes": [box._asdict() for box in span.boxes]}
 
 
-def show_result(documents: list[Document], result: "Hit | Passage") -> None:
-    """Print a result with its score and, below it, its place."""
-    where = place(result.span)
-    if len(documents) > 1:
-        where = f"{result.span.document}: {where}"
-    console.print(
-        f"[bold]{result.score:.2f}[/bold]  {escape(result.span.text)}\n"
-        f"      [dim]{escape(where)}[/dim]\n"
-    )
+def results_as_json(
+    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+) -> list[dict[str, Any]]:
+    """Return the fields of each result's span, its score, its document's language, its context."""
+    return [
+        {
+            **span_as_json(result.span),
+            "score": round(result.score, 4),
+            "language": documents[result.document_idx].language,
+            "before": " ".join(one.span.text for one in near if one.span.end <= result.span.start),
+            "after": " ".join(one.span.text for one in near if one.span.start >= result.span.end),
+        }
+        for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True)
+    ]
+
+
+def show_results(
+    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+) -> None:
+    """Print results with their scores, the sentences around them and, below, their places."""
+    for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
+        where = [result.span.document] if len(documents) > 1 else []
+        show_sentences(near, " · ".join([*where, place(result.span)]), f"{result.score:.2f}")
+
+
+def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -> None:
+    """Print sentences, with those of the result marked if there are others, and their place.
+
+    On a terminal, the result is bold and the rest dim, and lines are wrapped. Elsewhere, asterisks
+    enclose the result, as in Markdown.
+    """
+    is_styled = console.is_terminal and not console.is_dumb_terminal
+    marked = Text()
+    is_marked = any(one.is_result != near[0].is_result for one in near)
+    names_speakers = len({one.span.speaker for one in near}) > 1
+    for i, one in enumerate(near):
+        if i:
+            marked.append("\n" if one.opens_line else " ")
+        if names_speakers and one.span.speaker and (one.opens_line or not i):
+            marked.append(f"{one.span.speaker}: ", "dim")
+        opens = is_marked and one.is_result and not (i and near[i - 1].is_result)
+        closes = is_marked and one.is_result and not (one is not near[-1] and near[i + 1].is_result)
+        text = one.span.text if is_styled else f"{'**' * opens}{one.span.text}{'**' * closes}"
+        marked.append(text, ("bold" if one.is_result else "dim") if is_marked else "")
+    indent = " " * (len(score) + 2)
+    if is_styled:
+        text = Table.grid(padding=(0, 2, 0, 0))
+        text.add_row(Text(score, "bold"), marked)
+        console.print(text, Padding(Text(where, "dim"), (0, 0, 1, len(indent))), soft_wrap=False)
+    else:
+        lines = marked.plain.replace("\n", f"\n{indent}")
+        console.print(f"{score}{'  ' if score else ''}{lines}\n{indent}{where}\n", markup=False)
+
+
+def _contexts(
+    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+) -> "list[list[ContextSentence]]":
+    """Return the sentences of each result and around it, with one pass over each document."""
+    from foveate.tasks.context import contexts
+
+    found: dict[Span, list[ContextSentence]] = {}
+    for idx in {result.document_idx for result in results}:
+        spans = [result.span for result in results if result.document_idx == idx]
+        found |= zip(spans, contexts(documents[idx], spans, num_sentences), strict=True)
+    return [found[result.span] for result in results]
 
 
 def check_order(command: str, kind: str, query: str, files: list[str]) -> None:
@@ -117,6 +208,18 @@ def check_order(command: str, kind: str, query: str, files: list[str]) -> None:
         raise ValueError(f"the {kind} comes first: {command} {shlex.join(corrected)}")
 
 
+def check_html(path: Path | None) -> None:
+    """Check that a page can be written, before the long work whose result it is to hold."""
+    if path is not None:
+        check_writable(path)
+
+
+def show_path(kind: str, path: str | Path | None) -> None:
+    """Say what was written where, if anything was."""
+    if path is not None:
+        console.print(f"{kind}: {path}", markup=False)
+
+
 def read(files: list[str], format: str | None, language: str) -> list[Document]:
     """Read documents; `-` stands for standard input."""
     if files.count("-") > 1:
@@ -133,29 +236,33 @@ def read(files: list[str], format: str | None, language: str) -> list[Document]:
 
 def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
     """Load an encoder."""
-    quiet()
+    prepare()
     from foveate.inference import Encoder
 
-    return Encoder.from_pretrained(model, device=device, dtype=dtype)
+    with progress("Loading the model", None):
+        return Encoder.from_pretrained(model, device=device, dtype=dtype)
 
 
 def load_encoder_or(
     writer: "type[Writer]", model: str | None, device: str | None, dtype: str | None, **options: Any
 ) -> "Encoder | Writer":
     """Load an encoder or, from an encoder-decoder's checkpoint, a model that writes text."""
-    quiet()
+    prepare()
     if model is not None:
         from foveate.models.loading import load_config
 
         if load_config(model).is_encoder_decoder:
-            loaded: Writer = writer.from_pretrained(model, device=device, dtype=dtype, **options)
-            return loaded
+            with progress("Loading the model", None):
+                return writer.from_pretrained(model, device=device, dtype=dtype, **options)
     return load_encoder(model, device, dtype)
 
 
-def quiet() -> None:
-    """Turn off the progress bars and log messages of transformers and the hub."""
-    from transformers.utils import logging as transformers_logging
+def prepare() -> None:
+    """Import what runs models, and turn off the messages of transformers and the hub."""
+    with progress("Starting", None):
+        from transformers.utils import logging as transformers_logging
+
+        import foveate.inference  # noqa: F401  (takes seconds)
 
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
