@@ -11,7 +11,6 @@ from huggingface_hub.errors import (
     HFValidationError,
     RepositoryNotFoundError,
 )
-from huggingface_hub.utils import validate_repo_id
 
 _SECONDS_TO_ANSWER = 3.0
 """How long to wait for the hub."""
@@ -37,11 +36,10 @@ def check_name_or_path(name_or_path: str | PathLike[str]) -> None:
     missing = f"there is no folder {name_or_path}{_similar_folder(path)}"
     name = str(name_or_path)
     try:
-        validate_repo_id(name)
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return
     except HFValidationError as error:  # a path, because names have at most one slash
         raise OSError(missing) from error
-    if isinstance(try_to_load_from_cache(name, "config.json"), str):
-        return
     try:
         get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=_SECONDS_TO_ANSWER)
     except (EntryNotFoundError, GatedRepoError):

@@ -170,9 +170,9 @@ def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -
         marked.append(text, ("bold" if one.is_result else "dim") if is_marked else "")
     indent = " " * (len(score) + 2)
     if is_styled:
-        text = Table.grid(padding=(0, 2, 0, 0))
-        text.add_row(Text(score, "bold"), marked)
-        console.print(text, Padding(Text(where, "dim"), (0, 0, 1, len(indent))), soft_wrap=False)
+        columns = Table.grid(padding=(0, 2, 0, 0))
+        columns.add_row(Text(score, "bold"), marked)
+        console.print(columns, Padding(Text(where, "dim"), (0, 0, 1, len(indent))), soft_wrap=False)
     else:
         lines = marked.plain.replace("\n", f"\n{indent}")
         console.print(f"{score}{'  ' if score else ''}{lines}\n{indent}{where}\n", markup=False)

@@ -35,8 +35,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except _Interrupt:
-        _report()
-        raise SystemExit(EXIT_CODE) from None
+        _end()  # rather than return, because freeing a large document takes seconds
     finally:
         has_ended.set()
         signal.set_wakeup_fd(previous_sender)
@@ -53,12 +52,13 @@ def _end_unless(has_ended: Event, signals: socket.socket) -> None:
     with signals:
         while number := signals.recv(1):
             if number[0] == signal.SIGINT and not has_ended.wait(_PATIENCE):
-                _report()
-                os._exit(EXIT_CODE)
+                _end()
 
 
-def _report() -> None:
+def _end() -> None:
+    """Say that the command was interrupted, and end the process."""
     # Past Python's streams, which the interrupted code may have locked. On a terminal, a progress
     # bar may have left its line there and the cursor hidden.
     restore = "\r\x1b[K\x1b[?25h" if sys.stderr.isatty() else ""
     os.write(2, f"{restore}foveate: interrupted\n".encode())
+    os._exit(EXIT_CODE)

@@ -78,10 +78,10 @@ def pdf(
     """
     if summary and search is not None:
         raise ValueError("give either --summary or --search, not both")
-    from foveate.tasks.plots.pdf import check_pdf_path, plot_pdf
-
-    check_pdf_path(output)
     [document] = common.read([file], "pdf", language)
+    from foveate.tasks.plots.pdf import check_pdf, plot_pdf
+
+    check_pdf(document, output)
     encoder = common.load_encoder(model, device, dtype)
     from foveate.tasks.search import search as find
     from foveate.tasks.summarize import summarize

@@ -99,11 +99,11 @@ def _render(
             name = _name(documents[result.document_idx]) if len(texts) > 1 else ""
             yield _entry(number, result, name)
         yield '</ol>\n</nav>\n<nav aria-labelledby="contents">\n<h2 id="contents">Contents</h2>\n'
-        for text in texts:
-            yield from text.outline()
+        for shown in texts:
+            yield from shown.outline()
         yield '</nav>\n</div>\n<main id="text" tabindex="-1">\n'
-        for text in texts:
-            yield from text.article()
+        for shown in texts:
+            yield from shown.article()
         yield "</main>\n</div>\n"
     yield "</body>\n</html>\n"
 
@@ -171,8 +171,9 @@ class _DocumentText:
 
     def outline(self) -> Iterator[str]:
         """Compose the titles of the sections, with links to those that are shown."""
+        name = escape(_name(self.document))
         state = " open" if len(self._sections) <= MAX_OPEN_SECTIONS else ""
-        yield f'<details{state}><summary dir="auto">{escape(_name(self.document))}</summary>\n<ul>\n'
+        yield f'<details{state}><summary dir="auto">{name}</summary>\n<ul>\n'
         for i, (path, section) in enumerate(self._sections):
             if section.title:
                 title = escape(section.title)

@@ -19,16 +19,25 @@ _PIXELS_PER_POINT = 100
 """PDFium converts positions in whole pixels, so pages are taken to have many."""
 
 
-def check_pdf_path(path: str | PathLike[str]) -> None:
-    """Check, before any work is done, that a PDF can be written to a path.
+def check_pdf(document: Document, path: str | PathLike[str]) -> None:
+    """Check, before any work is done, that `plot_pdf` can write a copy of a document's PDF.
 
     Raises:
-        ValueError: The path does not end in `.pdf`.
-        OSError: The file cannot be written.
+        ValueError: See `plot_pdf`.
+        OSError: See `plot_pdf`.
     """
     if Path(path).suffix.lower() != ".pdf":
         raise ValueError(f"{path} must end in .pdf")
     check_writable(path)
+    if document.layout is None:
+        raise ValueError(f"{document.name} has no pages to highlight anything on: give a PDF")
+    source = Path(document.source or "")
+    if not source.is_file():
+        raise FileNotFoundError(
+            f"{document.name or 'the document'} is not a file: highlights need the PDF itself"
+        )
+    if Path(path).resolve() == source.resolve():
+        raise ValueError(f"{path} is the document itself: name another file to write")
 
 
 def plot_pdf(document: Document, spans: Sequence[Span], path: str | PathLike[str]) -> None:
@@ -47,17 +56,13 @@ def plot_pdf(document: Document, spans: Sequence[Span], path: str | PathLike[str
             pages, or its file has changed.
         OSError: The document's file is gone, or the PDF cannot be written.
     """
-    check_pdf_path(path)
-    if document.layout is None:
-        raise ValueError(f"{document.name} has no pages to highlight anything on: give a PDF")
-    source = Path(document.source or "")
-    if not source.is_file():
-        raise FileNotFoundError(f"the PDF is read again, but {document.name} is not a file")
-    if Path(path).resolve() == source.resolve():
-        raise ValueError(f"{path} is the document itself: name another file to write")
+    check_pdf(document, path)
+    source, layout = document.source, document.layout
+    assert source is not None
+    assert layout is not None
     pdf = pypdfium2.PdfDocument(load(source, "pdf", None).content)
     try:
-        if len(pdf) != len(document.layout.page_sizes):
+        if len(pdf) != len(layout.page_sizes):
             raise ValueError(f"{source} has changed since it was read: read it again")
         for number, span in enumerate(spans, 1):
             for page in sorted({box.page for box in span.boxes}):
