@@ -2,13 +2,16 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _QUOTATION = re.compile(r'“[^“”]*”|"[^"]*"')
 _SPACE = re.compile(r"\s")
 _WINDOW = 10_000  # characters split at once: the time for quotations grows with the square
 _UNDECIDED = 200  # characters at the end of a window whose sentences depend on what follows
 _WORD = re.compile(r"\w")
+
+UNSPACED_LANGUAGES = ("ja", "km", "lo", "my", "th", "zh")  # write no spaces between words
+_UNSPACED_SENTENCES = ("ja", "zh")
 
 
 def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
@@ -75,3 +78,8 @@ def _sentence_starts(text: str, language: str) -> Iterator[int]:
         outside = [start for start in starts if bisect_right(quoted, start) % 2 == 0]
         offset = outside[-1] if outside else offset + _WINDOW - 2 * _UNDECIDED
         yield from (start for start in starts if start <= offset)
+
+
+def join_sentences(sentences: Iterable[str], language: str | None) -> str:
+    """Join sentences as their language does: Chinese and Japanese put no space between them."""
+    return ("" if language in _UNSPACED_SENTENCES else " ").join(sentences)
