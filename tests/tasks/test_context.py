@@ -32,7 +32,7 @@ def document():
 def shown(document, text, number):
     [span] = [span for span in document.spans() if span.text == text]
     [near] = contexts(document, [span], number)
-    assert [one.span.text for one in near if one.is_result] == [text]
+    assert [one.span.text for one in near if one.is_marked] == [text]
     return [one.span.text for one in near]
 
 
@@ -51,14 +51,14 @@ def test_neighbours_are_of_the_same_section(document):
 def test_paragraphs_open_lines(document):
     spans = [span for span in document.spans() if span.text == "They sleep."]
     [near] = contexts(document, spans, 1)
-    assert [one.opens_line for one in near] == [False, False, True]
+    assert [one.separator for one in near] == [" ", " ", "\n"]
 
 
 def test_a_passage_of_several_sentences(document):
     first, *_, last = [span for span in document.spans() if span.path[-1] == "Eel"]
     passage = document.span(first.start, last.end, path=first.path)
     [near] = contexts(document, [passage], 0)
-    assert [one.is_result for one in near] == [True, True]
+    assert [one.is_marked for one in near] == [True, True]
 
 
 def test_a_part_of_a_sentence(document):
@@ -66,6 +66,19 @@ def test_a_part_of_a_sentence(document):
     word = document.span(sentence.start + 5, sentence.start + 8)
     [near] = contexts(document, [word], 0)
     assert [one.span.text for one in near] == ["Eels are long."]
+
+
+def test_only_a_part_of_a_result_is_marked(document):
+    first, last = [span for span in document.spans() if span.path[-1] == "Eel"]
+    passage = document.span(first.start, last.end, path=first.path)
+    [near] = contexts(document, [passage], 0, [last])
+    assert [one.is_marked for one in near] == [False, True]
+
+
+def test_chinese_has_no_spaces_between_sentences():
+    document = Document.from_text("鳕鱼在游泳。它们吃小鱼。", language="zh")
+    [near] = contexts(document, document.spans()[1:], 1)
+    assert [one.separator for one in near] == ["\n", ""]
 
 
 def test_the_number_is_not_negative(document):

@@ -4,7 +4,7 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
@@ -127,17 +127,25 @@ def span_as_json(span: Span) -> dict[str, Any]:
 def results_as_json(
     documents: list[Document], results: "Sequence[Result]", num_sentences: int
 ) -> list[dict[str, Any]]:
-    """Return the fields of each result's span, its score, its document's language, its context."""
+    """Return the fields of each result's span, its score, its document's language, its context.
+
+    A passage has its best sentence, too.
+    """
     return [
         {
             **span_as_json(result.span),
+            **({"best": span_as_json(result.best)} if hasattr(result, "best") else {}),
             "score": round(result.score, 4),
             "language": documents[result.document_idx].language,
-            "before": " ".join(one.span.text for one in near if one.span.end <= result.span.start),
-            "after": " ".join(one.span.text for one in near if one.span.start >= result.span.end),
+            "before": _join(one for one in near if one.span.end <= result.span.start),
+            "after": _join(one for one in near if one.span.start >= result.span.end),
         }
         for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True)
     ]
+
+
+def _join(sentences: "Iterable[ContextSentence]") -> str:
+    return "".join(one.separator + one.span.text for one in sentences).strip()
 
 
 def show_results(
@@ -156,25 +164,26 @@ def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -
     enclose the result, as in Markdown.
     """
     is_styled = console.is_terminal and not console.is_dumb_terminal
-    marked = Text()
-    is_marked = any(one.is_result != near[0].is_result for one in near)
-    names_speakers = len({one.span.speaker for one in near}) > 1
-    for i, one in enumerate(near):
-        if i:
-            marked.append("\n" if one.opens_line else " ")
-        if names_speakers and one.span.speaker and (one.opens_line or not i):
-            marked.append(f"{one.span.speaker}: ", "dim")
-        opens = is_marked and one.is_result and not (i and near[i - 1].is_result)
-        closes = is_marked and one.is_result and not (one is not near[-1] and near[i + 1].is_result)
-        text = one.span.text if is_styled else f"{'**' * opens}{one.span.text}{'**' * closes}"
-        marked.append(text, ("bold" if one.is_result else "dim") if is_marked else "")
+    asterisks = "" if is_styled else "**"
+    has_marks = len({one.is_marked for one in near}) > 1
+    has_speakers = len({one.span.speaker for one in near}) > 1
+    text = Text()
+    for before, one, after in zip([None, *near], near, [*near[1:], None], strict=False):
+        text.append(one.separator if before else "")
+        if has_speakers and one.span.speaker and (before is None or one.separator == "\n"):
+            text.append(f"{one.span.speaker}: ", "dim")
+        is_marked = has_marks and one.is_marked
+        opens = is_marked and not (before and before.is_marked)
+        closes = is_marked and not (after and after.is_marked)
+        style = ("bold" if one.is_marked else "dim") if has_marks else ""
+        text.append(f"{asterisks * opens}{one.span.text}{asterisks * closes}", style)
     indent = " " * (len(score) + 2)
     if is_styled:
         columns = Table.grid(padding=(0, 2, 0, 0))
-        columns.add_row(Text(score, "bold"), marked)
+        columns.add_row(Text(score, "bold"), text)
         console.print(columns, Padding(Text(where, "dim"), (0, 0, 1, len(indent))), soft_wrap=False)
     else:
-        lines = marked.plain.replace("\n", f"\n{indent}")
+        lines = text.plain.replace("\n", f"\n{indent}")
         console.print(f"{score}{'  ' if score else ''}{lines}\n{indent}{where}\n", markup=False)
 
 
@@ -184,11 +193,14 @@ def _contexts(
     """Return the sentences of each result and around it, with one pass over each document."""
     from foveate.tasks.context import contexts
 
-    found: dict[Span, list[ContextSentence]] = {}
+    found: dict[int, list[ContextSentence]] = {}
     for idx in {result.document_idx for result in results}:
-        spans = [result.span for result in results if result.document_idx == idx]
-        found |= zip(spans, contexts(documents[idx], spans, num_sentences), strict=True)
-    return [found[result.span] for result in results]
+        own = [i for i, result in enumerate(results) if result.document_idx == idx]
+        spans = [results[i].span for i in own]
+        marked = [getattr(results[i], "best", results[i].span) for i in own]
+        near = contexts(documents[idx], spans, num_sentences, marked)
+        found |= zip(own, near, strict=True)
+    return [found[i] for i in range(len(results))]
 
 
 def check_order(command: str, kind: str, query: str, files: list[str]) -> None:

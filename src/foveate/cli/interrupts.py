@@ -14,7 +14,7 @@ _PATIENCE = 0.6
 """Seconds in which the command may clean up before it is ended."""
 
 
-class _Interrupt(SystemExit):
+class _Interrupt(BaseException):
     """Raised by Ctrl-C. Typer would turn a KeyboardInterrupt into an exit without a word."""
 
 

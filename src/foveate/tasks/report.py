@@ -6,7 +6,8 @@ from importlib.resources import files
 from itertools import accumulate, groupby
 from os import PathLike
 
-from foveate.documents import Document, Paragraph, as_documents
+from foveate.documents import Document, Paragraph, Span, as_documents
+from foveate.documents.sentences import join_sentences
 from foveate.files import atomic_write
 from foveate.tasks.ask import Passage
 from foveate.tasks.context import contexts
@@ -132,6 +133,11 @@ def _entry(number: int, result: Hit | Passage, document: str) -> str:
     )
 
 
+def _marked_span(result: Hit | Passage) -> Span:
+    """Return what to mark: a sentence, of a passage the one that answers best."""
+    return result.best if isinstance(result, Passage) else result.span
+
+
 def _name(document: Document) -> str:
     return document.title or document.source or "Untitled"
 
@@ -146,7 +152,7 @@ class _DocumentText:
         self.is_whole = is_whole
         self._prefix = f"document-{idx + 1}"
         numbers = [number for number, one in enumerate(results, 1) if one.document_idx == idx]
-        spans = [results[number - 1].span for number in numbers]
+        spans = [_marked_span(results[number - 1]) for number in numbers]
         self._marked: set[int] = set()  # offsets at which sentences of results begin
         self._numbers: dict[int, list[int]] = {}  # of the results that begin at an offset
         for number, sentences in zip(numbers, contexts(document, spans, 0), strict=True):
@@ -205,7 +211,7 @@ class _DocumentText:
             yield f'<ul class="{_LISTS[kind]}">\n'
             for paragraph in paragraphs:
                 sentences = self._sentences(paragraph)
-                entries = [" ".join(sentences)] if kind == "item" else sentences
+                entries = [self._join(sentences)] if kind == "item" else sentences
                 yield "".join(f"<li>{entry}</li>\n" for entry in entries)
             yield "</ul>\n"
             return
@@ -215,7 +221,10 @@ class _DocumentText:
                 continue
             speaker = f"<b>{escape(paragraph.speaker)}:</b> " if paragraph.speaker else ""
             style = f' class="{kind}"' if kind in _BOXES else ""
-            yield f"<p{style}>{speaker}{' '.join(self._sentences(paragraph))}</p>\n"
+            yield f"<p{style}>{speaker}{self._join(self._sentences(paragraph))}</p>\n"
+
+    def _join(self, sentences: list[str]) -> str:
+        return join_sentences(sentences, self.document.language)
 
     def _sentences(self, paragraph: Paragraph) -> list[str]:
         """Compose the sentences of a paragraph: the results marked, and where each page begins."""
