@@ -67,9 +67,7 @@ def test_hits_are_marked_among_their_neighbours(foveate, fish):
         "      line 5 · Cod\n\n"
     )
     assert "  They eat small fish.\n" in foveate(*query, "--context", 0)[1]
-    code, _, error = foveate(*query, "--context", -1)
-    assert code == 2
-    assert "-1" in error
+    assert foveate(*query, "--context", -1)[0] == 2
 
 
 def test_on_a_terminal_hits_are_bold_and_wrapped(foveate, fish, monkeypatch):
@@ -97,9 +95,7 @@ def test_json_has_the_neighbours_and_the_language(foveate, fish):
     assert (hit["before"], hit["after"]) == ("", "")
 
 
-@pytest.mark.parametrize(
-    "command", [["summarize"], ["search", "cod"], ["ask", "small fish"]]
-)
+@pytest.mark.parametrize("command", [["summarize"], ["search", "cod"], ["ask", "small fish"]])
 def test_a_page_for_the_browser(foveate, fish, tmp_path, command):
     page = tmp_path / "page.html"
     code, output, _ = foveate(*command, fish, "--html", page)
@@ -177,9 +173,10 @@ def test_compressed_standard_input(foveate):
 
 
 def test_damaged_standard_input(foveate):
-    code, _, error = foveate("summarize", "-", stdin=b"ab\xff")
+    code, _, error = foveate("summarize", "-", stdin=gzip.compress(b"Cod swim.")[:-4])
     assert code == 2
-    assert error == "foveate: standard input is not valid UTF-8 (byte 2): convert it to UTF-8.\n"
+    assert error.startswith("foveate: standard input is not a whole gzip file")
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["summarize", "search", "embed", "inspect"])
@@ -209,14 +206,13 @@ OUTSIDE = (
         ("missing.txt", None, "does not exist"),
         ("empty.txt", b"", "is empty"),
         ("binary.txt", b"MZ\0\0\1", "is not text"),
-        ("latin.txt", "café".encode("latin-1"), "is not valid UTF-8"),
-        ("table.xlsx", b"x", "ends in .xlsx"),
+        ("table.xlsx", b"PK\3\4\0", "ends in .xlsx"),
         ("bodiless.html", b"<html><head><title>t</title></head></html>", "bodiless.html"),
         ("bomb.xml", BOMB, "entit"),
         ("outside.xml", OUTSIDE, "entit"),
         ("bomb.docx", zip_bomb, "bomb.docx"),
         ("corrupt.pdf", b"%PDF-1.7 and then nothing", "corrupt.pdf"),
-        ("folder", "folder", "is a directory"),
+        ("folder", "folder", "holds no file"),
     ],
 )
 def test_unreadable_input_is_one_sentence(foveate, tmp_path, name, content, message):

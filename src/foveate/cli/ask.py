@@ -6,13 +6,15 @@ import typer
 from rich.markup import escape
 
 from . import common
+from .reading import Files, Reading, takes_reading_options
 
 
+@takes_reading_options
 def command(
     question: Annotated[
         str, typer.Argument(metavar="QUESTION", help="What to answer, in plain words.")
     ],
-    files: common.Files,
+    files: Files,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of passages.")] = 3,
     choice: Annotated[
         list[str] | None,
@@ -23,8 +25,6 @@ def command(
         ),
     ] = None,
     context: common.Context = 0,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -40,6 +40,8 @@ def command(
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Find the passages that answer a question best, with their places, or write an answer.
 
@@ -50,7 +52,7 @@ def command(
     """
     common.check_order("foveate ask", "question", question, files)
     common.check_html(html)
-    documents = common.read(files, format, language)
+    documents = reading.documents(files)
     common.prepare()
     from foveate.inference import Answerer
     from foveate.tasks.ask import ask

@@ -31,30 +31,6 @@ Result: TypeAlias = "Hit | Passage"
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
-_READ = (
-    "Text, Markdown, reStructuredText, HTML, JATS, TEI, transcript, PDF or DOCX, gzipped or not; "
-    "- stands for standard input."
-)
-Files = Annotated[list[str], typer.Argument(metavar="FILE", help=_READ, show_default=False)]
-File = Annotated[str, typer.Argument(metavar="FILE", help=_READ, show_default=False)]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help="text, markdown, rst, html, jats, tei, transcript, json (a meeting, or a document "
-        "that foveate saved), pdf or docx. Default: recognized by suffix and content.",
-        show_default=False,
-    ),
-]
-Language = Annotated[
-    str,
-    typer.Option(
-        metavar="CODE",
-        help="Language of the text (en, de, fr …), by whose rules it is split into sentences.",
-    ),
-]
-
 
 def check_model(name_or_path: str | None) -> str | None:
     """Check that there is such a checkpoint before anything is read or imported."""
@@ -230,20 +206,6 @@ def show_path(kind: str, path: str | Path | None) -> None:
     """Say what was written where, if anything was."""
     if path is not None:
         console.print(f"{kind}: {path}", markup=False)
-
-
-def read(files: list[str], format: str | None, language: str) -> list[Document]:
-    """Read documents; `-` stands for standard input."""
-    if files.count("-") > 1:
-        raise ValueError("- stands for standard input, which can be read only once")
-    return [
-        Document.from_bytes(
-            sys.stdin.buffer.read(), format=format, source="standard input", language=language
-        )
-        if file == "-"
-        else Document.from_file(file, format=format, language=language)
-        for file in files
-    ]
 
 
 def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":

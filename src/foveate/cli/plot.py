@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from . import common
+from .reading import File, Reading, takes_reading_options
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -46,8 +47,9 @@ _Output = Annotated[
 
 @app.command("--pdf", hidden=True)
 @app.command("pdf")
+@takes_reading_options
 def pdf(
-    file: common.File,
+    file: File,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the PDF.")
     ] = "highlights.pdf",
@@ -65,10 +67,11 @@ def pdf(
     sentences: Annotated[
         int, typer.Option("--sentences", "-s", min=1, help="Number of sentences to highlight.")
     ] = 5,
-    language: common.Language = "en",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Highlight a summary, or what a search finds, in a copy of a PDF.
 
@@ -78,7 +81,7 @@ def pdf(
     """
     if summary and search is not None:
         raise ValueError("give either --summary or --search, not both")
-    [document] = common.read([file], "pdf", language)
+    document = reading.document(file)
     from foveate.tasks.plots.pdf import check_pdf, plot_pdf
 
     check_pdf(document, output)
@@ -96,15 +99,16 @@ def pdf(
 
 
 @app.command("tree")
+@takes_reading_options
 def tree(
-    file: common.File,
+    file: File,
     output: _Output = "tree.png",
     window: Annotated[
         int, typer.Option(help="Number of nodes to draw one by one, next to the whole tree.")
     ] = 192,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: _Tokenizer = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Draw tree attention, which follows the document's sections and sentences.
 
@@ -112,7 +116,7 @@ def tree(
     foveate plot tree thesis.pdf
     foveate plot tree book.txt -o book.svg --window 64
     """
-    [document] = common.read([file], format, language)
+    document = reading.document(file)
     common.prepare()
     from foveate.tasks.plots import plot_tree
 
@@ -121,8 +125,9 @@ def tree(
 
 
 @app.command("fovea")
+@takes_reading_options
 def fovea(
-    file: common.File,
+    file: File,
     output: _Output = "fovea.png",
     neighbours: Annotated[
         int,
@@ -130,9 +135,9 @@ def fovea(
             "--neighbours", help="Number of nodes to attend to on each side, at every level."
         ),
     ] = 1,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: _Tokenizer = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Draw Fovea attention, which averages text, more coarsely the farther away it is.
 
@@ -140,7 +145,7 @@ def fovea(
     foveate plot fovea book.txt
     foveate plot fovea book.txt -o fovea.svg --neighbours 2
     """
-    [document] = common.read([file], format, language)
+    document = reading.document(file)
     common.prepare()
     from foveate.tasks.plots import plot_fovea
 
@@ -170,12 +175,11 @@ def windows(
 
 
 @app.command("vip")
+@takes_reading_options
 def vip(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to read the document for.")],
-    file: common.File,
+    file: File,
     output: _Output = "vip.png",
-    format: common.Format = None,
-    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -187,6 +191,8 @@ def vip(
         ),
     ] = None,
     device: common.Device = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Draw what a query makes each layer of a model with VIP compression look at closely.
 
@@ -195,7 +201,7 @@ def vip(
     foveate plot vip "melting point" handbook.pdf -o seen.png --model roberta-base
     """
     common.check_order("foveate plot vip", "query", query, [file])
-    [document] = common.read([file], format, language)
+    document = reading.document(file)
     common.prepare()
     from foveate.tasks.plots import plot_vip
 

@@ -5,22 +5,24 @@ from typing import Annotated
 import typer
 
 from . import common
+from .reading import Files, Reading, takes_reading_options
 
 
+@takes_reading_options
 def command(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="What to look for, in plain words.")
     ],
-    files: common.Files,
+    files: Files,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of sentences.")] = 5,
     context: common.Context = 1,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Find the sentences of documents that match a query best, with their places.
 
@@ -31,7 +33,7 @@ def command(
     """
     common.check_order("foveate search", "query", query, files)
     common.check_html(html)
-    documents = common.read(files, format, language)
+    documents = reading.documents(files)
     encoder = common.load_encoder(model, device, dtype)
     from foveate.tasks.report import write_report
     from foveate.tasks.search import search

@@ -6,15 +6,18 @@ import typer
 from rich.markup import escape
 
 from foveate.documents import Document
+from foveate.documents.language import FALLBACK
 
 from . import common
+from .reading import Files, Reading, takes_reading_options
 
 if TYPE_CHECKING:
     from foveate.tasks.summarize import Summary
 
 
+@takes_reading_options
 def command(
-    files: common.Files,
+    files: Files,
     sentences: Annotated[
         int | None,
         typer.Option(
@@ -48,8 +51,6 @@ def command(
         ),
     ] = None,
     context: common.Context = 0,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -65,6 +66,8 @@ def command(
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Summarize documents by their most central sentences, each with its place.
 
@@ -76,14 +79,14 @@ def command(
     cat notes.md | foveate summarize - --format markdown --json
     """
     common.check_html(html)
-    documents = common.read(files, format, language)
+    documents = reading.documents(files)
     common.prepare()
     from foveate.inference import Encoder, Summarizer
     from foveate.tasks.report import write_report
     from foveate.tasks.search import Hit
     from foveate.tasks.summarize import summarize
 
-    guidance = _guidance(keywords, keyword, language)
+    guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
     loaded = common.load_encoder_or(Summarizer, model, device, dtype, **guidance)
     if guidance and isinstance(loaded, Encoder):
         raise ValueError(

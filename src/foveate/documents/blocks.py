@@ -51,6 +51,20 @@ class MappedText:
         for piece, (start, end) in zip(other._pieces, other._source_spans, strict=True):
             self.add(piece, start, end)
 
+    def part(self, start: int, end: int) -> "MappedText":
+        """Return the text from `start` to `end` with its source offsets."""
+        part = MappedText()
+        for piece in range(max(bisect_right(self._offsets, start) - 1, 0), len(self._pieces)):
+            offset, shown = self._offsets[piece], self._pieces[piece]
+            first, last = max(start - offset, 0), min(end - offset, len(shown))
+            if last <= first:
+                break
+            source = self._source_spans[piece]
+            if source[1] - source[0] == len(shown):
+                source = (source[0] + first, source[0] + last)
+            part.add(shown[first:last], *source)
+        return part
+
     def __str__(self) -> str:
         """Return the text alone."""
         return "".join(self._pieces)
@@ -114,12 +128,15 @@ class ParsedText:
         text: The text that the blocks point into; None if it is the text that was given to the
             reader. Readers of binary formats always compose one.
         layout: Where the words of `text` stand on pages, for formats with pages.
+        landmarks: Places within paragraphs, such as the time of each subtitle, in place of those of
+            the blocks.
     """
 
     title: str | None
     blocks: list[Block]
     text: str | None = None
     layout: Layout | None = None
+    landmarks: tuple[Landmark, ...] = ()
 
 
 class TextComposer:
@@ -276,13 +293,19 @@ def _joint(numbered: tuple[int, Block]) -> int | str:
     return block.kind if isinstance(block, Prose) and block.kind in UNSPLIT else number
 
 
-def landmarks(blocks: Iterable[Block]) -> tuple[Landmark, ...]:
-    """Collect the places that blocks name, by the offsets where they begin."""
-    return tuple(
+def landmarks(parsed: ParsedText, place: str | None = None) -> tuple[Landmark, ...]:
+    """Collect the places that a text names, by the offsets where they begin.
+
+    Args:
+        parsed: The text.
+        place: Where the whole text is found, if it names no places.
+    """
+    named = parsed.landmarks or tuple(
         Landmark(block.text.source_span(0, 1)[0], block.place)
-        for block in blocks
+        for block in parsed.blocks
         if isinstance(block, Prose) and block.place and block.text
     )
+    return named or ((Landmark(0, place),) if place else ())
 
 
 def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
