@@ -37,6 +37,19 @@ def test_summarize_json_points_into_the_file(foveate, fish):
         assert FISH.splitlines()[line - 1].count(sentence["text"])
 
 
+def test_summaries_of_several_documents(foveate, fish, tmp_path):
+    other = tmp_path / "cows.txt"
+    other.write_text("Cows eat grass all day long. They give milk to those who ask for it.")
+    code, output, _ = foveate("summarize", fish, other, "--sentences", 1)
+    assert code == 0
+    assert output.index("fish.md") < output.index("cows.txt")
+    code, output, _ = foveate("summarize", fish, other, "--sentences", 1, "--json")
+    first, second = json.loads(output)
+    assert [one["document"] for one in first["sentences"]] == [str(fish)]
+    assert [one["document"] for one in second["sentences"]] == [str(other)]
+    assert (first["language"], second["title"]) == ("en", "")
+
+
 def test_summarize_a_real_paper_by_a_query(foveate):
     code, output, _ = foveate("summarize", EXAMPLE, "-s", 2, "-q", "garbage collection", "--json")
     sections = [" › ".join(sentence["path"]) for sentence in json.loads(output)[0]["sentences"]]

@@ -112,11 +112,7 @@ def command(
                     "title": document.title,
                     "language": document.language,
                     "text": summary.text,
-                    "sentences": [
-                        one
-                        for one, hit in zip(fields, chosen, strict=True)
-                        if hit.document_idx == idx
-                    ],
+                    "sentences": [next(fields) for _ in summary.sentences],
                 }
                 for document, summary in zip(documents, summaries, strict=True)
             ]
