@@ -28,6 +28,9 @@ _DECLARED_ENCODING = re.compile(rb"(?:encoding|charset)\s*=\s*[\"']?\s*([A-Za-z]
 _WIDE = re.compile(r"utf[-_]?(?:16|32)", re.IGNORECASE)
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_NOT_WESTERN = frozenset(
+    ("Croatian", "Czech", "Hungarian", "Polish", "Romanian", "Slovak", "Slovene", "Turkish")
+)
 _MAX_CONTROLS = 1 / 100  # share of control characters in a text
 _MAX_DAMAGE = 1 / 100  # share of the characters beyond ASCII that are damaged in UTF-8
 _SAMPLE = 2**16  # bytes that decide about an encoding
@@ -212,8 +215,8 @@ def _detect_encoding(data: bytes, start: int) -> str:
             f"is not valid UTF-8 (byte {start}), and its encoding cannot be told: name it, or "
             "convert it to UTF-8."
         )
-    # Short texts in Western languages read as well in several encodings: take the commonest.
-    is_western = any(
+    # Texts in Western languages read as well in several encodings: take the commonest.
+    is_western = best.language not in _NOT_WESTERN and any(
         "cp1252" in (match.encoding, *match.could_be_from_charset)
         and match.chaos <= best.chaos
         and match.coherence >= best.coherence
