@@ -245,7 +245,7 @@ def _score(
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        score -= 1.0 if style.is_capital else 2.5
+        score -= 1.0 if style.is_capital or style.is_bold else 2.5
     if style.is_bold and not typography.is_bold:
         score += 2.0
     if style.is_capital:

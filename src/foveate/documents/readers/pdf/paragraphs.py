@@ -294,15 +294,16 @@ def _separates(
         return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
         return True
+    if number - first == 1 and _fits(above, line):  # a heading close to its text
+        if _is_centred(above) and not _is_centred(line):
+            return True
+        if NUMBERING.match(above.text) and step > 1.03 * pitch:
+            return True
     if _begins_item(line, above):
         return True
     if CAPTION.match(line.text) and _fits(above, line):
         return True
     return _begins_paragraph(lines, first, number)
-
-
-def _differ(one: float, other: float) -> bool:
-    return abs(one - other) > 0.5
 
 
 def _differ(one: float, other: float) -> bool:
