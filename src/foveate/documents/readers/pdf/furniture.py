@@ -4,9 +4,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from foveate.documents.readers.pdf.lines import Line, Segment
+from foveate.documents.readers.pdf.tables import cells_of
 from foveate.documents.readers.pdf.words import Words
 
 _ZONE = 0.16  # share of the page's height, at the top and at the bottom, that holds furniture
@@ -34,6 +35,7 @@ class _Row:
     lines: list[Line]
     gap: float  # to the next row towards the middle of the page
     key: str  # its text without the numbers
+    cells: tuple[str, ...]  # of its parts, in the same way
     numbers: tuple[int, ...]
     size: float
 
@@ -51,7 +53,7 @@ def remove_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> l
             _edge_rows(index, lines, height, is_top)
             for index, (lines, height) in enumerate(zip(pages, heights, strict=True))
         ]
-        body = Counter(round(line.size) for lines in pages for line in lines)
+        body = Counter(round(line.size) for lines in pages for line in lines if line.mono < 0.5)
         usual = body.most_common(1)[0][0] if body else 0
         for row in _furniture(rows, usual):
             superfluous.update(map(id, row.lines))
@@ -71,7 +73,7 @@ def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) ->
             rows[-1].gap = abs(line.baseline - rows[-1].height)
         if not outside or len(rows) == _MOST_ROWS:
             break
-        rows.append(_Row(page, line.baseline, [line], 0.0, "", (), line.size))
+        rows.append(_Row(page, line.baseline, [line], 0.0, "", (), (), line.size))
     for row in rows:
         row.lines.sort(key=lambda line: line.left)
         text = " ".join(line.text for line in row.lines)
@@ -82,8 +84,20 @@ def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) ->
             row.key = "#"
             row.numbers = (_value(only[2]),)
         else:
-            row.key = _DIGITS.sub("#", "".join(text.split()).casefold())
+            row.key = _key(text)
+        if len(row.lines) > 1 or row.lines[0].cells:
+            row.cells = tuple(
+                key
+                for line in row.lines
+                for cell in cells_of(line)
+                if len(key := _key("".join(line.words[slice(*cell)]))) > 4
+            )
     return rows
+
+
+def _key(text: str) -> str:
+    """Return a text without what changes from page to page."""
+    return _DIGITS.sub("#", "".join(text.split()).casefold())
 
 
 def _value(number: str) -> int:
@@ -111,7 +125,8 @@ def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
     zones: Counter[int] = Counter()
     outermost: Counter[int] = Counter(round(rows[0].height) for rows in pages if rows)
     for rows in pages:
-        zones.update(round(row.height) for row in rows if id(row) in certain)
+        leading = takewhile(lambda row: id(row) in certain, rows)
+        zones.update(round(row.height) for row in leading)
     furniture: list[_Row] = []
     for rows in pages:
         found: list[_Row] = []
@@ -136,7 +151,8 @@ def _repeated(pages: Sequence[list[_Row]]) -> set[int]:
     by_key: defaultdict[str, list[_Row]] = defaultdict(list)
     for rows in pages:
         for row in rows:
-            by_key[row.key].append(row)
+            for key in {row.key, *row.cells}:
+                by_key[key].append(row)
     fewest = 1 if len(pages) < 4 else 2
     repeated: set[int] = set()
     for rows in by_key.values():
