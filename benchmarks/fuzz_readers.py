@@ -92,6 +92,7 @@ def fuzz(format: str, count: int, seed: int, keep: Path) -> dict[str, str | int 
 
 def outcomes(format: str, files: Iterator[bytes]) -> Iterator[tuple[bytes, Outcome]]:
     """Read files in forked processes, each of which reads a batch or up to a failure of its own."""
+    read("text", b"Cod swim.", names_format=True)  # loads what every reader needs before forking
     number = 0
     while batch := list(islice(files, BATCH)):
         done = 0
