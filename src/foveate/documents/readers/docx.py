@@ -28,6 +28,14 @@ _HIDDEN = name_set(  # properties, deletions, field codes, pronunciations, copie
     "pPr rPr tblPr tblGrid trPr tcPr sectPr sdtPr del moveFrom instrText delText rt Fallback"
 )
 _SPACES = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
+_AROUND = {  # the texts of elements; the last four are of formulas
+    "p": ("", "\n"),
+    "tc": ("", "\n"),
+    "sub": ("_", ""),
+    "sup": ("^", ""),
+    "den": ("/", ""),
+    "d": ("(", ")"),
+}
 _WRAPPERS = name_set("sdt sdtContent ins moveTo customXml smartTag AlternateContent Choice")
 _NUMBER_STYLES = {
     "lowerLetter": "a",
@@ -357,9 +365,10 @@ class _Shown:
             elif name == "txbxContent":
                 self.boxes.append(element)
             elif name not in _HIDDEN and not (name == "r" and _is_invisible(element)):
+                before, after = _AROUND.get(name, ("", ""))
+                self.pieces.append(before)
                 self.collect(element)
-                if name in ("p", "tc"):
-                    self.pieces.append("\n")
+                self.pieces.append(after)
 
 
 def _relations(package: Package, name: str) -> dict[str, list[str]]:
