@@ -2,7 +2,7 @@
 
 import pytest
 
-from foveate.documents import Document, DocumentError
+from foveate.documents import Document
 
 SPHINX = """\
 <!DOCTYPE html><html><head><title>2. Cod &#8212; Fish 1.0 documentation</title></head><body>
@@ -24,7 +24,8 @@ SPHINX = """\
 <span class="label"><span class="fn-bracket">[</span><a role="doc-backlink" href="#id1">1</a>
 <span class="fn-bracket">]</span></span><p>Not all of them.</p></aside></aside>
 </section></div></div></div>
-<div class="sphinxsidebar" role="navigation"><h3>Table of Contents</h3><ul><li><a>2. Cod</a></li></ul>
+<div class="sphinxsidebar" role="navigation"><h3>Table of Contents</h3><ul><li>
+<a>2. Cod</a></li></ul>
 <p>This page says nothing about whales, and never did.</p></div></div>
 <div class="footer" role="contentinfo">&copy; Fish. Created using Sphinx.</div></body></html>
 """
@@ -35,7 +36,8 @@ MKDOCS = """\
 <header class="md-header"><nav><a href=".">Fish</a></nav></header>
 <div class="md-container"><nav class="md-tabs"><ul><li><a href=".">Home</a></li></ul></nav>
 <main class="md-main"><div class="md-main__inner">
-<div class="md-sidebar"><div class="md-sidebar__inner"><ul><li><a href="eel/">Eel</a></li></ul></div></div>
+<div class="md-sidebar"><div class="md-sidebar__inner"><ul><li><a
+href="eel/">Eel</a></li></ul></div></div>
 <div class="md-content"><article class="md-content__inner md-typeset">
 <a href="edit" title="Edit this page" class="md-content__button md-icon">edit</a>
 <h1 id="cod">Cod<a class="headerlink" href="#cod" title="Permanent link">&para;</a></h1>
@@ -55,7 +57,8 @@ WIKI = """\
 <body class="skin-vector mediawiki"><div class="vector-header-container"><header
 class="vector-header mw-header"><div class="vector-menu"><ul><li><a href="/">Main page</a></li></ul>
 </div><form role="search"><input><button>Search</button></form></header></div>
-<div class="mw-page-container"><div class="vector-toc"><ul><li><a href="#Diet">1 Diet</a></li></ul></div>
+<div class="mw-page-container"><div class="vector-toc"><ul><li><a
+href="#Diet">1 Diet</a></li></ul></div>
 <main id="content" class="mw-body"><header class="mw-body-header"><h1 id="firstHeading">Cod</h1>
 <div class="vector-page-toolbar vector-menu"><ul><li><a href="t">Talk</a></li></ul></div></header>
 <div id="bodyContent"><div id="siteSub" class="noprint">From Wikipedia, the free encyclopedia</div>
@@ -64,24 +67,31 @@ class="vector-header mw-header"><div class="vector-menu"><ul><li><a href="/">Mai
 <div role="note" class="hatnote navigation-not-searchable">For other uses, see
 <a href="d">Cod (disambiguation)</a>.</div>
 <table class="infobox"><tbody><tr><th colspan="2" class="infobox-above">Cod</th></tr>
-<tr><th scope="row" class="infobox-label">Family</th><td class="infobox-data"><a href="g">Gadidae</a>
+<tr><th scope="row" class="infobox-label">Family</th><td class="infobox-data"><a
+href="g">Gadidae</a>
 </td></tr></tbody></table>
 <p><b>Cod</b> is a fish.<sup id="cite_ref-1" class="reference"><a href="#cite_note-1">[1]</a></sup>
-It weighs <span class="mwe-math-element"><span class="mwe-math-mathml-inline" style="display: none;">
+It weighs <span class="mwe-math-element"><span class="mwe-math-mathml-inline"
+style="display: none;">
 <math><msup><mi>x</mi><mn>2</mn></msup></math></span><img aria-hidden="true" alt="x^2"></span>
 kilograms.<sup class="noprint Inline-Template Template-Fact">[<i>citation needed</i>]</sup></p>
 <div class="mw-heading mw-heading2"><h2 id="Diet">Diet</h2><span class="mw-editsection"><span
 class="mw-editsection-bracket">[</span><a href="e">edit</a>]</span></div>
-<figure typeof="mw:File/Thumb"><a href="f"><img></a><figcaption>A cod at dinner</figcaption></figure>
+<figure typeof="mw:File/Thumb"><a href="f"><img></a>
+<figcaption>A cod at dinner</figcaption></figure>
 <p>It eats herring.</p>
-<h2 id="See_also">See also</h2><ul><li><a href="h">Herring</a></li><li><a href="w">Whiting</a></li></ul>
+<h2 id="See_also">See also</h2><ul><li><a href="h">Herring</a></li><li><a
+href="w">Whiting</a></li></ul>
 <h2 id="References">References</h2><div class="reflist"><ol class="references"><li id="cite_note-1">
 <span class="mw-cite-backlink"><b><a href="#cite_ref-1">^</a></b></span> <span
 class="reference-text">Smith, J. (1999). <i>Of Cod</i>.</span></li></ol></div>
-<div role="navigation" class="navbox"><table><tr><th>Fish</th><td><a href="e">Eel</a></td></tr></table>
+<div role="navigation" class="navbox"><table><tr><th>Fish</th><td><a
+href="e">Eel</a></td></tr></table>
 </div></div></div><div class="printfooter">Retrieved from "https://en.wikipedia.org/"</div>
-<div id="catlinks" class="catlinks"><a href="c">Categories</a>: <a href="f">Fish</a></div></div></main>
-</div><div class="mw-footer-container"><footer id="footer" class="mw-footer"><ul><li>This page was last
+<div id="catlinks" class="catlinks"><a href="c">Categories</a>: <a
+href="f">Fish</a></div></div></main>
+</div><div class="mw-footer-container"><footer id="footer" class="mw-footer"><ul>
+<li>This page was last
 edited on 1 May.</li></ul></footer></div></body></html>
 """
 
@@ -207,8 +217,8 @@ def test_a_page_of_links_gives_its_links():
 
 
 def test_a_name_for_the_whole_layout_says_nothing():
-    page = '<div class="page-with-sidebar"><div class="menu-open"><p>Cod swim. They eat.</p></div></div>'
-    assert sentences(page) == ["Cod swim.", "They eat."]
+    page = '<div class="with-sidebar"><div class="menu-open"><p>{}</p></div></div>'
+    assert sentences(page.format("Cod swim. They eat.")) == ["Cod swim.", "They eat."]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +316,8 @@ class TestTables:
             "<table role=presentation><tr><td>One. Two.<td>Three.<tr><td>Four.<td>Five.</table>",
             "<table><tr><td>One. Two.<tr><td>Three.<tr><td>Four. Five.</table>",
             "<table><tr><td><h2>x</h2>One. Two.<td>Three.<tr><td>Four.<td>Five.</table>",
-            "<table><tr><td><table><tr><td>One. Two.</table><td>Three.<tr><td>Four.<td>Five.</table>",
+            "<table><tr><td><table><tr><td>One. Two.</table><td>Three.<tr>"
+            "<td>Four.<td>Five.</table>",
         ],
     )
     def test_a_table_that_lays_out_prose(self, table):
@@ -345,7 +356,4 @@ class TestTables:
     ids=range(9),
 )
 def test_malformed_and_deep_pages(page):
-    try:
-        assert sentences(page)
-    except DocumentError as error:
-        assert "has no sentence" in str(error)
+    assert sentences(page + "<p>End.")[-1].endswith("End.")

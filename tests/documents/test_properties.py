@@ -1,13 +1,14 @@
 """What holds for any text in any format."""
 
 import json
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foveate.documents import Document, DocumentError
+from foveate.documents import FORMATS, Document, DocumentError
 from tests.documents.packages import docx, epub, odt
 
 MARKUP = {
@@ -15,7 +16,17 @@ MARKUP = {
     "markdown": ["# ", "## ", "* ", "> ", "`", "**", "[a](b)", "![", "&amp;", "\\", "---", "\t"],
     "rst": ["====", "* ", "``", "`a`_", "|x|", ".. note::", ":a:`b`", "\\", "::", "  ", "\t"],
     "html": ["<p>", "</p>", "<h1>", "</h1>", "<div>", "<nav>", "<main>", "&eacute", "&#65;", "<!"],
-    "transcript": ["Ann: ", "Bob Lee: ", "[00:01] "],
+    "transcript": ["Ann: ", "Bob Lee: ", "[00:01] ", "um, ", "Mm-hmm.", "[laughter]", "{gap}"],
+    "srt": [
+        "\n\n1\n00:00:01,000 --> 00:00:02,000\n",
+        "<i>",
+        "- ",
+        "ANN: ",
+        "{\\an8}",
+        "[sea]",
+        "um",
+    ],
+    "vtt": ["WEBVTT", "\n\n00:01.0 --> 59:02.0 x\n", "<v Ann>", "</v>", "&amp;", "&#0;", "<c.a>"],
 }
 PACKED = {
     "docx": (
@@ -75,9 +86,33 @@ def test_spans_are_sorted_non_overlapping_and_inside(format, data):
         assert end <= sentence.start < sentence.end <= len(text)
         assert sentence.text == " ".join(sentence.text.split()) != ""
         end = sentence.end
-        if format in ("text", "transcript"):
+        if format == "text":
             assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
     assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document
+
+
+MAIL = ["From: a@b.c\n", "Subject: x\n", "\n\n", "> ", "On 1 Jan a@b wrote:\n", "-- \n", "\nFrom "]
+
+
+@given(text=st.lists(st.one_of(st.sampled_from(MAIL), LETTERS), max_size=20).map("".join))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_mail_is_composed_of_its_sentences(text):
+    try:
+        document = Document.from_bytes(f"From: a@b.c\n{text}".encode(), format="email")
+    except DocumentError:
+        return
+    end = 0
+    for sentence in document.sentences():
+        assert end <= sentence.start < sentence.end
+        assert document.text[sentence.start : sentence.end] == sentence.text
+        end = sentence.end
+
+
+@given(data=st.binary(max_size=200), name=st.sampled_from([*FORMATS, None]))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_bytes_are_a_document_or_a_sentence_of_explanation(data, name):
+    with suppress(DocumentError):
+        Document.from_bytes(data, format=name)
 
 
 def bodies(format):

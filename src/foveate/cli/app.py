@@ -2,13 +2,14 @@
 
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from foveate import __version__
 
-from . import ask, embed, evaluate, inspect, keywords, plot, search, summarize, train
+from . import ask, embed, evaluate, formats, inspect, keywords, plot, search, summarize, train
 
 _EXPECTED = (ValueError, OSError, ImportError)
 """Exceptions whose message is a sentence for the user."""
@@ -30,6 +31,7 @@ app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
+app.command("formats")(formats.command)
 app.command("keywords")(keywords.command)
 app.add_typer(plot.app, name="plot")
 
@@ -50,14 +52,26 @@ def _common(
 
 
 def main() -> None:
-    """Run the command; expected errors are one line on standard error and exit code 2."""
+    """Run the command; expected errors are one line on standard error and exit code 2.
+
+    If some of the files could not be read, this is said last, and the exit code is 1.
+    """
+    failures: list[Exception] = []  # in reading files, some of which could be read
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: _warn(message)
-            app()
+            app(obj=failures)
     except _EXPECTED as error:
-        print(f"foveate: {_sentence(error)}", file=sys.stderr)
+        _report([*failures, error])
         sys.exit(2)
+    except SystemExit as stop:
+        _report(failures)
+        sys.exit(stop.code or int(bool(failures)))
+
+
+def _report(errors: Sequence[Exception]) -> None:
+    for error in errors:
+        print(f"foveate: {_sentence(error)}", file=sys.stderr)
 
 
 def _warn(message: Warning | str) -> None:

@@ -6,13 +6,15 @@ import typer
 from rich.markup import escape
 
 from . import common
+from .reading import Files, Reading, takes_reading_options
 
 
+@takes_reading_options
 def command(
     question: Annotated[
         str, typer.Argument(metavar="QUESTION", help="What to answer, in plain words.")
     ],
-    files: common.Files,
+    files: Files,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of passages.")] = 3,
     choice: Annotated[
         list[str] | None,
@@ -22,8 +24,6 @@ def command(
             show_default=False,
         ),
     ] = None,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -37,6 +37,8 @@ def command(
     device: common.Device = None,
     dtype: common.DType = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Find the passages that answer a question best, with their places, or write an answer.
 
@@ -46,7 +48,7 @@ def command(
     foveate ask "what did it cost?" report.pdf --model google/flan-t5-base
     """
     common.check_order("foveate ask", "question", question, files)
-    documents = common.read(files, format, language)
+    documents = reading.documents(files)
     common.quiet()
     from foveate.inference import Answerer
     from foveate.tasks.ask import ask

@@ -24,29 +24,6 @@ Writer = TypeVar("Writer", "Answerer", "Summarizer")
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
-_READ = (
-    "Text, Markdown, reStructuredText, HTML, JATS, TEI, transcript, PDF or DOCX, gzipped or not; "
-    "- stands for standard input."
-)
-Files = Annotated[list[str], typer.Argument(metavar="FILE", help=_READ, show_default=False)]
-File = Annotated[str, typer.Argument(metavar="FILE", help=_READ, show_default=False)]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help="text, markdown, rst, html, jats, tei, transcript, json (a meeting, or a document "
-        "that foveate saved), pdf or docx. Default: recognized by suffix and content.",
-        show_default=False,
-    ),
-]
-Language = Annotated[
-    str,
-    typer.Option(
-        metavar="CODE",
-        help="Language of the text (en, de, fr …), by whose rules it is split into sentences.",
-    ),
-]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -115,20 +92,6 @@ def check_order(command: str, kind: str, query: str, files: list[str]) -> None:
     if Path(query).is_file() and files[-1] != "-" and not Path(files[-1]).exists():
         corrected = [files[-1], query, *files[:-1]]
         raise ValueError(f"the {kind} comes first: {command} {shlex.join(corrected)}")
-
-
-def read(files: list[str], format: str | None, language: str) -> list[Document]:
-    """Read documents; `-` stands for standard input."""
-    if files.count("-") > 1:
-        raise ValueError("- stands for standard input, which can be read only once")
-    return [
-        Document.from_bytes(
-            sys.stdin.buffer.read(), format=format, source="standard input", language=language
-        )
-        if file == "-"
-        else Document.from_file(file, format=format, language=language)
-        for file in files
-    ]
 
 
 def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":

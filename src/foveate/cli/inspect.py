@@ -8,12 +8,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import common
+from .reading import File, Reading, takes_reading_options
 
 
+@takes_reading_options
 def command(
-    file: common.File,
-    format: common.Format = None,
-    language: common.Language = "en",
+    file: File,
     model: Annotated[
         str | None,
         typer.Option(
@@ -23,6 +23,8 @@ def command(
         ),
     ] = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Show a document's outline, its size in tokens, and the cost of tree attention on it.
 
@@ -30,7 +32,7 @@ def command(
     foveate inspect paper.pdf
     foveate inspect book.txt --model allenai/longformer-base-4096 --json
     """
-    [document] = common.read([file], format, language)
+    document = reading.document(file)
     common.quiet()
     from foveate.tasks.inspect import inspect
 

@@ -6,6 +6,7 @@ import typer
 from rich.markup import escape
 
 from . import common
+from .reading import File, Reading, takes_reading_options
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,15 +41,16 @@ _Output = Annotated[
 
 
 @app.command("tree")
+@takes_reading_options
 def tree(
-    file: common.File,
+    file: File,
     output: _Output = "tree.png",
     window: Annotated[
         int, typer.Option(help="Number of nodes to draw one by one, next to the whole tree.")
     ] = 192,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: _Tokenizer = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Draw tree attention, which follows the document's sections and sentences.
 
@@ -56,7 +58,7 @@ def tree(
     foveate plot tree thesis.pdf
     foveate plot tree book.txt -o book.svg --window 64
     """
-    [document] = common.read([file], format, language)
+    document = reading.document(file)
     common.quiet()
     from foveate.tasks.plots import plot_tree
 
@@ -65,8 +67,9 @@ def tree(
 
 
 @app.command("fovea")
+@takes_reading_options
 def fovea(
-    file: common.File,
+    file: File,
     output: _Output = "fovea.png",
     neighbours: Annotated[
         int,
@@ -74,9 +77,9 @@ def fovea(
             "--neighbours", help="Number of nodes to attend to on each side, at every level."
         ),
     ] = 1,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: _Tokenizer = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Draw Fovea attention, which averages text, more coarsely the farther away it is.
 
@@ -84,7 +87,7 @@ def fovea(
     foveate plot fovea book.txt
     foveate plot fovea book.txt -o fovea.svg --neighbours 2
     """
-    [document] = common.read([file], format, language)
+    document = reading.document(file)
     common.quiet()
     from foveate.tasks.plots import plot_fovea
 
@@ -114,12 +117,11 @@ def windows(
 
 
 @app.command("vip")
+@takes_reading_options
 def vip(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to read the document for.")],
-    file: common.File,
+    file: File,
     output: _Output = "vip.png",
-    format: common.Format = None,
-    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -130,6 +132,8 @@ def vip(
         ),
     ] = None,
     device: common.Device = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Draw what a query makes each layer of a model with VIP compression look at closely.
 
@@ -138,7 +142,7 @@ def vip(
     foveate plot vip "melting point" handbook.pdf -o seen.png --model roberta-base
     """
     common.check_order("foveate plot vip", "query", query, [file])
-    [document] = common.read([file], format, language)
+    document = reading.document(file)
     common.quiet()
     from foveate.tasks.plots import plot_vip
 

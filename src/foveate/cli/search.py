@@ -5,20 +5,22 @@ from typing import Annotated
 import typer
 
 from . import common
+from .reading import Files, Reading, takes_reading_options
 
 
+@takes_reading_options
 def command(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="What to look for, in plain words.")
     ],
-    files: common.Files,
+    files: Files,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of sentences.")] = 5,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Find the sentences of documents that match a query best, with their places.
 
@@ -27,7 +29,7 @@ def command(
     foveate search "white whale" books/*.txt --top-k 10 --json
     """
     common.check_order("foveate search", "query", query, files)
-    documents = common.read(files, format, language)
+    documents = reading.documents(files)
     common.quiet()
     from foveate.tasks.search import search
 

@@ -6,15 +6,18 @@ import typer
 from rich.markup import escape
 
 from foveate.documents import Document
+from foveate.documents.language import FALLBACK
 
 from . import common
+from .reading import Files, Reading, takes_reading_options
 
 if TYPE_CHECKING:
     from foveate.tasks.summarize import Summary
 
 
+@takes_reading_options
 def command(
-    files: common.Files,
+    files: Files,
     sentences: Annotated[
         int | None,
         typer.Option(
@@ -47,8 +50,6 @@ def command(
             show_default=False,
         ),
     ] = None,
-    format: common.Format = None,
-    language: common.Language = "en",
     model: Annotated[
         str | None,
         typer.Option(
@@ -62,6 +63,8 @@ def command(
     device: common.Device = None,
     dtype: common.DType = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Summarize documents by their most central sentences, each with its place.
 
@@ -72,12 +75,12 @@ def command(
     foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget --keyword hiring
     cat notes.md | foveate summarize - --format markdown --json
     """
-    documents = common.read(files, format, language)
+    documents = reading.documents(files)
     common.quiet()
     from foveate.inference import Encoder, Summarizer
     from foveate.tasks.summarize import summarize
 
-    guidance = _guidance(keywords, keyword, language)
+    guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
     loaded = common.load_encoder_or(Summarizer, model, device, dtype, **guidance)
     if guidance and isinstance(loaded, Encoder):
         raise ValueError(

@@ -50,6 +50,7 @@ _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re
 _VISIBLE = re.compile(r"\S+")
 _SENTENCE_END = re.compile(r"[.!?。！？:…][\"'”’»)\]]*\s*$")
 _MARK_TEXTS = name_set("¶ # § 🔗 ⚓ ⚓︎ ↩ ↩︎ ↵ ⏎ ^ ↑ [edit] [source] edit [link] [top]")
+_LONGEST_MARK = 8  # characters, such as [edit]
 _HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
 _LISTS = name_set("ul ol menu dl table")
 _LINK_SHARE = 0.75  # of the characters of a list, above which it is navigation
@@ -146,15 +147,19 @@ def _is_mark(link: Element) -> bool:
         return True
     if len(link.children) > 3:
         return False
-    return link.text().strip() in _MARK_TEXTS
+    return link.text(_LONGEST_MARK + 1).strip() in _MARK_TEXTS
 
 
 def _is_note_mark(sup: Element) -> bool:
     """Return whether a superscript is the mark of a note, not an exponent or ordinal."""
     if "reference" in sup.words() or "footnote" in sup.attributes.get("class", ""):
         return True
-    links = [child for child in sup.elements() if child.tag == "a" and "href" in child.attributes]
-    return bool(links) and len(sup.text().strip()) <= 8
+    links = [
+        child
+        for child in sup.children
+        if isinstance(child, Element) and child.tag == "a" and "href" in child.attributes
+    ]
+    return bool(links) and len(sup.text(_LONGEST_MARK + 1).strip()) <= _LONGEST_MARK
 
 
 def _is_furniture(element: Element) -> bool:

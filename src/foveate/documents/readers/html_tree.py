@@ -1,5 +1,6 @@
 """The elements of an HTML page, with the source offsets of their text."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -86,14 +87,15 @@ class Element:
         """Return the words of its class and id."""
         return {*self.attributes.get("class", "").split(), *self.attributes.get("id", "").split()}
 
-    def text(self) -> str:
-        """Return all text within the element."""
+    def text(self, length: int = sys.maxsize) -> str:
+        """Return the text within the element: its first `length` characters or a few more."""
         pending: list[Element | Text] = [self]
         pieces: list[str] = []
-        while pending:
+        while pending and length > 0:
             node = pending.pop()
             if isinstance(node, Text):
                 pieces.append(node.shown)
+                length -= len(node.shown)
             else:
                 pending.extend(reversed(node.children))
         return "".join(pieces)
@@ -107,8 +109,11 @@ def parse(text: str, start: int = 0) -> Element:
         start: Its offset in the source.
     """
     parser = _Parser(text, start)
-    parser.feed(text)
+    last = text.find("<", text.rfind(">") + 1)  # of a tag that never ends: not to be searched for
+    parser.feed(text if last < 0 else text[:last])
     parser.close()
+    if last >= 0:
+        parser.open[-1].children.append(Text(text[last:], start + last, start + len(text)))
     return parser.root
 
 
@@ -118,6 +123,7 @@ class _Parser(HTMLParser):
         self.text = text
         self.start = start
         self.line_starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+        self.has_comment_end = True
         self.root = Element("")
         self.open = [self.root]
         self.depths: defaultdict[str, list[int]] = defaultdict(list)  # of the open elements
@@ -167,6 +173,17 @@ class _Parser(HTMLParser):
         end += self.text.startswith(";", end - self.start)
         shown = unescape(self.text[start - self.start : end - self.start])
         self.open[-1].children.append(Text(shown, start, end))
+
+    def parse_html_declaration(self, i: int) -> int:
+        """Skip declarations and comments; one that never ends is searched for only once."""
+        if not self.rawdata.startswith("<!--", i):
+            return super().parse_html_declaration(i)
+        if self.has_comment_end:
+            end = self.rawdata.find("-->", i + 2)
+            if end >= 0:
+                return end + 3
+            self.has_comment_end = False
+        return self.parse_bogus_comment(i)
 
     def parse_marked_section(self, i: int, report: int = 1) -> int:
         """Skip sections such as `<![if IE]>` as browsers do; the parser would stop at them."""

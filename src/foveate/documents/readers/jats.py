@@ -31,8 +31,8 @@ _JATS = xml.Vocabulary(
         "nlm-citation": ", ",
         "person-group": ", ",
         "name": " ",
-        "lpage": "–",
     },
+    openings={"lpage": "–"},
     breaks=name_set("break verse-line"),
     hidden=name_set(
         "disp-formula disp-formula-group tex-math annotation supplementary-material media graphic "

@@ -23,6 +23,7 @@ _TEI = xml.Vocabulary(
         "imprint": ", ",
         "persName": " ",
     },
+    openings={},
     breaks=name_set("lb l"),
     hidden=name_set("formula sourceDesc titlePage speaker stage fw idno annotation"),
     default_headings={"abstract": "Abstract", "listBibl": "References"},

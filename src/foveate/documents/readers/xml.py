@@ -49,7 +49,8 @@ class Vocabulary:
         rows: Elements that are rows of a table.
         cells: Elements that are cells of a table.
         entries: Elements that are entries of a bibliography.
-        separators: What is written between the children of an element, or before an element.
+        separators: What is written between the children of an element.
+        openings: What is written before an element instead.
         breaks: Elements that separate words within a paragraph.
         hidden: Elements that hold no content.
         default_headings: Headings of sections without one.
@@ -68,6 +69,7 @@ class Vocabulary:
     cells: frozenset[str]
     entries: frozenset[str]
     separators: dict[str, str]
+    openings: dict[str, str]
     breaks: frozenset[str]
     hidden: frozenset[str]
     default_headings: dict[str, str]
@@ -148,7 +150,7 @@ class _Handler:
         at = self.source_offset()
         if not self.within["hidden"]:
             self.separate(name, parent, at)
-        if "blocks" in roles:
+        if "blocks" in roles or "floats" in roles:
             self.flush()
         if "sections" in roles and (self.within["parts"] or "parts" in roles):
             self.flush()
@@ -183,8 +185,8 @@ class _Handler:
         if self.within["math"]:
             self.show(mathml.sign_before(parent.name, parent.num_children), at, at)
         elif self.within["entries"] and parent.num_children:
-            separators = self.vocabulary.separators
-            self.separator = separators.get(name, separators.get(parent.name, self.separator))
+            separator = self.vocabulary.separators.get(parent.name, self.separator)
+            self.separator = self.vocabulary.openings.get(name, separator)
 
     def end(self, name: str) -> None:
         element = self.open[-1]
@@ -240,7 +242,7 @@ class _Handler:
 
     def is_sentence_over(self) -> bool:
         """Return whether the current paragraph could end here."""
-        return _SENTENCE_END.search(str(self.shown)[-10:]) is not None
+        return _SENTENCE_END.search(self.shown.tail(10)[-10:]) is not None
 
     def data(self, data: str) -> None:
         start = self.source_offset()
@@ -292,7 +294,7 @@ class _Handler:
             return
         if self.separator and not text.isspace():
             if self.shown:
-                is_ended = str(self.shown).rstrip().endswith((".", ",", ";", ":", "?", "!"))
+                is_ended = self.shown.tail(10).rstrip().endswith((".", ",", ";", ":", "?", "!"))
                 self.shown.add(" " if is_ended else self.separator, start, start)
             self.separator = ""
         self.shown.add(text, start, end)
