@@ -31,8 +31,9 @@ def test_war_and_peace():
 
 def test_moby_dick():
     titles = [s.title for s in Document.from_file(shared("data/books/moby_dick.txt.gz")).sections]
-    assert titles[:3] == ["", "ETYMOLOGY.", "EXTRACTS."]
-    assert [title.split(".")[0] for title in titles[3:-1]] == [
+    assert titles[:3] == ["", "ETYMOLOGY.", "EXTRACTS. (Supplied by a Sub-Sub-Librarian)."]
+    assert titles[3] == "EXTRACTS."
+    assert [title.split(".")[0] for title in titles[4:-1]] == [
         f"CHAPTER {number}" for number in range(1, 136)
     ]
     assert titles[-1] == "Epilogue"
@@ -64,6 +65,7 @@ def test_meetings():
         spoken = {turn["speaker"].strip() for turn in meeting["turns"]}
         assert {paragraph.speaker for paragraph in document.paragraphs()} <= spoken
         for sentence in document.sentences():
-            written = document.text[sentence.start : sentence.end]
-            unmarked = re.sub(r"\{\s*\w+\s*\}", "", json.loads(f'"{written}"'))
-            assert " ".join(unmarked.split()) == sentence.text
+            written = json.loads(f'"{document.text[sentence.start : sentence.end]}"')
+            assert "{" not in sentence.text
+            words = iter(re.findall(r"\S+", written))
+            assert all(word in words for word in sentence.text.split())  # in this order

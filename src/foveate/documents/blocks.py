@@ -12,7 +12,7 @@ from itertools import groupby, zip_longest
 from typing import Self
 
 from foveate.documents.layout import Layout
-from foveate.documents.sentences import split_sentences
+from foveate.documents.sentences import shorten, split_sentences
 from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
@@ -54,20 +54,21 @@ class MappedText:
         for piece, (start, end) in zip(other._pieces, other._source_spans, strict=True):
             self.add(piece, start, end)
 
-    def part(self, start: int, end: int) -> Self:
-        """Return the text from `start` to `end`."""
-        part = type(self)()
-        for piece, offset, (first, last) in zip(
-            self._pieces, self._offsets, self._source_spans, strict=True
-        ):
-            left, right = max(start - offset, 0), min(end - offset, len(piece))
-            if left < right:
-                if last - first == len(piece):
-                    first, last = first + left, first + right
-                part.add(piece[left:right], first, last)
+    def part(self, start: int, end: int) -> "MappedText":
+        """Return the text from `start` to `end` with its source offsets."""
+        part = MappedText()
+        for piece in range(max(bisect_right(self._offsets, start) - 1, 0), len(self._pieces)):
+            offset, shown = self._offsets[piece], self._pieces[piece]
+            first, last = max(start - offset, 0), min(end - offset, len(shown))
+            if last <= first:
+                break
+            source = self._source_spans[piece]
+            if source[1] - source[0] == len(shown):
+                source = (source[0] + first, source[0] + last)
+            part.add(shown[first:last], *source)
         return part
 
-    def stripped(self) -> Self:
+    def stripped(self) -> "MappedText":
         """Return the text without the whitespace around it."""
         shown = str(self)
         return self.part(len(shown) - len(shown.lstrip()), len(shown.rstrip()))
@@ -145,12 +146,15 @@ class ParsedText:
         text: The text that the blocks point into; None if it is the text that was given to the
             reader. Readers of binary formats always compose one.
         layout: Where the words of `text` stand on pages, for formats with pages.
+        landmarks: Places within paragraphs, such as the time of each subtitle, in place of those of
+            the blocks.
     """
 
     title: str | None
     blocks: list[Block]
     text: str | None = None
     layout: Layout | None = None
+    landmarks: tuple[Landmark, ...] = ()
 
 
 class TextComposer:
@@ -328,21 +332,31 @@ def _joint(numbered: tuple[int, Block]) -> int | str:
     return block.kind if isinstance(block, Prose) and block.kind in UNSPLIT else number
 
 
-def landmarks(blocks: Iterable[Block]) -> tuple[Landmark, ...]:
-    """Collect the places that blocks name, by the offsets where they begin."""
-    return tuple(
+def landmarks(parsed: ParsedText, place: str | None = None) -> tuple[Landmark, ...]:
+    """Collect the places that a text names, by the offsets where they begin.
+
+    Args:
+        parsed: The text.
+        place: Where the whole text is found, if it names no places.
+    """
+    named = parsed.landmarks or tuple(
         Landmark(block.text.source_span(0, 1)[0], block.place)
-        for block in blocks
+        for block in parsed.blocks
         if isinstance(block, Prose) and block.place and block.text
     )
+    return named or ((Landmark(0, place),) if place else ())
 
 
 def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     text = block.text
     shown = str(text)
     if block.kind in UNSPLIT:
-        visible = collapse(shown)
-        return (Sentence(visible, *text.source_span(0, len(shown))),) if visible else ()
+        start = len(shown) - len(shown.lstrip())
+        pieces = shorten(shown, start, len(shown.rstrip())) if text else ()
+        return tuple(
+            Sentence(collapse(shown[start:end]), *text.source_span(start, end))
+            for start, end in pieces
+        )
     spans: list[tuple[int, int]] = []
     previous_end = -1  # in the source
     for start, end in split_sentences(shown, language):
@@ -365,10 +379,11 @@ def pseudo_sections(paragraphs: Iterable[Paragraph]) -> tuple[Section, ...]:
     current: list[Paragraph] = []
     room = PSEUDO_SECTION_LENGTH
     for paragraph in paragraphs:
-        remaining = paragraph.sentences
-        while remaining:
-            sentences, remaining = remaining[:room], remaining[room:]
+        start = 0
+        while start < len(paragraph.sentences):
+            sentences = paragraph.sentences[start : start + room]
             current.append(replace(paragraph, sentences=sentences))
+            start += len(sentences)
             room -= len(sentences)
             if not room:
                 sections.append(Section("", tuple(current)))

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 SAMPLE = 20_000  # characters that decide
-_MIN_LETTERS = 60  # shorter texts say too little
+_MIN_LETTERS = 30  # shorter texts say too little
 _MIN_PROBABILITY = 0.8
 FALLBACK = "en"
 

@@ -1,0 +1,35 @@
+"""Detection of a text's language."""
+
+import pytest
+
+from foveate.documents import Document
+from foveate.documents.language import detect_language
+
+TEXTS = {
+    "en": "The cod is a fish of cold seas, and nobody knows why it was cheap in those years.",
+    "de": "Der Kabeljau ist ein Fisch kalter Meere, und niemand weiß, warum er so billig war.",
+    "fr": "La morue est un poisson des mers froides, et personne ne sait pourquoi.",
+    "es": "El bacalao es un pez de mares fríos, y nadie sabe por qué era tan barato.",
+    "zh": "鳕鱼是冷海里的鱼，没有人知道它为什么那么便宜。这是一个谜。",
+    "ja": "タラは冷たい海の魚です。なぜ安かったのかは誰も知りません。",
+}
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_the_language_is_detected(language):
+    assert detect_language(TEXTS[language]) == language
+    assert Document.from_text(TEXTS[language]).language == language
+
+
+@pytest.mark.parametrize("text", ["", "Fisch.", "x = y + 1; " * 50, "123 " * 1000])
+def test_texts_that_say_too_little_count_as_english(text):
+    assert detect_language(text) == "en"
+
+
+def test_a_given_language_is_kept():
+    assert Document.from_text(TEXTS["fr"], language="de").language == "de"
+
+
+def test_markup_does_not_decide():
+    text = "".join(f"<p class='navigation'>{word}</p>" for word in TEXTS["de"].split(", "))
+    assert Document.from_text(text, format="html").language == "de"
