@@ -76,12 +76,14 @@ def _run(
     pages = sum(map(has_page, entries))
     numbers = sum(map(has_number, entries))
     pending: list[str] = []
+    first_number = ""
     for index in range(start + 1, len(chunks)):
         chunk = chunks[index]
-        if listed and _is_same(chunk.shown, listed[0]):
+        first_number = first_number or next(filter(has_number, listed), "")
+        if any(_is_same(chunk.shown, first) for first in (*listed[:1], first_number) if first):
             break  # the text itself begins
-        if is_announcement(chunk.shown):
-            break  # another one
+        if is_announcement(chunk.shown) or len(chunk.heading) == 1:
+            break  # another one, or an underlined heading
         entries = _entries(chunk)
         may_be_new = announced and (len(entries) > 1 or index == start + 1)
         if chunk.heading or _is_entry(entries, index, last_seen, may_be_new):
