@@ -52,10 +52,9 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
         end = start + 1
         if announced or chunk.heading or _is_listed(chunk, start, last_seen):
             end, keys = _run(chunks, start, announced, last_seen)
-            if end > start:
+            if keys is not None:
                 found.update(range(start, end))
                 listed.update(keys)
-            end = max(end, start + 1)
         start = end
     return found, listed
 
@@ -65,8 +64,8 @@ def _run(
     start: int,
     announced: bool,
     last_seen: dict[str, int],
-) -> tuple[int, list[str]]:
-    """Return where the table of contents at `start` ends, and its keys; `start` if it is none.
+) -> tuple[int, list[str] | None]:
+    """Return where the run of entries at `start` ends, and their keys; None if it is no contents.
 
     A single other line among the entries is tolerated.
     """
@@ -76,10 +75,9 @@ def _run(
     pages = sum(map(has_page, entries))
     numbers = sum(map(has_number, entries))
     pending: list[str] = []
-    first_number = ""
+    first_number = next(filter(has_number, entries), "")
     for index in range(start + 1, len(chunks)):
         chunk = chunks[index]
-        first_number = first_number or next(filter(has_number, listed), "")
         if any(_is_same(chunk.shown, first) for first in (*listed[:1], first_number) if first):
             break  # the text itself begins
         if is_announcement(chunk.shown) or len(chunk.heading) == 1:
@@ -88,6 +86,7 @@ def _run(
         may_be_new = announced and (len(entries) > 1 or index == start + 1)
         if chunk.heading or _is_entry(entries, index, last_seen, may_be_new):
             listed += [*pending, *entries]
+            first_number = first_number or next(filter(has_number, entries), "")
             pages += sum(map(has_page, entries))
             numbers += sum(map(has_number, entries))
             pending, end = [], index + 1
@@ -96,14 +95,14 @@ def _run(
         else:
             pending = entries
     if len(listed) < (1 if announced else 3):
-        return start, []
+        return end, None
     repeated = sum(last_seen.get(heading_key(entry), 0) >= end for entry in listed)
     # Entries may be wrapped or shortened, so some do not occur again.
     if repeated >= len(listed) * (0.5 if announced else 0.8):
         return end, [listed_key(entry) for entry in listed]
     if announced and max(pages, numbers) >= len(listed) * 0.7:
         return end, []
-    return start, []
+    return end, None
 
 
 def _is_same(heading: str, entry: str) -> bool:
