@@ -1,10 +1,13 @@
+import bz2
 import gzip
+import lzma
 import zipfile
 from io import BytesIO
 
 import pytest
 
 from foveate.documents import Document, DocumentError
+from foveate.documents.compression import zstd
 
 
 @pytest.fixture
@@ -40,11 +43,25 @@ def test_plain_names_are_text(write, name):
     assert document.text == "Hello there."
 
 
-def test_compressed_text(write):
-    path = write("book.md.gz", gzip.compress(b"# One\n\nHello.\n\n# Two\n\nx."))
-    document = Document.from_file(str(path))
-    assert [section.title for section in document.sections] == ["One", "Two"]
-    assert document.title == ""
+COMPRESSED = [
+    ("gz", gzip.compress),
+    ("bz2", bz2.compress),
+    ("xz", lzma.compress),
+    ("zst", zstd.compress),
+]
+
+
+@pytest.mark.parametrize(("suffix", "compress"), COMPRESSED)
+def test_compressed_text(write, suffix, compress):
+    data = compress(b"# One\n\nHello.\n\n# Two\n\nx.")
+    for name in (f"book.md.{suffix}", "book.md"):
+        document = Document.from_file(str(write(name, data)))
+        assert [section.title for section in document.sections] == ["One", "Two"]
+        assert document.title == ""
+
+
+def test_a_text_that_begins_like_bzip2_is_text(write):
+    assert Document.from_file(write("x.txt", "BZh91 is a code.")).text == "BZh91 is a code."
 
 
 def test_bytes_are_read_as_files_are(write):
@@ -54,10 +71,64 @@ def test_bytes_are_read_as_files_are(write):
         document = Document.from_bytes(data, format="markdown")
         assert (document.title, document.sections) == (whole.title, whole.sections)
     assert Document.from_bytes(markdown).title == ""
-    with pytest.raises(DocumentError, match="The data is a ZIP archive but not DOCX"):
-        Document.from_bytes(archive())
-    with pytest.raises(DocumentError, match="The data is not valid UTF-8"):
-        Document.from_bytes(b"ab\xff")
+    document = Document.from_bytes(archive(), source="an upload")
+    assert (document.text, document.source) == ("Hello.", "an upload/notes.txt")
+    with pytest.raises(DocumentError, match="The data is not text"):
+        Document.from_bytes(b"ab\0")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Grüße aus Köln, wo der Käse gut ist.", "cp1252"),
+        ("Le café est à côté de la forêt.", "cp1252"),
+        ("Příliš žluťoučký kůň úpěl ďábelské ódy.", "cp1250"),
+        ("Привет, как дела? Сегодня хорошая погода.", "cp1251"),
+        ("これは日本語で書かれた文章です。魚は海を泳ぐ。", "cp932"),
+        ("这是一个中文文本。鳕鱼在冷海里游泳。", "gb18030"),
+    ],
+)
+def test_other_encodings_are_detected_or_given(write, text, encoding):
+    path = write("x.txt", ("An ASCII line.\n" * 100 + text).encode(encoding))
+    for given in (None, encoding):
+        assert Document.from_file(path, encoding=given).text.endswith(text)
+
+
+def test_a_damaged_byte_does_not_hide_that_a_text_is_utf_8(write):
+    data = ("Grüße aus Köln. " * 100).encode()
+    assert Document.from_file(write("x.txt", data + b"\xc3")).text == data.decode() + "\ufffd"
+
+
+def test_pages_may_declare_what_they_are_not(write):
+    html = '<meta charset="utf-8"><p>Schöne Grüße aus Köln.'.encode("cp1252")
+    [sentence] = Document.from_file(write("x.html", html)).sentences()
+    assert sentence.text == "Schöne Grüße aus Köln."
+
+
+def test_formats_are_recognized_by_content(write):
+    texts = {
+        "vtt": "WEBVTT\n\n00:01.000 --> 00:02.000\nHello.\n",
+        "srt": "1\n00:00:01,000 --> 00:00:02,000\nHello.\n",
+        "json": '{"title": "A", "text": "Hello."}',
+        "jsonl": '{"title": "A", "text": "Hello."}\n',
+        "eml": "From: a@b.c\nDate: Mon, 5 Jan 2026 10:00:00 +0100\nMessage-ID: <1@x>\n\nHello.\n",
+        "unknown": "Hello.",
+    }
+    for suffix, text in texts.items():
+        for document in (Document.from_file(write("x", text)), Document.from_bytes(text.encode())):
+            assert [s.text for s in document.sentences()] == ["Hello."], suffix
+
+
+def test_an_archive_of_word_documents_is_an_archive(write):
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w") as file:  # stored, so that the inner names are in its bytes
+        inner = BytesIO()
+        with zipfile.ZipFile(inner, "w") as word:
+            word.writestr("word/document.xml", "<x/>")
+        file.writestr("a.txt", "Hello. " * 1000)
+        file.writestr("inner.docx", inner.getvalue())
+    with pytest.raises(DocumentError, match="several documents: read it with read_documents"):
+        Document.from_file(write("x.zip", content.getvalue()))
 
 
 def test_the_format_overrides_the_suffix(write):
@@ -85,7 +156,7 @@ class TestRefusals:
             Document.from_file(tmp_path / "none.txt")
 
     def test_directory(self, tmp_path):
-        with pytest.raises(IsADirectoryError, match="is a directory: give one of the files"):
+        with pytest.raises(IsADirectoryError, match="is a directory: read it with read_documents"):
             Document.from_file(tmp_path)
 
     @pytest.mark.parametrize("content", ["", " \n\t\n"])
@@ -95,17 +166,20 @@ class TestRefusals:
     def test_binary(self, write):
         assert "byte 0 at offset 3" in refusal(write("x.txt", b"abc\0def"))
 
-    def test_invalid_utf_8(self, write):
-        assert "is not valid UTF-8 (byte 2)" in refusal(write("x.txt", b"ab\xff"))
+    def test_control_characters(self, write):
+        assert "is not text (control" in refusal(write("x.txt", b"\x01\x02\x03 text"))
 
-    def test_unknown_encoding(self, write):
-        assert "'klingon'" in refusal(write("x.html", '<meta charset="klingon"><p>x'))
+    def test_invalid_in_the_given_encoding(self, write):
+        path = write("x.txt", b"ab\xff")
+        assert "is not valid UTF-8 (byte 2)" in refusal(path, encoding="utf-8")
 
-    def test_unknown_suffix(self, write):
-        message = refusal(write("x.odt", "text"))
-        assert "ends in .odt" in message
-        assert ".md" in message
-        assert "transcript" in message
+    @pytest.mark.parametrize("name", ["klingon", "hex"])
+    def test_unknown_encoding(self, write, name):
+        assert f"no encoding '{name}'" in refusal(write("x.txt", "x"), encoding=name)
+
+    def test_unknown_binary_format(self, write):
+        message = refusal(write("x.sqlite", b"SQLite\0"))
+        assert "ends in .sqlite, and is in no format that can be read" in message
 
     def test_unknown_format(self, write):
         with pytest.raises(DocumentError, match="no format 'word': use one of text, markdown"):
@@ -116,8 +190,14 @@ class TestRefusals:
         assert "is not a whole gzip file" in refusal(write("x.txt.gz", whole[:-10]))
         assert "is not a whole gzip file" in refusal(write("y.txt.gz", b"Hello."))
 
+    @pytest.mark.parametrize(("suffix", "compress"), COMPRESSED)
+    def test_damaged_compression(self, write, suffix, compress):
+        whole = compress(b"Hello there. " * 100)
+        for damaged in (whole[:-10], b"Hello."):
+            assert "is not a whole" in refusal(write(f"x.txt.{suffix}", damaged))
+
     def test_gzip_that_expands_without_end(self, write, monkeypatch):
-        monkeypatch.setattr("foveate.documents.decoding.MAX_BYTES", 2**20)
+        monkeypatch.setattr("foveate.documents.compression.MAX_BYTES", 2**20)
         assert "decompresses to more than 1 MiB" in refusal(
             write("x.txt.gz", gzip.compress(b"a" * 2**21))
         )

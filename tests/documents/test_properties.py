@@ -1,13 +1,15 @@
 """What holds for any text in any format."""
 
 import json
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foveate.documents import Document, DocumentError
+from foveate.documents import FORMATS, Document, DocumentError
+from tests.documents.packages import docx, epub, odt
 
 MARKUP = {
     "text": [
@@ -17,6 +19,17 @@ MARKUP = {
     "markdown": ["# ", "## ", "* ", "> ", "`", "**", "[a](b)", "![", "&amp;", "\\", "---", "\t"],
     "rst": ["====", "* ", "``", "`a`_", "|x|", ".. note::", ":a:`b`", "\\", "::", "  ", "\t"],
     "html": ["<p>", "</p>", "<h1>", "</h1>", "<div>", "<nav>", "<main>", "&eacute", "&#65;", "<!"],
+    "transcript": ["Ann: ", "Bob Lee: ", "[00:01] ", "um, ", "Mm-hmm.", "[laughter]", "{gap}"],
+    "srt": [
+        "\n\n1\n00:00:01,000 --> 00:00:02,000\n",
+        "<i>",
+        "- ",
+        "ANN: ",
+        "{\\an8}",
+        "[sea]",
+        "um",
+    ],
+    "vtt": ["WEBVTT", "\n\n00:01.0 --> 59:02.0 x\n", "<v Ann>", "</v>", "&amp;", "&#0;", "<c.a>"],
     "latex": [
         *("\\section{", "\\begin{itemize}", "\\end{itemize}", "\\item ", "\\footnote{", "}", "{"),
         *(
@@ -43,7 +56,30 @@ MARKUP = {
             "--",
         ),
     ],
-    "transcript": ["Ann: ", "Bob Lee: ", "[00:01] "],
+}
+PACKED = {
+    "docx": (
+        docx,
+        "<w:p>{}</w:p> <w:r><w:t>{}</w:t></w:r> <w:tbl>{}</w:tbl> <w:tr>{}</w:tr> <w:tc>{}</w:tc> "
+        "<w:pPr><w:pStyle/></w:pPr> <w:br/> <w:txbxContent>{}</w:txbxContent> <w:ins>{}</w:ins>",
+    ),
+    "odt": (
+        odt,
+        "<text:p>{}</text:p> <text:h>{}</text:h> <text:list>{}</text:list> "
+        "<text:note>{}</text:note> <text:list-item>{}</text:list-item> <text:s/> "
+        "<table:table>{}</table:table> <table:table-row>{}</table:table-row> "
+        "<table:table-cell>{}</table:table-cell>",
+    ),
+    "epub": (
+        lambda body: epub({"1.xhtml": body, "2.xhtml": f"<p>{body}</p>"}),
+        "<p>{}</p> <h1>{}</h1> <h2>{}</h2> <table>{}</table> <tr>{}</tr> <td>{}</td> <ul>{}</ul> "
+        "<li>{}</li> <br/> <div>{}</div> <p> &amp;",
+    ),
+    "rtf": (
+        lambda body: f"{{\\rtf1 {body}}}".encode("ascii", "replace"),
+        r"\par \pard \intbl \cell \row \trowd\trhdr \outlinelevel1 {{{}}} {{\footnote_{}}} { } \s1 "
+        r"\'e4 \u8217? \u55357? {{\field_{}}} {{\pntext_1.\tab}} \line",
+    ),
 }
 COMPOSED = ("latex",)  # formats whose documents have a text of their own
 LETTERS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
@@ -80,9 +116,71 @@ def test_spans_are_sorted_non_overlapping_and_inside(format, data):
         assert end <= sentence.start < sentence.end <= len(document.text)
         assert sentence.text == " ".join(sentence.text.split()) != ""
         end = sentence.end
-        if format in ("text", "transcript", "latex"):
+        if format in ("text", "latex"):
             written = document.text[sentence.start : sentence.end]
             assert "".join(written.split()) == sentence.text.replace(" ", "")
+    assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document
+
+
+MAIL = ["From: a@b.c\n", "Subject: x\n", "\n\n", "> ", "On 1 Jan a@b wrote:\n", "-- \n", "\nFrom "]
+
+
+@given(text=st.lists(st.one_of(st.sampled_from(MAIL), LETTERS), max_size=20).map("".join))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_mail_is_composed_of_its_sentences(text):
+    try:
+        document = Document.from_bytes(f"From: a@b.c\n{text}".encode(), format="email")
+    except DocumentError:
+        return
+    end = 0
+    for sentence in document.sentences():
+        assert end <= sentence.start < sentence.end
+        assert document.text[sentence.start : sentence.end] == sentence.text
+        end = sentence.end
+
+
+@given(data=st.binary(max_size=200), name=st.sampled_from([*FORMATS, None]))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_bytes_are_a_document_or_a_sentence_of_explanation(data, name):
+    with suppress(DocumentError):
+        Document.from_bytes(data, format=name)
+
+
+def bodies(format):
+    """Markup in any nesting around words, mostly well-formed."""
+    markup = [piece.replace("_", " ") for piece in PACKED[format][1].split(" ")]
+    words = st.sampled_from(["Word ", "One two. Three", "450 ", "Item: "])
+    pieces = words | st.text("ab.é\n<", max_size=3)
+    return st.recursive(
+        pieces,
+        lambda inner: st.lists(
+            st.builds(
+                lambda outer, body: outer.replace("{}", body) if "{}" in outer else outer + body,
+                st.sampled_from(markup),
+                inner,
+            ),
+            max_size=4,
+        ).map("".join),
+        max_leaves=25,
+    )
+
+
+@pytest.mark.parametrize("format", PACKED)
+@given(data=st.data())
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_sentences_of_composed_texts_stand_at_their_spans(format, data):
+    make, _ = PACKED[format]
+    try:
+        document = Document.from_bytes(make(data.draw(bodies(format))), format=format)
+    except DocumentError:
+        return
+    end = 0
+    for sentence in document.sentences():
+        assert end <= sentence.start < sentence.end <= len(document.text)
+        assert " ".join(document.text[sentence.start : sentence.end].split()) == sentence.text
+        end = sentence.end
+    assert all(span.place for span in document.spans())
+    assert all(one.start < other.start for one, other in pairwise(document.landmarks))
     assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document
 
 

@@ -2,16 +2,22 @@
 
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from foveate import __version__
 
-from . import ask, embed, evaluate, inspect, keywords, plot, search, summarize, train
+from . import ask, embed, evaluate, formats, inspect, keywords, plot, search, summarize, train
 
 _EXPECTED = (ValueError, OSError, ImportError)
 """Exceptions whose message is a sentence for the user."""
+
+_SHORTAGE = (
+    "there is not enough memory: try fewer or shorter documents, or a model that needs less "
+    "(--model, --dtype bfloat16); instead of a GPU, --device cpu"
+)
 
 app = typer.Typer(
     name="foveate",
@@ -30,6 +36,7 @@ app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
+app.command("formats")(formats.command)
 app.command("keywords")(keywords.command)
 app.add_typer(plot.app, name="plot")
 
@@ -49,15 +56,39 @@ def _common(
 ) -> None: ...
 
 
-def main() -> None:
-    """Run the command; expected errors are one line on standard error and exit code 2."""
+def run() -> None:
+    """Run the command; expected errors are one line on standard error and exit code 2.
+
+    If some of the files could not be read, this is said last, and the exit code is 1.
+    """
+    failures: list[Exception] = []  # in reading files, some of which could be read
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: _warn(message)
-            app()
+            app(obj=failures)
     except _EXPECTED as error:
-        print(f"foveate: {_sentence(error)}", file=sys.stderr)
+        _report([*failures, error])
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_shortage(error):
+            raise
+        _report([*failures, MemoryError(_SHORTAGE)])
+        sys.exit(2)
+    except SystemExit as stop:
+        _report(failures)
+        sys.exit(stop.code or int(bool(failures)))
+
+
+def _report(errors: Sequence[Exception]) -> None:
+    for error in errors:
+        print(f"foveate: {_sentence(error)}", file=sys.stderr)
+
+
+def _is_shortage(error: MemoryError | RuntimeError) -> bool:
+    """Return whether memory is short, which torch says in a RuntimeError."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("out of memory", "not enough memory", "allocate memory")
+    )
 
 
 def _warn(message: Warning | str) -> None:

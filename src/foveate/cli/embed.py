@@ -5,10 +5,12 @@ from typing import Annotated
 import typer
 
 from . import common
+from .reading import Files, Reading, takes_reading_options
 
 
+@takes_reading_options
 def command(
-    files: common.Files,
+    files: Files,
     output: Annotated[
         str,
         typer.Option(
@@ -18,12 +20,12 @@ def command(
             help="Where to write the vectors: a .safetensors or .parquet file.",
         ),
     ],
-    format: common.Format = None,
-    language: common.Language = "en",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Write the vectors of documents, sections and sentences, with their texts and places.
 
@@ -31,7 +33,7 @@ def command(
     foveate embed paper.pdf contract.docx --output vectors.parquet
     foveate embed book.txt -o book.safetensors --dtype bfloat16
     """
-    documents = common.read(files, format, language)
+    documents = reading.documents(files)
     from foveate.tasks.embed import check_output, embed
 
     check_output(output)

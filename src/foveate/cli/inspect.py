@@ -8,21 +8,24 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import common
+from .reading import File, Reading, takes_reading_options
 
 
+@takes_reading_options
 def command(
-    file: common.File,
-    format: common.Format = None,
-    language: common.Language = "en",
+    file: File,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="PATH",
+            callback=common.check_model,
             help="Checkpoint whose tokens are counted. Default: all-MiniLM-L6-v2.",
             show_default=False,
         ),
     ] = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Show a document's outline, its size in tokens, and the cost of tree attention on it.
 
@@ -30,8 +33,8 @@ def command(
     foveate inspect paper.pdf
     foveate inspect book.txt --model allenai/longformer-base-4096 --json
     """
-    [document] = common.read([file], format, language)
-    common.quiet()
+    document = reading.document(file)
+    common.prepare()
     from foveate.tasks.inspect import inspect
 
     inspection = inspect(document, model=model)

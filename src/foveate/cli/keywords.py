@@ -10,12 +10,15 @@ from rich.table import Table
 
 from foveate.detectors import Keyword
 from foveate.documents import Document
+from foveate.documents.language import FALLBACK
 
 from . import common
+from .reading import File, Reading, takes_reading_options
 
 
+@takes_reading_options
 def command(
-    file: common.File,
+    file: File,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of keywords.")] = 20,
     method: Annotated[
         str,
@@ -26,12 +29,12 @@ def command(
             "gibberish: controls for experiments.",
         ),
     ] = "tfidf",
-    format: common.Format = None,
-    language: common.Language = "en",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
     json: common.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Find the words or phrases that characterize a document, and where they first occur.
 
@@ -44,9 +47,10 @@ def command(
         raise ValueError(
             "only --method embedding uses a model: leave out --model, --device, --dtype"
         )
-    document = common.read([file], format, language)[0]
+    document = reading.document(file)
     from foveate.tasks.keywords import keywords
 
+    language = document.language or FALLBACK
     encoder = common.load_encoder(model, device, dtype) if method == "embedding" else None
     detected = keywords(document, top_k=top_k, method=method, model=encoder, language=language)
     lines = _lines(document, detected)

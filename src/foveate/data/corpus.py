@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from foveate.documents import Document, DocumentError
-from foveate.documents.decoding import gzip_errors
+from foveate.documents.compression import gzip_errors
 
 from .example import Example
 from .records import Record, check_texts

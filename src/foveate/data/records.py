@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 from foveate.documents import DocumentError
-from foveate.documents.decoding import gzip_errors
+from foveate.documents.compression import gzip_errors
 
 Record = Mapping[str, Any]
 """A JSON object, or a line of a CSV file."""

@@ -1,6 +1,7 @@
 """Files and text in, `Document` out: nested sections of sentences with their exact offsets."""
 
 from foveate.documents.document import Document, as_document, as_documents
+from foveate.documents.files import read_documents
 from foveate.documents.formats import FORMATS, Format
 from foveate.documents.structure import (
     Box,
@@ -25,4 +26,5 @@ __all__ = [
     "Span",
     "as_document",
     "as_documents",
+    "read_documents",
 ]

@@ -4,6 +4,7 @@ A reader turns its format into a flat list of headings and paragraphs. The text 
 the source offset of each of its characters. Everything after that is the same for all formats.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,8 @@ from foveate.documents.sentences import shorten, split_sentences
 from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
+LONGEST_TERM = 100  # characters of the terms that begin the sentence of their definition
+_MARKER = re.compile(r"(?:[^\W\d]+\.?\s+)?\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
 
 
 class MappedText:
@@ -50,6 +53,35 @@ class MappedText:
         """Append the pieces of another text."""
         for piece, (start, end) in zip(other._pieces, other._source_spans, strict=True):
             self.add(piece, start, end)
+
+    def part(self, start: int, end: int) -> "MappedText":
+        """Return the text from `start` to `end` with its source offsets."""
+        part = MappedText()
+        for piece in range(max(bisect_right(self._offsets, start) - 1, 0), len(self._pieces)):
+            offset, shown = self._offsets[piece], self._pieces[piece]
+            first, last = max(start - offset, 0), min(end - offset, len(shown))
+            if last <= first:
+                break
+            source = self._source_spans[piece]
+            if source[1] - source[0] == len(shown):
+                source = (source[0] + first, source[0] + last)
+            part.add(shown[first:last], *source)
+        return part
+
+    def stripped(self) -> "MappedText":
+        """Return the text without the whitespace around it."""
+        shown = str(self)
+        return self.part(len(shown) - len(shown.lstrip()), len(shown.rstrip()))
+
+    def tail(self, length: int) -> str:
+        """Return the last characters, `length` of them or a few more."""
+        pieces: list[str] = []
+        for piece in reversed(self._pieces):
+            if length <= 0:
+                break
+            pieces.append(piece)
+            length -= len(piece)
+        return "".join(reversed(pieces))
 
     def __str__(self) -> str:
         """Return the text alone."""
@@ -114,12 +146,15 @@ class ParsedText:
         text: The text that the blocks point into; None if it is the text that was given to the
             reader. Readers of binary formats always compose one.
         layout: Where the words of `text` stand on pages, for formats with pages.
+        landmarks: Places within paragraphs, such as the time of each subtitle, in place of those of
+            the blocks.
     """
 
     title: str | None
     blocks: list[Block]
     text: str | None = None
     layout: Layout | None = None
+    landmarks: tuple[Landmark, ...] = ()
 
 
 class TextComposer:
@@ -171,7 +206,7 @@ def compose_text(title: str | None, blocks: Iterable[Block]) -> ParsedText:
     return ParsedText(title, composed, composer.text)
 
 
-def table_row(heads: Sequence[MappedText], cells: Sequence[MappedText]) -> MappedText:
+def table_row(heads: Sequence[MappedText | str], cells: Sequence[MappedText]) -> MappedText:
     """Say a row of a table in words: each cell with the head of its column.
 
     Args:
@@ -186,12 +221,33 @@ def table_row(heads: Sequence[MappedText], cells: Sequence[MappedText]) -> Mappe
     for head, cell in zip_longest(heads, cells):
         if not cell:
             continue
+        cell = cell.stripped()
         start, _ = cell.source_span(0, 1)
         label = collapse(head) if head else ""
         row.add("; " if row else "", start, start)
         row.add(f"{label.rstrip(':')}: " if label else "", start, start)
         row.extend(cell)
     return row
+
+
+def with_terms(terms: Sequence[MappedText], definition: MappedText) -> MappedText | None:
+    """Say a definition as a sentence that begins with what it defines: "cod: a fish of cold seas".
+
+    Returns:
+        The terms and their definition; None if the terms are too long to begin a sentence.
+    """
+    if not 0 < sum(len(str(term)) for term in terms) <= LONGEST_TERM:
+        return None
+    joined = MappedText()
+    for number, term in enumerate(terms, 1):
+        term = term.stripped()
+        shown = str(term)
+        _, end = term.source_span(0, len(shown))
+        is_open = shown.endswith((":", "?", "!"))
+        joined.extend(term)
+        joined.add(", " if number < len(terms) else " " if is_open else ": ", end, end)
+    joined.extend(definition.stripped())
+    return joined
 
 
 def name_set(names: str) -> frozenset[str]:
@@ -276,13 +332,19 @@ def _joint(numbered: tuple[int, Block]) -> int | str:
     return block.kind if isinstance(block, Prose) and block.kind in UNSPLIT else number
 
 
-def landmarks(blocks: Iterable[Block]) -> tuple[Landmark, ...]:
-    """Collect the places that blocks name, by the offsets where they begin."""
-    return tuple(
+def landmarks(parsed: ParsedText, place: str | None = None) -> tuple[Landmark, ...]:
+    """Collect the places that a text names, by the offsets where they begin.
+
+    Args:
+        parsed: The text.
+        place: Where the whole text is found, if it names no places.
+    """
+    named = parsed.landmarks or tuple(
         Landmark(block.text.source_span(0, 1)[0], block.place)
-        for block in blocks
+        for block in parsed.blocks
         if isinstance(block, Prose) and block.place and block.text
     )
+    return named or ((Landmark(0, place),) if place else ())
 
 
 def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
@@ -299,7 +361,9 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     previous_end = -1  # in the source
     for start, end in split_sentences(shown, language):
         first, last = text.source_span(start, end)
-        if first < previous_end:  # one piece of source displays parts of both sentences
+        is_marked = len(spans) == 1 and _MARKER.fullmatch(shown[slice(*spans[0])])
+        if first < previous_end or (is_marked and block.kind != "prose"):
+            # One piece of source shows parts of both sentences, or a number begins an item.
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))

@@ -35,7 +35,7 @@ class _Composer:
         return tuple(section for section in sections if section.paragraphs or section.sections)
 
     def section(self, part: Any, depth: int) -> Section:
-        title, content, subsections = _parts(part)
+        title, content, subsections = split_section(part)
         if title:
             self.write(title, "\n\n")
         if isinstance(content, str):
@@ -66,7 +66,7 @@ class _Composer:
         return sentence
 
 
-def _parts(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
+def split_section(part: Any) -> tuple[str, str | Sequence[str], Sequence[Any]]:
     """Return the heading, content and subsections of a part in either form."""
     if isinstance(part, Mapping):
         title = part.get("title") or part.get("heading") or ""

@@ -1,16 +1,12 @@
 """From a path or bytes to text and its format."""
 
 import codecs
-import gzip
 import re
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
 
+from foveate.documents.compression import decompress
 from foveate.documents.formats import (
     FORMATS,
     Format,
@@ -21,8 +17,6 @@ from foveate.documents.formats import (
 )
 from foveate.documents.structure import DocumentError
 
-MAX_BYTES = 256 * 2**20  # bytes after decompression
-
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it starts with
@@ -31,18 +25,38 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _DECLARED_ENCODING = re.compile(rb"(?:encoding|charset)\s*=\s*[\"']?\s*([A-Za-z][\w.:-]*)")
-_WIDE = ("utf-16", "utf-32")
-_GZIP = b"\x1f\x8b"
+_WIDE = re.compile(r"utf[-_]?(?:16|32)", re.IGNORECASE)
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_NOT_WESTERN = frozenset(
+    ("Croatian", "Czech", "Hungarian", "Polish", "Romanian", "Slovak", "Slovene", "Turkish")
+)
+_MAX_CONTROLS = 1 / 100  # share of control characters in a text
+_MAX_DAMAGE = 1 / 100  # share of the characters beyond ASCII that are damaged in UTF-8
+_SAMPLE = 2**16  # bytes that decide about an encoding
+# Encodings in which files are found. The library knows many more, and finds rare ones too often.
+_ENCODINGS = [
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256"),
+    *("iso8859_2", "iso8859_5", "iso8859_7", "koi8_r", "tis_620"),
+    *("gb18030", "big5", "cp932", "euc_jp", "cp949", "iso2022_jp"),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file's decompressed content: text, or bytes if its format is binary."""
+    """A file's decompressed content: text, or bytes if its format is binary.
+
+    Attributes:
+        name: Its name, in messages and as the source of its document.
+        content: Its text, or bytes if its format is binary.
+        format: Its format.
+        place: Where a reader of the collection that it comes from finds it.
+    """
 
     name: str
     content: str | bytes
     format: Format
+    place: str | None = None
 
 
 def load(path: str | PathLike[str], format: str | None, encoding: str | None) -> File:
@@ -55,90 +69,160 @@ def load(path: str | PathLike[str], format: str | None, encoding: str | None) ->
     """
     name, file = fspath(path), Path(path)
     if file.is_dir():
-        raise IsADirectoryError(f"{name} is a directory: give one of the files in it.")
+        raise IsADirectoryError(f"{name} is a directory: read it with read_documents.")
     if not file.exists():
         raise FileNotFoundError(f"{name} does not exist: check the path.")
-    named = check_format(format).name if format else format_from_name(file.name)
-    is_compressed = file.suffix.lower() == ".gz"
-    return _read(name, file.read_bytes(), named, not format, encoding, is_compressed)
+    return _read(name, file.read_bytes(), format, encoding, file.name)
 
 
-def load_bytes(data: bytes, name: str, format: str | None, encoding: str | None) -> File:
+def load_bytes(
+    data: bytes, name: str, format: str | None, encoding: str | None, file_name: str = ""
+) -> File:
     """Decompress bytes, and decode them unless their format is binary.
 
     Args:
         data: The bytes.
         name: Their name in messages.
-        format: Name of their format; None to recognize it by the content.
+        format: Name of their format; None to recognize it.
         encoding: Their encoding; None to detect it.
+        file_name: The name of the file that they come from, by which the format is recognized;
+            without one it is recognized by the content alone.
     """
-    return _read(name, data, check_format(format).name if format else "text", not format, encoding)
+    return _read(name, data, format, encoding, file_name)
 
 
-def _read(
-    name: str,
-    data: bytes,
-    format: str,
-    guess: bool,
-    encoding: str | None,
-    is_compressed: bool = False,
-) -> File:
-    if is_compressed or data.startswith(_GZIP):
-        data = _decompress(data, name)
+def _read(name: str, data: bytes, format: str | None, encoding: str | None, file_name: str) -> File:
+    named = check_format(format).name if format else format_from_name(file_name)
+    data = decompress(data, name, file_name)
     try:
-        if guess:
-            format = sniff_bytes(format, data)
-        if format != "xml" and FORMATS[format].is_binary:
-            return File(name, data, FORMATS[format])
-        declares_encoding = format == "xml" or FORMATS[format].declares_encoding
-        text = decode(data, encoding, markup=declares_encoding)
-        return File(name, text, FORMATS[sniff(format, text) if guess else format])
+        guess = named if format else sniff_bytes(named, data)
+        if guess is None and not is_text(data):
+            raise DocumentError(
+                f"ends in {Path(file_name).suffix}, and is in no format that can be read: "
+                "convert it; `foveate formats` lists the formats."
+            )
+        guessed = FORMATS.get(guess or "text")  # None for XML, whose root tells
+        if guessed and guessed.is_binary:
+            return File(name, data, guessed)
+        text = decode(data, encoding, markup=guessed is None or guessed.declares_encoding)
+        if guessed is None or not format:
+            guessed = FORMATS[sniff(guess, text)]
+        return File(name, text, guessed)
     except DocumentError as error:
         raise DocumentError(f"{name} {error}") from error
 
 
-def _decompress(data: bytes, name: str) -> bytes:
-    with gzip_errors(name), gzip.open(BytesIO(data)) as stream:
-        content = stream.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise DocumentError(
-            f"{name} decompresses to more than {MAX_BYTES >> 20} MiB: split it into smaller files."
-        )
-    return content
-
-
-@contextmanager
-def gzip_errors(name: object) -> Iterator[None]:
-    """Turn errors about damaged gzip data into a `DocumentError` that names the file."""
-    try:
-        yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DocumentError(
-            f"{name} is not a whole gzip file ({error}): compress it again."
-        ) from error
+def is_text(data: bytes) -> bool:
+    """Return whether bytes look like text: few control characters, unless UTF-16 or 32 say so."""
+    if any(data.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS):
+        return True
+    head = data[:_SAMPLE]
+    return b"\0" not in head and len(_CONTROL.findall(head)) <= _MAX_CONTROLS * len(head)
 
 
 def decode(data: bytes, encoding: str | None = None, *, markup: bool = False) -> str:
-    """Decode bytes by their byte order mark, the encoding that markup declares, or as UTF-8."""
-    if encoding is None:
-        marks = (name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark))
-        encoding = next(marks, "utf-8")
-    if markup and encoding == "utf-8" and (declared := _DECLARED_ENCODING.search(data[:1024])):
-        encoding = declared[1].decode()
-    if encoding not in _WIDE and b"\0" in data:
+    """Decode bytes.
+
+    Args:
+        data: The bytes.
+        encoding: Their encoding; by default that of their byte order mark, that which markup
+            declares, UTF-8 or, if the bytes are none of these, the one that charset-normalizer
+            finds the most likely.
+        markup: Whether the text may declare its encoding.
+
+    Raises:
+        DocumentError: The bytes are not text, or not in the given encoding.
+    """
+    if encoding is not None:
+        return _decode_as(data, encoding)
+    if marked := next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None):
+        return _decode_as(data, marked)
+    declared = _DECLARED_ENCODING.search(data[:1024]) if markup else None
+    if declared and _is_known(declared[1].decode()):
+        try:
+            return _decode_as(data, declared[1].decode())
+        except DocumentError:
+            pass  # pages often declare what they are not
+    _reject_binary(data)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        return _decode_damaged(data) or _decode_as(data, _detect_encoding(data, error.start))
+
+
+def _decode_as(data: bytes, encoding: str) -> str:
+    """Decode bytes whose encoding is known."""
+    if not _is_known(encoding):
+        raise DocumentError(
+            f"cannot be decoded: there is no encoding {encoding!r}; name another one, such as "
+            "utf-8 or cp1252."
+        )
+    if not _WIDE.match(encoding):
+        _reject_binary(data)
+    try:
+        return data.decode(encoding)
+    except UnicodeError as error:
+        where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
+        raise DocumentError(
+            f"is not valid {encoding.upper()}{where}: name its encoding, or convert it to UTF-8."
+        ) from error
+
+
+def _is_known(encoding: str) -> bool:
+    """Return whether an encoding of text has this name."""
+    try:
+        b" ".decode(encoding)
+    except UnicodeError:  # in UTF-16, a character has two bytes
+        return True
+    except (LookupError, ValueError):
+        return False
+    return True
+
+
+def _reject_binary(data: bytes) -> None:
+    if b"\0" in data:
         raise DocumentError(
             f"is not text (byte 0 at offset {data.index(0)}): convert it, or name its format."
         )
-    try:
-        return data.decode(encoding)
-    except LookupError:
+    if not is_text(data):
+        raise DocumentError("is not text (control characters): convert it, or name its format.")
+
+
+def _decode_damaged(data: bytes) -> str | None:
+    """Decode UTF-8 in which a few bytes are damaged, which show as U+FFFD; None if it is not."""
+    text = data.decode(errors="replace")
+    others = len(text) - len(text.encode("ascii", "ignore"))
+    is_utf8 = text.count("\ufffd") <= _MAX_DAMAGE * others
+    return text if is_utf8 else None
+
+
+def _detect_encoding(data: bytes, start: int) -> str:
+    """Detect an encoding by the lines that are not ASCII.
+
+    Args:
+        data: The bytes.
+        start: Offset of the first byte that is not UTF-8.
+    """
+    from charset_normalizer import from_bytes
+
+    first = data.rfind(b"\n", 0, start) + 1
+    lines = data[first : first + 16 * _SAMPLE].splitlines(keepends=True)
+    sample = b"".join(line for line in lines if not line.isascii())[:_SAMPLE]
+    matches = from_bytes(sample, cp_isolation=_ENCODINGS)
+    best = matches.best()
+    if best is None:
         raise DocumentError(
-            f"declares the unknown encoding {encoding!r}: convert it to UTF-8."
-        ) from None
-    except UnicodeDecodeError as error:
-        raise DocumentError(
-            f"is not valid {encoding.upper()} (byte {error.start}): convert it to UTF-8."
-        ) from error
+            f"is not valid UTF-8 (byte {start}), and its encoding cannot be told: name it, or "
+            "convert it to UTF-8."
+        )
+    # Texts in Western languages read as well in several encodings: take the commonest.
+    is_western = best.language not in _NOT_WESTERN and any(
+        "cp1252" in (match.encoding, *match.could_be_from_charset)
+        and match.chaos <= best.chaos
+        and match.coherence >= best.coherence
+        for match in matches
+    )
+    return "cp1252" if is_western else best.encoding
 
 
 def check_text(text: str) -> None:

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from os import PathLike
 from typing import Any, Self, TypeAlias
 
@@ -14,6 +15,7 @@ from foveate.documents.decoding import File, check_characters, check_text, load,
 from foveate.documents.formats import check_text_format
 from foveate.documents.language import FALLBACK, SAMPLE, detect_language
 from foveate.documents.layout import Layout
+from foveate.documents.members import expand
 from foveate.documents.structure import (
     MAX_DEPTH,
     DocumentError,
@@ -106,11 +108,12 @@ class Document:
         Raises:
             FileNotFoundError: The file does not exist.
             IsADirectoryError: The path is a directory.
-            DocumentError: The file cannot be read as that format, or holds no text.
+            DocumentError: The file cannot be read as that format, or holds no text, or several
+                documents.
             ImportError: The format needs an extra that is not installed.
         """
-        file = load(path, format, encoding)
-        return cls._read(file, None, file.name, language, options)
+        file = _only_member(load(path, format, encoding), encoding)
+        return cls.from_content(file, source=file.name, language=language, **options)
 
     @classmethod
     def from_bytes(
@@ -136,7 +139,8 @@ class Document:
             options: Options of the format's reader, such as `ocr=True` for PDF.
 
         Raises:
-            DocumentError: The data cannot be read as that format, or holds no text.
+            DocumentError: The data cannot be read as that format, or holds no text, or several
+                documents.
             ImportError: The format needs an extra that is not installed.
             TypeError: `data` is not bytes.
         """
@@ -146,7 +150,8 @@ class Document:
                 "files with Document.from_file"
             )
         file = load_bytes(bytes(data), source or "The data", format, encoding)
-        return cls._read(file, None, source, language, options)
+        file = _only_member(file, encoding)
+        return cls.from_content(file, source=source and file.name, language=language, **options)
 
     @classmethod
     def from_text(
@@ -177,17 +182,32 @@ class Document:
                 f"expected str, got {type(text).__name__}: read bytes with Document.from_bytes"
             )
         file = File(source or "The text", text, check_text_format(format))
-        return cls._read(file, title, source, language, {})
+        return cls.from_content(file, title=title, source=source, language=language)
 
     @classmethod
-    def _read(
+    def from_content(
         cls,
         file: File,
-        title: str | None,
-        source: str | None,
-        language: str | None,
-        options: Mapping[str, Any],
+        *,
+        title: str | None = None,
+        source: str | None = None,
+        language: str | None = None,
+        **options: Any,
     ) -> Self:
+        """Read a file that has been loaded; `from_file` and the like end here.
+
+        Args:
+            file: Its content and format, which is not a collection.
+            title: Replaces the title found in it.
+            source: Where it came from; it becomes the document's source.
+            language: ISO 639 code of the language by whose rules sentences are split; detected by
+                default.
+            options: Options of the format's reader.
+
+        Raises:
+            DocumentError: It cannot be read as that format, or holds no text.
+            ImportError: The format needs an extra that is not installed.
+        """
         content = file.content
         try:
             if isinstance(content, str):
@@ -195,7 +215,8 @@ class Document:
                 if file.format.name == "json":
                     packed = serialization.parse_packed(content)
                     if packed is not None:
-                        return cls(**serialization.unpack(packed))
+                        unpacked = cls(**serialization.unpack(packed))
+                        return replace(unpacked, source=unpacked.source or source)
             parsed = file.format.load_reader()(content, **options)
             text = parsed.text if isinstance(content, bytes) else parsed.text or content
             check_text(text)
@@ -210,7 +231,7 @@ class Document:
             source=source,
             language=language,
             layout=parsed.layout,
-            landmarks=landmarks(parsed.blocks),
+            landmarks=landmarks(parsed, file.place),
         )
 
     @classmethod
@@ -386,6 +407,14 @@ text='They eat herring.', speaker=None, place='line 3', boxes=())
             text: Its words without markup; by default those of the source.
         """
         return self._locate([(path, None, start, end, text or self.text[start:end])])[0]
+
+
+def _only_member(file: File, encoding: str | None) -> File:
+    """Return the file or, if it is a collection, the one document in it."""
+    members = list(islice(expand(file, encoding), 2))
+    if len(members) > 1:
+        raise DocumentError(f"{file.name} holds several documents: read it with read_documents.")
+    return members[0]
 
 
 def _detect_language(parsed: ParsedText) -> str:

@@ -8,10 +8,10 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined] # missing
 from typing import Any
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose
+from foveate.documents.readers.speech import clean
 from foveate.documents.structure import DocumentError
 
 _PIECE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]+", re.DOTALL)
-_MARK = re.compile(r"\{\s*\w+\s*\}")  # such as {vocalsound}
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -41,18 +41,18 @@ def _parse_string(text: str, start: int, strict: bool = True) -> tuple[_String, 
 def read(text: str) -> ParsedText:
     """Read each turn as a paragraph and each topic as a section.
 
-    Marks such as {vocalsound} are left out. Turns without a topic form untitled sections. A turn
-    that belongs to two topics goes to the first.
+    What `speech.clean` finds to say nothing is left out. Turns without a topic form untitled
+    sections. A turn that belongs to two topics goes to the first.
     """
     try:
         data = _Decoder().decode(text)
-        return ParsedText(None, list(_blocks(text, data)))
+        return ParsedText(None, clean(list(_blocks(text, data))))
     except json.JSONDecodeError as error:
         raise DocumentError(f"is not valid JSON ({error}): correct it there.") from error
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DocumentError(
-            'is JSON, but neither a meeting ("turns" with "speaker" and "text", and "topics") nor '
-            "the result of Document.to_dict: convert it to one of these forms."
+            'is JSON, but not a meeting ("turns" with "speaker" and "text", and "topics"): convert '
+            "it to this form."
         ) from error
 
 
@@ -80,21 +80,10 @@ def _topics(topics: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
 
 
 def _displayed(text: str, string: _String) -> MappedText:
-    """Return the characters of a string with their source offsets, without its marks."""
+    """Return the characters of a string with their source offsets."""
     shown = MappedText()
     for piece in _PIECE.finditer(text, string.start, string.end):
-        if piece[0][0] == "\\":
-            decoded = scanstring(f'{piece[0]}"', 0)[0]
-            shown.add(_NOT_TEXT.sub("\ufffd", decoded), *piece.span())
-            continue
-        for start, end in _unmarked(text, *piece.span()):
-            shown.add(_NOT_TEXT.sub("\ufffd", text[start:end]), start, end)
+        is_escaped = piece[0][0] == "\\"
+        decoded = scanstring(f'{piece[0]}"', 0)[0] if is_escaped else piece[0]
+        shown.add(_NOT_TEXT.sub("\ufffd", decoded), *piece.span())
     return shown
-
-
-def _unmarked(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the stretches between the marks."""
-    for mark in _MARK.finditer(text, start, end):
-        yield start, mark.start()
-        start = mark.end()
-    yield start, end

@@ -5,6 +5,7 @@ from collections import Counter
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
 from foveate.documents.readers.lines import line_blocks
+from foveate.documents.readers.speech import clean
 
 _TURN = re.compile(
     r"(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?[\])]?\s*[-–]?\s*)?"  # the time
@@ -17,14 +18,17 @@ _MAJORITY = 0.8
 
 
 def read(text: str) -> ParsedText:
-    """Read each turn as a paragraph; a line without a speaker continues the turn before it."""
+    """Read each turn as a paragraph; a line without a speaker continues the turn before it.
+
+    What `speech.clean` finds to say nothing is left out.
+    """
     paragraphs: list[Block] = []
     speaker = None
     for lines in line_blocks(text):
         start: int | None = None
         end = 0
         for line_start, line_end, _ in lines:
-            turn = _turn(text[line_start:line_end])
+            turn = match_turn(text[line_start:line_end])
             if turn:
                 if start is not None:
                     paragraphs.append(Prose(MappedText.from_source(text, start, end), speaker))
@@ -34,12 +38,14 @@ def read(text: str) -> ParsedText:
             end = line_end
         if start is not None:
             paragraphs.append(Prose(MappedText.from_source(text, start, end), speaker))
-    return ParsedText(None, paragraphs)
+    return ParsedText(None, clean(paragraphs))
 
 
 def looks_like_transcript(text: str) -> bool:
     """Return whether most lines, or most blocks, start with one of a few recurring names."""
-    openings = [[_turn(text[start:end]) for start, end, _ in lines] for lines in line_blocks(text)]
+    openings = [
+        [match_turn(text[start:end]) for start, end, _ in lines] for lines in line_blocks(text)
+    ]
     by_line = [turn for turns in openings for turn in turns]
     by_block = [turns[0] for turns in openings]
     speakers = Counter(turn[1] for turn in by_line if turn)
@@ -55,6 +61,7 @@ def _share(turns: list[re.Match[str] | None]) -> float:
     return sum(turn is not None for turn in turns) / max(len(turns), 1)
 
 
-def _turn(line: str) -> re.Match[str] | None:
+def match_turn(line: str) -> re.Match[str] | None:
+    """Match the time and speaker that begin a line; group 1 is the speaker."""
     match = _TURN.match(line[:200])
     return match if match and len(match[1]) <= _MAX_NAME_LENGTH else None

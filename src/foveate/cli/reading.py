@@ -1,0 +1,165 @@
+"""Reading the files that a command is given: the arguments and options, and what they do."""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any
+
+import typer
+
+from foveate.documents import Document, DocumentError, read_documents
+from foveate.documents.files import read_data
+from foveate.documents.members import ErrorHandler
+from foveate.progress import progress
+
+_READ = (
+    "Files in any format that `foveate formats` lists, compressed or not; folders, archives and "
+    "mailboxes, of which everything is read; - stands for standard input."
+)
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help=_READ, show_default=False)]
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="A file in any format that `foveate formats` lists, compressed or not; - stands for "
+        "standard input.",
+        show_default=False,
+    ),
+]
+_PANEL = "Reading"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The options that say how files are read."""
+
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Format of the files, one of those that `foveate formats` lists. Default: "
+            "recognized by suffix and content.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE",
+            help="Language of the text (en, de, fr …), by whose rules it is split into sentences. "
+            "Default: detected.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Encoding of the text (utf-8, cp1252 …). Default: detected.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    pdf: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What reads PDF: pdfium, or docling, whose models see tables and formulas but "
+            "take longer. Default: pdfium.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    ocr: Annotated[
+        bool,
+        typer.Option("--ocr", help="Recognize the text of scanned pages.", rich_help_panel=_PANEL),
+    ] = False
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Stop at the first file that cannot be read. Default: go on, and say at the end "
+            "which these are.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
+    failures: list[Exception] = field(default_factory=list)
+
+    def documents(self, files: list[str]) -> list[Document]:
+        """Read the documents in files and folders; `-` stands for standard input.
+
+        What cannot be read is added to `failures`, unless nothing can.
+
+        Raises:
+            DocumentError: With `strict`, a file cannot be read; otherwise, none can.
+        """
+        if files.count("-") > 1:
+            raise ValueError("- stands for standard input, which can be read only once")
+        errors: list[Exception] = []
+
+        def note(name: str, error: Exception) -> None:
+            errors.append(error if name in str(error) else DocumentError(f"{name}: {error}"))
+
+        documents: list[Document] = []
+        with progress("Reading", len(files)) as advance:
+            for file in files:
+                documents += self._read(file, None if self.strict else note)
+                advance()
+        if errors and not documents:
+            self.failures.extend(errors[:-1])
+            raise errors[-1]
+        self.failures.extend(errors)
+        return documents
+
+    def document(self, file: str) -> Document:
+        """Read a file that holds one document; `-` stands for standard input.
+
+        Raises:
+            DocumentError: It cannot be read, or holds several documents.
+        """
+        documents = self.documents([file])
+        if len(documents) > 1:
+            raise DocumentError(
+                f"{file} holds {len(documents)} documents, and this command takes one: name the "
+                "file of one."
+            )
+        return documents[0]
+
+    def _read(self, file: str, on_error: ErrorHandler | None) -> Iterator[Document]:
+        options: dict[str, Any] = {
+            "format": self.format,
+            "language": self.language,
+            "encoding": self.encoding,
+            "on_error": on_error,
+        }
+        if self.pdf is not None:
+            options["engine"] = self.pdf
+        if self.ocr:
+            options["ocr"] = True
+        if file == "-":
+            return read_data(sys.stdin.buffer.read(), "standard input", **options)
+        return read_documents(file, **options)
+
+
+def takes_reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of reading, which it gets as its parameter `reading`."""
+    own = signature(command, eval_str=True).parameters.values()
+    options = [one for one in signature(Reading).parameters.values() if one.name != "failures"]
+    context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        for parameter in (context, *(one for one in own if one.name != "reading"), *options)
+    ]
+
+    @wraps(command)
+    def with_options(*, ctx: typer.Context, **values: Any) -> None:
+        given = {option.name: values.pop(option.name) for option in options}
+        command(reading=Reading(**given, failures=ctx.obj), **values)
+
+    with_options.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_options

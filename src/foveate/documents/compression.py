@@ -1,0 +1,123 @@
+"""Compressed files: gzip, bzip2, xz and Zstandard, recognized by their content."""
+
+import bz2
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import PurePath
+from typing import IO, Any
+
+from foveate.documents.structure import DocumentError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MAX_BYTES = 256 * 2**20  # bytes after decompression
+
+
+@dataclass(frozen=True, slots=True)
+class _Compression:
+    """A way to compress a single file.
+
+    Attributes:
+        name: Its name in messages.
+        suffixes: Suffixes of compressed files; those that also stand for TAR are replaced.
+        signature: The bytes with which compressed files begin.
+        open: Opens a stream that decompresses another.
+        errors: What the stream raises on damaged data.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    signature: bytes
+    open: Callable[[IO[bytes]], Any]
+    errors: tuple[type[Exception], ...]
+
+
+_COMPRESSIONS = (
+    _Compression(
+        "gzip",
+        (".gz", ".tgz"),
+        b"\x1f\x8b",
+        gzip.open,
+        (EOFError, gzip.BadGzipFile, zlib.error),
+    ),
+    _Compression("bzip2", (".bz2", ".tbz2"), b"BZh", bz2.open, (EOFError, OSError, ValueError)),
+    _Compression("xz", (".xz", ".txz"), b"\xfd7zXZ\0", lzma.open, (EOFError, lzma.LZMAError)),
+    _Compression(
+        "zstd",
+        (".zst", ".tzst"),
+        b"\x28\xb5\x2f\xfd",
+        zstd.open,
+        (EOFError, zstd.ZstdError),
+    ),
+)
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # "BZh" alone could begin a text
+
+
+def decompress(data: bytes, name: str, file_name: str) -> bytes:
+    """Return the content of a compressed file, and any other data as it is.
+
+    Args:
+        data: The file's bytes.
+        name: Its name in messages.
+        file_name: The name by whose suffix it should be compressed; empty if that is not known.
+
+    Raises:
+        DocumentError: The data is damaged, or decompresses to more than 256 MiB.
+    """
+    compression = _find(data, PurePath(file_name).suffix.lower())
+    if compression is None:
+        return data
+    with _damage(name, compression), compression.open(BytesIO(data)) as stream:
+        content: bytes = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise DocumentError(
+            f"{name} decompresses to more than {MAX_BYTES >> 20} MiB: split it into smaller files."
+        )
+    return content
+
+
+def strip_suffix(name: str) -> str:
+    """Return a file's name without the suffix of compression; "a.tgz" becomes "a.tar"."""
+    path = PurePath(name)
+    suffix = path.suffix.lower()
+    for compression in _COMPRESSIONS:
+        if suffix in compression.suffixes:
+            return path.stem + (".tar" if suffix.startswith(".t") else "")
+    return path.name
+
+
+@contextmanager
+def gzip_errors(name: object) -> Iterator[None]:
+    """Turn errors about damaged gzip data into a `DocumentError` that names the file."""
+    with _damage(name, _COMPRESSIONS[0]):
+        yield
+
+
+@contextmanager
+def _damage(name: object, compression: _Compression) -> Iterator[None]:
+    try:
+        yield
+    except compression.errors as error:
+        raise DocumentError(
+            f"{name} is not a whole {compression.name} file ({error}): compress it again."
+        ) from error
+
+
+def _find(data: bytes, suffix: str) -> _Compression | None:
+    for compression in _COMPRESSIONS:
+        if suffix in compression.suffixes:
+            return compression
+    for compression in _COMPRESSIONS:
+        if data.startswith(compression.signature):
+            is_text = compression.name == "bzip2" and data[4:10] not in _BZIP2_BLOCKS
+            return None if is_text else compression
+    return None

@@ -1,0 +1,181 @@
+"""Documents in files, folders, archives and mailboxes."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from foveate.documents.decoding import File, load, load_bytes
+from foveate.documents.document import Document
+from foveate.documents.formats import FORMATS
+from foveate.documents.members import ErrorHandler, expand, is_readable
+from foveate.documents.readers.mail import join_messages
+from foveate.documents.readers.mailbox import threads
+from foveate.documents.structure import DocumentError
+
+_HEAD = 4096  # bytes by which a file in a folder is recognized
+_MAILDIR = ("cur", "new")  # subfolders that hold the messages of a Maildir
+
+
+def read_documents(
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    format: str | None = None,
+    language: str | None = None,
+    encoding: str | None = None,
+    on_error: ErrorHandler | None = None,
+    **options: Any,
+) -> Iterator[Document]:
+    """Read all documents in files and folders, one after another.
+
+    A folder is walked, in the order of its files' names, and so are the folders in it; hidden files
+    and files in unknown formats are left out. A ZIP or TAR archive is read like a folder. A mailbox
+    (mbox or Maildir) gives a document for each thread; JSON Lines, a JSON array and CSV give one
+    for each record.
+
+    Args:
+        paths: A file or folder, or several.
+        format: Name of a format in `foveate.documents.FORMATS`, of every file. By default each is
+            recognized by its suffix and content.
+        language: ISO 639 code of the language by whose rules sentences are split; detected by
+            default.
+        encoding: Encoding of the texts; detected by default.
+        on_error: Called with the name of each file that cannot be read, and the error; by default
+            the first error is raised.
+        options: Options of readers, such as `ocr=True` for PDF. Readers of other formats do not
+            get them.
+
+    Returns:
+        An iterator over the documents, which are read when they are asked for.
+
+    Raises:
+        FileNotFoundError: A path does not exist.
+        DocumentError: A file cannot be read, or a folder holds no file that can be.
+        ImportError: A format needs an extra that is not installed.
+        TypeError: No reader has one of the options.
+
+    Example:
+        >>> from foveate.documents import read_documents
+        >>> folder = getfixture("tmp_path")
+        >>> _ = (folder / "cod.txt").write_text("Cod swim.")
+        >>> _ = (folder / "eels.jsonl").write_text('{"title": "Eels", "text": "Eels are long."}')
+        >>> [document.title or document.text for document in read_documents(folder)]
+        ['Cod swim.', 'Eels']
+    """
+    unknown = options.keys() - {name for one in FORMATS.values() for name in one.options}
+    if unknown:
+        raise TypeError(f"no reader has an option {', '.join(sorted(unknown))}")
+    several = [paths] if isinstance(paths, str | PathLike) else paths
+    reading = _Reading(format, language, encoding, on_error, options)
+    return (document for path in several for document in reading.read_path(path))
+
+
+def read_data(
+    data: bytes,
+    name: str,
+    *,
+    format: str | None = None,
+    language: str | None = None,
+    encoding: str | None = None,
+    on_error: ErrorHandler | None = None,
+    **options: Any,
+) -> Iterator[Document]:
+    """Read all documents in the content of a file, such as standard input.
+
+    Args:
+        data: The content.
+        name: Its name, in messages and as the documents' source.
+        format: As for `read_documents`, like the other arguments.
+        language: Language of the documents.
+        encoding: Encoding of the texts.
+        on_error: Called with the name of what cannot be read, and the error.
+        options: Options of readers.
+    """
+    reading = _Reading(format, language, encoding, on_error, options)
+    return reading.read_file(name, lambda: load_bytes(data, name, format, encoding))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How files are read; see `read_documents`."""
+
+    format: str | None
+    language: str | None
+    encoding: str | None
+    on_error: ErrorHandler | None
+    options: Mapping[str, Any]
+
+    def read_path(self, path: str | PathLike[str]) -> Iterator[Document]:
+        """Read a file or a folder."""
+        if Path(path).is_dir():
+            yield from self.read_folder(Path(path))
+        else:
+            yield from self.read_file(fspath(path), lambda: load(path, self.format, self.encoding))
+
+    def read_folder(self, folder: Path) -> Iterator[Document]:
+        """Read the files in a folder and in the folders in it; links to folders are left out."""
+        is_empty = True
+        errors: list[OSError] = []
+        for name, folders, files in os.walk(folder, onerror=errors.append):
+            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            if set(_MAILDIR) <= set(folders):
+                folders[:] = [one for one in folders if one not in (*_MAILDIR, "tmp")]
+                is_empty = False
+                yield from self.read_maildir(Path(name))
+            for path in (Path(name, file) for file in sorted(files)):
+                if not path.name.startswith(".") and path.is_file() and self.recognizes(path):
+                    is_empty = False
+                    yield from self.read_path(path)
+            while errors:
+                is_empty = False
+                self.fail(name, errors.pop())
+        if is_empty:
+            error = DocumentError(f"{folder} holds no file in a format that can be read.")
+            self.fail(str(folder), error)
+
+    def recognizes(self, path: Path) -> bool:
+        """Return whether a file that was found in a folder is to be read."""
+        try:
+            with path.open("rb") as file:
+                return is_readable(path.name, file.read(_HEAD))
+        except OSError:
+            return True  # reading it says what is wrong
+
+    def read_maildir(self, folder: Path) -> Iterator[Document]:
+        """Read the threads of a Maildir."""
+        paths = sorted(
+            path
+            for name in _MAILDIR
+            for path in (folder / name).iterdir()
+            if path.is_file() and not path.name.startswith(".")
+        )
+        messages = [path.read_bytes() for path in paths]
+        for numbers in threads(messages):
+            thread = join_messages([messages[number] for number in numbers])
+            first = str(paths[min(numbers)])
+            yield from self.read_file(first, partial(File, first, thread, FORMATS["email"]))
+
+    def read_file(self, name: str, load_file: Callable[[], File]) -> Iterator[Document]:
+        """Read a file and, if it is a collection, what it holds."""
+        try:
+            for file in expand(load_file(), self.encoding, self.on_error):
+                try:
+                    yield self.read_content(file)
+                except (DocumentError, ImportError) as error:
+                    self.fail(file.name, error)
+        except (DocumentError, ImportError, OSError) as error:
+            self.fail(name, error)
+
+    def read_content(self, file: File) -> Document:
+        """Read a document that has been loaded."""
+        options = {name: self.options[name] for name in file.format.options if name in self.options}
+        return Document.from_content(file, source=file.name, language=self.language, **options)
+
+    def fail(self, name: str, error: Exception) -> None:
+        """Pass an error on, or raise it."""
+        if self.on_error is None:
+            raise error
+        self.on_error(name, error)

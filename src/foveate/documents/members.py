@@ -1,0 +1,110 @@
+"""The documents in collections: archives, mailboxes, and files of records."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import PurePath
+
+from foveate.documents.compression import decompress, strip_suffix
+from foveate.documents.decoding import File, is_text, load_bytes
+from foveate.documents.formats import Member, format_from_name, sniff_bytes
+from foveate.documents.structure import DocumentError
+
+_MAX_DEPTH = 3  # of collections in collections
+_MAX_MEMBERS = 1_000_000
+_MAX_BYTES = 2**30  # bytes of all members
+
+ErrorHandler = Callable[[str, Exception], None]
+"""Takes the name of what cannot be read, and the error that says why."""
+
+
+def expand(
+    file: File, encoding: str | None, on_error: ErrorHandler | None = None
+) -> Iterator[File]:
+    """Yield the files in a collection and in the collections in it; any other file is all there is.
+
+    Args:
+        file: The file.
+        encoding: Encoding of the members; None to detect it.
+        on_error: Called for each member that cannot be read; None to raise the error.
+
+    Raises:
+        DocumentError: The collection or, without `on_error`, a member cannot be read; or none of
+            its members is in a known format.
+    """
+    return _Expansion(encoding, on_error).files(file, 0)
+
+
+class _Expansion:
+    """Unpacks a file and everything in it, up to a total size."""
+
+    def __init__(self, encoding: str | None, on_error: ErrorHandler | None) -> None:
+        self.encoding = encoding
+        self.on_error = on_error
+        self.num_bytes = self.num_members = 0
+
+    def files(self, file: File, depth: int) -> Iterator[File]:
+        """Yield the files in a file that `depth` collections enclose."""
+        if not file.format.is_collection:
+            yield file
+            return
+        if depth == _MAX_DEPTH:
+            raise DocumentError(
+                f"{file.name} is nested in {depth} other archives: unpack it first."
+            )
+        num_tried = 0
+        for member in _split(file):
+            self.count(file.name, member)
+            name = file.name + member.name
+            try:
+                loaded = self.load(member, name)
+                if loaded is not None:
+                    num_tried += 1
+                    yield from self.files(loaded, depth + 1)
+            except (DocumentError, ImportError) as error:
+                num_tried += 1
+                if self.on_error is None:
+                    raise
+                self.on_error(name, error)
+        if not num_tried:
+            raise DocumentError(f"{file.name} holds nothing that can be read.")
+
+    def load(self, member: Member, name: str) -> File | None:
+        """Decode a member; None if it is not in a known format."""
+        file_name = PurePath(member.name).name
+        if member.format is not None:
+            file = load_bytes(member.content, name, member.format, "utf-8")
+            return replace(file, place=member.place)
+        data = decompress(member.content, name, file_name)
+        file_name = strip_suffix(file_name)
+        if not is_readable(file_name, data):
+            return None
+        return load_bytes(data, name, None, self.encoding, file_name)
+
+    def count(self, name: str, member: Member) -> None:
+        """Refuse archives that unpack to an unreasonable size."""
+        self.num_members += 1
+        self.num_bytes += len(member.content)
+        if self.num_members > _MAX_MEMBERS or self.num_bytes > _MAX_BYTES:
+            raise DocumentError(
+                f"{name} unpacks to more than {_MAX_BYTES >> 30} GiB or {_MAX_MEMBERS:,} files: "
+                "unpack it first, and name what is to be read."
+            )
+
+
+def is_readable(name: str, head: bytes) -> bool:
+    """Return whether a file that was not named itself, but found, is in a known format.
+
+    Args:
+        name: The file's name.
+        head: Its decompressed content, or the beginning of it.
+    """
+    format = sniff_bytes(format_from_name(name), head)
+    return format is not None and (bool(PurePath(name).suffix) or format != "text" or is_text(head))
+
+
+def _split(file: File) -> Iterator[Member]:
+    """Yield the members of a collection; its errors name it."""
+    try:
+        yield from file.format.load_reader()(file.content)
+    except DocumentError as error:
+        raise DocumentError(f"{file.name} {error}") from error

@@ -1,0 +1,65 @@
+"""Tables with a row for each text, separated by commas, semicolons, tabs or bars."""
+
+import csv
+import json
+from collections.abc import Iterator
+from io import StringIO
+from itertools import chain, islice
+
+from foveate.documents.formats import Member
+from foveate.documents.readers.records import TEXT_FIELDS, TITLE_FIELDS, find_field
+from foveate.documents.structure import DocumentError
+
+_DELIMITERS = ",;\t|"
+_SNIFFED = 8_192  # characters
+_SAMPLED = 200  # rows that tell which column holds the texts
+
+
+def split(text: str) -> Iterator[Member]:
+    """Yield a text, with its title, for each row.
+
+    The first row names the columns. The texts are those of a column with a usual name, such as
+    "text" or "abstract", or else of the column whose cells are the longest. The rows are counted as
+    a spreadsheet counts them, so that the first text stands in row 2.
+    """
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text))
+    try:
+        names = next(reader, [])
+        sample = list(islice(reader, _SAMPLED))
+        text_column = find_field(names, TEXT_FIELDS)
+        if text_column is None:
+            text_column = _longest_column(sample)
+        title_column = find_field(names, TITLE_FIELDS)
+        for number, row in enumerate(chain(sample, reader), 2):
+            body = _cell(row, text_column)
+            if body.strip():
+                title = "" if title_column == text_column else _cell(row, title_column)
+                record = json.dumps({"title": title, "text": body})
+                yield Member(f":{number}", record.encode(), "json", f"row {number}")
+    except csv.Error as error:
+        raise DocumentError(
+            f"is not a table of texts ({error}, line {reader.line_num}): correct it there, or name "
+            "another format."
+        ) from error
+
+
+def _delimiter(text: str) -> str:
+    try:
+        return csv.Sniffer().sniff(text[:_SNIFFED], _DELIMITERS).delimiter
+    except csv.Error:
+        header = text[:_SNIFFED].partition("\n")[0]
+        return max(_DELIMITERS, key=header.count)
+
+
+def _longest_column(rows: list[list[str]]) -> int:
+    """Return the column that holds the most characters."""
+    lengths = [0] * max(map(len, rows), default=1)
+    for row in rows:
+        for column, cell in enumerate(row):
+            lengths[column] += len(cell)
+    return lengths.index(max(lengths))
+
+
+def _cell(row: list[str], column: int | None) -> str:
+    return row[column] if column is not None and column < len(row) else ""

@@ -1,0 +1,275 @@
+"""E-mail: a message, or the messages of a thread, without what they quote."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parseaddr, parsedate_to_datetime
+from itertools import islice
+from typing import cast
+
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    ParsedText,
+    Prose,
+    collapse,
+    compose_text,
+)
+from foveate.documents.decoding import decode
+from foveate.documents.readers import html, plain
+from foveate.documents.structure import DocumentError
+
+_MAX_PARTS = 20  # levels of parts in parts
+_FROM = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
+_HEADERS_END = re.compile(rb"\r?\n\r?\n")
+_ANY_FROM = re.compile(rb"^>*From ", re.MULTILINE)
+_ESCAPED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+_REPLY_PREFIX = re.compile(
+    r"(?:\s*(?:re|aw|antw|antwort|sv|vs|ref|rép|res|rif|odp|fwd?|wg|tr|rv|vb|doorst|i)"
+    r"(?:\[\d+\])?\s*:\s*)+",
+    re.IGNORECASE,
+)
+# "On Monday, Ann wrote:" in the languages of most mail.
+_WROTE = re.compile(
+    r"\b(?:wrote|writes|schrieb|schreef|écrit|escribió|escreveu|scritto|scrive|skrev|skrifaði|"
+    r"kirjoitti|napsala?|napisała?|írta|yazdı|scris|пишет|писал|написал|написав|έγραψε)\b|"
+    r"写道|寫道|書きました|작성",
+    re.IGNORECASE,
+)
+_OPENING = re.compile(r"(?:on|am|le|el|il|em|op|den|dne|w dniu|\d{1,4}[-/.]\d)\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"[^\s<>@]@[^\s<>@]")
+_MAX_ATTRIBUTION = 4  # lines
+_QUOTE = re.compile(r"\s{0,3}>")
+_SEPARATOR = re.compile(
+    r"\s*(?:[-_*]{2,}\s*(?:original message|original appointment|forwarded (?:message|by)|"
+    r"reply message|ursprüngliche nachricht|weitergeleitete nachricht|originalnachricht|"
+    r"message d['’]origine|message original|message transféré|mensaje original|"
+    r"mensaje reenviado|messaggio originale|messaggio inoltrato|mensagem original|"
+    r"oorspronkelijk bericht|doorgestuurd bericht|wiadomość oryginalna|"
+    r"исходное сообщение|пересылаемое сообщение)\b|begin forwarded message:|"
+    r"anfang der weitergeleiteten nachricht:|début du message (?:réexpédié|transféré)\s?:)",
+    re.IGNORECASE,
+)
+_FROM_WORD = re.compile(r"\s*\**(?:from|von|de|da|van)\s?:", re.IGNORECASE)
+_HEADER_WORD = re.compile(
+    r"\b(?:from|sent|date|to|cc|subject|von|gesendet|datum|an|betreff|de|envoyé|à|objet|"
+    r"enviado|fecha|para|asunto|assunto|da|inviato|data|a|oggetto|van|verzonden|aan|"
+    r"onderwerp)\s?:",
+    re.IGNORECASE,
+)
+_MIN_HEADERS = 3  # that are the head of a quoted message
+_HEAD_LINES = 6
+_RULE = re.compile(r"\s*[-_=*]{20,}\s*\Z")
+_FOOTER_LINES = 8  # at most, of what a mailing list adds below a rule
+_SENT_FROM = re.compile(
+    r"\s*(?:sent from (?:my|the|outlook|mail|yahoo)\b|get outlook for|von meinem .{1,30} gesendet|"
+    r"gesendet (?:von|mit) .{1,40}\Z|diese nachricht wurde von meinem|envoyé de(?:puis)? mon|"
+    r"enviado desde mi|inviato da(?:l mio)?\b|verstuurd vanaf mijn)",
+    re.IGNORECASE,
+)
+
+
+def read(data: bytes) -> ParsedText:
+    """Read each message of a thread as a section, whose heading is its sender and date.
+
+    The title is the subject of the first message. Quoted and forwarded text and signatures are left
+    out, except in a thread that says nothing else. Attachments are left out.
+    """
+    messages = [parse_message(message) for message in split_messages(data)]
+    if not messages[0].keys():
+        raise DocumentError("is not an e-mail: it does not begin with headers.")
+    title = subject(messages[0])
+    for leave_out in (True, False):
+        blocks = [
+            block
+            for number, message in enumerate(messages, 1)
+            for block in _message_blocks(message, number, leave_out)
+        ]
+        if any(isinstance(block, Prose) for block in blocks):
+            return compose_text(title, blocks)
+    raise DocumentError("has no text: its messages are empty, or attachments only.")
+
+
+def split_messages(data: bytes) -> list[bytes]:
+    """Split a mailbox file at the lines that begin with "From "; a message alone stays whole."""
+    starts = list(_FROM.finditer(data))
+    if not starts or starts[0].start():
+        return [data]
+    ends = [match.start() for match in starts[1:]] + [len(data)]
+    return [
+        _ESCAPED_FROM.sub(b"", data[match.end() : end])
+        for match, end in zip(starts, ends, strict=True)
+    ]
+
+
+def join_messages(messages: list[bytes]) -> bytes:
+    """Write messages as a mailbox file."""
+    escaped = (_ANY_FROM.sub(rb">\g<0>", message.rstrip()) for message in messages)
+    return b"".join(b"From -\n" + message + b"\n\n" for message in escaped)
+
+
+def parse_message(data: bytes) -> EmailMessage:
+    """Parse a message."""
+    try:
+        message = message_from_bytes(data.lstrip(), policy=policy.default)
+    except Exception as error:  # the parser raises many types on damaged messages
+        raise DocumentError(f"cannot be read as e-mail ({type(error).__name__}).") from error
+    return message
+
+
+def parse_headers(data: bytes) -> EmailMessage:
+    """Parse the headers of a message alone."""
+    end = _HEADERS_END.search(data.lstrip())
+    return parse_message(data.lstrip()[: end.start()] if end else data)
+
+
+def header(message: EmailMessage, name: str) -> str:
+    """Return a header, decoded; empty if it is missing or damaged."""
+    try:
+        return collapse(message.get(name, ""))
+    except Exception:  # the parsers of headers raise many types on damaged ones
+        return ""
+
+
+def date(message: EmailMessage) -> datetime | None:
+    """Return when a message was sent; None if it does not say."""
+    try:
+        sent = parsedate_to_datetime(header(message, "Date"))
+    except (ValueError, OverflowError, TypeError):
+        return None
+    return sent if sent.tzinfo else sent.replace(tzinfo=UTC)
+
+
+def subject(message: EmailMessage) -> str:
+    """Return the subject without "Re:" and the like."""
+    return _REPLY_PREFIX.sub("", header(message, "Subject"), count=1)
+
+
+def _message_blocks(message: EmailMessage, number: int, leave_out: bool) -> Iterator[Block]:
+    name, address = parseaddr(header(message, "From"))
+    sender = name or address or None
+    sent = date(message)
+    yield Heading(1, ", ".join(filter(None, (sender, f"{sent:%Y-%m-%d %H:%M}" if sent else ""))))
+    place: str | None = f"message {number}"
+    for block in _body(message, leave_out):
+        if isinstance(block, Heading):
+            yield Heading(block.level + 1, block.text)
+        elif block.text:
+            yield replace(block, speaker=sender, place=place)
+            place = None  # the following paragraphs stand behind the first one
+
+
+def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
+    """Return the paragraphs of the parts that are shown as the message."""
+    blocks: list[Block] = []
+    for part in _text_parts(message):
+        written = _content(part)
+        if part.get_content_subtype() == "html":
+            shown = html.read(written).blocks
+            blocks += _before_quotes(shown) if leave_out else shown
+        else:
+            blocks += plain.read(_own_words(written) if leave_out else written).blocks
+    return blocks
+
+
+def _text_parts(part: EmailMessage, depth: int = 0) -> Iterator[EmailMessage]:
+    """Yield the texts of a message without attachments; of alternatives, the first one."""
+    if part.is_multipart():
+        if depth == _MAX_PARTS or part.get_content_maintype() == "message":
+            return
+        children = cast(list[EmailMessage], part.get_payload())
+        texts = [list(_text_parts(child, depth + 1)) for child in children]
+        if part.get_content_subtype() == "alternative":
+            texts = [text for text in texts if any(_content(one).strip() for one in text)][:1]
+        for text in texts:
+            yield from text
+    elif part.get_content_type() in ("text/plain", "text/html") and not _is_attached(part):
+        yield part
+
+
+def _is_attached(part: EmailMessage) -> bool:
+    try:
+        return part.is_attachment() or part.get_filename() is not None
+    except Exception:  # as for headers
+        return False
+
+
+def _content(part: EmailMessage) -> str:
+    """Decode the content of a part, by its own encoding if that is right."""
+    payload = part.get_payload(decode=True)
+    data = payload.replace(b"\0", b"") if isinstance(payload, bytes) else b""
+    for encoding in (part.get_content_charset(), None):
+        with suppress(DocumentError):
+            return decode(data, encoding).replace("\r\n", "\n")
+    return ""
+
+
+def _own_words(body: str) -> str:
+    """Return a plain text without what it quotes, forwards and is signed with."""
+    lines = body.split("\n")
+    kept: list[str] = []
+    number = 0
+    while number < len(lines) and not _ends_message(lines, number):
+        length, is_quoted = _attribution(lines, number)
+        if length and not is_quoted:  # the rest is a quotation without marks
+            break
+        if not length and not _QUOTE.match(lines[number]) and not _SENT_FROM.match(lines[number]):
+            kept.append(lines[number])
+        number += length or 1
+    return "\n".join(kept)
+
+
+def _ends_message(lines: list[str], number: int) -> bool:
+    """Return whether a line begins a signature, a forwarded message, or a mailing list's footer."""
+    line = lines[number]
+    if line.rstrip() == "--" or _SEPARATOR.match(line):
+        return True
+    if _FROM_WORD.match(line):
+        return _is_head("\n".join(lines[number : number + _HEAD_LINES]))
+    if len(lines) - number <= _FOOTER_LINES and _RULE.match(line):
+        return any("://" in one or _ADDRESS.search(one) for one in lines[number:])
+    return False
+
+
+def _is_head(text: str) -> bool:
+    """Return whether a text begins with the headers of a message, as Outlook quotes it."""
+    return (
+        _FROM_WORD.match(text) is not None
+        and len(_HEADER_WORD.findall(text[:1000])) >= _MIN_HEADERS
+    )
+
+
+def _attribution(lines: list[str], number: int) -> tuple[int, bool]:
+    """Find a phrase such as "On Monday, Ann wrote:".
+
+    Returns:
+        Number of lines that it takes, 0 if there is none, and whether marked lines follow it.
+    """
+    is_opening = _OPENING.match(lines[number].lstrip()) is not None
+    for end in range(number + 1, number + 1 + (_MAX_ATTRIBUTION if is_opening else 1)):
+        text = " ".join(lines[number:end]).strip()
+        if not text.endswith((":", "：")):
+            continue
+        following = next(filter(str.strip, islice(lines, end, None)), "")
+        is_quoted = _QUOTE.match(following) is not None
+        is_dated = is_opening and any(map(str.isdigit, text))
+        if _WROTE.search(text) and (is_quoted or is_dated):
+            return end - number, is_quoted
+        if is_quoted and _ADDRESS.search(text):
+            return end - number, is_quoted
+    return 0, False
+
+
+def _before_quotes(blocks: list[Block]) -> Iterator[Block]:
+    """Yield the paragraphs of an HTML message up to a quoted or forwarded one."""
+    for block in blocks:
+        shown = collapse(block.text)
+        is_attribution = _attribution([shown], 0)[0] > 0 if shown else False
+        if shown == "--" or is_attribution or _SEPARATOR.match(shown) or _is_head(shown):
+            return
+        if not _SENT_FROM.match(shown):
+            yield block

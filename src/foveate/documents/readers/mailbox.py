@@ -1,0 +1,76 @@
+"""Mailboxes (mbox files), a document for each thread."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from email.message import EmailMessage
+
+from foveate.documents.formats import Member
+from foveate.documents.readers.mail import (
+    date,
+    header,
+    join_messages,
+    parse_headers,
+    split_messages,
+    subject,
+)
+from foveate.documents.structure import DocumentError
+
+_ID = re.compile(r"<[^<>\s]+>")
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def split(data: bytes) -> Iterator[Member]:
+    """Yield each thread as a mailbox of its own, named by the number of its first message."""
+    messages = split_messages(data)
+    if len(messages) == 1 and not parse_headers(messages[0]).keys():
+        raise DocumentError("is not a mailbox: it does not begin with a message.")
+    for numbers in threads(messages):
+        thread = join_messages([messages[number] for number in numbers])
+        yield Member(f":{min(numbers) + 1}", thread, "email")
+
+
+def threads(messages: Sequence[bytes]) -> list[list[int]]:
+    """Sort messages into threads.
+
+    A message belongs to the thread of those that it refers to or, if it is a reply that refers to
+    none, to that of its subject.
+
+    Args:
+        messages: The messages, as stored.
+
+    Returns:
+        The indices of each thread's messages, sorted by date; the threads in the order of their
+        first messages.
+    """
+    parents = list(range(len(messages)))
+
+    def root(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = number = parents[parents[number]]
+        return number
+
+    bearers: dict[str, int] = {}  # of identifiers, and of subjects
+    dates: list[datetime] = []
+    for number, message in enumerate(map(parse_headers, messages)):
+        identifiers = _identifiers(message, "Message-ID")
+        references = _identifiers(message, "References") + _identifiers(message, "In-Reply-To")
+        topic = subject(message)
+        if references:
+            identifiers += references
+        elif topic != header(message, "Subject"):  # it begins with "Re:"
+            identifiers.append(topic)
+        else:
+            bearers[topic] = number  # others may have the same subject by chance
+        for identifier in identifiers:
+            parents[root(number)] = root(bearers.setdefault(identifier, number))
+        dates.append(date(message) or _EARLIEST)
+    grouped: dict[int, list[int]] = defaultdict(list)
+    for number in range(len(messages)):
+        grouped[root(number)].append(number)
+    return [sorted(thread, key=dates.__getitem__) for thread in grouped.values()]
+
+
+def _identifiers(message: EmailMessage, name: str) -> list[str]:
+    return _ID.findall(header(message, name))

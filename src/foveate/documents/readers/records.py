@@ -1,0 +1,114 @@
+"""Texts in JSON: an object, an array of objects, or JSON Lines.
+
+An object is a meeting, or it has its text in a field with a usual name, or in "sections" as
+`Document.from_sections` takes them. (`Document.to_dict` gives objects too, which need no reader.)
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    ParsedText,
+    Prose,
+    compose_text,
+)
+from foveate.documents.compose import split_section
+from foveate.documents.formats import FORMATS, Format, Member
+from foveate.documents.readers import meeting
+from foveate.documents.structure import MAX_DEPTH, DocumentError
+
+TEXT_FIELDS = (
+    *("text", "content", "contents", "body", "article", "document", "passage", "abstract"),
+    *("description", "message", "comment"),
+)
+TITLE_FIELDS = ("title", "heading", "headline", "subject", "name", "id")
+
+
+def find_field(names: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """Return the index of the name that is wanted most, whatever its case."""
+    found = [name.strip().lower() for name in names]
+    return next((found.index(name) for name in wanted if name in found), None)
+
+
+def read(text: str) -> ParsedText:
+    """Read a meeting or a record with a text."""
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"is not valid JSON ({error}): correct it there.") from error
+    except RecursionError:
+        data = None
+    if isinstance(data, str):
+        data = {"text": data}
+    if not isinstance(data, dict):
+        raise _unknown_form()
+    if not {"turns", "meeting_transcripts"}.isdisjoint(data):
+        return meeting.read(text)
+    title = _field(data, TITLE_FIELDS)
+    if isinstance(data.get("sections"), list):
+        blocks = list(_section_blocks(data["sections"], 1))
+        return compose_text(title, blocks)
+    body = _field(data, TEXT_FIELDS) or max(
+        (value for value in data.values() if isinstance(value, str)), key=len, default=None
+    )
+    if body is None:
+        raise _unknown_form()
+    if not body.strip():
+        raise DocumentError("has an empty text: leave it out.")
+    parsed: ParsedText = _text_format(data.get("format")).load_reader()(body)
+    return ParsedText(title or parsed.title, parsed.blocks, parsed.text or body)
+
+
+def split(text: str) -> Iterator[Member]:
+    """Yield the objects of an array, or those of the lines."""
+    if text.lstrip().startswith("["):
+        try:
+            records = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise DocumentError(f"is not valid JSON ({error}): correct it there.") from error
+        for number, record in enumerate(records, 1):
+            yield Member(f":{number}", json.dumps(record).encode(), "json", f"record {number}")
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield Member(f":{number}", line.encode(), "json", f"line {number}")
+
+
+def _field(data: Mapping[str, Any], wanted: Sequence[str]) -> str | None:
+    """Return the value of the field that is wanted most, if it is a string or a number."""
+    names = list(data)
+    index = find_field(names, wanted)
+    value = None if index is None else data[names[index]]
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def _text_format(name: object) -> Format:
+    """Return the format of a record's text, which is plain if the record names none."""
+    format = FORMATS.get(name) if isinstance(name, str) else None
+    if format is None or format.is_binary or format.is_collection or name == "json":
+        return FORMATS["text"]
+    return format
+
+
+def _section_blocks(sections: Sequence[Any], level: int) -> Iterator[Block]:
+    if sections and level > MAX_DEPTH:
+        raise DocumentError(f"nests sections more than {MAX_DEPTH} deep: flatten some.")
+    for section in sections:
+        title, content, subsections = split_section(section)
+        yield Heading(level, title)
+        paragraphs = content.split("\n\n") if isinstance(content, str) else [" ".join(content)]
+        for paragraph in paragraphs:
+            yield Prose(MappedText.from_source(paragraph, 0, len(paragraph)))
+        yield from _section_blocks(subsections, level + 1)
+
+
+def _unknown_form() -> DocumentError:
+    return DocumentError(
+        'is JSON, but neither a meeting ("turns" with "speaker" and "text", and "topics") nor a '
+        'text ("text" or "sections", and "title") nor the result of Document.to_dict: convert it '
+        "to one of these forms."
+    )

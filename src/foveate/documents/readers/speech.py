@@ -1,0 +1,106 @@
+"""What is said without saying anything: marks of sounds, fillers, and backchannels."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from foveate.documents.blocks import Block, MappedText, Prose
+from foveate.documents.language import SAMPLE, detect_language
+
+# What transcribers write in brackets about sounds, in English, German, French and Spanish. Other
+# brackets, such as "(Wales)" and "[the minister]", are words.
+_SOUNDS = (
+    r"(?:background |loud |no |mixed |overlapping )?(?:laugh(?:s|ter|ing|ed)?|chuckl(?:es?|ing)|"
+    r"giggl(?:es?|ing)|applau(?:se|ds?|ding)|cheer(?:s|ing)|inaudible|unintelligible|indistinct|"
+    r"incomprehensible|cross[ -]?talk|music|paus(?:es?|ing)|silence|cough(?:s|ing)?|sigh(?:s|ing)?|"
+    r"sniff(?:s|les?|ing)?|gasps?|nois(?:es?|y)|sounds?|audio|speech|breath(?:s|es|ing)?|"
+    r"clears throat|(?:tele)?phone (?:rings?|ringing)|interruption|blank[_ ]audio|"
+    r"gelächter|lach(?:en|t)|beifall|applaus|unverständlich|musik|räusper[nt]|husten|heiterkeit|"
+    r"rires?|applaudissements|musique|incompréhensible|toux|"
+    r"risas?|aplausos|música|ininteligible|tos)"
+)
+_MARK = re.compile(
+    rf"\{{\s*\w+\s*\}}|[\[(<*]{{1,2}}\s?{_SOUNDS}[\s\d:.,!]{{0,20}}[\])>*]{{1,2}}|[♪♫♬]+",
+    re.IGNORECASE,
+)
+_FILLERS = {
+    "": r"uh+|uhm+|umm+|erm+|hmm*|äh+m?|ähm+|öh?m+|euh+",
+    "en": r"u[hm]+|erm+|hmm*",  # "um" is a word in German and Portuguese
+}
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_BACKCHANNEL = re.compile(
+    # The words of "all right", "I see" and "ach so" are among these.
+    r"y(?:eah|ea|ep|up|es)|ok(?:ay)?|kay|m+|hm+|mhm+|uh|huh|u[hm]+|oh+|a+h+|aha|ooh|wow|right|"
+    r"alright|all|sure|exactly|i|see|so|ja+|jaja|jo|genau|ach|achso|klar|stimmt|oui|ouais|"
+    r"d['’]accord|voilà|si|sí|claro|vale",
+    re.IGNORECASE,
+)
+_MAX_BACKCHANNEL = 80  # characters
+
+
+def clean(blocks: Sequence[Block]) -> list[Block]:
+    """Leave out what nobody would look for in a transcript.
+
+    These are marks of sounds, such as "{vocalsound}" and "[laughter]"; the fillers "um", "uh" and
+    the like; and turns that only show that somebody listens, such as "Mm-hmm." and "Okay, right.",
+    except after a question, to which they are an answer.
+
+    Args:
+        blocks: The turns in order, and headings among them.
+
+    Returns:
+        The blocks that are left. If a transcript holds nothing but backchannels, they are kept.
+    """
+    filler = _filler_pattern(_language(blocks))
+    kept: list[Block] = []
+    asks = says_anything = False
+    for block in blocks:
+        if not isinstance(block, Prose):
+            kept.append(block)
+            continue
+        said = _without(filler, _without(_MARK, block.text))
+        if not said:
+            continue
+        shown = str(said).rstrip()
+        asks, was_asked = shown.endswith("?"), asks
+        if asks or was_asked or not _is_backchannel(shown):
+            says_anything = True
+            kept.append(replace(block, text=said))
+    return kept if says_anything else list(blocks)
+
+
+def _is_backchannel(shown: str) -> bool:
+    return len(shown) <= _MAX_BACKCHANNEL and all(map(_BACKCHANNEL.fullmatch, _WORD.findall(shown)))
+
+
+def _language(blocks: Iterable[Block]) -> str:
+    turns = (str(block.text) for block in blocks if isinstance(block, Prose))
+    return detect_language("\n".join(islice(turns, 500))[:SAMPLE])
+
+
+def _filler_pattern(language: str) -> re.Pattern[str]:
+    """Match fillers with the comma that sets them off, or with the full stop if they stand alone.
+
+    Part of a backchannel such as "uh-huh" is no filler.
+    """
+    filler = rf"(?<![\w'’-])(?:{_FILLERS.get(language, _FILLERS[''])})(?![\w'’]|\s?[-–]\s?[hm])"
+    return re.compile(
+        rf"(?:\A|(?<=[.?!]))\s*(?:{filler}[\s,]*)+(?:[.…]+|\Z)|"
+        rf"(?<=[^\s,])[\s,]+{filler}(?=\s?[.?!])|{filler}\s?,?",
+        re.IGNORECASE,
+    )
+
+
+def _without(pattern: re.Pattern[str], text: MappedText) -> MappedText:
+    """Return a text without what a pattern matches."""
+    shown = str(text)
+    matches = [match.span() for match in pattern.finditer(shown)]
+    if not matches:
+        return text
+    kept = MappedText()
+    start = 0
+    for first, last in [*matches, (len(shown), len(shown))]:
+        kept.extend(text.part(start, first))
+        start = last
+    return kept

@@ -1,0 +1,176 @@
+"""Subtitles in WebVTT and SubRip: cues with their times, joined to turns."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import unescape
+
+from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
+from foveate.documents.readers.speech import clean
+from foveate.documents.readers.transcript import match_turn
+from foveate.documents.structure import DocumentError, Landmark
+
+_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
+_TIMING = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*")
+# A voice; a tag, a time within a cue, or a command of SubStation; a character reference.
+_MARKUP = re.compile(
+    r"<v(?:\.[^\s>]{1,99})?[ \t]([^>\n]{1,99})>|</?[a-zA-Z][^>\n]{0,199}>|<[\d:.]{1,20}>|"
+    r"\{\\[^}\n]{1,99}\}|(&#?\w{1,32};)"
+)
+_SOUND = re.compile(r"\[[^\]\n]{0,199}\]")  # subtitles put in brackets what is heard but not said
+_DASH = re.compile(r"[♪♫♬ ]{0,3}(?:[-–—]|>>+)[ \t]*(?=[^\W\d_])")
+_SENTENCE_END = re.compile(r"[.?!…。？！][\"'”’»)]*\s*\Z")
+_PAUSE = 2.0  # seconds of silence after a sentence that begin a new paragraph
+_MAX_CUES = 40  # of a paragraph, where nothing else ends it
+
+
+@dataclass(slots=True)
+class _Line:
+    """A line of a cue.
+
+    Attributes:
+        text: Its text without markup.
+        start: When the cue begins, in seconds.
+        end: When the cue ends, in seconds.
+        speaker: Who says it, if the cue names somebody.
+        is_turn: Whether somebody else begins to speak.
+    """
+
+    text: MappedText
+    start: float
+    end: float
+    speaker: str | None = None
+    is_turn: bool = False
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Lines that somebody says without a pause."""
+
+    speaker: str | None
+    lines: list[_Line] = field(default_factory=list)
+
+    def text(self) -> MappedText:
+        joined = MappedText()
+        for line in self.lines:
+            start, _ = line.text.source_span(0, 1)
+            joined.add(" " if joined else "", start, start)
+            joined.extend(line.text)
+        return joined
+
+
+def read(text: str) -> ParsedText:
+    """Read what is said.
+
+    Cues with the same speaker are joined; without speakers, a pause after a sentence begins a new
+    paragraph. The place of a sentence is the time of the cue in which it begins. Sounds are left
+    out as in a transcript, and lines that a cue repeats from the cue before it.
+    """
+    lines = [line for line in _lines(text) if line.text]
+    if "-->" not in text:
+        raise DocumentError("has no subtitles: check that it is WebVTT or SRT.")
+    _name_speakers(lines)
+    turns: list[Block] = [Prose(turn.text(), turn.speaker) for turn in _turns(lines)]
+    marks = tuple(
+        Landmark(line.text.source_span(0, 1)[0], _clock(line.start)) for line in lines if line.text
+    )
+    return ParsedText(None, clean(turns), landmarks=marks)
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    """Yield the lines of the cues; other blocks, such as styles and notes, have no times."""
+    previous: list[str] = []
+    shown: list[str] = []
+    timing: re.Match[str] | None = None
+    offset = 0
+    voice: str | None = None
+    for written in text.split("\n"):
+        start, offset = offset, offset + len(written) + 1
+        if match := _TIMING.match(written):
+            timing, previous, shown, voice = match, shown, [], None
+            continue
+        if not written.strip():
+            timing = None
+        if timing is None:
+            continue
+        said, named = _unmarked(text, start, start + len(written))
+        voice = named or voice
+        words = str(said).strip()
+        shown.append(words)
+        if words not in previous:  # captions that roll up show each line twice
+            yield _Line(said, _seconds(timing, 1), _seconds(timing, 5), voice, bool(named))
+
+
+def _unmarked(text: str, start: int, end: int) -> tuple[MappedText, str | None]:
+    """Return a line without its markup, and the voice that it names."""
+    shown = MappedText()
+    voice: str | None = None
+    for match in _MARKUP.finditer(text, start, end):
+        shown.add(text[start : match.start()], start, match.start())
+        start = match.end()
+        if match[2]:
+            shown.add(unescape(match[2]).replace("\0", "\ufffd"), *match.span())
+        voice = match[1] or voice
+    shown.add(text[start:end], start, end)
+    spoken = MappedText()
+    last = 0
+    visible = str(shown)
+    for sound in _SOUND.finditer(visible):
+        spoken.extend(shown.part(last, sound.start()))
+        last = sound.end()
+    spoken.extend(shown.part(last, len(visible)))
+    return spoken, voice and unescape(voice).strip()
+
+
+def _name_speakers(lines: list[_Line]) -> None:
+    """Find speakers that are written in front of what they say, and dashes that stand for one."""
+    openings = [(line, match_turn(str(line.text).lstrip())) for line in lines]
+    counts = Counter(match[1] for _, match in openings if match)
+    for line, match in openings:
+        shown = str(line.text)
+        indent = len(shown) - len(shown.lstrip())
+        if match and line.speaker is None and (counts[match[1]] > 1 or match[1].isupper()):
+            line.speaker, line.is_turn = match[1], True
+            line.text = line.text.part(indent + match.end(), len(shown))
+        elif dash := _DASH.match(shown, indent):
+            line.is_turn = True
+            line.text = line.text.part(dash.end(), len(shown))
+
+
+def _turns(lines: list[_Line]) -> Iterator[_Turn]:
+    turn: _Turn | None = None
+    for line in lines:
+        if not line.text:
+            continue
+        if turn is None or _begins_turn(turn, line):
+            if turn is not None:
+                yield turn
+            turn = _Turn(line.speaker)
+        turn.lines.append(line)
+    if turn is not None:
+        yield turn
+
+
+def _begins_turn(turn: _Turn, line: _Line) -> bool:
+    if line.is_turn and line.speaker != turn.speaker:
+        return True
+    if line.is_turn and line.speaker is None:  # a dash
+        return True
+    last = turn.lines[-1]
+    if len(turn.lines) >= _MAX_CUES:
+        return True
+    is_sentence_end = _SENTENCE_END.search(str(last.text)) is not None
+    return is_sentence_end and line.start - last.end >= _PAUSE
+
+
+def _seconds(timing: re.Match[str], group: int) -> float:
+    hours, minutes, seconds, fraction = timing.group(group, group + 1, group + 2, group + 3)
+    return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds) + int(fraction) / 1000
+
+
+def _clock(seconds: float) -> str:
+    """Write a time as players show it: "0:12:05"."""
+    minutes, second = divmod(int(seconds), 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{hour}:{minute:02}:{second:02}"

@@ -1,0 +1,179 @@
+import mailbox
+from email.message import EmailMessage
+
+import pytest
+
+from foveate.documents import Document, DocumentError, read_documents
+
+
+def message(text, subject="Boats", sender="Ann Lee <ann@x.org>", day=1, **headers):
+    made = EmailMessage()
+    made["From"], made["Subject"] = sender, subject
+    made["Date"] = f"{day:02} Jan 2026 10:00:00 +0100"
+    for name, value in headers.items():
+        made[name.replace("_", "-")] = value
+    made.set_content(text)
+    return made
+
+
+def own_words(text):
+    document = Document.from_bytes(message(text).as_bytes(), format="email")
+    return [sentence.text for sentence in document.sentences()]
+
+
+def test_a_message(tmp_path):
+    path = tmp_path / "a.eml"
+    path.write_bytes(message("Shall we buy boats?\n\nThe old one leaks.\n", "Re: Boats").as_bytes())
+    document = Document.from_file(path)
+    assert document.title == "Boats"
+    [section] = document.sections
+    assert section.title == "Ann Lee, 2026-01-01 10:00"
+    assert [(s.text, s.speaker, s.place) for s in document.spans()] == [
+        ("Shall we buy boats?", "Ann Lee", "message 1"),
+        ("The old one leaks.", "Ann Lee", "message 1"),
+    ]
+    assert "Ann Lee, 2026" in document.text
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "> Shall we?\n> Really?",
+        "On Mon, Jan 5, 2026 at 10:00 AM Ann <ann@x.org> wrote:\n> Shall we?",
+        "On Mon, Jan 5, 2026 at 10:00 AM Ann Lee\n<ann@x.org> wrote:\n\n> Shall we?",
+        "Ann wrote:\n> Shall we?",
+        "Am 05.01.26 um 10:00 schrieb Ann Lee:\n> Sollen wir?",
+        "Le lun. 5 janv. 2026 à 10:00, Ann <ann@x.org> a écrit :\n> On y va ?",
+        "El lun, 5 ene 2026 a las 10:00, Ann (<ann@x.org>) escribió:\n> ¿Vamos?",
+        "On 5 Jan 2026, at 10:00, Ann Lee wrote:\n\nShall we?",
+        "-----Original Message-----\nFrom: Ann\n\nShall we?",
+        "-------- Weitergeleitete Nachricht --------\nBetreff: Boote\n\nSollen wir?",
+        "Begin forwarded message:\n\nShall we?",
+        "From: Ann Lee <ann@x.org>\nSent: Monday\nTo: Bob\nSubject: Boats\n\nShall we?",
+        "Von: Ann\nGesendet: Montag\nAn: Bob\nBetreff: Boote\n\nSollen wir?",
+        "-- \nBob Miller\nFisheries",
+        "Sent from my iPhone",
+        "_______________________________________________\nboats mailing list\nboats@x.org\n",
+    ],
+)
+def test_quoted_text_and_signatures_are_left_out(quoted):
+    assert own_words(f"Yes, let us.\n\n{quoted}\n") == ["Yes, let us."]
+
+
+def test_answers_between_quotations_are_kept():
+    text = "Hi.\n\nOn Monday Ann wrote:\n> Boats?\nYes, two.\n> Nets?\nNo nets.\n\n-- \nBob\n"
+    assert own_words(text) == ["Hi.", "Yes, two.", "No nets."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "As Ann wrote:\n\nBoats are long.",
+        "From: here we see the boats.\n\nBoats are long.",
+        "Prices:\n\n--------------------------------\n\nBoats are long.",
+    ],
+)
+def test_what_only_looks_like_a_quotation_is_kept(text):
+    assert own_words(text)[-1] == "Boats are long."
+
+
+def test_a_message_of_quotations_alone_is_read():
+    assert own_words("> Shall we buy boats?\n") == ["> Shall we buy boats?"]
+
+
+def test_html_alone_is_read():
+    made = message("x")
+    made.set_content(
+        "<p>Lunch is at <b>noon</b>.</p><div>Am 5.1.2026 schrieb Ann:</div>"
+        "<blockquote>Where is lunch?</blockquote>",
+        subtype="html",
+    )
+    document = Document.from_bytes(made.as_bytes())
+    assert [sentence.text for sentence in document.sentences()] == ["Lunch is at noon."]
+
+
+def test_parts():
+    made = message("Grüße aus Köln.")
+    made.add_alternative("<p>The same in HTML.</p>", subtype="html")
+    made.add_attachment("Not this.", filename="notes.txt")
+    made.add_attachment(message("Nor this."))
+    document = Document.from_bytes(made.as_bytes())
+    assert [sentence.text for sentence in document.sentences()] == ["Grüße aus Köln."]
+
+
+def test_wrong_and_missing_encodings():
+    for declared in ("", "; charset=klingon", "; charset=utf-8", "; charset=a\0b"):
+        data = f"From: a@b.c\nSubject: x\nContent-Type: text/plain{declared}\n\n".encode()
+        document = Document.from_bytes(data + "Grüße.\n".encode("cp1252"), format="email")
+        assert [sentence.text for sentence in document.sentences()] == ["Grüße."]
+
+
+def test_not_a_message():
+    for data in (b"", b"Hello.", b"\n\n", b"From: a@b.c\n\n", b"\xff\xfe" * 9):
+        with pytest.raises(DocumentError, match="The data"):
+            Document.from_bytes(data, format="email")
+
+
+MESSAGES = [
+    message("Shall we buy boats?", message_id="<1@x>"),
+    message("Hello there.", "Hello", "Carl <c@x.org>", 2, message_id="<2@x>"),
+    message("Which ones?", "AW: Boats", "Bob <b@x.org>", 4, message_id="<4@x>", references="<3@x>"),
+    message("Yes.", "Re: Boats", "Bob <b@x.org>", 3, message_id="<3@x>", in_reply_to="<1@x>"),
+    message("From here on, I agree.", "Re: Hello", "Eve <e@x.org>", 5, message_id="<5@x>"),
+    message("Hello again.", "Hello", "Carl <c@x.org>", 6, message_id="<6@x>"),
+]
+THREADS = {
+    "Boats": ["Shall we buy boats?", "Yes.", "Which ones?"],
+    "Hello": ["Hello there.", "From here on, I agree."],
+}
+
+
+def threads(path):
+    documents = list(read_documents(path))
+    spans = [[(span.place, span.text) for span in document.spans()] for document in documents]
+    assert all(
+        place == f"message {number}" for one in spans for number, (place, _) in enumerate(one, 1)
+    )
+    return [
+        (document.source, document.title, [text for _, text in one])
+        for document, one in zip(documents, spans, strict=True)
+    ]
+
+
+def test_threads_of_a_mailbox(tmp_path):
+    path = tmp_path / "a.mbox"
+    box = mailbox.mbox(path)
+    for one in MESSAGES:
+        box.add(one)
+    box.close()
+    expected = [
+        (f"{path}:1", "Boats", THREADS["Boats"]),
+        (f"{path}:2", "Hello", THREADS["Hello"]),
+        (f"{path}:6", "Hello", ["Hello again."]),
+    ]
+    assert threads(path) == expected
+    path.rename(tmp_path / "inbox")
+    assert [found[1:] for found in threads(tmp_path / "inbox")] == [one[1:] for one in expected]
+
+
+def test_threads_of_a_maildir(tmp_path):
+    path = tmp_path / "mail"
+    box = mailbox.Maildir(path)
+    for one in MESSAGES:
+        box.add(one)
+    box.close()
+    (path / "notes.txt").write_text("Cod swim.")
+    found = {(title, *sorted(texts)) for _, title, texts in threads_by_date(path)}
+    assert found == {
+        ("", "Cod swim."),
+        ("Boats", *sorted(THREADS["Boats"])),
+        ("Hello", *sorted(THREADS["Hello"])),
+        ("Hello", "Hello again."),
+    }
+
+
+def threads_by_date(path):
+    return [
+        (document.source, document.title, [sentence.text for sentence in document.sentences()])
+        for document in read_documents(path)
+    ]
