@@ -112,6 +112,8 @@ def test_formats_are_recognized_by_content(write):
         "json": '{"title": "A", "text": "Hello."}',
         "jsonl": '{"title": "A", "text": "Hello."}\n',
         "eml": "From: a@b.c\nDate: Mon, 5 Jan 2026 10:00:00 +0100\nMessage-ID: <1@x>\n\nHello.\n",
+        "html": "\n<!DOCTYPE html><title>x</title><p>Hello.</p>",
+        "xml": '<?xml version="1.0"?><TEI><text><body><p>Hello.</p></body></text></TEI>',
         "unknown": "Hello.",
     }
     for suffix, text in texts.items():

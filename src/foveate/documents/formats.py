@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -138,6 +139,8 @@ _SENDER = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
 _SENT = re.compile(rb"^(?:Date|Received|Message-ID|MIME-Version):", re.MULTILINE | re.IGNORECASE)
 _MAX_HEADERS = 2**16  # bytes
 _CUE = re.compile(r"\s*\d+[ \t]*\n[ \t]*\d+:\d\d:\d\d[,.]\d+[ \t]*-->")
+_HTML = re.compile(r"\s*(?:<!doctype html|<html)\b", re.IGNORECASE)
+_XML = re.compile(r"\s*<\?xml\b")
 _JSON_ARRAY = re.compile(r"\s*\[")
 _JSON = re.compile(r"\s*\{\s*\"[^\"\n]*\"\s*:")
 _JSON_LINES = re.compile(r"\s*(?:\[\s*\{|\{[^\n]*\}\s*\n\s*\{)\s*\"[^\"\n]*\"\s*:")
@@ -233,6 +236,13 @@ def _sniff_text(text: str) -> str:
         return "vtt"
     if _CUE.match(text):
         return "srt"
+    if _HTML.match(text):
+        return "html"
+    if _XML.match(text):
+        from foveate.documents.readers.xml import format_of_root
+
+        with suppress(DocumentError):  # of another root: plain text
+            return format_of_root(text)
     if _JSON_LINES.match(text):
         return "jsonl"
     if _JSON.match(text):
