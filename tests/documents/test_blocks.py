@@ -59,7 +59,7 @@ def test_composed_texts_hold_headings_and_paragraphs():
         sentence for paragraph in sections[0].paragraphs for sentence in paragraph.sentences
     ]
     assert [parsed.text[s.start : s.end] for s in sentences[:2]] == ["Some text.", "More."]
-    assert landmarks(parsed.blocks) == ((9, "cell 2"),)
+    assert landmarks(parsed) == ((9, "cell 2"),)
 
 
 def test_kinds_and_landmarks_survive_a_round_trip():

@@ -45,8 +45,8 @@ End.
         assert document.title == "Report"
         assert outline(document) == [
             ("", ["Lead."]),
-            ("Methods", ["First item.", "Two.", "Second", "Quoted.", "Ordered lazily."]),
-            ("Results", ["End."]),
+            ("Methods", ["First item.", "Two.", "Second", "Quoted.", "1. Ordered lazily."]),
+            ("Results", ["a: c; b: d", "html", "End."]),
         ]
 
     def test_spans_cover_the_sentence_with_its_markup(self, outline, in_source):
@@ -143,13 +143,13 @@ End.
                     "First item.",
                     "Two.",
                     "Still first.",
-                    "term",
-                    "Meaning.",
+                    "term: Meaning.",
                     "Mind this.",
                     "Sphinx knows this.",
+                    "[1] Footnote.",
                 ],
             ),
-            ("Results", ["End."]),
+            ("Results", ["a", "End."]),
         ]
 
     def test_spans_cover_the_sentence_with_its_markup(self, in_source, capfd):
@@ -195,14 +195,17 @@ class TestHtml:
 <main><header><h1>A and B</h1></header><p>Lead.<p>More<br>lead.
 <h2>Methods</h2><ul><li>First. Two.<li>Second</ul><blockquote>Quoted.</blockquote>
 <table><tr><td>Cell.<td>Other</table><pre>poem</pre><pre><code>code</code></pre>
-<figure><figcaption>Caption</figcaption></figure><script>if (a < b) {}</script>
+<figure><figcaption>Fig.</figcaption></figure><script>if (a < b) {}</script>
 <h2>Results</h2>End.</main><footer>Imprint</footer>""",
             format="html",
         )
-        assert document.title == "A & B"
+        assert document.title == "A and B"
         assert outline(document) == [
             ("", ["Lead.", "More lead."]),
-            ("Methods", ["First.", "Two.", "Second", "Quoted.", "Cell.", "Other", "poem"]),
+            (
+                "Methods",
+                ["First.", "Two.", "Second", "Quoted.", "Cell.", "Other", "poem", "Fig."],
+            ),
             ("Results", ["End."]),
         ]
 
@@ -262,3 +265,193 @@ After it.
     assert document.title == "Fish"
     parts = [("", ["Cod swim."]), ("Part", ["One sentence.", "Eels bite.", "After it."])]
     assert outline(document) == parts
+
+
+def kinds(document):
+    return [(one.kind, [s.text for s in one.sentences]) for one in document.paragraphs()]
+
+
+MARKDOWN = """\
++++
+title = "Fish"
++++
+# Cod
+
+Cod swim[^1]. They eat.
+
+| Item | Price |  |
+|------|------:|--|
+| Support \\| help | **450** euros<br>net | |
+| | `80` | x |
+
+3. Fry. Salt.
+4. Eat
+
+   with bread.
+
+- [ ] Buy nets
+  1. cheap ones
+
+torsk
+: A *fish*.
+
+  Good.
+
+!!! note "Bones"
+    Mind them.
+
+!!! warning
+
+    Hot.
+
+> [!NOTE]
+> Quoted.
+
+<details><summary>Why &amp; how</summary>
+<table><tr><th>A<th>B<tr><td>1<td>2</table></details>
+
+<!-- not shown -->
+
+[^1]: Mostly. In the *sea*.
+
+    Always.
+
+# Eel
+
+Long.
+"""
+
+
+def test_what_markdown_knows_beside_paragraphs(in_source):
+    document = Document.from_text(MARKDOWN, format="markdown")
+    assert document.title == "Fish"
+    assert kinds(document) == [
+        ("prose", ["Cod swim.", "They eat."]),
+        ("table", ["Item: Support | help; Price: 450 euros net", "Price: 80; x"]),
+        ("item", ["3. Fry.", "Salt."]),
+        ("item", ["4. Eat"]),
+        ("item", ["with bread."]),
+        ("item", ["[ ] Buy nets"]),
+        ("item", ["1. cheap ones"]),
+        ("prose", ["torsk: A fish."]),
+        ("prose", ["Good."]),
+        ("prose", ["Bones"]),
+        ("prose", ["Mind them."]),
+        ("prose", ["Hot."]),
+        ("prose", ["Quoted."]),
+        ("prose", ["Why & how"]),
+        ("table", ["A: 1; B: 2"]),
+        ("footnote", ["Mostly.", "In the sea."]),
+        ("footnote", ["Always."]),
+        ("prose", ["Long."]),
+    ]
+    source = dict(zip((s.text for s in document.sentences()), in_source(document), strict=True))
+    assert source["Item: Support | help; Price: 450 euros net"] == (
+        "Support \\| help | **450** euros<br>net"
+    )
+    assert source["Price: 80; x"] == "80` | x"
+    assert source["3. Fry."] == "3. Fry."
+    assert source["1. cheap ones"] == "1. cheap ones"
+    assert source["torsk: A fish."] == "torsk\n: A *fish*."
+    assert source["In the sea."] == "In the *sea*."
+    assert source["Why & how"] == "Why &amp; how"
+    assert source["A: 1; B: 2"] == "1<td>2"
+
+
+RST = """\
+Fish
+====
+
++------+------------+
+| Fish | Price      |
++======+============+
+| Cod  | 450 euros, |
+|      | *net*      |
++------+------------+
+| Eel  | dear       |
++------+            |
+| Ray  |            |
++------+------------+
+
+====  =====
+Name  Tons
+====  =====
+Cod   5
+Eel   1 or
+      two
+====  =====
+
+.. list-table:: Prices
+   :header-rows: 1
+
+   * - Item
+     - Price
+   * - Support
+     - 450 :math:`x`
+
+.. csv-table::
+   :header: "A", "B"
+
+   "c, d", e
+
+.. figure:: cod.png
+
+   A cod. At dinner.
+
+1. Fry
+
+   it.
+#. Eat
+
+:param x: The x.
+
+-h, --help   Show help.
+
+cod : noun
+  A fish.
+
+.. [1] Mostly. Always.
+.. [Lee] Ann Lee. Of cod.
+
+End.
+"""
+
+
+def test_what_restructuredtext_knows_beside_paragraphs(in_source):
+    document = Document.from_text(RST, format="rst")
+    assert kinds(document) == [
+        (
+            "table",
+            [
+                "Fish: Cod; Price: 450 euros, net",
+                "Fish: Eel; Price: dear",
+                "Fish: Ray; Price: dear",
+                "Name: Cod; Tons: 5",
+                "Name: Eel; Tons: 1 or two",
+            ],
+        ),
+        ("caption", ["Prices"]),
+        ("table", ["Item: Support; Price: 450 x", "A: c, d; B: e"]),
+        ("caption", ["A cod.", "At dinner."]),
+        ("item", ["1. Fry"]),
+        ("item", ["it."]),
+        ("item", ["Eat"]),
+        ("prose", ["param x: The x."]),
+        ("prose", ["-h, --help: Show help."]),
+        ("prose", ["cod: A fish."]),
+        ("footnote", ["[1] Mostly.", "Always."]),
+        ("reference", ["[Lee] Ann Lee. Of cod."]),
+        ("prose", ["End."]),
+    ]
+    source = dict(zip((s.text for s in document.sentences()), in_source(document), strict=True))
+    assert source["Fish: Cod; Price: 450 euros, net"] == (
+        "| Cod  | 450 euros, |\n|      | *net*      |"
+    )
+    assert source["Fish: Ray; Price: dear"] == "| Ray  |            |"
+    assert source["Name: Eel; Tons: 1 or two"] == "Eel   1 or\n      two"
+    assert source["Item: Support; Price: 450 x"] == "* - Support\n     - 450 :math:`x`"
+    assert source["A: c, d; B: e"] == '"c, d", e'
+    assert source["1. Fry"] == "1. Fry"
+    assert source["param x: The x."] == ":param x: The x."
+    assert source["cod: A fish."] == "cod : noun\n  A fish."
+    assert source["[1] Mostly."] == "[1] Mostly."

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foveate.documents import FORMATS, Document, DocumentError
+from tests.documents.packages import docx, epub, odt
 
 MARKUP = {
     "text": ["CHAPTER I", "1 One", "2 Two", "===", "CONTENTS", "CAPITALS HERE", "Abstract"],
@@ -26,6 +27,30 @@ MARKUP = {
         "um",
     ],
     "vtt": ["WEBVTT", "\n\n00:01.0 --> 59:02.0 x\n", "<v Ann>", "</v>", "&amp;", "&#0;", "<c.a>"],
+}
+PACKED = {
+    "docx": (
+        docx,
+        "<w:p>{}</w:p> <w:r><w:t>{}</w:t></w:r> <w:tbl>{}</w:tbl> <w:tr>{}</w:tr> <w:tc>{}</w:tc> "
+        "<w:pPr><w:pStyle/></w:pPr> <w:br/> <w:txbxContent>{}</w:txbxContent> <w:ins>{}</w:ins>",
+    ),
+    "odt": (
+        odt,
+        "<text:p>{}</text:p> <text:h>{}</text:h> <text:list>{}</text:list> "
+        "<text:note>{}</text:note> <text:list-item>{}</text:list-item> <text:s/> "
+        "<table:table>{}</table:table> <table:table-row>{}</table:table-row> "
+        "<table:table-cell>{}</table:table-cell>",
+    ),
+    "epub": (
+        lambda body: epub({"1.xhtml": body, "2.xhtml": f"<p>{body}</p>"}),
+        "<p>{}</p> <h1>{}</h1> <h2>{}</h2> <table>{}</table> <tr>{}</tr> <td>{}</td> <ul>{}</ul> "
+        "<li>{}</li> <br/> <div>{}</div> <p> &amp;",
+    ),
+    "rtf": (
+        lambda body: f"{{\\rtf1 {body}}}".encode("ascii", "replace"),
+        r"\par \pard \intbl \cell \row \trowd\trhdr \outlinelevel1 {{{}}} {{\footnote_{}}} { } \s1 "
+        r"\'e4 \u8217? \u55357? {{\field_{}}} {{\pntext_1.\tab}} \line",
+    ),
 }
 LETTERS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 
@@ -88,6 +113,44 @@ def test_mail_is_composed_of_its_sentences(text):
 def test_any_bytes_are_a_document_or_a_sentence_of_explanation(data, name):
     with suppress(DocumentError):
         Document.from_bytes(data, format=name)
+
+
+def bodies(format):
+    """Markup in any nesting around words, mostly well-formed."""
+    markup = [piece.replace("_", " ") for piece in PACKED[format][1].split(" ")]
+    words = st.sampled_from(["Word ", "One two. Three", "450 ", "Item: "])
+    pieces = words | st.text("ab.é\n<", max_size=3)
+    return st.recursive(
+        pieces,
+        lambda inner: st.lists(
+            st.builds(
+                lambda outer, body: outer.replace("{}", body) if "{}" in outer else outer + body,
+                st.sampled_from(markup),
+                inner,
+            ),
+            max_size=4,
+        ).map("".join),
+        max_leaves=25,
+    )
+
+
+@pytest.mark.parametrize("format", PACKED)
+@given(data=st.data())
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_sentences_of_composed_texts_stand_at_their_spans(format, data):
+    make, _ = PACKED[format]
+    try:
+        document = Document.from_bytes(make(data.draw(bodies(format))), format=format)
+    except DocumentError:
+        return
+    end = 0
+    for sentence in document.sentences():
+        assert end <= sentence.start < sentence.end <= len(document.text)
+        assert " ".join(document.text[sentence.start : sentence.end].split()) == sentence.text
+        end = sentence.end
+    assert all(span.place for span in document.spans())
+    assert all(one.start < other.start for one, other in pairwise(document.landmarks))
+    assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document
 
 
 @given(LETTERS.filter(str.strip))

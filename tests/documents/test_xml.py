@@ -14,7 +14,7 @@ JATS = """\
 <body><p>Lead.</p>
 <sec><label>1</label><title>Methods &amp; more</title>
 <p>See <xref>[1]</xref>. <fig><caption><title>F</title><p>Caption.</p></caption></fig>We &lt;
-do<mml:math><mml:mi>x</mml:mi></mml:math>.</p>
+do <mml:math><mml:mi>x</mml:mi></mml:math>.</p>
 <sec><title>Data</title><list><list-item><p>Item.</p></list-item></list></sec>
 <p>After.</p></sec></body>
 <back><ref-list><title>References</title><ref><p>Ref.</p></ref></ref-list></back>
@@ -38,18 +38,22 @@ def test_jats(outline, in_source):
     assert outline(document) == [
         ("Abstract", ["Schön, that.", "It is."]),
         ("", ["Lead."]),
-        ("Methods & more", ["See [1].", "We < do."]),
+        ("Methods & more", ["See [1].", "F", "Caption.", "We < do x."]),
         ("Methods & more > Data", ["Item."]),
         ("Methods & more > ", ["After."]),
+        ("References", ["Ref."]),
     ]
     assert in_source(document) == [
         "Schön, that.",
         "It&nbsp;<b>is</b>.",
         "Lead.",
         "See <xref>[1]</xref>.",
-        "We &lt;\ndo<mml:math><mml:mi>x</mml:mi></mml:math>.",
+        "F",
+        "Caption.",
+        "We &lt;\ndo <mml:math><mml:mi>x</mml:mi></mml:math>.",
         "Item.",
         "After.",
+        "Ref.",
     ]
 
 
@@ -58,10 +62,14 @@ def test_tei(outline, in_source):
     assert document.title == "On Things"
     assert outline(document) == [
         ("Abstract", ["That."]),
-        ("Methods", ["We [1] do it."]),
+        ("Methods", ["We [1] do it.", "F: Caption."]),
         ("Methods > Verse", ["One two"]),
     ]
-    assert in_source(document)[1:] == ["We <ref>[1]</ref> do<lb/>it.", "One</l><l>two"]
+    assert in_source(document)[1:] == [
+        "We <ref>[1]</ref> do<lb/>it.",
+        "F</head><p>Caption.",
+        "One</l><l>two",
+    ]
 
 
 @pytest.mark.parametrize(("text", "title"), [(JATS, "Abstract"), (TEI, "Abstract")])
@@ -94,3 +102,89 @@ def test_an_external_dtd_is_not_fetched(outline):
 def test_malformed_xml_is_refused():
     with pytest.raises(DocumentError, match=r"not well-formed XML \(mismatched tag: line 2"):
         Document.from_text("<article>\n<body></p>", format="jats")
+
+
+def kinds(document):
+    return [(one.kind, [s.text for s in one.sentences]) for one in document.paragraphs()]
+
+
+JATS_PARTS = """\
+<article xmlns:mml="http://www.w3.org/1998/Math/MathML"><body><sec><title>Cod</title>
+<p>As <fig><label>Fig. 1.</label><caption><p>Lost.</p></caption></fig> shown, x is
+<inline-formula><alternatives><tex-math>$x$</tex-math><mml:math><mml:msup><mml:mi>x</mml:mi>
+<mml:mn>2</mml:mn></mml:msup></mml:math></alternatives></inline-formula>.
+<disp-formula><mml:math><mml:mi>z</mml:mi></mml:math></disp-formula>
+<fig><label>Fig. 2.</label><caption><title>A cod.</title><p>At dinner.</p></caption></fig>
+<fn><label>a</label><p>Mostly.</p></fn>Then this.</p>
+<table-wrap><label>Table 1</label><caption><title>Catch</title></caption><table><thead>
+<tr><th rowspan="2">Fish</th><th colspan="2">Tons</th></tr><tr><th>1990</th>
+<th>2000</th></tr></thead>
+<tbody><tr><td>Cod<xref>a</xref></td><td>5</td><td>&lt; 6</td></tr></tbody></table>
+<table-wrap-foot><fn id="a"><label>a</label><p>Live weight.</p></fn></table-wrap-foot></table-wrap>
+<list><list-item><label>1)</label><p>Fry.</p></list-item></list>
+<def-list><def-item><term>IUU</term><def>
+<p>illegal fishing</p></def></def-item></def-list></sec></body>
+<back><ack><p>Thanks.</p></ack><ref-list><title>References</title>
+<ref><label>1</label><element-citation><person-group><name><surname>Lee</surname>
+<given-names>A</given-names></name><name><surname>Ray</surname><given-names>B</given-names></name>
+</person-group><year>1999</year><article-title>Of cod.</article-title><source>Fish</source>
+<fpage>1</fpage><lpage>9</lpage><pub-id>x</pub-id></element-citation></ref>
+<ref><label>[2]</label><mixed-citation><name><surname>Day</surname>,
+<given-names>C.</given-names></name> (2000) Eels. Sea.</mixed-citation></ref></ref-list>
+<fn-group><fn fn-type="conflict"><p>None.</p></fn><fn><p>A note.</p></fn></fn-group></back>
+</article>
+"""
+
+
+def test_what_jats_knows_beside_paragraphs(in_source):
+    document = Document.from_text(JATS_PARTS, format="jats")
+    assert kinds(document) == [
+        ("prose", ["As shown, x is x^2."]),
+        ("caption", ["Fig. 2: A cod."]),
+        ("caption", ["At dinner."]),
+        ("footnote", ["a. Mostly."]),
+        ("prose", ["Then this."]),
+        ("caption", ["Table 1: Catch"]),
+        ("table", ["Fish: Coda; Tons 1990: 5; Tons 2000: < 6"]),
+        ("footnote", ["a. Live weight."]),
+        ("item", ["1) Fry."]),
+        ("prose", ["IUU: illegal fishing"]),
+        (
+            "reference",
+            ["1. Lee A, Ray B, 1999, Of cod. Fish, 1–9", "[2] Day, C. (2000) Eels. Sea."],
+        ),
+        ("footnote", ["A note."]),
+    ]
+    source = dict(zip((s.text for s in document.sentences()), in_source(document), strict=True))
+    assert source["Fish: Coda; Tons 1990: 5; Tons 2000: < 6"] == (
+        "Cod<xref>a</xref></td><td>5</td><td>&lt; 6"
+    )
+    assert source["Fig. 2: A cod."] == "Fig. 2.</label><caption><title>A cod."
+    assert source["IUU: illegal fishing"] == "IUU</term><def>\n<p>illegal fishing"
+
+
+TEI_PARTS = """\
+<TEI><text><body><div><head>Cod</head><p>They swim<note place="foot">Lost.</note> far.
+<note place="foot" n="1">Mostly.</note></p>
+<figure type="table"><head>Table 1 :</head><figDesc>Catch.</figDesc><table>
+<row role="label"><cell>Fish</cell><cell>Tons</cell></row>
+<row><cell>Cod</cell><cell><formula>5</formula>6 tons</cell></row></table></figure>
+<list><item>Fry.</item></list></div></body><back><div type="references"><listBibl><biblStruct>
+<analytic><title>Of cod</title><author><persName><forename>Ann</forename><surname>Lee</surname>
+</persName></author></analytic><monogr><title>Fish</title><imprint><date>1999</date></imprint>
+</monogr></biblStruct><bibl><author>Ray</author>, <title>Eels</title>.</bibl></listBibl></div>
+</back></text></TEI>
+"""
+
+
+def test_what_tei_knows_beside_paragraphs():
+    document = Document.from_text(TEI_PARTS, format="tei")
+    assert kinds(document) == [
+        ("prose", ["They swim far."]),
+        ("footnote", ["Mostly."]),
+        ("caption", ["Table 1: Catch."]),
+        ("table", ["Fish: Cod; Tons: 6 tons"]),
+        ("item", ["Fry."]),
+        ("reference", ["Of cod, Ann Lee, Fish, 1999", "Ray, Eels."]),
+    ]
+    assert document.sections[-1].title == "References"

@@ -4,6 +4,7 @@ A reader turns its format into a flat list of headings and paragraphs. The text 
 the source offset of each of its characters. Everything after that is the same for all formats.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,8 @@ from foveate.documents.sentences import split_sentences
 from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
+LONGEST_TERM = 100  # characters of the terms that begin the sentence of their definition
+_MARKER = re.compile(r"(?:[^\W\d]+\.?\s+)?\(?(?:\d{1,4}(?:\.\d+)*|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]")
 
 
 class MappedText:
@@ -64,6 +67,21 @@ class MappedText:
                 source = (source[0] + first, source[0] + last)
             part.add(shown[first:last], *source)
         return part
+
+    def stripped(self) -> "MappedText":
+        """Return the text without the whitespace around it."""
+        shown = str(self)
+        return self.part(len(shown) - len(shown.lstrip()), len(shown.rstrip()))
+
+    def tail(self, length: int) -> str:
+        """Return the last characters, `length` of them or a few more."""
+        pieces: list[str] = []
+        for piece in reversed(self._pieces):
+            if length <= 0:
+                break
+            pieces.append(piece)
+            length -= len(piece)
+        return "".join(reversed(pieces))
 
     def __str__(self) -> str:
         """Return the text alone."""
@@ -188,7 +206,7 @@ def compose_text(title: str | None, blocks: Iterable[Block]) -> ParsedText:
     return ParsedText(title, composed, composer.text)
 
 
-def table_row(heads: Sequence[MappedText], cells: Sequence[MappedText]) -> MappedText:
+def table_row(heads: Sequence[MappedText | str], cells: Sequence[MappedText]) -> MappedText:
     """Say a row of a table in words: each cell with the head of its column.
 
     Args:
@@ -203,12 +221,33 @@ def table_row(heads: Sequence[MappedText], cells: Sequence[MappedText]) -> Mappe
     for head, cell in zip_longest(heads, cells):
         if not cell:
             continue
+        cell = cell.stripped()
         start, _ = cell.source_span(0, 1)
         label = collapse(head) if head else ""
         row.add("; " if row else "", start, start)
         row.add(f"{label.rstrip(':')}: " if label else "", start, start)
         row.extend(cell)
     return row
+
+
+def with_terms(terms: Sequence[MappedText], definition: MappedText) -> MappedText | None:
+    """Say a definition as a sentence that begins with what it defines: "cod: a fish of cold seas".
+
+    Returns:
+        The terms and their definition; None if the terms are too long to begin a sentence.
+    """
+    if not 0 < sum(len(str(term)) for term in terms) <= LONGEST_TERM:
+        return None
+    joined = MappedText()
+    for number, term in enumerate(terms, 1):
+        term = term.stripped()
+        shown = str(term)
+        _, end = term.source_span(0, len(shown))
+        is_open = shown.endswith((":", "?", "!"))
+        joined.extend(term)
+        joined.add(", " if number < len(terms) else " " if is_open else ": ", end, end)
+    joined.extend(definition.stripped())
+    return joined
 
 
 def name_set(names: str) -> frozenset[str]:
@@ -318,7 +357,9 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     previous_end = -1  # in the source
     for start, end in split_sentences(shown, language):
         first, last = text.source_span(start, end)
-        if first < previous_end:  # one piece of source displays parts of both sentences
+        is_marked = len(spans) == 1 and _MARKER.fullmatch(shown[slice(*spans[0])])
+        if first < previous_end or (is_marked and block.kind != "prose"):
+            # One piece of source shows parts of both sentences, or a number begins an item.
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))

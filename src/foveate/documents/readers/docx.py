@@ -1,61 +1,435 @@
-"""Word documents (DOCX), converted to Markdown."""
+"""Word documents (DOCX).
 
-import logging
-import warnings
+The main part is a sequence of paragraphs and tables. What a paragraph is, follows from its style;
+the numbers of lists and headings, which Word computes when it shows them, from their definitions.
+"""
+
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
-from io import BytesIO
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from foveate.documents.archives import check_archive
-from foveate.documents.blocks import ParsedText
-from foveate.documents.readers import markdown
-from foveate.documents.structure import DocumentError
+from foveate.documents.blocks import ParsedText, name_set
+from foveate.documents.readers.numbering import format_number
+from foveate.documents.readers.office import (
+    BlockCollector,
+    heading_level,
+    is_contents_style,
+    style_kind,
+    table_cell,
+)
+from foveate.documents.readers.package import Element, Package, attribute, integer, local, resolve
+from foveate.documents.structure import DocumentError, Kind
+from foveate.documents.tables import Cell
+
+_MAIN = "word/document.xml"
+_OLD_WORD = bytes.fromhex("d0cf11e0a1b11ae1")  # also what Word writes under a password
+_HIDDEN = name_set(  # properties, deletions, field codes, pronunciations, copies for old versions
+    "pPr rPr tblPr tblGrid trPr tcPr sectPr sdtPr del moveFrom instrText delText rt Fallback"
+)
+_SPACES = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
+_WRAPPERS = name_set("sdt sdtContent ins moveTo customXml smartTag AlternateContent Choice")
+_NUMBER_STYLES = {
+    "lowerLetter": "a",
+    "upperLetter": "A",
+    "lowerRoman": "i",
+    "upperRoman": "I",
+    "bullet": "",
+    "none": "",
+}
+_BODY_TEXT = 9  # the outline level of what is no heading
+_MAX_ANCESTORS = 50  # of a style
+_MAX_MARKER = 50  # characters of the number of an item
+_MAX_COLUMNS = 63  # of a table in Word
+_FIRST_ROW = 0x20  # the bit of a table's look that says that its first row differs
 
 
 def read(data: bytes) -> ParsedText:
-    """Read headings and paragraphs."""
-    check_archive(data, "DOCX")
-    return convert(data, "docx")
-
-
-def convert(data: bytes, format: str) -> ParsedText:
-    """Convert PDF or DOCX to Markdown, and read that."""
-    try:
-        from markitdown import StreamInfo
-        from markitdown.converters import DocxConverter, PdfConverter
-    except ImportError as error:
-        raise ImportError(
-            f"Reading {format.upper()} needs markitdown: pip install 'foveate[office]'."
-        ) from error
-    converters: dict[str, Any] = {"docx": DocxConverter, "pdf": PdfConverter}
-    try:
-        with _quiet():
-            # MarkItDown itself would try other converters on failure, and read junk as text.
-            info = StreamInfo(extension=f".{format}")
-            text: str = converters[format]().convert(BytesIO(data), info).markdown
-    except Exception as error:  # the libraries raise many types on damaged files
+    """Read headings, paragraphs, lists, tables and notes."""
+    if data.startswith(_OLD_WORD):
         raise DocumentError(
-            f"cannot be read as {format.upper()} ({type(error).__name__}): "
-            "check that it is one, or open it and save it again."
-        ) from error
-    if not text.strip():
-        raise DocumentError(
-            "has no text: if its pages are pictures, as in a scan, run character recognition "
-            "(OCR) on it first."
+            "is an old Word file (.doc) or has a password: open it in Word or LibreOffice and save "
+            "it as DOCX without a password."
         )
-    parsed = markdown.read(text)
-    return ParsedText(parsed.title, parsed.blocks, text)
+    reader = _Reader(Package(data, "DOCX"))
+    reader.read_blocks(reader.main)
+    core = reader.package.xml("docProps/core.xml")
+    title = "" if core is None else core.findtext("{*}title") or ""
+    return reader.collector.parsed(title)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress the libraries' warnings and log messages."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
+@dataclass(slots=True)
+class _Style:
+    """What a paragraph's style says, with what it inherits."""
+
+    names: list[str] = field(default_factory=list)  # its own, then those of its ancestors
+    level: int | None = None  # in the outline, from 0
+    list: str | None = None  # the list whose items have this style
+    list_level: int | None = None
+    has_head_row: bool = False  # of a table: the first row looks different
+
+
+class _Styles:
+    """The styles of a document by their identifiers."""
+
+    def __init__(self, root: Element | None) -> None:
+        styles = () if root is None else root.iterfind("{*}style")
+        self.elements = {attribute(style, "styleId"): style for style in styles}
+        self.known: dict[str, _Style] = {}
+
+    def __getitem__(self, identifier: str) -> _Style:
+        if identifier not in self.known:
+            self.known[identifier] = self.inherit(identifier)
+        return self.known[identifier]
+
+    def inherit(self, identifier: str) -> _Style:
+        style = _Style()
+        seen: set[str] = set()
+        while identifier and identifier not in seen and len(seen) < _MAX_ANCESTORS:
+            seen.add(identifier)
+            element = self.elements.get(identifier)
+            if element is None:  # known to Word, so that its name is its identifier
+                style.names.append(identifier.lower())
+                break
+            style.names.append(attribute(element.find("{*}name"), "val").lower())
+            properties = element.find("{*}pPr")
+            if properties is not None:
+                level = properties.find("{*}outlineLvl")
+                if style.level is None and level is not None:
+                    style.level = integer(attribute(level, "val"), _BODY_TEXT)
+                number, depth = _list_of(properties)
+                style.list = number if style.list is None else style.list
+                style.list_level = depth if style.list_level is None else style.list_level
+            kinds = (attribute(one, "type") for one in element.iterfind("{*}tblStylePr"))
+            style.has_head_row = style.has_head_row or "firstRow" in kinds
+            identifier = attribute(element.find("{*}basedOn"), "val")
+        if style.level is None and (level := heading_level(style.names)) is not None:
+            style.level = level - 1
+        return style
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """How one level of a list is numbered."""
+
+    start: int
+    style: str  # of the number, in the terms of `format_number`
+    template: str  # such as "%1.%2)"
+    is_legal: bool  # whether numbers of outer levels are written in digits
+
+    @classmethod
+    def from_element(cls, element: Element) -> "_Level":
+        style = attribute(element.find("{*}numFmt"), "val", "decimal")
+        return cls(
+            start=integer(attribute(element.find("{*}start"), "val"), 1),
+            style=_NUMBER_STYLES.get(style, "1"),
+            template=attribute(element.find("{*}lvlText"), "val")[:_MAX_MARKER],
+            is_legal=_is_on(element.find("{*}isLgl")),
+        )
+
+
+class _Numbering:
+    """Counts the items of lists and writes their numbers."""
+
+    def __init__(self, root: Element | None) -> None:
+        self.levels: dict[str, dict[int, _Level]] = {}  # of each list
+        self.counts: dict[str, Counter[int]] = {}  # by level, of each list; some share them
+        definitions: dict[str, tuple[dict[int, _Level], Counter[int]]] = {}
+        for element in () if root is None else root:
+            if local(element) == "abstractNum":
+                levels = {
+                    integer(attribute(level, "ilvl"), 0): _Level.from_element(level)
+                    for level in element.iterfind("{*}lvl")
+                }
+                definitions[attribute(element, "abstractNumId")] = levels, Counter()
+            elif local(element) == "num":
+                definition = attribute(element.find("{*}abstractNumId"), "val")
+                levels, counts = definitions.get(definition, ({}, Counter()))
+                own = _overrides(element, levels)
+                number = attribute(element, "numId")
+                self.levels[number] = levels | own
+                self.counts[number] = Counter() if own else counts
+
+    def next_marker(self, number: str, level: int) -> str:
+        """Count an item of a list and return its number as shown; empty for bullets."""
+        levels, counts = self.levels.get(number, {}), self.counts.get(number, Counter())
+        for depth in [depth for depth in counts if depth > level]:
+            del counts[depth]
+        for depth in range(level + 1):
+            if depth not in counts:
+                counts[depth] = levels[depth].start if depth in levels else 1
+            elif depth == level:
+                counts[depth] += 1
+        if level not in levels or not levels[level].style:
+            return ""
+        shown = levels[level]
+
+        def write(match: re.Match[str]) -> str:
+            depth = int(match[1]) - 1
+            style = levels[depth].style if depth in levels else ""
+            return format_number(counts[depth], "1" if shown.is_legal else style)
+
+        return re.sub("%([1-9])", write, shown.template).strip()
+
+
+def _overrides(element: Element, levels: dict[int, _Level]) -> dict[int, _Level]:
+    """Return the levels that a list defines differently from the definition it refers to."""
+    own: dict[int, _Level] = {}
+    for override in element.iterfind("{*}lvlOverride"):
+        depth = integer(attribute(override, "ilvl"), 0)
+        level = override.find("{*}lvl")
+        if level is not None:
+            own[depth] = _Level.from_element(level)
+        elif depth in levels:
+            start = attribute(override.find("{*}startOverride"), "val")
+            own[depth] = replace(levels[depth], start=integer(start, levels[depth].start))
+    return own
+
+
+class _Reader:
+    """Reads the blocks of the main part."""
+
+    def __init__(self, package: Package) -> None:
+        self.package = package
+        relations = _relations(package, "")
+        self.main_name = relations.get("officeDocument", [_MAIN])[0]
+        self.relations = _relations(package, self.main_name)
+        self.main = package.require(self.main_name)
+        self.styles = _Styles(self.part("styles"))
+        self.numbering = _Numbering(self.part("numbering"))
+        self.collector = BlockCollector()
+        self.notes = {
+            kind: {attribute(note, "id"): note for note in self.part(f"{kind}s", ())}
+            for kind in ("footnote", "endnote")
+        }
+        self.num_notes: Counter[str] = Counter()
+
+    def part(self, role: str, default: Element = None) -> Element:
+        """Return the root of the part with a role for the main part."""
+        for name in self.relations.get(role, ()):
+            root = self.package.xml(name)
+            if root is not None:
+                return root
+        return default
+
+    def read_blocks(self, parent: Element) -> None:
+        """Read the paragraphs and tables in an element."""
+        for element in parent:
+            name = local(element)
+            if name == "p":
+                self.read_paragraph(element)
+            elif name == "tbl":
+                self.read_table(element)
+            elif name == "sdt" and _is_contents(element):
+                for paragraph in element.iter("{*}p"):
+                    self.collector.skip_paragraph(self.text(paragraph).text)
+            elif name not in _HIDDEN:
+                self.read_blocks(element)
+
+    def read_paragraph(self, paragraph: Element) -> None:
+        properties = paragraph.find("{*}pPr")
+        style = self.style(properties)
+        shown = self.text(paragraph)
+        text = shown.text
+        marker = self.marker(properties, style)
+        if text.strip() and marker:
+            text = f"{marker} {text}"
+        level = self.level(properties, style)
+        if is_contents_style(style.names):
+            self.collector.skip_paragraph(text)
+        elif "title" in style.names:
+            self.collector.add_title(text)
+        elif level is not None:
+            self.collector.add_heading(level + 1, text)
+        else:
+            kind: Kind = "prose" if marker is None else "item"
+            kind = "formula" if _is_formula(paragraph) else kind
+            self.collector.add_paragraph(text, style_kind(style.names) or kind)
+        self.read_appended(shown)
+
+    def read_appended(self, shown: "_Shown") -> None:
+        """Read the notes that a paragraph or table refers to, and its text boxes."""
+        for kind, note in shown.notes:
+            element = self.notes[kind].pop(note, None)  # each is read once
+            if element is not None:
+                self.num_notes[kind] += 1
+                self.collector.add_note(self.text(element).text, f"{kind} {self.num_notes[kind]}")
+        for box in shown.boxes:
+            self.read_blocks(box)
+
+    def style(self, properties: Element | None) -> _Style:
+        """Return the style of a paragraph or table by its properties."""
+        if properties is None:
+            return self.styles[""]
+        style = properties.find("{*}pStyle")
+        style = properties.find("{*}tblStyle") if style is None else style
+        return self.styles[attribute(style, "val")]
+
+    def level(self, properties: Element | None, style: _Style) -> int | None:
+        """Return the level of a heading in the outline, from 0; None for other paragraphs."""
+        own = None if properties is None else properties.find("{*}outlineLvl")
+        level = style.level if own is None else integer(attribute(own, "val"), _BODY_TEXT)
+        return level if level is not None and level < _BODY_TEXT else None
+
+    def marker(self, properties: Element | None, style: _Style) -> str | None:
+        """Return the number of an item, empty for a bullet; None for other paragraphs."""
+        number, level = (None, None) if properties is None else _list_of(properties)
+        number = style.list if number is None else number
+        level = style.list_level if level is None else level
+        if number is None or number == "0":
+            return None
+        return self.numbering.next_marker(number, min(level or 0, 8))
+
+    def text(self, element: Element) -> "_Shown":
+        """Return the visible text of a paragraph, cell or note."""
+        shown = _Shown()
+        shown.collect(element)
+        return shown
+
+    def read_table(self, table: Element) -> None:
+        rows = [
+            list(_children(row, "tc")) for row in _children(table, "tr") if not _is_deleted(row)
+        ]
+        is_narrow = max(map(len, rows), default=0) < 2
+        if is_narrow or any(cell.find("{*}tbl") is not None for row in rows for cell in row):
+            for row in rows:  # it only lays out the page
+                for cell in row:
+                    self.read_blocks(cell)
+            return
+        grid: list[list[Cell]] = []
+        appended: list[_Shown] = []
+        open_cells: dict[int, Cell] = {}  # by column, those that may continue in the next row
+        for number, row in enumerate(rows, 1):
+            line: list[Cell] = []
+            column = 0
+            for cell in row:
+                shown = self.text(cell)
+                appended.append(shown)
+                columns, continues = _merging(cell.find("{*}tcPr"))
+                if continues and column in open_cells:
+                    open_cells[column].rows += 1
+                else:
+                    open_cells[column] = table_cell(shown.text, number, columns)
+                    line.append(open_cells[column])
+                column += columns
+            grid.append(line)
+        self.collector.add_table(grid, self.num_heads(table))
+        for shown in appended:
+            self.read_appended(shown)
+
+    def num_heads(self, table: Element) -> int | None:
+        """Return how many rows are set apart as column heads; None if none is."""
+        rows = list(_children(table, "tr"))
+        flags = [_is_on(row.find("{*}trPr/{*}tblHeader")) for row in rows]
+        if flags and flags[0]:
+            return flags.index(False) if False in flags else 1
+        properties = table.find("{*}tblPr")
+        look = None if properties is None else properties.find("{*}tblLook")
+        marks_first = attribute(look, "firstRow") in ("1", "true") or bool(
+            int(attribute(look, "val", "0"), 16) & _FIRST_ROW
+        )
+        if marks_first and self.style(properties).has_head_row:
+            return 1
+        return 1 if len(rows) > 1 and _is_bold(rows[0]) and not _is_bold(rows[1]) else None
+
+
+class _Shown:
+    """The visible text of an element, the notes it refers to and the text boxes in it."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.notes: list[tuple[str, str]] = []  # kind and identifier
+        self.boxes: list[Element] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def collect(self, parent: Element) -> None:
+        for element in parent:
+            name = local(element)
+            if name == "t":
+                self.pieces.append(element.text or "")
+            elif name in _SPACES:
+                self.pieces.append(_SPACES[name])
+            elif name in ("footnoteReference", "endnoteReference"):
+                self.notes.append((name.removesuffix("Reference"), attribute(element, "id")))
+            elif name == "txbxContent":
+                self.boxes.append(element)
+            elif name not in _HIDDEN and not (name == "r" and _is_invisible(element)):
+                self.collect(element)
+                if name in ("p", "tc"):
+                    self.pieces.append("\n")
+
+
+def _relations(package: Package, name: str) -> dict[str, list[str]]:
+    """Return the names of the parts that a part refers to, by their role."""
+    folder, _, file = name.rpartition("/")
+    relations: defaultdict[str, list[str]] = defaultdict(list)
+    root = package.xml(f"{folder}/_rels/{file}.rels".removeprefix("/"))
+    for relation in () if root is None else root:
+        role = attribute(relation, "Type").rpartition("/")[2]
+        relations[role].append(resolve(name, attribute(relation, "Target")))
+    return relations
+
+
+def _children(parent: Element, name: str) -> Iterator[Element]:
+    """Iterate over the rows of a table or the cells of a row, also those in wrappers."""
+    for child in parent:
+        if local(child) == name:
+            yield child
+        elif local(child) in _WRAPPERS:
+            yield from _children(child, name)
+
+
+def _is_on(switch: Element | None) -> bool:
+    """Return whether a property is given and not switched off."""
+    return switch is not None and attribute(switch, "val", "1") not in ("0", "false", "off")
+
+
+def _is_invisible(run: Element) -> bool:
+    properties = run.find("{*}rPr")
+    return properties is not None and _is_on(properties.find("{*}vanish"))
+
+
+def _is_deleted(row: Element) -> bool:
+    return row.find("{*}trPr/{*}del") is not None
+
+
+def _is_bold(row: Element) -> bool:
+    """Return whether all text of a row is bold."""
+    runs = [run for run in row.iter("{*}r") if run.find("{*}t") is not None]
+    return bool(runs) and all(_is_on(run.find("{*}rPr/{*}b")) for run in runs)
+
+
+def _is_contents(block: Element) -> bool:
+    """Return whether a content control is a table of contents."""
+    gallery = block.find("{*}sdtPr/{*}docPartObj/{*}docPartGallery")
+    return attribute(gallery, "val") == "Table of Contents"
+
+
+def _is_formula(paragraph: Element) -> bool:
+    """Return whether a paragraph is a formula set apart."""
+    names = {local(child) for child in paragraph} - {"pPr", "bookmarkStart", "bookmarkEnd"}
+    return names == {"oMathPara"}
+
+
+def _merging(properties: Element | None) -> tuple[int, bool]:
+    """Return how many columns a cell spans and whether it continues the one above."""
+    if properties is None:
+        return 1, False
+    span = integer(attribute(properties.find("{*}gridSpan"), "val"), 1)
+    merge = properties.find("{*}vMerge")
+    return min(max(span, 1), _MAX_COLUMNS), merge is not None and attribute(
+        merge, "val"
+    ) != "restart"
+
+
+def _list_of(properties: Element) -> tuple[str | None, int | None]:
+    """Return the list and the level in it that the properties of a paragraph state."""
+    number = properties.find("{*}numPr/{*}numId")
+    level = properties.find("{*}numPr/{*}ilvl")
+    return (
+        None if number is None else attribute(number, "val"),
+        None if level is None else integer(attribute(level, "val"), 0),
+    )

@@ -1,10 +1,10 @@
-"""HTML, including malformed HTML."""
+"""HTML, including malformed HTML: the content of the page without what surrounds it."""
 
-from collections import Counter
-from html import unescape
-from html.parser import HTMLParser
-from itertools import accumulate
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+from foveate.documents import mathml
 from foveate.documents.blocks import (
     Block,
     Heading,
@@ -14,122 +14,379 @@ from foveate.documents.blocks import (
     collapse,
     lift_title,
     name_set,
+    with_terms,
 )
+from foveate.documents.readers.html_content import find_content, is_invisible
+from foveate.documents.readers.html_tree import INLINE, Element, Text, parse
+from foveate.documents.structure import Kind
+from foveate.documents.tables import Cell, table_blocks
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_NOT_PROSE = name_set(
-    "script style template noscript nav aside footer select button textarea svg math canvas "
-    "iframe object audio video figure"
+_CODE = re.compile(
+    r"(?:highlight\S*|codehilite|code|code-block|sourceCode|literal-?block|programlisting|screen|"
+    r"synopsis|lang(?:uage)?-\S+|brush:.*|prettyprint)"
 )
-_INLINE = name_set(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp "
-    "small span strike strong sub sup time tt u var wbr img"
+_FOOTNOTES = re.compile(r"(?:footnotes?|endnotes?|footnote-list|footnote-definition|mw-footnotes)")
+_REFERENCES = re.compile(
+    r"(?:references|reflist|mw-references\S*|bibliography|citations?|csl-bib-body|ref-list)"
 )
-_VOID = name_set("area base br col embed hr img input link meta param source track wbr")
+_KINDS_BY_ROLE: dict[str, Kind] = {
+    "doc-footnote": "footnote",
+    "doc-endnote": "footnote",
+    "doc-endnotes": "footnote",
+    "footnote": "footnote",
+    "endnote": "footnote",
+    "endnotes": "footnote",
+    "doc-bibliography": "reference",
+    "doc-biblioentry": "reference",
+}
+_NOT_DATA = name_set("table h1 h2 h3 h4 h5 h6 form pre blockquote")
+_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
+_BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
+_SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
+_WORD = re.compile(r"\w")
+_SPAN = re.compile(r"\s*\d{1,5}\s*")
 
 
 def read(text: str) -> ParsedText:
-    """Read the headings and paragraphs of `<main>`, else of `<article>`, else of the page."""
-    parser = _Parser(text)
-    parser.feed(text)
-    parser.close()
-    parser.flush()
-    lifted = lift_title(parser.main_blocks())
-    return ParsedText(collapse(parser.title) or lifted.title, lifted.blocks)
+    """Read the headings and paragraphs of the content of a page.
+
+    Tables become a sentence for each row. Code is left out.
+    """
+    root = parse(text)
+    regions, left_out = find_content(root)
+    walk = _Walk(left_out)
+    for region in regions:
+        walk.read(region)
+    lifted = lift_title(walk.blocks)
+    return ParsedText(lifted.title or _title(root, walk.blocks), lifted.blocks)
 
 
-class _Parser(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=False)  # references keep their written length
-        self.text = text
-        self.line_starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-        self.title = MappedText()
-        self.blocks: list[tuple[str, Block]] = []  # with their region
+def read_fragment(text: str, start: int) -> list[Block]:
+    """Read HTML within another format: all of it is content.
+
+    Args:
+        text: The HTML.
+        start: Its offset in the source.
+    """
+    root = parse(text, start)
+    walk = _Walk({element for element in root.elements() if is_invisible(element)})
+    walk.read(root)
+    return walk.blocks
+
+
+def _title(root: Element, blocks: list[Block]) -> str:
+    """Return the title that the page declares, without the name of its site."""
+    metas: dict[str, str] = {}
+    title = ""
+    for element in root.elements():
+        name = element.attributes.get("property", element.attributes.get("name", ""))
+        if element.tag == "meta" and name not in metas:
+            metas[name] = collapse(element.attributes.get("content", ""))
+        elif element.tag == "title" and not title and not _is_drawn(element):
+            title = collapse(element.text())
+    declared = metas.get("og:title") or title
+    headings = {collapse(block.text) for block in blocks if isinstance(block, Heading)}
+    parts = _SITE.split(declared)
+    if len(parts) == 1 or declared in headings:
+        return declared
+    for part in (parts[0], parts[-1]):
+        if part in headings:
+            return part
+    site = metas.get("og:site_name")
+    if site in (parts[0], parts[-1]):
+        parts = parts[1:] if parts[0] == site else parts[:-1]
+        return declared[declared.find(parts[0]) : declared.rfind(parts[-1]) + len(parts[-1])]
+    return (
+        declared
+        if metas.get("og:title")
+        else declared[: declared.rfind(parts[-1])].rstrip(" |·•»«–—:-")
+    )
+
+
+def _is_drawn(title: Element) -> bool:
+    return any(element.tag == "svg" for element in title.ancestors())
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the elements around a text say about it."""
+
+    kind: Kind = "prose"
+    heading: int | None = None
+    is_preformatted: bool = False
+    is_definition: bool = False
+
+
+class _Walk:
+    """Turns elements into blocks."""
+
+    def __init__(self, left_out: set[Element]) -> None:
+        self.left_out = left_out
+        self.blocks: list[Block] = []
         self.shown = MappedText()
-        self.heading: int | None = None
-        self.open: list[str] = []
-        self.counts: Counter[str] = Counter()  # of the open elements, for fast look-up
-        self.num_hiding = 0  # open elements whose content is not prose
+        self.context = _Context()
+        self.marker = ""  # of the list item that begins
+        self.terms: list[MappedText] = []  # that the next paragraph defines
+        self.num_breaks = 0  # since the last visible text
+        self.numbers: dict[Element, int] = {}  # of the next item of each open ordered list
 
-    def main_blocks(self) -> list[Block]:
-        """Return the blocks of the innermost kind of region with text."""
-        for region in ("main", "article"):
-            within = [block for where, block in self.blocks if where == region]
-            if any(isinstance(block, Prose) for block in within):
-                return within
-        return [block for _, block in self.blocks]
+    def read(self, region: Element) -> None:
+        """Append the blocks of an element."""
+        pending: list[tuple[Element, _Context, Iterator[Element | Text]]] = []
+        self.enter(region, pending)
+        while pending:
+            element, context, children = pending[-1]
+            self.context = context
+            child = next(children, None)
+            if child is None:
+                pending.pop()
+                self.leave(element)
+            elif isinstance(child, Text):
+                self.show(child)
+            elif child not in self.left_out:
+                self.enter(child, pending)
+        self.context = _Context()
+        self.flush()
+        self.end_terms()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _INLINE:
-            self.break_at(tag)
-        if tag in _VOID:
-            return
-        self.heading = _HEADINGS.get(tag, self.heading)
-        self.num_hiding += self.hides(tag)
-        self.open.append(tag)
-        self.counts[tag] += 1
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in _INLINE:
-            self.break_at(tag)
-        if tag in _HEADINGS:
-            self.heading = None
-        while self.counts[tag]:
-            closed = self.open.pop()
-            self.counts[closed] -= 1
-            self.num_hiding -= self.hides(closed)
-            if closed == tag:
-                break
-
-    def hides(self, tag: str) -> bool:
-        """Return whether the content of an element, given its open ancestors, is not prose."""
-        if tag == "header":  # that of the page, not that of an article with its title
-            return not (self.counts["main"] or self.counts["article"])
-        return tag in _NOT_PROSE or (tag == "code" and self.counts["pre"] > 0)
-
-    def break_at(self, tag: str) -> None:
+    def enter(
+        self,
+        element: Element,
+        pending: list[tuple[Element, _Context, Iterator[Element | Text]]],
+    ) -> None:
+        tag = element.tag
         if tag == "br":
-            self.show(" ", self.source_offset())
+            self.num_breaks += 1
+            self.show(Text(" ", element.start, element.start))
+            return
+        if tag == "math":
+            if element.attributes.get("display") != "block":
+                for text in _formula(element):
+                    self.show(text)
+            return
+        if tag in INLINE:
+            pending.append((element, self.context, iter(element.children)))
+            return
+        self.flush()
+        if tag == "pre" and _is_code(element):
+            return
+        if tag == "table" and (rows := _data_rows(element, self.left_out)):
+            self.read_table(element, rows)
+            return
+        if tag == "title":
+            return
+        if tag not in ("dt", "dd", "p", "div") or (tag == "dt" and self.context.is_definition):
+            self.end_terms()
+        self.num_breaks = 0
+        self.marker = self.item_marker(element) if tag == "li" else self.marker
+        pending.append((element, self.inner_context(element), iter(element.children)))
+
+    def leave(self, element: Element) -> None:
+        if element.tag in INLINE:
+            return
+        if element.tag == "dt" and self.context.kind != "reference":
+            if self.shown:
+                self.terms.append(self.shown.stripped())
+            self.shown = MappedText()
+            return
+        self.flush()
+        if element.tag == "dl":
+            self.end_terms()
+
+    def inner_context(self, element: Element) -> _Context:
+        tag, context = element.tag, self.context
+        if tag in _HEADINGS:
+            return replace(context, heading=_HEADINGS[tag])
+        kind = context.kind
+        roles = f"{element.attributes.get('role', '')} {element.attributes.get('epub:type', '')}"
+        declared = next(
+            (_KINDS_BY_ROLE[role] for role in roles.split() if role in _KINDS_BY_ROLE), None
+        )
+        words = element.words()
+        if declared:
+            kind = declared
+        elif tag in ("div", "section", "ol", "ul", "dl", "aside") and any(
+            map(_FOOTNOTES.fullmatch, words)
+        ):
+            kind = "footnote"
+        elif tag in ("div", "ol", "ul", "dl") and any(map(_REFERENCES.fullmatch, words)):
+            kind = "reference"
+        elif tag in ("figcaption", "caption"):
+            kind = "caption"
+        elif tag == "li" and kind == "prose":
+            kind = "item"
+        return replace(
+            context,
+            kind=kind,
+            is_preformatted=context.is_preformatted or tag == "pre",
+            is_definition=tag == "dd" or (context.is_definition and tag != "dl"),
+        )
+
+    def item_marker(self, item: Element) -> str:
+        """Return the number of an item of an ordered list; bullets say nothing."""
+        parent = item.parent
+        if parent is None or parent.tag != "ol":
+            return ""
+        written = item.attributes.get("value", "")
+        if _SPAN.fullmatch(written):
+            number = int(written)
+        elif parent in self.numbers:
+            number = self.numbers[parent]
         else:
-            self.flush()
+            first = parent.attributes.get("start", "")
+            number = int(first) if _SPAN.fullmatch(first) else 1
+        self.numbers[parent] = number + 1
+        return f"{_numeral(number, parent.attributes.get('type', '1'))}. "
+
+    def show(self, text: Text) -> None:
+        """Add text to the current block."""
+        shown, start, end = text
+        if self.context.is_preformatted and len(shown) == end - start:
+            at = 0
+            for gap in _BLANK_LINES.finditer(shown):
+                self.add(shown[at : gap.start()], start + at, start + gap.start())
+                self.flush()
+                at = gap.end()
+            self.add(shown[at:], start + at, end)
+        else:
+            self.add(shown, start, end)
+
+    def add(self, shown: str, start: int, end: int) -> None:
+        if self.num_breaks and not shown.isspace():
+            if self.num_breaks > 1 or _BULLET.match(shown):
+                self.flush()
+            self.num_breaks = 0
+        if self.marker and not shown.isspace():
+            self.shown.add(self.marker, start, start)
+            self.marker = ""
+        self.shown.add(shown, start, end)
 
     def flush(self) -> None:
         """End the current block, if any."""
-        if self.shown:
-            region = next((name for name in ("main", "article") if self.counts[name]), "")
-            block = Prose(self.shown)
-            heading = self.heading and Heading(self.heading, str(self.shown))
-            self.blocks.append((region, heading or block))
+        if _WORD.search(str(self.shown)):
+            if self.context.heading:
+                self.end_terms()
+                self.blocks.append(Heading(self.context.heading, str(self.shown)))
+            else:
+                self.blocks.append(Prose(self.defined(self.shown), kind=self.context.kind))
         self.shown = MappedText()
 
-    def handle_data(self, data: str) -> None:
-        start = self.source_offset()
-        self.show(data, start, start + len(data))
+    def defined(self, definition: MappedText) -> MappedText:
+        """Put the terms that are waiting for their definition before it."""
+        joined = with_terms(self.terms, definition) if self.context.is_definition else None
+        if joined is None:
+            self.end_terms()
+            return definition
+        self.terms = []
+        return joined
 
-    def handle_entityref(self, name: str) -> None:
-        self.handle_reference(f"&{name}")
+    def end_terms(self) -> None:
+        """Make the terms that have no definition paragraphs of their own."""
+        self.blocks += [Prose(term, kind=self.context.kind) for term in self.terms]
+        self.terms = []
 
-    def handle_charref(self, name: str) -> None:
-        self.handle_reference(f"&#{name}")
+    def read_table(self, table: Element, rows: list[list[Element]]) -> None:
+        self.end_terms()
+        for caption in table.children:
+            if isinstance(caption, Element) and caption.tag == "caption":
+                shown = _inner_text(caption, self.left_out).stripped()
+                if shown:
+                    self.blocks.append(Prose(shown, kind="caption"))
+        num_head_rows = 0
+        for row in rows:
+            if row[0].parent is None or row[0].parent.parent is None:
+                break
+            if row[0].parent.parent.tag != "thead":
+                break
+            num_head_rows += 1
+        cells = [[_cell(cell, self.left_out) for cell in row] for row in rows]
+        self.blocks += table_blocks(cells, num_head_rows)
 
-    def handle_reference(self, written: str) -> None:
-        start = self.source_offset()
-        end = start + len(written)
-        end += self.text.startswith(";", end)
-        self.show(unescape(self.text[start:end]), start, end)
 
-    def show(self, text: str, start: int, end: int | None = None) -> None:
-        """Add the text displayed for a stretch of source to the title or the current block."""
-        end = start + len(text) if end is None else end
-        if self.counts["title"] and not self.num_hiding:
-            self.title.add(text, start, end)
-        elif not self.num_hiding:
-            self.shown.add(text, start, end)
+def _is_code(pre: Element) -> bool:
+    if any(child.tag in ("code", "samp", "kbd") for child in pre.elements()):
+        return True
+    around = [pre]
+    for ancestor in pre.ancestors():
+        if len(around) > 3 or ancestor.tag in ("td", "body", "main", "article"):
+            break
+        around.append(ancestor)
+    return any(_CODE.fullmatch(word) for element in around for word in element.words())
 
-    def parse_marked_section(self, i: int, report: int = 1) -> int:
-        """Skip sections such as `<![if IE]>` as browsers do; the parser would stop at them."""
-        return self.parse_bogus_comment(i)
 
-    def source_offset(self) -> int:
-        line, column = self.getpos()
-        return self.line_starts[line - 1] + column
+def _data_rows(table: Element, left_out: set[Element]) -> list[list[Element]]:
+    """Return the cells of a table of data; nothing if the table lays out prose."""
+    if table.attributes.get("role") in ("presentation", "none"):
+        return []
+    inner = [element for element in table.elements() if element is not table]
+    if any(element.tag in _NOT_DATA for element in inner):
+        return []
+    rows = [
+        [
+            cell
+            for cell in row.children
+            if isinstance(cell, Element) and cell.tag in ("td", "th") and cell not in left_out
+        ]
+        for row in inner
+        if row.tag == "tr" and row not in left_out
+    ]
+    rows = [row for row in rows if row]
+    if max(map(len, rows), default=0) < 2:
+        return []
+    if any(element.tag in ("th", "caption", "thead") for element in inner):
+        return rows
+    blocks = sum(element.tag in ("p", "div", "ul", "ol", "dl", "br") for element in inner)
+    return rows if len(rows) > 1 and blocks <= sum(map(len, rows)) else []
+
+
+def _cell(element: Element, left_out: set[Element]) -> Cell:
+    spans = [element.attributes.get(name, "") for name in ("colspan", "rowspan")]
+    columns, rows = (int(span) if _SPAN.fullmatch(span) else 1 for span in spans)
+    return Cell(_inner_text(element, left_out), element.tag == "th", columns, rows)
+
+
+def _inner_text(element: Element, left_out: set[Element]) -> MappedText:
+    """Return all text of an element as one."""
+    shown = MappedText()
+    pending: list[Element | Text] = [element]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Text):
+            shown.add(*node)
+        elif node.tag == "math":
+            for text in _formula(node):
+                shown.add(*text)
+        elif node not in left_out:
+            if node.tag not in INLINE and node is not element:
+                shown.add("; " if node.tag == "li" and shown else " ", node.start, node.start)
+            pending.extend(reversed(node.children))
+    return shown
+
+
+def _formula(math: Element) -> Iterator[Text]:
+    """Yield the text of a formula."""
+    pending: list[tuple[Element | Text, str]] = [(math, "")]
+    while pending:
+        node, sign = pending.pop()
+        if isinstance(node, Text):
+            if shown := node.shown.translate(mathml.INVISIBLE).strip():
+                yield Text(shown, node.start, node.end)
+        elif node.tag not in mathml.HIDDEN:
+            if sign:
+                yield Text(sign, node.start, node.start)
+            inner = [child for child in node.children if isinstance(child, Element)]
+            signs = {id(child): mathml.sign_before(node.tag, i) for i, child in enumerate(inner)}
+            pending.extend((child, signs.get(id(child), "")) for child in reversed(node.children))
+
+
+def _numeral(number: int, style: str) -> str:
+    """Write the number of a list's item in the list's style."""
+    if style in ("a", "A") and 1 <= number <= 26:
+        letter = chr(ord("a") + number - 1)
+        return letter.upper() if style == "A" else letter
+    if style in ("i", "I") and 1 <= number < 40:
+        roman = "x" * (number // 10)
+        roman += ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")[number % 10]
+        return roman.upper() if style == "I" else roman
+    return str(number)

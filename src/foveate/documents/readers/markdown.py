@@ -1,4 +1,4 @@
-"""Markdown: CommonMark with tables and YAML front matter.
+"""Markdown: CommonMark with tables, footnotes, definition lists, admonitions and front matter.
 
 markdown-it knows the lines of a block but not the offsets within a line. Two steps recover them. A
 block's content is its lines without indentation and quotation marks, so that each of its lines is
@@ -13,42 +13,164 @@ from collections.abc import Iterator
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from mdit_py_plugins.admon import admon_plugin
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.footnote import footnote_plugin
 
-from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, lift_title
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    ParsedText,
+    Prose,
+    lift_title,
+    with_terms,
+)
+from foveate.documents.readers.html import read_fragment
+from foveate.documents.structure import Kind
+from foveate.documents.tables import Cell, table_blocks
 
-_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-_TITLE = re.compile(r"^title:[ \t]*(\S.*?)\s*$", re.MULTILINE)
+_FRONT_MATTER = re.compile(
+    r"(?:---[ \t]*\r?\n(?:.*?\n)?(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?\n\+\+\+)[ \t]*(?:\r?\n|\Z)",
+    re.DOTALL,
+)
+_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S.*?)\s*$", re.MULTILINE)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
+_ALERT = re.compile(r"\[![A-Za-z]+\][+-]?[ \t]*(?:\n|\Z)")  # "> [!NOTE]" of GitHub
+_LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
+_KINDS: dict[str, Kind] = {"list_item": "item", "footnote_reference": "footnote"}
 
 
 def read(text: str) -> ParsedText:
-    """Read headings and paragraphs; code, tables, images and HTML are skipped."""
+    """Read headings and paragraphs; code and images are skipped."""
     front = _FRONT_MATTER.match(text)
-    parsed = lift_title(list(_blocks(text, front.end() if front else 0)))
+    parsed = lift_title(list(_Walk(text, front.end() if front else 0).blocks()))
     if not parsed.title and front and (title := _TITLE.search(front[0])):
         parsed.title = title[1].strip("\"'")
     return parsed
 
 
-def _blocks(text: str, start: int) -> Iterator[Block]:
+def _parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table")
+    markdown.use(footnote_plugin, inline=False).use(deflist_plugin).use(admon_plugin)
+    markdown.disable("footnote_tail")  # it would move the notes to the end
     markdown.disable(["text_join", "fragments_join"])  # they would renumber the tokens
     markdown.inline.ruler.before("text", "mark", _mark)
-    lines = list(_LINE.finditer(text, start))
-    marks: dict[int, list[tuple[int, int]]] = {}
-    in_table = False
-    heading = None
-    for token in markdown.parse(text[start:], {"marks": marks}):
-        if token.type in ("table_open", "table_close"):
-            in_table = token.type == "table_open"
-        elif token.type == "heading_open":
-            heading = int(token.tag[1:])
-        elif token.type == "inline" and not in_table:
-            content = _Content(token, lines)
-            shown = content.display(marks.get(id(token.children), []))
-            yield Prose(shown) if heading is None else Heading(heading, str(shown))
-            heading = None
+    return markdown
+
+
+class _Walk:
+    """Turns the tokens of a text into blocks."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self.text = text
+        self.marks: dict[int, list[tuple[int, int]]] = {}
+        self.lines = list(_LINE.finditer(text, start))
+        self.tokens = _parser().parse(text[start:], {"marks": self.marks})
+        self.kinds: list[Kind] = ["prose"]
+        self.marker: Token | None = None  # of the list item that begins, if it is numbered
+        self.terms: list[MappedText] = []  # that the next paragraph defines
+        self.at = start  # where the last cell of the current row ends
+
+    def blocks(self) -> Iterator[Block]:
+        rows: list[list[Cell]] = []
+        around = level = ""  # type and tag of the token before: what an inline token belongs to
+        for token in self.tokens:
+            name, _, end = token.type.rpartition("_")
+            if name in _KINDS:
+                self.change_kind(token, end)
+            elif token.type in ("dl_close", "dt_open") and around != "dt_close":
+                yield from self.lone_terms()
+            elif token.type == "tr_open":
+                rows.append([])
+                self.at = self.line(token).start()
+            elif token.type == "table_close":
+                yield from table_blocks(rows, num_head_rows=1)
+                rows = []
+            elif token.type == "html_block":
+                yield from self.html(token)
+            elif token.type != "inline":
+                pass
+            elif around in ("th_open", "td_open"):
+                rows[-1].append(Cell(self.cell(token), is_head=around == "th_open"))
+            elif around == "heading_open":
+                yield Heading(int(level[1:]), str(self.display(token)))
+            elif around == "dt_open":
+                self.terms.append(self.display(token))
+            elif around != "admonition_title_open" or self.is_written(token):
+                yield from self.paragraph(token)
+            around, level = token.type, token.tag
+
+    def change_kind(self, token: Token, end: str) -> None:
+        """Note that a list item or footnote begins or ends."""
+        if end == "close":
+            self.kinds.pop()
+            return
+        kind = _KINDS[token.type.removesuffix("_open")]
+        self.kinds.append("footnote" if self.kinds[-1] == "footnote" else kind)
+        self.marker = token if token.info and kind == "item" else None
+
+    def paragraph(self, token: Token) -> Iterator[Prose]:
+        shown = self.display(token)
+        if self.marker is not None:
+            shown = self.numbered(shown)
+        if self.terms:
+            joined = with_terms(self.terms, shown)
+            if joined is None:
+                yield from self.lone_terms()
+            shown = joined or shown
+            self.terms = []
+        yield Prose(shown, kind=self.kinds[-1])
+
+    def lone_terms(self) -> Iterator[Prose]:
+        """Yield terms without a definition, or with a long name, as paragraphs of their own."""
+        yield from (Prose(term, kind=self.kinds[-1]) for term in self.terms)
+        self.terms = []
+
+    def numbered(self, shown: MappedText) -> MappedText:
+        """Put the number of a list item before its text."""
+        marker, self.marker = self.marker, None
+        if marker is None or marker.map is None or not shown:
+            return shown
+        number = marker.info + marker.markup
+        first, _ = shown.source_span(0, 1)
+        line = self.lines[marker.map[0]]
+        at = self.text.rfind(number, line.start(), first)
+        if at < 0:
+            return shown
+        joined = MappedText()
+        joined.add(number, at, at + len(number))
+        joined.add(" ", at + len(number), at + len(number))
+        joined.extend(shown)
+        return joined
+
+    def display(self, token: Token) -> MappedText:
+        assert token.map is not None
+        first, last = token.map
+        lines = [(line.start(), line[0]) for line in self.lines[first : max(last, first + 1)]]
+        content = _Content(token)
+        content.find_lines(lines)
+        return content.display(self.marks.get(id(token.children), []))
+
+    def cell(self, token: Token) -> MappedText:
+        content = _Content(token)
+        self.at = content.find_cell(self.text, self.at, self.line(token).end())
+        return content.display(self.marks.get(id(token.children), []))
+
+    def is_written(self, title: Token) -> bool:
+        """Return whether the title of an admonition is in the source: its type is the default."""
+        return f'"{title.content}"' in self.line(title)[0]
+
+    def html(self, token: Token) -> Iterator[Block]:
+        """Yield the blocks of HTML that stands at the beginning of its lines."""
+        start = self.line(token).start()
+        if self.text.startswith(token.content.rstrip("\n"), start):
+            yield from read_fragment(token.content, start)
+
+    def line(self, token: Token) -> re.Match[str]:
+        assert token.map is not None
+        return self.lines[token.map[0]]
 
 
 def _mark(state: StateInline, silent: bool) -> bool:
@@ -61,21 +183,34 @@ def _mark(state: StateInline, silent: bool) -> bool:
 
 
 class _Content:
-    """The content of a block, with the source offset of each of its lines."""
+    """The content of a block, with the source offsets of its lines."""
 
-    def __init__(self, token: Token, lines: list[re.Match[str]]) -> None:
-        assert token.map is not None
+    def __init__(self, token: Token) -> None:
         self.text = token.content
         self.tokens = token.children or []
-        self.offsets: list[int] = []  # of the first visible character of each line
+        self.offsets: list[int] = []  # of each piece that is written as it is
         self.sources: list[int] = []
+        alert = _ALERT.match(self.text)
+        self.start = alert.end() if alert else 0  # what is before is not displayed
+
+    def find_lines(self, lines: list[tuple[int, str]]) -> None:
+        """Find the lines of the content at the ends of source lines."""
         offset = 0
-        content_lines = self.text.split("\n")
-        for line, source in zip(content_lines, lines[token.map[0] : token.map[1]], strict=False):
+        for line, (start, source) in zip(self.text.split("\n"), lines, strict=False):
             visible = line.strip()
             self.offsets.append(offset + line.find(visible))
-            self.sources.append(source.start() + source[0].rfind(visible))
+            self.sources.append(start + source.rfind(visible))
             offset += len(line) + 1
+
+    def find_cell(self, source: str, at: int, end: int) -> int:
+        """Find the content of a table's cell in its line; return where it ends."""
+        start = source.find(self.text.replace("|", "\\|"), at, end)
+        start = at if start < 0 else start
+        self.offsets, self.sources = [0], [start]
+        for number, pipe in enumerate(re.finditer(r"\|", self.text), 1):  # written as "\|"
+            self.offsets.append(pipe.start())
+            self.sources.append(start + pipe.start() + number)
+        return min(start + len(self.text) + self.text.count("|"), end)
 
     def display(self, marks: list[tuple[int, int]]) -> MappedText:
         """Return the displayed text."""
@@ -84,8 +219,12 @@ class _Content:
         for index, token in enumerate(self.tokens):
             rule = bisect_right(firsts, index) - 1
             start = marks[rule][1] + index - firsts[rule]
+            if start < self.start:
+                continue
             if token.type in ("softbreak", "hardbreak"):
                 self.add(shown, " ", start, start + 1)
+            elif token.type == "html_inline" and _LINE_BREAK.match(token.content):
+                self.add(shown, " ", start, start + len(token.content))
             elif token.type == "text_special":  # an escape or entity; its markup is what is written
                 self.add(shown, token.content, start, start + len(token.markup))
             elif token.type == "code_inline":
@@ -105,5 +244,5 @@ class _Content:
             shown.add(text, self.source_offset(start), self.source_offset(end - 1) + 1)
 
     def source_offset(self, offset: int) -> int:
-        line = max(bisect_right(self.offsets, offset) - 1, 0)
-        return self.sources[line] + offset - self.offsets[line]
+        piece = max(bisect_right(self.offsets, offset) - 1, 0)
+        return self.sources[piece] + offset - self.offsets[piece]

@@ -9,6 +9,7 @@ directives are read from the errors that it leaves in the tree.
 
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -27,8 +28,10 @@ from foveate.documents.blocks import (
     collapse,
     lift_title,
     name_set,
+    with_terms,
 )
-from foveate.documents.structure import DocumentError
+from foveate.documents.structure import DocumentError, Kind
+from foveate.documents.tables import Cell, table_blocks
 
 _PEP = re.compile(r"\s*PEP:[ \t]*\d")
 _ROLE = re.compile(r"(?::[\w:.+-]+:)?`[~!]?(.*?)(?:\s*<[^<>]*>)?`(?::[\w:.+-]+:)?", re.DOTALL)
@@ -40,11 +43,8 @@ _NOT_PROSE = (
     nodes.doctest_block,
     nodes.math_block,
     nodes.comment,
-    nodes.table,
-    nodes.figure,
     nodes.image,
-    nodes.footnote,
-    nodes.citation,
+    nodes.label,
     nodes.substitution_definition,
     nodes.raw,
     nodes.pending,
@@ -56,8 +56,18 @@ _NOT_PROSE_DIRECTIVES = name_set(
 )
 
 
+_KINDS: dict[type[nodes.Node], Kind] = {
+    nodes.list_item: "item",
+    nodes.footnote: "footnote",
+    nodes.citation: "reference",
+    nodes.caption: "caption",
+}
+_FARTHEST = 100  # lines until a cell whose place docutils does not know
+_NUMBER = re.compile(r"\(?(?:\d+|[A-Za-z]|[ivxlcdmIVXLCDM]+)[.)](?=\s*$)")
+
+
 def read(text: str) -> ParsedText:
-    """Read headings and paragraphs; code, tables, figures and footnotes are skipped."""
+    """Read headings, paragraphs and tables; code, formulas and images are skipped."""
     is_pep = _PEP.match(text) is not None
     registered = dict(roles._roles)  # a text may define roles
     try:
@@ -114,26 +124,138 @@ class _Walk:
         self.squeezed = ["".join(line.split()) for _, line in self.lines]
         self.next_line = 0
         self.substitutions: dict[str, Any] = {}
+        self.table_end = 0  # offset after the last row of a table
+        self.names: list[tuple[str, str]] = []  # as shown and written: they begin a paragraph
+        self.terms: list[MappedText] = []  # that the next paragraph defines
 
     def blocks(self, document: nodes.document, first_line: int) -> Iterator[Block]:
         """Yield the blocks of a tree whose source starts on a line."""
         self.substitutions |= document.substitution_defs
         header = _header(document)
-        pending: list[tuple[nodes.Node, int]] = [(document, 0)]
+        pending: list[tuple[nodes.Node, int, Kind]] = [(document, 0, "prose")]
         while pending:
-            node, level = pending.pop()
+            node, level, kind = pending.pop()
             if isinstance(node, nodes.system_message):
                 yield from self.directive(node, first_line)
             elif isinstance(node, nodes.title):
                 if isinstance(node.parent, (nodes.document, nodes.section)):  # not that of a topic
                     yield Heading(level, self.heading(node))
-            elif isinstance(node, (nodes.paragraph, nodes.line, nodes.term)):
-                raw = node.rawsource or node.astext()
-                offsets = self.find(raw, first_line + (node.line or 0) - 1)
-                yield Prose(self.display(node, raw, offsets))
+                elif isinstance(node.parent, nodes.table):
+                    yield Prose(self.paragraph(node, first_line), kind="caption")
+            elif isinstance(node, nodes.term):
+                self.terms.append(self.paragraph(node, first_line))
+            elif isinstance(node, (nodes.paragraph, nodes.line, nodes.caption)):
+                kind = _KINDS.get(type(node), kind)
+                shown = self.named(self.paragraph(node, first_line))
+                yield from self.defined(shown, kind)
+            elif isinstance(node, nodes.tgroup):
+                yield from self.table(node, first_line)
+            elif isinstance(node, nodes.field_name):
+                if node.parent.children[-1].astext().strip():
+                    self.names = [(f"{node.astext()}: ", f":{node.astext()}:")]
+            elif isinstance(node, nodes.option_group):
+                self.names = [(f"{node.astext()}: ", node.astext())]
             elif node is not header and not isinstance(node, _NOT_PROSE):
+                if isinstance(node, (nodes.footnote, nodes.citation)):
+                    label = next(iter(node.findall(nodes.label)), None)
+                    written = f"[{label.astext()}]" if label else ""
+                    self.names = [(f"{written} ", written)] if written else []
+                elif isinstance(node, nodes.list_item):
+                    self.names = [("", "")]  # its number, if it has one
                 inner = level + isinstance(node, nodes.section)
-                pending.extend((child, inner) for child in reversed(node.children))
+                kind = kind if kind == "footnote" else _KINDS.get(type(node), kind)
+                pending.extend((child, inner, kind) for child in reversed(node.children))
+        yield from (Prose(term) for term in self.terms)
+        self.terms = []
+
+    def paragraph(self, node: Any, first_line: int) -> MappedText:
+        raw = node.rawsource or node.astext()
+        return self.display(node, raw, self.find(raw, first_line + (node.line or 0) - 1))
+
+    def named(self, shown: MappedText) -> MappedText:
+        """Put the name of a field, option or footnote, or the number of an item before a text."""
+        names, self.names = self.names, []
+        if not names or not shown:
+            return shown
+        [(name, written)] = names
+        first, _ = shown.source_span(0, 1)
+        line = max(bisect_right(self.lines, (first, "\U0010ffff")) - 1, 0)
+        start, text = self.lines[line]
+        before = text[: first - start]
+        if not written:
+            number = _NUMBER.search(before)
+            if number is None:
+                return shown
+            name, written = f"{number[0]} ", number[0]
+        at = before.rfind(written)
+        start, end = (start + at, start + at + len(written)) if at >= 0 else (first, first)
+        joined = MappedText()
+        joined.add(name, start, end)
+        joined.extend(shown)
+        return joined
+
+    def defined(self, shown: MappedText, kind: Kind) -> Iterator[Prose]:
+        """Yield a paragraph, which begins with the terms that it defines."""
+        terms, self.terms = self.terms, []
+        joined = with_terms(terms, shown) if terms else None
+        if joined is None:
+            yield from (Prose(term, kind=kind) for term in terms)
+        yield Prose(joined or shown, kind=kind)
+
+    def table(self, group: nodes.tgroup, first_line: int) -> Iterator[Prose]:
+        """Yield the rows of a table. Cells are found by line: those of a grid stand abreast."""
+        parts = [part for part in group.children if isinstance(part, (nodes.thead, nodes.tbody))]
+        heads = [row for part in parts if isinstance(part, nodes.thead) for row in part.children]
+        rows = [
+            [
+                self.cell(entry, first_line)
+                for entry in row.children
+                if isinstance(entry, nodes.entry)
+            ]
+            for part in parts
+            for row in part.children
+        ]
+        for block in table_blocks(rows, num_head_rows=len(heads)):
+            start, end = block.text.source_span(0, len(str(block.text)))
+            if start >= self.table_end and end > start:
+                self.table_end = end
+                yield block
+
+    def cell(self, entry: Any, first_line: int) -> Cell:
+        texts: list[str] = []
+        first = last = -1
+        for node in entry.findall(nodes.paragraph):
+            if isinstance(node.parent, nodes.system_message):
+                continue
+            raw = node.rawsource or node.astext()
+            texts.append(str(self.display(node, raw, list(range(len(raw) + 1)))))
+            found = self.find_in_row(raw, first_line + (node.line or 0) - 1)
+            first = found if first < 0 else first
+            last = max(last, found + raw.count("\n"))
+        text = MappedText()
+        if texts and first >= 0:
+            last = min(last if "morerows" not in entry else first, len(self.lines) - 1)
+            start, line = self.lines[first]
+            start += len(line) - len(line.lstrip())
+            end = self.lines[last][0] + len(self.lines[last][1].rstrip())
+            text.add(collapse(" ".join(texts)), start, max(end, start + 1))
+        return Cell(text, columns=entry.get("morecols", 0) + 1, rows=entry.get("morerows", 0) + 1)
+
+    def find_in_row(self, raw: str, expected: int) -> int:
+        """Return the line on which a paragraph of a cell begins."""
+        squeezed = "".join(raw.split("\n", 1)[0].split())
+        near = [line for line in range(expected - 1, expected + 2) if line >= self.next_line]
+        candidates = chain(near, range(self.next_line, self.next_line + _FARTHEST))
+        found = next(
+            (
+                line
+                for line in candidates
+                if line < len(self.lines) and squeezed in self.squeezed[line]
+            ),
+            self.next_line,
+        )
+        self.next_line = max(self.next_line, found)
+        return min(found, len(self.lines) - 1)
 
     def directive(self, message: nodes.system_message, first_line: int) -> Iterator[Block]:
         """Yield the content of an unknown directive, which docutils keeps with its error."""

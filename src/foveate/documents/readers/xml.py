@@ -11,10 +11,24 @@ from html.entities import html5
 from typing import NoReturn
 from xml.parsers import expat
 
-from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
-from foveate.documents.structure import DocumentError
+from foveate.documents import mathml
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    ParsedText,
+    Prose,
+    collapse,
+    name_set,
+    with_terms,
+)
+from foveate.documents.structure import DocumentError, Kind
+from foveate.documents.tables import Cell, table_blocks
 
 _ELEMENT = re.compile(r"<!--.*?-->|<(?:[\w.-]+:)?([^\s!?/>:]+)", re.DOTALL)
+_SENTENCE_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*\s*$")
+_SPAN = re.compile(r"\d{1,5}")
+_CELL_BLOCKS = name_set("p list-item item break lb")
 _FORMATS = {"article": "jats", "TEI": "tei", "teiCorpus": "tei", "html": "html"}
 
 
@@ -24,12 +38,21 @@ class Vocabulary:
 
     Attributes:
         title: Parent and child whose text is the document's title.
-        parts: Elements that hold prose.
+        parts: Elements that hold content.
         sections: Elements that are sections.
-        heading: Child of a section that is its heading.
+        heading: Child of a section that is its heading, or of a caption that begins it.
         blocks: Elements that are paragraphs.
+        kinds: Elements whose paragraphs are of a kind.
+        floats: Elements that stand apart from the paragraph that they interrupt.
+        labels: Parents and children whose text begins the next paragraph.
+        terms: Elements whose text the next paragraph defines.
+        rows: Elements that are rows of a table.
+        cells: Elements that are cells of a table.
+        entries: Elements that are entries of a bibliography.
+        separators: What is written between the children of an element.
+        openings: What is written before an element instead.
         breaks: Elements that separate words within a paragraph.
-        hidden: Elements that hold no prose.
+        hidden: Elements that hold no content.
         default_headings: Headings of sections without one.
     """
 
@@ -38,6 +61,15 @@ class Vocabulary:
     sections: frozenset[str]
     heading: str
     blocks: frozenset[str]
+    kinds: dict[str, Kind]
+    floats: frozenset[str]
+    labels: frozenset[tuple[str, str]]
+    terms: frozenset[str]
+    rows: frozenset[str]
+    cells: frozenset[str]
+    entries: frozenset[str]
+    separators: dict[str, str]
+    openings: dict[str, str]
     breaks: frozenset[str]
     hidden: frozenset[str]
     default_headings: dict[str, str]
@@ -72,6 +104,16 @@ def read(text: str, vocabulary: Vocabulary) -> ParsedText:
     return ParsedText(collapse(handler.title) or None, handler.blocks)
 
 
+@dataclass(slots=True)
+class _Open:
+    """An open element."""
+
+    name: str
+    roles: list[str]
+    kind: Kind
+    num_children: int = 0  # so far
+
+
 class _Handler:
     def __init__(self, text: str, vocabulary: Vocabulary) -> None:
         self.source = text.encode()
@@ -80,13 +122,19 @@ class _Handler:
         self.title = MappedText()
         self.blocks: list[Block] = []
         self.shown = MappedText()
-        self.open: list[tuple[str, list[str]]] = []  # names and roles of elements
+        self.open: list[_Open] = []
         self.within: Counter[str] = Counter()  # roles of the open elements
         self.headings: list[Heading] = []  # of the open sections
         self.ended_level = 0  # of the section that ended last, until another one starts
+        self.label = MappedText()  # that begins the next paragraph
+        self.terms: list[MappedText] = []  # that the next paragraph defines
+        self.rows: list[list[Cell]] = []  # of the open table
+        self.num_head_rows = 0
+        self.separator = ""  # before the next visible text
 
     def parse(self) -> None:
         self.parser = expat.ParserCreate("utf-8")  # whatever the file declares: it has been decoded
+        self.parser.buffer_text = False
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.data
@@ -97,8 +145,12 @@ class _Handler:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         name = name.rpartition(":")[2]
-        roles = self.roles(name)
-        if "blocks" in roles:
+        parent = self.open[-1] if self.open else _Open("", [], "prose")
+        roles = self.roles(name, attributes, parent)
+        at = self.source_offset()
+        if not self.within["hidden"]:
+            self.separate(name, parent, at)
+        if "blocks" in roles or "floats" in roles:
             self.flush()
         if "sections" in roles and (self.within["parts"] or "parts" in roles):
             self.flush()
@@ -112,38 +164,92 @@ class _Handler:
             self.ended_level = 1
         if "heading" in roles:
             self.headings[-1].text = ""
-        if name in self.vocabulary.breaks:
-            self.show(" ", self.source_offset(), self.source_offset())
-        self.open.append((name, roles))
+        if "terms" in roles:
+            self.terms.append(MappedText())
+        if "rows" in roles:
+            if not self.rows:
+                self.end_float("caption")
+            self.rows.append([])
+            is_head = self.within["table heads"] or attributes.get("role") == "label"
+            self.num_head_rows += bool(is_head and self.num_head_rows == len(self.rows) - 1)
+        if "cells" in roles and self.rows:
+            self.rows[-1].append(_cell(name, attributes))
+        parent.num_children += 1
+        self.open.append(_Open(name, roles, self.vocabulary.kinds.get(name, parent.kind)))
         self.within.update(roles)
 
+    def separate(self, name: str, parent: _Open, at: int) -> None:
+        """Note or show what is written between an element and what comes before it."""
+        if name in self.vocabulary.breaks or (self.within["cells"] and name in _CELL_BLOCKS):
+            self.show(" ", at, at)
+        if self.within["math"]:
+            self.show(mathml.sign_before(parent.name, parent.num_children), at, at)
+        elif self.within["entries"] and parent.num_children:
+            separator = self.vocabulary.separators.get(parent.name, self.separator)
+            self.separator = self.vocabulary.openings.get(name, separator)
+
     def end(self, name: str) -> None:
-        _, roles = self.open.pop()
-        self.within.subtract(roles)
-        if "blocks" in roles or "sections" in roles:
+        element = self.open[-1]
+        roles = element.roles
+        if {"blocks", "sections", "floats"}.intersection(roles):
             self.flush()
+        if "floats" in roles:
+            self.end_float(element.kind)
+        if "tables" in roles:
+            for row in table_blocks(self.rows, self.num_head_rows):
+                self.append(row)
+            self.rows, self.num_head_rows = [], 0
         if "sections" in roles and self.headings:
             self.ended_level = self.headings.pop().level
+        self.open.pop()
+        self.within.subtract(roles)
 
-    def roles(self, name: str) -> list[str]:
+    def roles(self, name: str, attributes: dict[str, str], parent: _Open) -> list[str]:
         """Return the roles of an element in its context."""
         if self.within["hidden"]:
             return []
-        vocabulary = self.vocabulary
-        parent = self.open[-1][0] if self.open else ""
-        roles = [
-            role
-            for role in ("parts", "sections", "blocks", "hidden")
-            if name in getattr(vocabulary, role)
+        vocabulary, within = self.vocabulary, self.within
+        if name in vocabulary.hidden or "fn-type" in attributes:
+            return ["hidden"]
+        if name in vocabulary.floats and self.shown and not self.is_sentence_over():
+            return ["hidden"]  # rather than tearing the sentence apart
+        roles = [role for role in ("parts", "sections") if name in getattr(vocabulary, role)]
+        if within["cells"]:
+            return ["math"] if name == "math" else []
+        roles += [
+            role for role in ("floats", "terms", "entries") if name in getattr(vocabulary, role)
         ]
-        if name == vocabulary.heading and self.headings and parent in vocabulary.sections:
+        is_heading = name == vocabulary.heading
+        if (parent.name, name) in vocabulary.labels:
+            roles.append("label")
+        elif is_heading and self.headings and parent.name in vocabulary.sections:
             roles.append("heading")
-        if (parent, name) == vocabulary.title and not self.title:
+        elif is_heading and parent.kind == "caption":
+            roles.append("blocks")
+        if (name in vocabulary.blocks or name in vocabulary.entries) and not within["entries"]:
+            roles.append("blocks")
+        if name == "table" and within["parts"]:
+            roles += ["blocks", "tables"]
+        if within["tables"]:
+            roles += [role for role in ("rows", "cells") if name in getattr(vocabulary, role)]
+        if name == "thead":
+            roles.append("table heads")
+        if name == "math":
+            roles.append("math")
+        if (parent.name, name) == vocabulary.title and not self.title:
             roles.append("title")
         return roles
 
+    def is_sentence_over(self) -> bool:
+        """Return whether the current paragraph could end here."""
+        return _SENTENCE_END.search(self.shown.tail(10)[-10:]) is not None
+
     def data(self, data: str) -> None:
         start = self.source_offset()
+        if self.within["math"]:
+            if not data.isspace():
+                self.show(data.translate(mathml.INVISIBLE).strip(), start, start + len(data))
+            return
         written = data.encode()
         at = self.parser.CurrentByteIndex
         if self.source.startswith(written, at):
@@ -159,25 +265,71 @@ class _Handler:
             self.show(html5.get(f"{name};", " "), start, start + len(name) + 2)
 
     def show(self, text: str, start: int, end: int) -> None:
-        """Add the text displayed for a stretch of source to the title, a heading or the block."""
+        """Add the text displayed for a stretch of source to what it is a part of."""
         within = self.within
-        if within["hidden"]:
+        if within["hidden"] or not text:
             return
         if within["title"]:
             self.title.add(text, start, end)
         elif within["heading"]:
             self.headings[-1].text += text
-        elif within["parts"] and within["blocks"]:
-            self.shown.add(text, start, end)
+        elif not within["parts"]:
+            return
+        elif within["cells"]:
+            if self.rows and self.rows[-1]:
+                self.rows[-1][-1].text.add(text, start, end)
+        elif within["label"]:
+            self.label.add(text, start, end)
+        elif within["terms"]:
+            self.terms[-1].add(text, start, end)
+        elif within["blocks"] and not (within["tables"] and not within["entries"]):
+            self.show_in_block(text, start, end)
+
+    def show_in_block(self, text: str, start: int, end: int) -> None:
+        if (
+            self.within["entries"]
+            and text.isspace()
+            and self.open[-1].name in self.vocabulary.separators
+        ):
+            return
+        if self.separator and not text.isspace():
+            if self.shown:
+                is_ended = self.shown.tail(10).rstrip().endswith((".", ",", ";", ":", "?", "!"))
+                self.shown.add(" " if is_ended else self.separator, start, start)
+            self.separator = ""
+        self.shown.add(text, start, end)
 
     def flush(self) -> None:
         """End the current paragraph, if any."""
         if self.shown:
-            if self.ended_level:  # text that follows a subsection does not belong to it
-                self.blocks.append(Heading(self.ended_level, ""))
-                self.ended_level = 0
-            self.blocks.append(Prose(self.shown))
+            kind = self.open[-1].kind if self.open else "prose"
+            shown = self.shown
+            if self.label:
+                shown = _labelled(self.label, shown, kind)
+                self.label = MappedText()
+            terms = [term for term in self.terms if term]
+            if terms:
+                joined = with_terms(terms, shown)
+                if joined is None:
+                    for term in terms:
+                        self.append(Prose(term, kind=kind))
+                shown = joined or shown
+            self.terms = []
+            self.append(Prose(shown, kind=kind))
         self.shown = MappedText()
+        self.separator = ""
+
+    def end_float(self, kind: Kind) -> None:
+        """Forget the label of a figure without a caption, or read it if it says something."""
+        if len(str(self.label).split()) > 2:
+            self.append(Prose(self.label, kind=kind))
+        self.label = MappedText()
+
+    def append(self, block: Prose) -> None:
+        if self.ended_level:  # text that follows a subsection does not belong to it
+            self.blocks.append(Heading(self.ended_level, ""))
+            self.ended_level = 0
+        self.blocks.append(block)
 
     def source_offset(self) -> int:
         """Return the current offset in characters; expat counts bytes."""
@@ -185,6 +337,32 @@ class _Handler:
         self.seen_characters += len(self.source[self.seen_bytes : at].decode())
         self.seen_bytes = at
         return self.seen_characters
+
+
+def _cell(name: str, attributes: dict[str, str]) -> Cell:
+    spans = (
+        attributes.get(one) or attributes.get(other) or "1"
+        for one, other in (("colspan", "cols"), ("rowspan", "rows"))
+    )
+    columns, rows = (int(span) if _SPAN.fullmatch(span) else 1 for span in spans)
+    is_head = name == "th" or attributes.get("role") == "label"
+    return Cell(MappedText(), is_head, columns, rows)
+
+
+def _labelled(label: MappedText, shown: MappedText, kind: Kind) -> MappedText:
+    """Put a label before a paragraph: "Table 1: ", "[1] "."""
+    written = str(label)
+    visible = written.rstrip(" \t\r\n.:") if kind == "caption" else written.rstrip()
+    label = label.part(0, len(visible)).stripped()
+    if not label:
+        return shown
+    _, end = label.source_span(0, len(str(label)))
+    sign = ":" if kind == "caption" else "." if str(label)[-1].isalnum() else ""
+    joined = MappedText()
+    joined.extend(label)
+    joined.add(f"{sign} ", end, end)
+    joined.extend(shown.stripped())
+    return joined
 
 
 def _reject_entities(*_: object) -> NoReturn:

@@ -1,0 +1,279 @@
+"""What of a web page is its content, and what only surrounds it.
+
+Three things tell: the roles that elements declare, the names that sites give to their navigation,
+banners and boxes, and the share of the text that stands in links. The last two are guesses. They
+are taken back where they would leave next to nothing, such as on a page that is an index.
+"""
+
+import re
+from dataclasses import dataclass
+
+from foveate.documents.blocks import name_set
+from foveate.documents.readers.html_tree import INLINE, Element, Text
+
+_NOT_TEXT = name_set(
+    "script style template noscript select button textarea svg canvas iframe object audio video "
+    "head datalist map rp"
+)
+_FURNITURE = name_set("nav footer")
+_FURNITURE_ROLES = name_set(
+    "navigation banner contentinfo search complementary menu menubar toolbar tablist dialog "
+    "alertdialog doc-toc doc-pagelist doc-backlink doc-pagebreak"
+)
+_NOTES = re.compile(r"footnote|endnote|citation|admonition|\bnote\b|topic", re.IGNORECASE)
+_MARKS = re.compile(  # names of small things within the text
+    r"(?:headerlink|permalink|header-?anchor|heading-?anchor|anchorjs-link|anchor-?link|"
+    r"mw-editsection|mw-cite-backlink|fn-backref|footnote-back(?:ref|link)?|backlink|viewcode-link|"
+    r"viewcode-back|sr-only|visually-hidden|screen-reader-text|noprint|copybtn|mw-jump-link|"
+    r"mw-empty-elt|linenos?|lineno|line-numbers?|edit-?link|md-content__button|md-source-file|"
+    r"skip-?link|skip-to-\w+|shortdescription|Template-Fact|dateline-share)"
+)
+_NAVIGATION = re.compile(  # words in the names of lists of links; a sidebar of prose is content
+    r"(?:^|[-_])(?:nav|nav(?:bar|box|header|footer|igation|list|links|menu)|subnav|breadcrumbs?|"
+    r"toc|toctree|tableofcontents|side(?:bar|nav|menu)|menu|pagination|pager|prevnext|prev-next|"
+    r"masthead|topbar|top-bar|skip|social|related|recommended|recommendations|recirculation|"
+    r"read-?more|more-(?:stories|news|from|on)|trending|most-read|catlinks|jump-to-nav|portalbox|"
+    r"md-tabs|md-header|sphinxsidebar|tag-?list|tags)(?:$|[-_])",
+    re.IGNORECASE,
+)
+_BOXES = re.compile(  # words in the names of other parts of a page that are not its content
+    r"(?:^|[-_])(?:footer|cookies?|consent|gdpr|share|sharing|sharedaddy|newsletter|subscribe|"
+    r"subscription|signup|sign-up|paywall|promo|promotion|advert|adverts|advertisement|advertising|"
+    r"ads?|sponsored|sponsor|taboola|outbrain|comments|comment-?list|disqus|respond|popup|modal|"
+    r"printfooter|hatnote|sitesub|contentsub|sistersitebox|ambox|authority-control|mw-portlet|"
+    r"mw-indicators|mw-footer|mw-head|mw-panel|noprint|md-source|md-feedback|md-dialog|"
+    r"rst-versions|edit-this-page)(?:$|[-_])",
+    re.IGNORECASE,
+)
+_SECTION = re.compile(r"section|sect\d|chapter|appendix", re.IGNORECASE)
+_HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_VISIBLE = re.compile(r"\S+")
+_SENTENCE_END = re.compile(r"[.!?。！？:…][\"'”’»)\]]*\s*$")
+_MARK_TEXTS = name_set("¶ # § 🔗 ⚓ ⚓︎ ↩ ↩︎ ↵ ⏎ ^ ↑ [edit] [source] edit [link] [top]")
+_LONGEST_MARK = 8  # characters, such as [edit]
+_HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
+_LISTS = name_set("ul ol menu dl table")
+_LINK_SHARE = 0.75  # of the characters of a list, above which it is navigation
+_SHORT_LINK = 60  # characters of a link: longer ones are headlines that say something
+_ENOUGH = 100  # characters of content, or
+_ENOUGH_SHARE = 0.25  # of the text that is left out in its favour
+
+
+@dataclass(slots=True)
+class _Measure:
+    """The visible text of an element: numbers of characters, of those in links, and of links."""
+
+    characters: int = 0
+    linked: int = 0
+    links: int = 0
+    headings: int = 0
+    prose: int = 0  # characters of blocks that end like a sentence
+
+    @property
+    def unlinked(self) -> int:
+        return self.characters - self.linked
+
+
+def find_content(root: Element) -> tuple[list[Element], set[Element]]:
+    """Find the content of a page.
+
+    Args:
+        root: The page.
+
+    Returns:
+        The elements that hold the content, in order, and those within them to be left out.
+    """
+    elements = list(root.elements())
+    removed = {element for element in elements if is_invisible(element)}
+    everything = _measure(elements, removed)
+    furniture = removed | {element for element in elements if _is_furniture(element)}
+    if not everything[root].characters:
+        return [root], removed
+    without_roles = _measure(elements, furniture)
+    regions = _regions(root, elements, without_roles)
+    named = furniture | {
+        element
+        for element in elements
+        if _is_named_as_box(element) and _may_be_box(element, root, regions, without_roles)
+    }
+    without_names = _measure(elements, named)
+    dense = named | {element for element in elements if _is_navigation(element, without_names)}
+    without_links = _measure(elements, dense)
+    choices = [(dense, without_links), (named, without_names), (furniture, without_roles)]
+    enough = min(_ENOUGH, _ENOUGH_SHARE * _total(regions, without_roles))
+    for left_out, measures in choices:
+        if _total(regions, measures) >= max(enough, 1):
+            return regions, left_out
+    return [root], removed
+
+
+def _total(regions: list[Element], measures: dict[Element, _Measure]) -> int:
+    """Return the number of characters apart from those of headings."""
+    return sum(measures[region].characters - measures[region].headings for region in regions)
+
+
+def is_invisible(element: Element) -> bool:
+    """Return whether an element is never displayed as text, or is a mark beside the text."""
+    attributes = element.attributes
+    if element.tag in _NOT_TEXT:
+        return True
+    if element.tag == "math":  # hidden where an image is shown in its place
+        return False
+    if "hidden" in attributes and attributes.get("role") != "tabpanel":
+        return True
+    if attributes.get("aria-hidden") == "true" or attributes.get("role") in (
+        "doc-backlink",
+        "doc-pagebreak",
+    ):
+        return True
+    if _HIDDEN_STYLE.search(attributes.get("style", "")) and "mathml" not in attributes.get(
+        "class", ""
+    ):
+        return True
+    if any(_MARKS.fullmatch(word) for word in element.words()):
+        return not any(child.tag in ("main", "article", "p", "h1") for child in element.elements())
+    if element.tag == "sup":
+        return _is_note_mark(element)
+    if element.tag == "a":
+        return _is_mark(element)
+    return False
+
+
+def _is_mark(link: Element) -> bool:
+    """Return whether a link is a mark such as ¶ or the number of a note."""
+    if "noteref" in link.attributes.get("epub:type", "") + link.attributes.get("role", ""):
+        return True
+    if link.words() & {"footnote-reference", "footnote-ref"}:
+        return True
+    if len(link.children) > 3:
+        return False
+    return link.text(_LONGEST_MARK + 1).strip() in _MARK_TEXTS
+
+
+def _is_note_mark(sup: Element) -> bool:
+    """Return whether a superscript is the mark of a note, not an exponent or ordinal."""
+    if "reference" in sup.words() or "footnote" in sup.attributes.get("class", ""):
+        return True
+    links = [
+        child
+        for child in sup.children
+        if isinstance(child, Element) and child.tag == "a" and "href" in child.attributes
+    ]
+    return bool(links) and len(sup.text(_LONGEST_MARK + 1).strip()) <= _LONGEST_MARK
+
+
+def _is_furniture(element: Element) -> bool:
+    """Return whether an element is by its role not content."""
+    attributes = element.attributes
+    role = attributes.get("role", "")
+    if element.tag == "aside" or role == "complementary":
+        return not _NOTES.search(
+            f"{attributes.get('class', '')} {attributes.get('epub:type', '')} {role}"
+        )
+    if element.tag == "header" or role == "banner":  # that of the page, not that of an article
+        return not any(one.tag == "article" or _is_main(one) for one in element.ancestors())
+    if element.tag == "footer":
+        return not any(one.tag == "blockquote" for one in element.ancestors())
+    return element.tag in _FURNITURE or role in _FURNITURE_ROLES
+
+
+def _is_main(element: Element) -> bool:
+    return element.tag == "main" or element.attributes.get("role") == "main"
+
+
+def _is_named_as_box(element: Element) -> bool:
+    if element.tag in INLINE or element.tag in ("", "html", "body", "main", "p", "td", "tr"):
+        return False
+    return any(_BOXES.search(word) or _NAVIGATION.search(word) for word in _names(element))
+
+
+def _names(element: Element) -> set[str]:
+    """Return the words that name what an element is; the id of a section repeats its heading."""
+    words = element.words()
+    if element.tag == "section" or any(map(_SECTION.fullmatch, words)):
+        words -= set(element.attributes.get("id", "").split())
+    return words
+
+
+def _may_be_box(
+    element: Element, root: Element, regions: list[Element], measures: dict[Element, _Measure]
+) -> bool:
+    """Return whether an element is small enough to be a box: a name may describe a whole layout."""
+    if element in regions:
+        return False
+    measure = measures[element]
+    if not any(map(_BOXES.search, _names(element))) and 2 * measure.prose > measure.characters:
+        return False  # such as a sidebar in a book
+    if measure.unlinked <= 0.5 * measures[root].unlinked:
+        return not any(child in regions or child.tag == "h1" for child in element.elements())
+    return False
+
+
+def _is_navigation(element: Element, measures: dict[Element, _Measure]) -> bool:
+    """Return whether an element holds links and hardly anything else."""
+    measure = measures[element]
+    if not measure.links or measure.linked < _LINK_SHARE * measure.characters:
+        return False
+    if element.tag in _LISTS or element.tag in ("div", "section"):
+        return measure.links > 1 and measure.linked < _SHORT_LINK * measure.links
+    return element.tag == "p" and measure.linked < _SHORT_LINK and not measure.prose
+
+
+def _measure(elements: list[Element], left_out: set[Element]) -> dict[Element, _Measure]:
+    """Measure every element without those that are left out."""
+    measures: dict[Element, _Measure] = {}
+    for element in reversed(elements):  # children before their parents
+        measure = measures[element] = _Measure()
+        if element in left_out:
+            continue
+        last = ""
+        for child in element.children:
+            if isinstance(child, Text):
+                measure.characters += sum(map(len, _VISIBLE.findall(child.shown)))
+                last = child.shown if child.shown.strip() else last
+            else:
+                inner = measures[child]
+                measure.characters += inner.characters
+                measure.linked += inner.linked
+                measure.links += inner.links
+                measure.headings += inner.headings
+                measure.prose += inner.prose
+        if element.tag == "a" and "href" in element.attributes and measure.characters:
+            measure.linked, measure.links = measure.characters, 1
+        if element.tag in _HEADINGS:
+            measure.headings = measure.characters
+        if element.tag not in INLINE and _SENTENCE_END.search(last[-10:]):
+            measure.prose = measure.characters
+    return measures
+
+
+def _regions(
+    root: Element, elements: list[Element], measures: dict[Element, _Measure]
+) -> list[Element]:
+    """Return the main part of the page: its chief article, else its <main>, else all of it."""
+    mains = [element for element in elements if _is_main(element)]
+    region = [main for main in _outermost(mains) if measures[main].characters] or [root]
+    within = [element for part in region for element in part.elements()]
+    articles = [
+        article
+        for article in _outermost([element for element in within if element.tag == "article"])
+        if measures[article].characters
+    ]
+    if not articles:
+        return region
+    chief = max(articles, key=lambda article: measures[article].unlinked)
+    rivals = articles if region == [root] else region
+    if measures[chief].unlinked > 0.5 * sum(measures[rival].unlinked for rival in rivals):
+        return [chief]
+    return articles if region == [root] else region
+
+
+def _outermost(elements: list[Element]) -> list[Element]:
+    """Leave out elements within others of the list."""
+    chosen: list[Element] = []
+    inside: set[Element] = set()
+    for element in elements:
+        if element not in inside:
+            chosen.append(element)
+            inside.update(element.elements())
+    return chosen

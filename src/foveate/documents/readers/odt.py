@@ -1,0 +1,307 @@
+"""OpenDocument texts (ODT), as LibreOffice writes them.
+
+Headings, lists, tables and notes are elements of their own. Styles say which paragraphs are the
+title, a caption or code, and how lists and headings are numbered.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from foveate.documents.blocks import ParsedText, collapse, name_set
+from foveate.documents.readers.numbering import format_number
+from foveate.documents.readers.office import (
+    BlockCollector,
+    is_contents_style,
+    style_kind,
+    table_cell,
+)
+from foveate.documents.readers.package import (
+    Element,
+    Package,
+    attribute,
+    integer,
+    local,
+    parse_xml,
+    resolve,
+)
+from foveate.documents.structure import DocumentError, Kind
+
+_HIDDEN = name_set(  # deletions, comments, pronunciations, descriptions of pictures, settings
+    "tracked-changes annotation annotation-end ruby-text title desc forms sequence-decls "
+    "variable-decls user-field-decls hidden-text hidden-paragraph note-citation number"
+)
+_INDEXES = name_set(  # they repeat words of the text
+    "table-of-content illustration-index table-index object-index user-index alphabetical-index"
+)
+_SPACE = re.compile(r"\s+")
+_MAX_NUMBER = 64  # of spaces, columns, rows and characters that one attribute stands for
+_MAX_FORMULA = 500  # characters
+_MAX_DEPTH = 10  # of lists
+
+
+def read(data: bytes) -> ParsedText:
+    """Read headings, paragraphs, lists, tables and notes."""
+    if data.startswith(b"PK"):
+        package = Package(data, "ODT")
+        manifest = package.xml("META-INF/manifest.xml")
+        if manifest is not None and manifest.find(".//{*}encryption-data") is not None:
+            raise DocumentError("has a password: open it and save it without one.")
+        others = [package.xml(name) for name in ("styles.xml", "meta.xml")]
+        parts = [package.require("content.xml"), *(part for part in others if part is not None)]
+    else:  # all parts in one file, unzipped
+        package, parts = None, [parse_xml(data, "ODT")]
+    reader = _Reader(package, parts)
+    for body in parts[0].iterfind("{*}body/{*}text"):
+        reader.read_blocks(body)
+    titles = (part.findtext("{*}meta/{*}title") for part in parts)
+    return reader.collector.parsed(next(filter(None, titles), ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """How one level of a list or of the headings is numbered."""
+
+    style: str  # of the number, in the terms of `format_number`
+    prefix: str
+    suffix: str
+    num_shown: int  # levels whose numbers are shown
+    start: int
+
+    @classmethod
+    def from_element(cls, element: Element) -> "_Level":
+        is_bullet = (
+            not local(element).endswith("number") and local(element) != "outline-level-style"
+        )
+        return cls(
+            style="" if is_bullet else attribute(element, "num-format"),
+            prefix=attribute(element, "num-prefix")[:_MAX_NUMBER],
+            suffix=attribute(element, "num-suffix")[:_MAX_NUMBER],
+            num_shown=integer(attribute(element, "display-levels"), 1),
+            start=integer(attribute(element, "start-value"), 1),
+        )
+
+
+_Levels = dict[int, _Level]
+
+
+def _next_marker(levels: _Levels, counts: Counter[int], depth: int) -> str:
+    """Count an item or heading at a depth, from 1; return its number as shown."""
+    for deeper in [other for other in counts if other > depth]:
+        del counts[deeper]
+    for level in range(1, depth + 1):
+        if level not in counts:
+            counts[level] = levels[level].start if level in levels else 1
+        elif level == depth:
+            counts[level] += 1
+    shown = levels.get(depth)
+    if shown is None or not shown.style:
+        return ""
+    numbers = [
+        format_number(counts[level], levels[level].style)
+        for level in range(max(depth - shown.num_shown, 0) + 1, depth + 1)
+        if level in levels
+    ]
+    return f"{shown.prefix}{'.'.join(filter(None, numbers))}{shown.suffix}".strip()
+
+
+class _Reader:
+    """Reads the blocks of a text."""
+
+    def __init__(self, package: Package | None, parts: Sequence[Element]) -> None:
+        self.package = package
+        self.styles: dict[str, Element] = {}  # of paragraphs
+        self.lists: dict[str, _Levels] = {}
+        self.outline: _Levels = {}
+        for element in (element for part in parts for element in part.iter("{*}style")):
+            if attribute(element, "family") == "paragraph":
+                self.styles[attribute(element, "name")] = element
+        for element in (element for part in parts for element in part.iter("{*}list-style")):
+            self.lists[attribute(element, "name")] = _levels(element)
+        for element in (element for part in parts for element in part.iter("{*}outline-style")):
+            self.outline = _levels(element)
+        self.list_counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        self.outline_counts: Counter[int] = Counter()
+        self.num_notes: Counter[str] = Counter()
+        self.formulas: dict[str, str] = {}  # by the parts that hold them
+        self.collector = BlockCollector()
+
+    def read_blocks(self, parent: Iterable[Element]) -> None:
+        """Read the headings, paragraphs, lists and tables in an element."""
+        for element in parent:
+            name = local(element)
+            if name in ("h", "p"):
+                self.read_paragraph(element, None)
+            elif name == "list":
+                self.read_list(element, "", 1)
+            elif name == "table":
+                self.read_table(element)
+            elif name in _INDEXES:
+                for paragraph in element.iter("{*}p"):
+                    self.collector.skip_paragraph(self.text(paragraph).text)
+            elif name not in _HIDDEN:
+                self.read_blocks(element)
+
+    def read_list(self, element: Element, style: str, depth: int) -> None:
+        style = attribute(element, "style-name") or style
+        continues = attribute(element, "continue-numbering") == "true"
+        if depth == 1 and not continues and not attribute(element, "continue-list"):
+            self.list_counts[style].clear()
+        for item in element:
+            is_item = local(item) == "list-item"
+            for child in item:
+                name = local(child)
+                if name == "list":
+                    self.read_list(child, style, min(depth + 1, _MAX_DEPTH))
+                elif name in ("h", "p"):
+                    marker = None
+                    if is_item:
+                        counts = self.list_counts[style]
+                        marker = _next_marker(self.lists.get(style, {}), counts, depth)
+                    self.read_paragraph(child, marker)
+                    is_item = False
+                else:
+                    self.read_blocks([child])
+
+    def read_paragraph(self, element: Element, marker: str | None) -> None:
+        """Read a heading or paragraph.
+
+        Args:
+            element: The heading or paragraph.
+            marker: The number of an item, empty for a bullet; None for other paragraphs.
+        """
+        names = self.style_names(element)
+        shown = self.text(element)
+        text = shown.text
+        if local(element) == "h":
+            level = integer(attribute(element, "outline-level"), 1)
+            if text.strip() and marker is None:
+                marker = _next_marker(self.outline, self.outline_counts, min(level, _MAX_DEPTH))
+            self.collector.add_heading(level, f"{marker} {text}" if marker else text)
+        elif is_contents_style(names):
+            self.collector.skip_paragraph(text)
+        elif "title" in names:
+            self.collector.add_title(text)
+        else:
+            kind: Kind = "prose" if marker is None else "item"
+            text = f"{marker} {text}" if marker and text.strip() else text
+            self.collector.add_paragraph(text, style_kind(names) or kind)
+        self.read_appended(shown)
+
+    def read_appended(self, shown: "_Shown") -> None:
+        """Read the notes and text boxes in a paragraph or table."""
+        for note in shown.notes:
+            kind = attribute(note, "note-class", "footnote")
+            self.num_notes[kind] += 1
+            self.collector.add_note(self.text(note).text, f"{kind} {self.num_notes[kind]}")
+        for box in shown.boxes:
+            self.read_blocks(box)
+
+    def style_names(self, element: Element) -> list[str]:
+        """Return the names of a paragraph's style and of its ancestors."""
+        names: list[str] = []
+        name = attribute(element, "style-name")
+        while name in self.styles and len(names) < _MAX_NUMBER:
+            style = self.styles[name]
+            shown = attribute(style, "display-name") or name.replace("_20_", " ")
+            names.append(shown.lower())
+            name = attribute(style, "parent-style-name")
+        return [*names, name.replace("_20_", " ").lower()]
+
+    def text(self, element: Element) -> "_Shown":
+        """Return the visible text of a paragraph, cell or note."""
+        shown = _Shown(self.formula)
+        shown.collect(element)
+        return shown
+
+    def formula(self, element: Element) -> str:
+        """Return the symbols of a formula, which may be a document of its own."""
+        name = attribute(element, "href")
+        if name not in self.formulas:
+            root = element
+            if name and self.package:
+                root = self.package.xml(resolve("", f"{name}/content.xml"))
+            symbols = () if root is None else root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext")
+            shown = "".join(collapse(symbol.text or "") for symbol in symbols)[:_MAX_FORMULA]
+            if not name:
+                return shown
+            self.formulas[name] = shown
+        return self.formulas[name]
+
+    def read_table(self, table: Element) -> None:
+        rows = [row for row in table.iter("{*}table-row") if _table_of(row) is table]
+        shown = [
+            [(cell, self.text(cell)) for cell in row.iterchildren("{*}table-cell")] for row in rows
+        ]
+        if max(map(len, shown), default=0) < 2 or table.find(".//{*}table") is not None:
+            for row in rows:  # it only lays out the page
+                for cell in row:
+                    self.read_blocks(cell)
+            return
+        cells = [
+            [
+                table_cell(
+                    text.text,
+                    number,
+                    columns=_number(cell, "number-columns-spanned")
+                    * _number(cell, "number-columns-repeated"),
+                    rows=_number(cell, "number-rows-spanned"),
+                )
+                for cell, text in row
+            ]
+            for number, row in enumerate(shown, 1)
+        ]
+        heads = [row for row in rows if local(row.getparent()) == "table-header-rows"]
+        self.collector.add_table(cells, len(heads) or None)
+        for row in shown:
+            for _, text in row:
+                self.read_appended(text)
+
+
+class _Shown:
+    """The visible text of an element, the notes in it and the text boxes."""
+
+    def __init__(self, formula: Callable[[Element], str]) -> None:
+        self.formula = formula
+        self.pieces: list[str] = []
+        self.notes: list[Element] = []
+        self.boxes: list[Element] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def collect(self, parent: Element) -> None:
+        self.pieces.append(_SPACE.sub(" ", parent.text or ""))
+        for element in parent:
+            name = local(element)
+            if name == "note":
+                self.notes.append(element)
+            elif name == "text-box":
+                self.boxes.append(element)
+            elif name == "s":
+                self.pieces.append(" " * _number(element, "c"))
+            elif name in ("tab", "line-break"):
+                self.pieces.append("\t" if name == "tab" else "\n")
+            elif name == "object":
+                self.pieces.append(self.formula(element))
+            elif name not in _HIDDEN:
+                self.collect(element)
+                if name in ("p", "h"):
+                    self.pieces.append("\n")
+            self.pieces.append(_SPACE.sub(" ", element.tail or ""))
+
+
+def _levels(style: Element) -> _Levels:
+    return {integer(attribute(one, "level"), 1): _Level.from_element(one) for one in style}
+
+
+def _table_of(row: Element) -> Element:
+    """Return the table that a row belongs to."""
+    return next(one for one in row.iterancestors() if local(one) == "table")
+
+
+def _number(element: Element, name: str) -> int:
+    """Return how many spaces, columns or rows an element stands for, within reason."""
+    return min(max(integer(attribute(element, name), 1), 1), _MAX_NUMBER)

@@ -1,0 +1,164 @@
+"""What the readers of word processors' formats share: blocks, each with the place its users see."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    ParsedText,
+    Prose,
+    collapse,
+    compose_text,
+    lift_title,
+)
+from foveate.documents.structure import Kind
+from foveate.documents.tables import Cell, table_blocks
+
+_STYLE_KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
+    (re.compile(r".*caption$"), "caption"),
+    (re.compile(r"bibliography( \d)?$"), "reference"),
+    (re.compile(r"(source code|code|html preformatted|preformatted text|macro( text)?)$"), "code"),
+    (re.compile(r"list (bullet|number)"), "item"),
+)
+_HEADING = re.compile(r"heading ?([1-9])$")
+_CONTENTS = re.compile(r"(toc|contents) ?(\d|heading)|table of (figures|authorities)")
+_MAX_HEAD = 60  # characters of a column's head
+_DIGIT = re.compile(r"\d")
+_NUMBER = re.compile(r"[\W\d]+")
+
+
+class BlockCollector:
+    """Collects the blocks of a document and names the place of each.
+
+    Paragraphs are counted as word processors count them: all that are not empty, headings and
+    tables of contents included. Tables and notes have numbers of their own.
+    """
+
+    def __init__(self) -> None:
+        """Begin without blocks."""
+        self.blocks: list[Block] = []
+        self._titles: list[str] = []
+        self._num_paragraphs = 0
+        self._num_tables = 0
+
+    def skip_paragraph(self, text: str) -> None:
+        """Count a paragraph that is seen but not read, such as a line of a table of contents."""
+        self._num_paragraphs += bool(text.strip())
+
+    def add_title(self, text: str) -> None:
+        """Add a line of the title or, where the text has begun, a heading above all others."""
+        if self.blocks:
+            self.add_heading(0, text)
+        elif text.strip():
+            self.skip_paragraph(text)
+            self._titles.append(text)
+
+    def add_heading(self, level: int, text: str) -> None:
+        """Add a heading; an empty one is left out, as its users do not see it."""
+        if text.strip():
+            self.skip_paragraph(text)
+            self.blocks.append(Heading(level, text))
+
+    def add_paragraph(self, text: str, kind: Kind = "prose") -> None:
+        """Add a paragraph, or the lines of code that stand in one."""
+        if not text.strip():
+            return
+        self.skip_paragraph(text)
+        for line in text.split("\n") if kind == "code" else [text]:
+            self._add(line, kind, f"paragraph {self._num_paragraphs}")
+
+    def add_note(self, text: str, place: str) -> None:
+        """Add a footnote or endnote after the paragraph that refers to it."""
+        self._add(text, "footnote", place)
+
+    def add_table(self, rows: Sequence[Sequence[Cell]], num_head_rows: int | None) -> None:
+        """Add the rows of a table, each said in words with the heads of its columns.
+
+        Args:
+            rows: The cells of each row, in order, as they are written.
+            num_head_rows: Number of rows at the top that hold the column heads; None if unknown.
+        """
+        self._num_tables += 1
+        if num_head_rows is None:
+            num_head_rows = int(_begins_with_heads(rows))
+        for row in table_blocks(rows, num_head_rows if num_head_rows < len(rows) else 0):
+            number = row.text.source_span(0, 1)[0]  # as `table_cell` notes it
+            row.place = f"table {self._num_tables}, row {number}"
+            self.blocks.append(row)
+
+    def parsed(self, title: str = "") -> ParsedText:
+        """Compose the text.
+
+        Args:
+            title: The title that the file's properties state, for documents that show none.
+        """
+        if self._titles:
+            return compose_text(collapse(" ".join(self._titles)), self.blocks)
+        lifted = lift_title(self.blocks)
+        return compose_text(lifted.title or collapse(title) or None, lifted.blocks)
+
+    def _add(self, text: str, kind: Kind, place: str) -> None:
+        if text.strip():
+            self.blocks.append(Prose(_mapped(text), kind=kind, place=place))
+
+
+def style_kind(names: Iterable[str]) -> Kind | None:
+    """Return the kind of the paragraphs of a style; None if the style does not say.
+
+    Args:
+        names: The style's name and those it inherits from, in lower case.
+    """
+    kinds = (kind for name in names for pattern, kind in _STYLE_KINDS if pattern.match(name))
+    return next(kinds, None)
+
+
+def heading_level(names: Iterable[str]) -> int | None:
+    """Return the level of the headings of a style, by its names in lower case; None for others."""
+    matches = filter(None, map(_HEADING.match, names))
+    return next((int(match[1]) for match in matches), None)
+
+
+def is_contents_style(names: Iterable[str]) -> bool:
+    """Return whether a style, by its names in lower case, is that of a table of contents."""
+    return any(_CONTENTS.match(name) for name in names)
+
+
+def table_cell(text: str, row: int, columns: int = 1, rows: int = 1) -> Cell:
+    """Return a cell for `BlockCollector.add_table`.
+
+    Args:
+        text: What it holds.
+        row: Number of its row, from 1. It takes the place of offsets in a source, which the text
+            does not have.
+        columns: Number of columns that it spans.
+        rows: Number of rows that it spans.
+    """
+    mapped = MappedText()
+    mapped.add(collapse(text), row, row)
+    return Cell(mapped, columns=columns, rows=rows)
+
+
+def _mapped(text: str) -> MappedText:
+    """Return a text of its own; `compose_text` gives it its place in the document's text."""
+    return MappedText.from_source(text, 0, len(text))
+
+
+def _begins_with_heads(rows: Sequence[Sequence[Cell]]) -> bool:
+    """Guess from the words whether the first row of a table holds the heads of its columns."""
+    texts = [[str(cell.text) for cell in row] for row in rows]
+    first, *others = texts or [[]]
+    if not others or len(first) < 2 or not all(first[1:]) or len(set(first)) < len(first):
+        return False
+    if any(len(head) > _MAX_HEAD or head.endswith((".", ":", ";")) for head in first):
+        return False
+    if not first[0]:
+        return True
+    if any(_NUMBER.fullmatch(head) for head in first):
+        return False
+    columns = zip(first, *others, strict=False)
+    return len(first) > 2 or any(
+        all(_DIGIT.search(cell) for cell in column if cell) and not _DIGIT.search(head)
+        for head, *column in columns
+    )

@@ -1,0 +1,159 @@
+"""PDF: what stands on its pages, in reading order, and what it is.
+
+PDFium says where each character stands. From there on, each module does one step: `extraction`
+reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
+running heads, `paragraphs` and `tables` group lines, `headings` finds the title and the headings,
+`flow` joins paragraphs across columns and pages, `composition` writes the text.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+import pypdfium2 as pdfium
+
+from foveate.documents.blocks import ParsedText
+from foveate.documents.language import SAMPLE, detect_language
+from foveate.documents.readers.pdf.composition import Composer, Sheet, vocabulary
+from foveate.documents.readers.pdf.extraction import (
+    Bookmark,
+    Page,
+    opened,
+    read_outline,
+    read_page,
+    read_title,
+)
+from foveate.documents.readers.pdf.flow import divide_columns, join_flow, mark_references
+from foveate.documents.readers.pdf.furniture import drop_line_numbers, remove_furniture
+from foveate.documents.readers.pdf.headings import (
+    find_title,
+    front_matter,
+    is_title,
+    mark_headings,
+    tidy_headings,
+)
+from foveate.documents.readers.pdf.lines import Line, find_frames, find_segments, make_lines
+from foveate.documents.readers.pdf.models import read_with_docling
+from foveate.documents.readers.pdf.paragraphs import find_blocks, study
+from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
+from foveate.documents.readers.pdf.words import Words, read_words
+from foveate.documents.structure import DocumentError
+from foveate.progress import progress
+
+Engine = Literal["pdfium", "docling"]
+
+
+def read(
+    data: bytes, *, engine: Engine = "pdfium", ocr: bool = False, ocr_language: str = "en"
+) -> ParsedText:
+    """Read a PDF.
+
+    Args:
+        data: The file.
+        engine: "pdfium", or "docling" for its models.
+        ocr: Whether to read pages without text, such as scans, by character recognition.
+        ocr_language: ISO 639 codes of the languages of such pages, joined by "+".
+
+    Raises:
+        DocumentError: The file is damaged or encrypted, or has no text.
+        ImportError: docling is not installed.
+    """
+    if engine == "docling":
+        return read_with_docling(data)
+    if engine != "pdfium":
+        raise DocumentError(f"cannot be read with {engine!r}: use 'pdfium' or 'docling'.")
+    pages: list[list[Line]] = []
+    sheets: list[Sheet] = []
+    pictures: list[int] = []
+    with opened(data) as document:
+        count = len(document)
+        with progress("Reading", count) as advance:
+            for index in range(count):
+                page = read_page(document, index)
+                words = read_words(page)
+                pages.append(_read_lines(page, words))
+                sheets.append(Sheet(page.width, page.height, words.quarter_turns))
+                if page.has_picture and not pages[-1]:
+                    pictures.append(index)
+                advance()
+        if ocr and pictures:
+            _read_pictures(document, pictures, pages, ocr_language)
+        outline, title = read_outline(document), read_title(document)
+    if not any(pages):
+        raise DocumentError(_describe_lack(count, len(pictures), ocr))
+    return _compose(pages, sheets, outline, title)
+
+
+def _read_lines(page: Page, words: Words) -> list[Line]:
+    """Return the lines of a page in reading order."""
+    segments = drop_line_numbers(find_segments(words), words)
+    return [
+        line
+        for frame, members in find_frames(segments, page.rules)
+        for line in make_lines(page.number, words, members, frame)
+    ]
+
+
+def _read_pictures(
+    document: pdfium.PdfDocument, indices: Sequence[int], pages: list[list[Line]], language: str
+) -> None:
+    """Read pages that are pictures."""
+    models = check_tesseract(language)
+    with progress("Recognizing characters", len(indices)) as advance:
+        for index in indices:
+            pages[index] = read_scan(document, index, models)
+            advance()
+
+
+def _describe_lack(count: int, pictures: int, ocr: bool) -> str:
+    """Say why there is no text."""
+    if not pictures:
+        return "has no text: its pages are empty, or hold drawings only."
+    if ocr:
+        return "has no text, and character recognition found none on its pages."
+    what = "its only page is a picture" if count == 1 else f"its {count} pages are pictures"
+    return (
+        f"has no text: {what}, as from a scanner; read it with --ocr, which needs the program "
+        "tesseract."
+    )
+
+
+def _compose(
+    pages: Sequence[list[Line]],
+    sheets: Sequence[Sheet],
+    outline: Sequence[Bookmark],
+    stated_title: str,
+) -> ParsedText:
+    """Recognize what the lines are, and write the text."""
+    pages = remove_furniture(pages, [sheet.reading_height for sheet in sheets])
+    lines = [line for page in pages for line in page]
+    typography = study(lines)
+    blocks = find_blocks(pages, typography)
+    title = find_title(blocks, stated_title, typography)
+    blocks = [block for block in blocks if not any(block is part for part in title)]
+    mark_headings(blocks, outline, typography)
+    front = front_matter(blocks, typography) if title else 0
+    blocks = divide_columns(blocks[:front]) + blocks[front:]
+    blocks = join_flow(mark_references(tidy_headings(blocks)))
+    marks: defaultdict[int, set[str]] = defaultdict(set)
+    for block in blocks:
+        if block.kind == "footnote":
+            marks[block.page].add(block.lines[0].words[0])
+    composer = Composer(vocabulary(lines), detect_language(_sample(lines)))
+    stated = stated_title if is_title(stated_title) else None
+    name = composer.add_title(title) if title else stated
+    for block in blocks:
+        composer.add(block, frozenset(marks[block.page]))
+    return composer.finish(name, sheets)
+
+
+def _sample(lines: Sequence[Line]) -> str:
+    """Return the text by which the language is detected."""
+    texts: list[str] = []
+    room = SAMPLE
+    for line in lines:
+        if room <= 0:
+            break
+        texts.append(line.text)
+        room -= len(line.text)
+    return "\n".join(texts)

@@ -1,0 +1,292 @@
+"""The text of a PDF, composed of its blocks, and the place of each of its words."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, TextComposer
+from foveate.documents.layout import Layout
+from foveate.documents.readers.pdf.headings import split_run_in
+from foveate.documents.readers.pdf.lines import Line
+from foveate.documents.readers.pdf.paragraphs import TextBlock
+from foveate.documents.readers.pdf.tables import Cell, arrange, has_heads
+from foveate.documents.readers.pdf.words import turn_boxes
+
+_CONJUNCTIONS = frozenset(
+    ["und", "oder", "bzw", "sowie", "and", "or", "to", "bis", "et", "ou", "y", "o", "e"]
+)
+_LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_FOOTNOTE_MARK = re.compile(r"^(\d{1,3}|[∗*†‡§¶]{1,3})$")
+
+_COMPOUNDING = frozenset(["de", "nl", "sv", "da", "nb", "no", "fi", "hu", "is"])
+"""Languages that write compounds as one word: a hyphen before a small letter is never theirs."""
+
+
+def vocabulary(lines: Iterable[Line]) -> Counter[str]:
+    """Count the words of a document that no line end may have torn."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(word.casefold() for word in _LETTERS.findall(" ".join(line.words[1:-1])))
+    return counts
+
+
+class Sheet(NamedTuple):
+    """The size of a page, and how its words stand on it.
+
+    Attributes:
+        width: In points, as shown.
+        height: In points, as shown.
+        quarter_turns: Number of quarter turns, clockwise, by which the words are turned.
+    """
+
+    width: float
+    height: float
+    quarter_turns: int
+
+    @property
+    def reading_height(self) -> float:
+        """Height of the page when its words are upright."""
+        return self.width if self.quarter_turns % 2 else self.height
+
+
+class Composer:
+    """Composes the text of a document, and notes where its words stand."""
+
+    def __init__(self, words: Counter[str], language: str) -> None:
+        """Begin with an empty text.
+
+        Args:
+            words: The vocabulary of the document.
+            language: ISO 639 code of its language.
+        """
+        self._composer = TextComposer()
+        self._words = words
+        self._language = language
+        self._length = 0
+        self._starts: list[NDArray[np.int64]] = []
+        self._boxes: list[NDArray[np.float32]] = []
+        self._line_numbers: list[NDArray[np.int64]] = []
+        self._pages: list[NDArray[np.int64]] = []
+        self._num_lines = 0
+        self.blocks: list[Block] = []
+
+    def add_title(self, blocks: Sequence[TextBlock]) -> str:
+        """Write the title, and return it."""
+        return str(self._write([line for block in blocks for line in block.lines]))
+
+    def add(self, block: TextBlock, marks: frozenset[str]) -> None:
+        """Write a block.
+
+        Args:
+            block: The block.
+            marks: Marks of footnotes, which are left out where they are raised.
+        """
+        if block.level:
+            self.blocks.append(Heading(block.level, str(self._write(block.lines))))
+        elif block.kind == "table":
+            self._add_table(block)
+        elif block.kind == "code":
+            self._add_code(block)
+        else:
+            separator = "\n" if block.kind in ("formula", "reference") else "\n\n"
+            run_in = split_run_in(block.text) if block.kind == "prose" else 0
+            if run_in:
+                self.blocks.append(Heading(1, block.text[:run_in].rstrip(" —–-.:：").capitalize()))
+            text = self._write(block.lines, block.skipped, marks, separator)
+            if run_in:
+                shown = str(text)
+                cut = split_run_in(shown)
+                start = text.source_span(0, 1)[0]
+                text = MappedText()
+                text.add(shown[cut:], start + cut, start + len(shown))
+            if text:
+                self.blocks.append(Prose(text, kind=block.kind))
+
+    def finish(self, title: str | None, sheets: Sequence[Sheet]) -> ParsedText:
+        """Return the whole, with all boxes on the pages as they are shown."""
+        sizes = np.array([sheet[:2] for sheet in sheets], dtype=np.float32).reshape(-1, 2)
+        boxes = np.concatenate([np.zeros((0, 4), np.float32), *self._boxes])
+        none = np.zeros(0, np.int64)
+        pages = np.concatenate([none, *self._pages])
+        for number, (width, height, turns) in enumerate(sheets, 1):
+            if turns:
+                size = (height, width) if turns % 2 else (width, height)
+                boxes[pages == number] = turn_boxes(boxes[pages == number], *size, turns)
+        layout = Layout(
+            sizes,
+            np.concatenate([none, *self._starts]),
+            np.concatenate([none, *self._line_numbers]),
+            pages,
+            boxes,
+        )
+        return ParsedText(title, self.blocks, self._composer.text, layout)
+
+    def _write(
+        self,
+        lines: Sequence[Line],
+        skipped: int = 0,
+        marks: frozenset[str] = frozenset(),
+        separator: str = "\n\n",
+    ) -> MappedText:
+        """Write lines as one paragraph."""
+        pieces: list[str] = []
+        starts: list[int] = []
+        length = 0
+        end = ""  # the last word of the line before
+        for number, line in enumerate(lines):
+            chosen = [
+                index
+                for index in range(skipped if not number else 0, len(line.words))
+                if line.words[index] and not _is_footnote_mark(line, index, marks)
+            ]
+            previous = -1
+            for index in chosen:
+                word = line.words[index]
+                if previous >= 0:
+                    gap = "" if line.glued[index] and previous == index - 1 else " "
+                    gap = "" if gap and _is_wide(end[-1:]) and _is_wide(word[0]) else gap
+                elif pieces:
+                    gap, cut = self._gap("".join(pieces[-4:]).rsplit(" ", 1)[-1], word)
+                    if cut:
+                        pieces[-1] = pieces[-1][:-1]
+                        length -= 1
+                else:
+                    gap = ""
+                pieces.append(gap + word)
+                starts.append(length + len(gap))
+                length += len(gap) + len(word)
+                previous, end = index, word
+            self._note(line, chosen)
+        paragraph = "".join(pieces)
+        self._starts.append(self._length + np.array(starts, np.int64))
+        self._length += len(paragraph) + len(separator)
+        return self._composer.add(paragraph, separator)
+
+    def _note(self, line: Line, chosen: Sequence[int]) -> None:
+        """Note the places of words of a line."""
+        self._boxes.append(line.boxes[list(chosen)])
+        self._line_numbers.append(np.full(len(chosen), self._num_lines, np.int64))
+        self._pages.append(np.full(len(chosen), line.page, np.int64))
+        self._num_lines += 1
+
+    def _gap(self, end: str, word: str) -> tuple[str, bool]:
+        """Return what parts the last word of a line from the first of the next.
+
+        Returns:
+            The space, and whether the hyphen at the end is left out.
+        """
+        if len(end) > 1 and end.endswith("-") and end[-2].isalnum():
+            second = _LETTERS.match(word)
+            if second and second[0] in _CONJUNCTIONS and len(word) == len(second[0]):
+                return " ", False
+            if not second or (second[0][0].isupper() and not (end[-2].isupper() and len(end) > 2)):
+                return ("" if word[0].isalnum() else " "), False
+            first = _LETTERS.findall(end)
+            return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
+        if _is_wide(end[-1:]) and _is_wide(word[0]):
+            return "", False
+        if end and end[-1] in "/-_.=&?" and "://" in end and not word[0].isupper():
+            return "", False
+        return (" " if not end.endswith("//") else ""), False
+
+    def _keeps_hyphen(self, first: str, second: str) -> bool:
+        """Return whether a hyphen at a line end is part of the word."""
+        joined = (first + second).casefold()
+        hyphenated = f"{first}-{second}".casefold()
+        if self._words[joined] or self._words[hyphenated]:
+            return self._words[hyphenated] > self._words[joined]
+        if self._language in _COMPOUNDING:
+            return False
+        common = min(self._frequency(first), self._frequency(second))
+        return len(first) > 1 and common > max(3.0, self._frequency(joined) + 2.0)
+
+    def _frequency(self, word: str) -> float:
+        """Return how common a word is in its language: from 0, unknown, to 8."""
+        from wordfreq import zipf_frequency
+
+        try:
+            return float(zipf_frequency(word, self._language))
+        except (LookupError, ImportError):  # no frequencies of that language
+            return 0.0
+
+    def _add_code(self, block: TextBlock) -> None:
+        left = min(line.left for line in block.lines)
+        for line in block.lines:
+            width = line.right - line.left
+            step = width / max(len(line.text), 1)
+            indent = " " * min(round((line.left - left) / step), 40) if step > 1 else ""
+            start = self._length
+            text = indent + line.text
+            mapped = self._composer.add(text, "\n")
+            offset = start + len(indent)
+            self._starts.append(_word_starts(line, offset))
+            self._note(line, range(len(line.words)))
+            self._length += len(text) + 1
+            self.blocks.append(Prose(mapped, kind="code"))
+
+    def _add_table(self, block: TextBlock) -> None:
+        rows = arrange(block.lines)
+        heads: list[str] = []
+        if has_heads(rows):
+            heads = [_cell_text(cell).rstrip(":") for cell in rows[0]]
+        for number, row in enumerate(rows):
+            is_head = bool(heads) and not number
+            pieces: list[str] = []
+            length = 0
+            starts: list[int] = []
+            for column, cell in enumerate(row):
+                if not cell:
+                    continue
+                label = heads[column] if heads and not is_head else ""
+                lead = ("; " if pieces else "") + (f"{label}: " if label else "")
+                pieces.append(lead)
+                length += len(lead)
+                for part, (line, (first, last)) in enumerate(cell):
+                    for index in range(first, last):
+                        space = (index > first and not line.glued[index]) or (
+                            index == first and part
+                        )
+                        word = (" " if space else "") + line.words[index]
+                        starts.append(length + len(word) - len(line.words[index]))
+                        pieces.append(word)
+                        length += len(word)
+                    self._note(line, range(first, last))
+            text = "".join(pieces)
+            self._starts.append(self._length + np.array(starts, np.int64))
+            mapped = self._composer.add(text, "\n")
+            self._length += len(text) + 1
+            if text and not is_head:
+                self.blocks.append(Prose(mapped, kind="table"))
+
+
+def _word_starts(line: Line, offset: int) -> NDArray[np.int64]:
+    starts: list[int] = []
+    for index, word in enumerate(line.words):
+        offset += 0 if line.glued[index] or not index else 1
+        starts.append(offset)
+        offset += len(word)
+    return np.array(starts, np.int64)
+
+
+def _cell_text(cell: Sequence[tuple[Line, Cell]]) -> str:
+    return " ".join(word for line, (first, last) in cell for word in line.words[first:last])
+
+
+def _is_footnote_mark(line: Line, index: int, marks: frozenset[str]) -> bool:
+    word = line.words[index]
+    return (
+        word in marks
+        and index > 0
+        and line.sizes[index] < 0.85 * line.size
+        and line.baselines[index] < line.baseline - 0.15 * line.size
+        and (len(line.words[index - 1]) > 2 or not line.words[index - 1].isalnum())
+    )
+
+
+def _is_wide(character: str) -> bool:
+    return bool(character) and unicodedata.east_asian_width(character) in "WF"

@@ -1,0 +1,425 @@
+"""The characters of a PDF: what PDFium says about each, and about each page."""
+
+import ctypes
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+from threading import RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+import pypdfium2 as pdfium
+import pypdfium2.raw as raw
+from numpy.typing import NDArray
+
+from foveate.documents.structure import DocumentError
+
+LOCK = RLock()  # PDFium is not thread-safe
+
+_MAX_OBJECTS = 20_000  # of a page, looked at for lines and pictures; drawings can have millions
+_RULE_THICKNESS = 3.0  # points
+_NAME_SIZE = 256
+_FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
+_BOLD = re.compile(
+    r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
+)
+_ITALIC_NAME = re.compile(r"ital|obli|slant|cmti|cmsl|ecti|sfti|ecsl", re.I)
+_MONO = re.compile(
+    r"mono|courier|typewriter|cmtt|ectt|sftt|cmsltt|cmitt|consol|menlo|txtt|nimbusmon|lmtt|"
+    r"inconsolata|sourcecode|firacode|\bcour|luxim|\bpcr|fvm|beramono|-tt\d",
+    re.I,
+)
+_MATH = re.compile(
+    r"cmmi|cmsy|cmex|cmbsy|cmmib|msam|msbm|math|symbol|eufm|eurm|rsfs|lasy|wasy|stmary|esint|"
+    r"txsy|txex|rtxmi|pxsy|pxex|ntxmi|ntxsy|ntxex|mtmi|mtsy|mtex|fourier-m|mdb?ch|mdpus|esstix|lmmi|lmsy|lmex",
+    re.I,
+)
+
+
+class Font(NamedTuple):
+    """What matters about a font."""
+
+    is_bold: bool
+    is_italic: bool
+    is_mono: bool
+    is_math: bool
+
+
+class Bookmark(NamedTuple):
+    """An entry of the outline.
+
+    Attributes:
+        level: Its depth, from 1.
+        title: Its words.
+        page: Number of the page it points to, from 1; 0 if it points to none.
+        top: How far down that page it points, in points; None if it does not say.
+    """
+
+    level: int
+    title: str
+    page: int
+    top: float | None
+
+
+@dataclass(slots=True)
+class Characters:
+    """The visible characters of a page, in the order in which they were written.
+
+    Attributes:
+        codes: `(characters,)` uint32, code points.
+        boxes: `(characters, 4)` float32, left, top, right and bottom of each in points from the
+            upper left corner of the page as it is shown.
+        origins: `(characters, 2)` float32, where the baseline of each begins.
+        sizes: `(characters,)` float32, size of the font as shown, in points.
+        directions: `(characters, 2)` float32, the unit vector along the baseline.
+        fonts: `(characters,)` int16, index of the font in `Page.fonts`.
+        spaced: `(characters,)` bool, whether white space comes before the character.
+        drawn: `(characters,)` bool, whether the character is part of an embedded drawing.
+    """
+
+    codes: NDArray[np.uint32]
+    boxes: NDArray[np.float32]
+    origins: NDArray[np.float32]
+    sizes: NDArray[np.float32]
+    directions: NDArray[np.float32]
+    fonts: NDArray[np.int16]
+    spaced: NDArray[np.bool_]
+    drawn: NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Page:
+    """A page.
+
+    Attributes:
+        number: Its number, from 1.
+        width: In points, as shown.
+        height: In points, as shown.
+        characters: Its visible characters.
+        fonts: The fonts that the characters use.
+        rules: `(rules, 4)` float32, boxes of its horizontal lines.
+        has_picture: Whether a picture covers a good part of it.
+    """
+
+    number: int
+    width: float
+    height: float
+    characters: Characters
+    fonts: list[Font]
+    rules: NDArray[np.float32]
+    has_picture: bool
+
+
+@contextmanager
+def opened(data: bytes) -> Iterator[pdfium.PdfDocument]:
+    """Open a PDF, and keep other threads out of PDFium meanwhile.
+
+    Raises:
+        DocumentError: The data is damaged or encrypted.
+    """
+    with LOCK:
+        try:
+            document = pdfium.PdfDocument(data)
+        except pdfium.PdfiumError as error:
+            if error.err_code == raw.FPDF_ERR_PASSWORD:
+                raise DocumentError(
+                    "is protected by a password: remove it first, for example with qpdf --decrypt."
+                ) from error
+            raise DocumentError(
+                "cannot be read as PDF, it is damaged or incomplete: get it again, or open it in "
+                "a viewer and save it again."
+            ) from error
+        try:
+            yield document
+        finally:
+            document.close()
+
+
+def read_outline(document: pdfium.PdfDocument) -> list[Bookmark]:
+    """Read the outline; damaged parts of it are left out."""
+    bookmarks: list[Bookmark] = []
+    try:
+        for item in document.get_toc(max_depth=16):
+            destination = item.get_dest()
+            index = destination.get_index() if destination else None
+            top = None
+            if destination is not None and index is not None:
+                mode, position = destination.get_view()
+                if mode == raw.PDFDEST_VIEW_XYZ and len(position) > 1 and position[1]:
+                    top = position[1]
+                elif mode == raw.PDFDEST_VIEW_FITH and position and position[0]:
+                    top = position[0]
+                if top is not None:
+                    top = document.get_page_size(index)[1] - top
+            number = 0 if index is None else index + 1
+            bookmarks.append(Bookmark(item.level + 1, item.get_title().strip(), number, top))
+    except (pdfium.PdfiumError, ValueError, IndexError):
+        pass
+    return bookmarks
+
+
+def read_title(document: pdfium.PdfDocument) -> str:
+    """Return the title in the metadata; empty if there is none."""
+    return str(document.get_metadata_value("Title")).replace("\0", "").strip()
+
+
+def read_page(document: pdfium.PdfDocument, index: int) -> Page:
+    """Read the characters of a page; a damaged page is empty.
+
+    Args:
+        document: The document.
+        index: Index of the page, from 0.
+    """
+    try:
+        page = document[index]
+    except pdfium.PdfiumError:
+        return _empty_page(index + 1)
+    text = None
+    try:
+        text = page.get_textpage()
+        return _PageReader(page, text).read(index + 1)
+    except pdfium.PdfiumError:
+        return _empty_page(index + 1)
+    finally:
+        if text is not None:
+            text.close()
+        page.close()
+
+
+def _empty_page(number: int) -> Page:
+    nothing = np.zeros((0, 4), np.float32)
+    flags = np.zeros(0, np.bool_)
+    characters = Characters(
+        np.zeros(0, np.uint32), nothing, nothing[:, :2], nothing[:, 0], nothing[:, :2],
+        np.zeros(0, np.int16), flags, flags,
+    )  # fmt: skip
+    return Page(number, 612.0, 792.0, characters, [], nothing, False)
+
+
+def _prototype(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """Give a function of PDFium plain numbers as arguments.
+
+    The checks of pypdfium2's own prototypes cost more than the calls, which come a few times a
+    character.
+    """
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    made: Callable[..., Any] = ctypes.PYFUNCTYPE(result, *arguments)(address)  # type: ignore[arg-type]
+    return made
+
+
+_POINTER, _INT, _UINT = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint
+_get_unicode = _prototype(raw.FPDFText_GetUnicode, _UINT, _POINTER, _INT)
+_is_generated = _prototype(raw.FPDFText_IsGenerated, _INT, _POINTER, _INT)
+_get_box = _prototype(raw.FPDFText_GetLooseCharBox, _INT, _POINTER, _INT, _POINTER)
+_get_origin = _prototype(raw.FPDFText_GetCharOrigin, _INT, _POINTER, _INT, _POINTER, _POINTER)
+_get_object = _prototype(raw.FPDFText_GetTextObject, _POINTER, _POINTER, _INT)
+_get_page_object = _prototype(raw.FPDFPage_GetObject, _POINTER, _POINTER, _INT)
+_get_type = _prototype(raw.FPDFPageObj_GetType, _INT, _POINTER)
+_get_bounds = _prototype(raw.FPDFPageObj_GetBounds, _INT, *[_POINTER] * 5)
+
+
+class _PageReader:
+    """Reads one page with its text page, both open."""
+
+    def __init__(self, page: pdfium.PdfPage, text: pdfium.PdfTextPage) -> None:
+        self._page = page
+        self._text = text
+        self._handle = ctypes.cast(text.raw, _POINTER).value
+        self._rotation = page.get_rotation() // 90
+        self._bounds = page.get_bbox()  # left, bottom, right, top
+        self._fonts: dict[tuple[str, int, int], int] = {}
+        self._font_list: list[Font] = []
+
+    def read(self, number: int) -> Page:
+        own_objects, rules, has_picture = self._read_objects()
+        characters = self._read_characters(own_objects)
+        width, height = self._page.get_size()
+        return Page(number, width, height, characters, self._font_list, rules, has_picture)
+
+    def _read_characters(self, own_objects: set[int]) -> Characters:
+        handle = self._handle
+        count = max(self._text.count_chars(), 0)
+        indices = range(count)
+        codes = np.fromiter(map(_get_unicode, repeat(handle), indices), np.uint32, count)
+        codes, second_halves = _join_surrogates(codes)
+        boxes = np.zeros((count, 4), np.float32)
+        origins = np.zeros((count, 2), np.float64)
+        self._fill(_get_box, boxes, 1)
+        self._fill(_get_origin, origins, 2)
+        owners = np.fromiter(
+            (owner or 0 for owner in map(_get_object, repeat(handle), indices)), np.uint64, count
+        )
+        white = np.isin(codes, _WHITE)
+        for index in np.flatnonzero((codes == 10) | (codes == 13)).tolist():
+            white[index] = _is_generated(handle, index)
+        white |= (owners == 0) & ~white & (boxes[:, 0] >= boxes[:, 2])
+        visible = np.flatnonzero(~(white | second_halves))
+        spaced = np.zeros(count, np.bool_)
+        spaced[1:] = white[:-1]
+        drawn, sizes, directions, fonts = self._read_objects_of(
+            owners[visible], visible, own_objects
+        )
+        shown = self._turn(boxes[visible].astype(np.float64))
+        return Characters(
+            codes[visible],
+            shown.astype(np.float32),
+            self._turn_points(origins[visible]).astype(np.float32),
+            sizes,
+            directions,
+            fonts,
+            spaced[visible],
+            drawn,
+        )
+
+    def _fill(self, function: Callable[..., Any], table: NDArray[Any], pointers: int) -> None:
+        """Call a function for each character, which writes to a row of the table."""
+        count, columns = table.shape
+        step = columns * table.itemsize
+        first = table.ctypes.data
+        part = step // pointers
+        rows = [
+            range(first + shift * part, first + shift * part + step * count, step)
+            for shift in range(pointers)
+        ]
+        deque(map(function, repeat(self._handle), range(count), *rows), maxlen=0)
+
+    def _read_objects_of(
+        self, owners: NDArray[np.uint64], indices: NDArray[np.intp], own_objects: set[int]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float32], NDArray[np.float32], NDArray[np.int16]]:
+        """Read what all characters of a text object share."""
+        count = len(owners)
+        drawn = np.zeros(count, np.bool_)
+        sizes = np.zeros(count, np.float32)
+        directions = np.zeros((count, 2), np.float32)
+        fonts = np.zeros(count, np.int16)
+        starts = np.flatnonzero(np.diff(owners.astype(np.int64), prepend=-1)).tolist()
+        known: dict[int, tuple[bool, float, float, float, int]] = {}
+        for start, end in pairwise([*starts, count]):
+            owner = int(owners[start])
+            if owner not in known or not owner:
+                known[owner] = (
+                    bool(own_objects) and owner not in own_objects,
+                    *self._read_style(int(indices[start])),
+                )
+            is_drawn, size, across, down, font = known[owner]
+            drawn[start:end] = is_drawn
+            sizes[start:end] = size
+            directions[start:end] = across, down
+            fonts[start:end] = font
+        return drawn, sizes, directions, fonts
+
+    def _read_style(self, index: int) -> tuple[float, float, float, int]:
+        """Return the size, the direction and the font of a character."""
+        matrix = raw.FS_MATRIX()
+        size = raw.FPDFText_GetFontSize(self._text, index)
+        across, down = 1.0, 0.0
+        if raw.FPDFText_GetMatrix(self._text, index, matrix):
+            size *= abs(matrix.a * matrix.d - matrix.b * matrix.c) ** 0.5
+            length = (matrix.a**2 + matrix.b**2) ** 0.5
+            if length:
+                directions = ((1, -1), (1, 1), (-1, 1), (-1, -1))
+                first, second = matrix.a / length, matrix.b / length
+                if self._rotation % 2:
+                    first, second = second, first
+                signs = directions[self._rotation]
+                across, down = first * signs[0], second * signs[1]
+        return size, across, down, self._font_of(index)
+
+    def _font_of(self, index: int) -> int:
+        flags = _INT()
+        buffer = ctypes.create_string_buffer(_NAME_SIZE)
+        length = raw.FPDFText_GetFontInfo(self._text, index, buffer, _NAME_SIZE, flags)
+        name = buffer.raw[: max(min(length, _NAME_SIZE) - 1, 0)].decode("utf-8", "replace")
+        weight = raw.FPDFText_GetFontWeight(self._text, index)
+        key = name, flags.value, weight
+        if key not in self._fonts:
+            self._fonts[key] = len(self._font_list)
+            plain = name.split("+", 1)[-1]
+            is_mono = bool(_MONO.search(plain)) or (
+                bool(flags.value & _FIXED_PITCH) and not _WIDE.search(plain)
+            )
+            self._font_list.append(
+                Font(
+                    weight >= _BOLD_WEIGHT or bool(_BOLD.search(plain)),
+                    bool(flags.value & _ITALIC) or bool(_ITALIC_NAME.search(plain)),
+                    is_mono,
+                    bool(_MATH.search(plain)) and not is_mono,
+                )
+            )
+        return self._fonts[key]
+
+    def _read_objects(self) -> tuple[set[int], NDArray[np.float32], bool]:
+        """Look at the objects of the page itself.
+
+        Returns:
+            The text objects that are not part of an embedded drawing; empty if the whole page is
+            embedded. The boxes of horizontal lines. Whether there is a large picture.
+        """
+        page = ctypes.cast(self._page.raw, _POINTER).value
+        count = min(raw.FPDFPage_CountObjects(self._page), _MAX_OBJECTS)
+        bounds = np.zeros(4, np.float32)
+        pointers = [bounds.ctypes.data + 4 * i for i in range(4)]
+        own: set[int] = set()
+        rules: list[list[float]] = []
+        left, bottom, right, top = self._bounds
+        area = (right - left) * (top - bottom)
+        pictured = 0.0
+        for item in map(_get_page_object, repeat(page), range(count)):
+            kind = _get_type(item)
+            if kind == raw.FPDF_PAGEOBJ_TEXT:
+                own.add(item)
+            elif kind in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_IMAGE) and _get_bounds(
+                item, *pointers
+            ):
+                x0, y0, x1, y1 = bounds.tolist()
+                if kind == raw.FPDF_PAGEOBJ_IMAGE:
+                    pictured += (x1 - x0) * (y1 - y0)
+                elif y1 - y0 < _RULE_THICKNESS < x1 - x0:
+                    rules.append([x0, y0, x1, y1])
+        boxes = np.array(rules, np.float64).reshape(-1, 4)[:, [0, 3, 2, 1]]
+        return own, self._turn(boxes).astype(np.float32), pictured > 0.3 * area
+
+    def _turn(self, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn boxes (left, top, right, bottom) of the page's space to the page as shown."""
+        corners = self._turn_points(boxes.reshape(-1, 2)).reshape(-1, 4)
+        return np.concatenate(
+            [
+                np.minimum(corners[:, :2], corners[:, 2:]),
+                np.maximum(corners[:, :2], corners[:, 2:]),
+            ],
+            axis=1,
+        )
+
+    def _turn_points(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        left, bottom, right, top = self._bounds
+        x, y = points[:, 0], points[:, 1]
+        turned = (
+            (x - left, top - y),
+            (y - bottom, x - left),
+            (right - x, y - bottom),
+            (top - y, right - x),
+        )[self._rotation]
+        return np.stack(turned, axis=1)
+
+
+def _join_surrogates(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Join the two halves of UTF-16 in the first; return which characters are second halves."""
+    first = (codes[:-1] >> 10 == 0xD800 >> 10) & (codes[1:] >> 10 == 0xDC00 >> 10)
+    second_halves = np.zeros(len(codes), np.bool_)
+    second_halves[1:] = first
+    joined = codes.copy()
+    high, low = codes[:-1][first], codes[1:][first]
+    joined[:-1][first] = 0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF)
+    return joined, second_halves
+
+
+_WHITE = np.array(
+    [0, 9, 11, 12, 32, 0xA0, 0x3000, 0xFEFF, 0x200B, *range(0x2000, 0x200B)], np.uint32
+)
+_WIDE = re.compile(
+    r"song|hei|kai|ming|mincho|gothic|cjk|fang|batang|uming|ukai|arphic|ipa|noto.*(sc|tc|jp|kr)",
+    re.I,
+)

@@ -1,0 +1,158 @@
+"""Running text: paragraphs joined across columns, pages and what interrupts them."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from foveate.documents.readers.pdf.headings import key_of
+from foveate.documents.readers.pdf.lines import Line, part_of
+from foveate.documents.readers.pdf.paragraphs import TextBlock
+from foveate.documents.readers.pdf.tables import arrange
+
+_BIBLIOGRAPHY = frozenset(
+    [
+        "references",
+        "bibliography",
+        "literaturecited",
+        "workscited",
+        "literatur",
+        "literaturverzeichnis",
+        "quellenverzeichnis",
+        "bibliographie",
+        "références",
+        "bibliografía",
+        "referencias",
+        "bibliografia",
+        "参考文献",
+        "參考文獻",
+        "literature",
+        "referencesandnotes",
+        "литература",
+        "списоклитературы",
+    ]
+)
+_ENTRY = re.compile(r"^(\[[^\]]{1,12}\]|\d{1,3}\.)(?=\s|$)")
+_ENDED = tuple(".!?。！？:：")
+_INTERRUPTING = ("table", "caption", "footnote", "formula")
+
+
+def join_flow(blocks: Sequence[TextBlock]) -> list[TextBlock]:
+    """Join paragraphs that a column, a page, a formula or a float interrupts.
+
+    What interrupts a paragraph follows it.
+    """
+    joined: list[TextBlock] = []
+    for block in blocks:
+        earlier = _continued(joined, block)
+        if earlier is None:
+            joined.append(block)
+        else:
+            joined[earlier] = TextBlock(
+                joined[earlier].lines + block.lines,
+                joined[earlier].kind,
+                skipped=joined[earlier].skipped,
+            )
+    return joined
+
+
+def _continued(blocks: Sequence[TextBlock], block: TextBlock) -> int | None:
+    """Return the index of the paragraph that a block continues."""
+    if block.level or block.kind != "prose":
+        return None
+    crossed = False
+    formula = False
+    for index in range(len(blocks) - 1, max(len(blocks) - 12, -1), -1):
+        earlier = blocks[index]
+        if earlier.kind in _INTERRUPTING and not earlier.level:
+            formula = formula or earlier.kind == "formula"
+            continue
+        if earlier.level or earlier.kind not in ("prose", "item"):
+            return None
+        if _ENTRY.match(earlier.text) and earlier.size < 0.97 * block.size:  # at the foot of a page
+            continue
+        last, first = earlier.lines[-1], block.lines[0]
+        crossed = last.frame is not first.frame
+        if not (crossed or formula):
+            return None
+        return index if _runs_on(last, first, crossed) else None
+    return None
+
+
+def _runs_on(last: Line, first: Line, crossed: bool) -> bool:
+    """Return whether a sentence runs on from one line to the other."""
+    if abs(last.size - first.size) > 0.1 * last.size or first.page - last.page > 2:
+        return False
+    text = last.text
+    start = first.text.lstrip("“\"'(‘[")[:1]
+    if text.endswith("-") and start.islower():
+        return True
+    if text.endswith(_ENDED):
+        return False
+    if start.islower():
+        return True
+    full = last.right > last.frame.right - 3 * last.size
+    flush = first.left < first.frame.left + 0.6 * first.size
+    return crossed and full and flush and not (last.bold > 0.9 and first.bold < 0.5)
+
+
+def divide_columns(blocks: Sequence[TextBlock]) -> list[TextBlock]:
+    """Put names and addresses that stand side by side one below the other."""
+    divided: list[TextBlock] = []
+    for block in blocks:
+        if block.kind != "table":
+            divided.append(block)
+            continue
+        for column in zip(*arrange(block.lines), strict=True):
+            parts = [part_of(line, *cell) for row in column for line, cell in row]
+            if parts:
+                divided.append(TextBlock(parts))
+    return divided
+
+
+def mark_references(blocks: Sequence[TextBlock]) -> list[TextBlock]:
+    """Divide bibliographies into their entries."""
+    marked: list[TextBlock] = []
+    pending: list[Line] = []
+    level = 0
+    for block in blocks:
+        if block.level:
+            marked += _entries(pending)
+            pending = []
+            if key_of(block.text) in _BIBLIOGRAPHY:
+                level = block.level
+            elif block.level <= level or level:
+                level = 0
+            marked.append(block)
+        elif level and block.kind in ("prose", "item", "formula", "footnote", "table"):
+            pending += block.lines
+        else:
+            marked.append(block)
+    return marked + _entries(pending)
+
+
+def _entries(lines: Sequence[Line]) -> list[TextBlock]:
+    """Divide the lines of a bibliography into entries, by their marks or hanging indentation."""
+    if not lines:
+        return []
+    marked = [bool(_ENTRY.match(line.text)) for line in lines]
+    edges: dict[int, float] = {}
+    for line in lines:
+        frame = id(line.frame)
+        edges[frame] = min(edges.get(frame, line.left), line.left)
+    hanging = [line.left < edges[id(line.frame)] + 0.4 * line.size for line in lines]
+    if marked[0] and sum(marked) > 1:
+        starts = marked
+    elif hanging[0] and 1 < sum(hanging) < 0.9 * len(lines):
+        starts = hanging
+    else:
+        starts = [False] + [
+            other.baseline - one.baseline > 1.5 * one.size
+            or (one.text.endswith(".") and one.right < one.frame.right - 2 * one.size)
+            for one, other in pairwise(lines)
+        ]
+    entries: list[list[Line]] = []
+    for line, starts_entry in zip(lines, starts, strict=True):
+        if starts_entry or not entries:
+            entries.append([])
+        entries[-1].append(line)
+    return [TextBlock(entry, "reference") for entry in entries]

@@ -1,0 +1,171 @@
+"""Running heads, running feet and page numbers: recognized across pages, and left out."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from foveate.documents.readers.pdf.lines import Line, Segment
+from foveate.documents.readers.pdf.words import Words
+
+_ZONE = 0.16  # share of the page's height, at the top and at the bottom, that holds furniture
+_MOST_ROWS = 3  # of furniture, at each end
+_SAME_HEIGHT = 4.0  # points
+_WINDOW = 8  # pages around one that may repeat its running head
+_APART = 1.35  # font sizes between the baselines of furniture and text
+_DIGITS = re.compile(r"\d+")
+_PAGE_NUMBER = re.compile(r"\b(\d{1,4}|[ivxlc]{1,7})\b", re.I)
+_ONLY_NUMBER = re.compile(
+    r"\W*(page|seite|p\.|s\.|第)?\s*(\d{1,4}|[ivxlc]{1,7})\s*(页|頁|ページ)?\s*((/|of|von|de|sur)\s*\d{1,4})?\W*$",
+    re.I,
+)
+_ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_FEWEST_LINE_NUMBERS = 12
+
+
+@dataclass(slots=True)
+class _Row:
+    """Lines at the edge of a page that share a baseline."""
+
+    page: int
+    height: float  # of its baseline
+    lines: list[Line]
+    gap: float  # to the next row towards the middle of the page
+    key: str  # its text without the numbers
+    numbers: tuple[int, ...]
+    size: float
+
+
+def remove_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> list[list[Line]]:
+    """Leave out running heads, running feet and page numbers.
+
+    Args:
+        pages: The lines of each page.
+        heights: Height of each page in points.
+    """
+    superfluous: set[int] = set()
+    for is_top in (True, False):
+        rows = [
+            _edge_rows(index, lines, height, is_top)
+            for index, (lines, height) in enumerate(zip(pages, heights, strict=True))
+        ]
+        body = Counter(round(line.size) for lines in pages for line in lines)
+        usual = body.most_common(1)[0][0] if body else 0
+        for row in _furniture(rows, usual):
+            superfluous.update(map(id, row.lines))
+    return [[line for line in lines if id(line) not in superfluous] for lines in pages]
+
+
+def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) -> list[_Row]:
+    """Return the outermost rows of a page, from the edge towards the middle."""
+    ordered = sorted(lines, key=lambda line: line.baseline, reverse=not is_top)
+    rows: list[_Row] = []
+    for line in ordered:
+        outside = line.bottom < height * _ZONE if is_top else line.top > height * (1 - _ZONE)
+        if rows and abs(rows[-1].height - line.baseline) < _SAME_HEIGHT:
+            rows[-1].lines.append(line)
+            continue
+        if rows and not rows[-1].gap:
+            rows[-1].gap = abs(line.baseline - rows[-1].height)
+        if not outside or len(rows) == _MOST_ROWS:
+            break
+        rows.append(_Row(page, line.baseline, [line], 0.0, "", (), line.size))
+    for row in rows:
+        row.lines.sort(key=lambda line: line.left)
+        text = " ".join(line.text for line in row.lines)
+        row.numbers = tuple(_value(number) for number in _PAGE_NUMBER.findall(text))
+        if _ONLY_NUMBER.match(text):
+            row.key = "#"
+        else:
+            row.key = _DIGITS.sub("#", "".join(text.split()).casefold())
+    return rows
+
+
+def _value(number: str) -> int:
+    """Return the value of a page number, arabic or roman."""
+    if number.isdigit():
+        return int(number)
+    values = [_ROMAN[letter] for letter in number.lower()]
+    return sum(
+        -value if value < following else value
+        for value, following in zip(values, [*values[1:], 0], strict=True)
+    )
+
+
+def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
+    """Return the rows that are furniture."""
+    by_key: defaultdict[str, list[_Row]] = defaultdict(list)
+    offsets: Counter[int] = Counter()
+    for rows in pages:
+        for row in rows:
+            by_key[row.key].append(row)
+        for row in rows[:2]:
+            offsets.update({number - row.page for number in row.numbers})
+    counting = {offset for offset, count in offsets.items() if count >= max(3, len(pages) // 20)}
+    few = len(pages) < 4
+    certain: set[int] = set()
+    for rows in by_key.values():
+        for number, row in enumerate(rows):
+            near = [
+                other
+                for other in rows[max(number - _WINDOW, 0) : number + _WINDOW + 1]
+                if other is not row
+                and abs(other.page - row.page) <= _WINDOW
+                and abs(other.height - row.height) < _SAME_HEIGHT
+            ]
+            if len({other.page for other in near} - {row.page}) >= (1 if few else 2):
+                certain.add(id(row))
+    zones: Counter[int] = Counter()
+    for rows in pages:
+        for row in rows:
+            is_page_number = any(number - row.page in counting for number in row.numbers)
+            short = sum(len(line.text) for line in row.lines) < 100
+            if is_page_number and short and (row.key == "#" or row.gap > 1.4 * row.size):
+                certain.add(id(row))
+            if id(row) in certain:
+                zones[round(row.height)] += 1
+    heads: list[_Row] = []
+    heights: Counter[int] = Counter(round(rows[0].height) for rows in pages if rows)
+    for rows in pages:
+        found: list[_Row] = []
+        for row in rows:
+            zone = sum(zones[round(row.height) + shift] for shift in (-2, -1, 0, 1, 2))
+            shared = sum(heights[round(row.height) + shift] for shift in (-1, 0, 1))
+            apart = row.gap > 1.5 * row.size or not row.gap
+            usual = (
+                len(pages) >= 5
+                and shared > 0.4 * len(pages)
+                and row.gap > 1.8 * row.size
+                and row.size <= usual_size + 0.5
+                and row is rows[0]
+            )
+            if not (id(row) in certain or (zone >= 3 and apart) or usual):
+                break
+            found.append(row)
+        while found and 0 < found[-1].gap < _APART * found[-1].size:  # part of the text
+            found.pop()
+        heads += found
+    return heads
+
+
+def drop_line_numbers(segments: Sequence[Segment], words: Words) -> list[Segment]:
+    """Leave out the numbers of lines that manuscripts for review have in the margin."""
+    numbers = [
+        segment
+        for segment in segments
+        if len(segment.words) == 1 and words.texts[segment.words[0]].isdigit()
+    ]
+    edges: Counter[int] = Counter(round(segment.right / 4) for segment in numbers)
+    superfluous: set[int] = set()
+    for edge, count in edges.items():
+        if count < _FEWEST_LINE_NUMBERS:
+            continue
+        column = [s for s in numbers if abs(s.right / 4 - edge) <= 1]
+        column.sort(key=lambda segment: segment.baseline)
+        values = [int(words.texts[segment.words[0]]) for segment in column]
+        steps = Counter(b - a for a, b in pairwise(values))
+        step, times = steps.most_common(1)[0]
+        if step in (1, 5) and times > 0.7 * len(values):
+            superfluous.update(map(id, column))
+    return [segment for segment in segments if id(segment) not in superfluous]

@@ -1,0 +1,389 @@
+"""Headings and the title: from the outline, or from size, weight, numbering and position."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from foveate.documents.readers.pdf.extraction import Bookmark
+from foveate.documents.readers.pdf.paragraphs import NUMBERING, TextBlock, Typography
+
+_NAMED = re.compile(
+    r"^(chapter|part|appendix|annex|section|kapitel|teil|anhang|abschnitt|chapitre|partie|annexe|"
+    r"capítulo|apéndice|parte|capitolo|appendice|глава|приложение)\s+([0-9]+|[IVXLC]+|[A-Z])\b|"
+    r"^第\s*[0-9一二三四五六七八九十百]+\s*[章节節部回篇]",
+    re.I,
+)
+_KNOWN = frozenset(
+    [
+        "abstract",
+        "introduction",
+        "references",
+        "bibliography",
+        "acknowledgments",
+        "acknowledgements",
+        "acknowledgment",
+        "acknowledgement",
+        "conclusion",
+        "conclusions",
+        "appendix",
+        "appendices",
+        "discussion",
+        "methods",
+        "results",
+        "related work",
+        "keywords",
+        "zusammenfassung",
+        "einleitung",
+        "literatur",
+        "literaturverzeichnis",
+        "danksagung",
+        "anhang",
+        "résumé",
+        "bibliographie",
+        "références",
+        "摘要",
+        "参考文献",
+        "引言",
+        "结论",
+        "謝辞",
+        "はじめに",
+        "index",
+        "glossary",
+        "preface",
+        "foreword",
+        "vorwort",
+        "summary",
+    ]
+)
+_ADMONITIONS = frozenset(
+    [
+        "note",
+        "notes",
+        "tip",
+        "hint",
+        "warning",
+        "caution",
+        "important",
+        "attention",
+        "danger",
+        "see also",
+        "anmerkung",
+        "hinweis",
+        "tipp",
+        "warnung",
+        "achtung",
+        "wichtig",
+        "vorsicht",
+        "remarque",
+        "attention",
+        "avertissement",
+        "注意",
+        "提示",
+        "警告",
+        "小技巧",
+        "小心",
+    ]
+)
+_RUN_IN = re.compile(
+    r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I
+)
+_FILE_NAME = re.compile(r"\.\w{2,4}$|^untitled|^microsoft word|^\w+://|^no title", re.I)
+_CONTENTS = frozenset(
+    [
+        "contents",
+        "tableofcontents",
+        "inhaltsverzeichnis",
+        "inhalt",
+        "listoffigures",
+        "listoftables",
+        "abbildungsverzeichnis",
+        "tabellenverzeichnis",
+        "tabledesmatières",
+        "sommaire",
+        "índice",
+        "目录",
+        "目錄",
+        "目次",
+        "brieftableofcontents",
+        "listofexamples",
+    ]
+)
+_LABEL = re.compile(
+    r"^(chapter|part|appendix|kapitel|teil|anhang|chapitre|partie|annexe|capítulo|parte)?\s*"
+    r"(\d{1,3}|[IVXLC]{1,6}|[A-Z]|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|"
+    r"thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty)$",
+    re.I,
+)
+_NOT_LETTERS = re.compile(r"[\W_]+")
+_LONGEST = 150  # characters of a heading
+_TITLE_LENGTH = 250
+_SIGNIFICANT = 1.12  # times the usual size
+
+
+class Style(NamedTuple):
+    """How a heading looks."""
+
+    size: float
+    is_bold: bool
+    is_capital: bool
+    is_italic: bool
+
+
+def style_of(block: TextBlock) -> Style:
+    """Return how a block looks."""
+    first = block.lines[0]
+    letters = [character for character in block.text if character.isalpha()]
+    cased = [character for character in letters if character.isupper() or character.islower()]
+    capital = len(cased) > 3 and sum(map(str.isupper, cased)) > 0.9 * len(cased)
+    return Style(block.size, first.bold > 0.6, capital, first.italic > 0.6)
+
+
+def key_of(title: str) -> str:
+    """Return the letters and digits of a title without its numbering, for comparisons."""
+    plain = NUMBERING.sub("", title.strip())
+    plain = _NAMED.sub("", plain) or plain
+    return _NOT_LETTERS.sub("", plain).casefold() or _NOT_LETTERS.sub("", title).casefold()
+
+
+def mark_headings(
+    blocks: list[TextBlock], bookmarks: Sequence[Bookmark], typography: Typography
+) -> None:
+    """Set the levels of the blocks that are headings."""
+    matched = _match_outline(blocks, bookmarks)
+    for block in blocks:
+        if id(block) in matched:
+            block.level = matched[id(block)]
+            block.kind = "prose"
+    styles = {style_of(block) for block in blocks if block.level}
+    known = sum(1 for bookmark in bookmarks if bookmark.page)
+    trusted = known >= 4 and len(matched) > 0.6 * known
+    deepest = max((bookmark.level for bookmark in bookmarks), default=0)
+    candidates: list[TextBlock] = []
+    front = front_matter(blocks, typography)
+    for number, block in enumerate(blocks):
+        if block.level or block.kind not in ("prose", "item"):
+            continue
+        following = blocks[number + 1] if number + 1 < len(blocks) else None
+        score = _score(block, blocks[number - 1] if number else None, following, typography)
+        if score < 3.0 or number < front:
+            continue
+        if trusted and (style_of(block) not in styles or block.size < 1.05 * typography.size):
+            continue
+        candidates.append(block)
+    _set_levels(blocks, candidates, trusted, deepest)
+
+
+def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
+    """Return the number of blocks between the title and the text: authors, dates, affiliations."""
+    for number, block in enumerate(blocks):
+        if block.page != blocks[0].page:
+            return number
+        text = block.text
+        if block.level or key_of(text) in _KNOWN or split_run_in(text):
+            return number
+        if block.kind == "prose" and block.lines[0].bold > 0.6 and NUMBERING.match(text):
+            return number
+        is_long = block.kind == "prose" and len(text) > 300
+        if is_long and block.size > 0.93 * typography.size:
+            return max(number - 1, 0)
+    return 0
+
+
+def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> dict[int, int]:
+    """Find the blocks that the outline names, and their levels, by identity."""
+    by_page: defaultdict[int, list[TextBlock]] = defaultdict(list)
+    for block in blocks:
+        by_page[block.page].append(block)
+    matched: dict[int, int] = {}
+    for bookmark in bookmarks:
+        key = key_of(bookmark.title)
+        if not key or not bookmark.page:
+            continue
+        best: tuple[float, TextBlock] | None = None
+        for page in (bookmark.page, bookmark.page + 1, bookmark.page - 1):
+            for block in by_page[page]:
+                if id(block) in matched or block.kind in ("table", "footnote", "code"):
+                    continue
+                found = key_of(block.text) if len(block.text) < 2 * len(bookmark.title) + 40 else ""
+                whole = _NOT_LETTERS.sub("", block.text).casefold() if found else ""
+                if found == key or (
+                    whole and whole == _NOT_LETTERS.sub("", bookmark.title).casefold()
+                ):
+                    distance = abs(page - bookmark.page) * 1000.0
+                    if bookmark.top is not None:
+                        distance += abs(block.lines[0].top - bookmark.top)
+                    distance -= 20 * block.size
+                    if best is None or distance < best[0]:
+                        best = distance, block
+            if best:
+                break
+        if best:
+            matched[id(best[1])] = bookmark.level
+    return matched
+
+
+def _score(
+    block: TextBlock, above: TextBlock | None, below: TextBlock | None, typography: Typography
+) -> float:
+    """Return how much speaks for a block being a heading; 3 is enough."""
+    text = block.text
+    lines = block.lines
+    if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1:
+        return 0.0
+    if text.strip(" :!.").casefold() in _ADMONITIONS:
+        return 0.0
+    if not any(character.isalpha() for character in text) or lines[0].mono > 0.8:
+        return 0.0
+    if lines[0].cells and not NUMBERING.match(text):
+        return 0.0
+    style = style_of(block)
+    score = 0.0
+    ratio = style.size / typography.size
+    if ratio >= _SIGNIFICANT:
+        score += 3.0 if ratio >= 1.18 else 2.5
+    elif ratio >= 1.05:
+        score += 1.0
+    elif ratio < 0.93:
+        score -= 1.0 if style.is_capital else 2.5
+    if style.is_bold and not typography.is_bold:
+        score += 2.0
+    if style.is_capital:
+        score += 1.5
+    if style.is_italic:
+        score += 0.75
+    numbering = NUMBERING.match(text)
+    if numbering or _NAMED.match(text):
+        score += 1.25
+    if text.strip(" .:").casefold() in _KNOWN or key_of(text) in _KNOWN:
+        score += 2.0
+    if above is None or above.lines[-1].frame is not lines[0].frame:
+        score += 0.5
+    elif lines[0].baseline - above.lines[-1].baseline > 1.3 * typography.pitch(lines[0]):
+        score += 1.0
+    if text.endswith((".", ";", ",", ":", "。", "；", "，")) and not numbering:
+        score -= 2.0
+    if text.endswith((",", ";", "-", ":", "：")):
+        score -= 1.5
+    first = next(character for character in text if character.isalpha())
+    if first.islower() and not numbering:
+        score -= 2.0
+    if below is None or (block.kind == "item" and not numbering):
+        score -= 2.0
+    if len(text) > 90:
+        score -= 1.0
+    if lines[-1].math > 0.3 or sum(map(str.isalpha, text)) < 0.4 * len(text):
+        score -= 2.0
+    return score
+
+
+def tidy_headings(blocks: Sequence[TextBlock]) -> list[TextBlock]:
+    """Unite the label of a chapter with its title, and leave out headings of tables of contents."""
+    tidied: list[TextBlock] = []
+    for number, block in enumerate(blocks):
+        following = blocks[number + 1] if number + 1 < len(blocks) else None
+        label = _LABEL.match(block.text) if block.kind == "prose" else None
+        if label and following and following.level and following.page == block.page:
+            if label[1] or not label[2].isalpha():  # not a number in words alone
+                following.lines = block.lines + following.lines
+                following.text = f"{block.text} {following.text}"
+            continue
+        if block.level and key_of(block.text) in _CONTENTS:
+            continue
+        tidied.append(block)
+    return tidied
+
+
+def _set_levels(
+    blocks: Sequence[TextBlock], candidates: Sequence[TextBlock], trusted: bool, deepest: int
+) -> None:
+    """Set the levels of headings that the outline does not name, by numbering and by style."""
+    votes: defaultdict[Style, Counter[int]] = defaultdict(Counter)
+    for block in blocks:
+        if block.level:
+            votes[style_of(block)][block.level] += 1
+    if not trusted:
+        for block in candidates:
+            depth = _depth(block.text)
+            if depth:
+                votes[style_of(block)][depth] += 1
+    styles = sorted(
+        {style_of(block) for block in candidates} | set(votes),
+        key=lambda style: (-style.size, not style.is_bold, not style.is_capital, style.is_italic),
+    )
+    levels: dict[Style, int] = {}
+    previous = 0
+    for style in styles:
+        if votes[style]:
+            levels[style] = votes[style].most_common(1)[0][0]
+        else:
+            levels[style] = deepest + 1 if trusted else previous + 1
+        previous = max(levels[style], previous if trusted else 0)
+    for block in candidates:
+        block.kind = "prose"
+        depth = 0 if trusted else _depth(block.text)
+        block.level = depth or levels[style_of(block)]
+        if key_of(block.text) in _KNOWN and not depth and not trusted:
+            block.level = min(
+                block.level, 1 if not any(_depth(b.text) for b in candidates) else block.level
+            )
+
+
+def _depth(text: str) -> int:
+    """Return the level that a heading's numbering says; 0 if it says none."""
+    found = NUMBERING.match(text)
+    if not found:
+        return 1 if _NAMED.match(text) else 0
+    if found["numbers"]:
+        return int(found["numbers"].count(".")) + 1
+    if found["lettered"]:
+        return int(found["lettered"].count(".")) + 1
+    if found["roman"]:
+        return 1
+    return 0
+
+
+def split_run_in(text: str) -> int:
+    """Return the length of a heading that a paragraph begins with, such as "Abstract—"; else 0."""
+    found = _RUN_IN.match(text)
+    return found.end() if found else 0
+
+
+def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography) -> list[TextBlock]:
+    """Find the title: what the metadata state, or the largest type on the first page.
+
+    Args:
+        blocks: All blocks.
+        stated: The title in the metadata.
+        typography: What is usual in the document.
+
+    Returns:
+        Consecutive blocks; none if there is no title.
+    """
+    start = blocks[0].page if blocks else 1
+    first = [block for block in blocks if block.page == start and block.kind in ("prose", "item")]
+    first = [b for b in first if sum(map(str.isalpha, b.text)) > max(2, 0.4 * len(b.text))]
+    first = [block for block in first if key_of(block.text) not in _KNOWN | _CONTENTS]
+    if not first:
+        return []
+    key = _NOT_LETTERS.sub("", stated).casefold()
+    for block in first:
+        if len(key) > 4 and _NOT_LETTERS.sub("", block.text).casefold() == key:
+            return [block]
+    size = max(block.size for block in first)
+    if size < _SIGNIFICANT * typography.size:
+        return []
+    found: list[TextBlock] = []
+    for block in first:
+        if block.size > size - 0.6 and (not found or len(found[-1].text) < _TITLE_LENGTH):
+            found.append(block)
+        elif found:
+            break
+    if sum(len(block.text) for block in found) > _TITLE_LENGTH or NUMBERING.match(found[0].text):
+        return []
+    return found
+
+
+def is_title(stated: str) -> bool:
+    """Return whether the title in the metadata is one, not the name of a file."""
+    return len(stated) > 3 and not _FILE_NAME.search(stated) and any(map(str.isspace, stated))

@@ -1,0 +1,368 @@
+"""Lines of a page in reading order, from its words: rows, columns, and what spans columns."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foveate.documents.readers.pdf.words import Words
+
+_CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
+_MOST_COLUMNS = 4
+_NEAR = 3.0  # points by which the edge of a column may be missed
+
+
+@dataclass(slots=True)
+class Segment:
+    """Words that were written one after the other on one baseline, without a wide gap."""
+
+    words: list[int]
+    left: float
+    top: float
+    right: float
+    bottom: float
+    baseline: float
+    size: float
+
+    @property
+    def width(self) -> float:
+        """Width in points."""
+        return self.right - self.left
+
+
+@dataclass(slots=True)
+class Frame:
+    """The part of a page that holds lines one below the other, such as a column.
+
+    Attributes:
+        left: Left edge of most lines.
+        right: Right edge of the longest lines.
+    """
+
+    left: float
+    right: float
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of text in a frame.
+
+    Attributes:
+        page: Number of its page.
+        words: Its words, from left to right.
+        glued: For each word, whether no space parts it from the one before.
+        boxes: `(words, 4)` float32, the boxes of the words.
+        baselines: For each word.
+        sizes: For each word, size of its font in points.
+        cells: Indices of the words that follow a wide gap.
+        left: Left edge.
+        top: Upper edge.
+        right: Right edge.
+        bottom: Lower edge.
+        baseline: Of most of its words.
+        size: Size of the font of most characters.
+        bold: Share of bold characters.
+        italic: Share of italic characters.
+        mono: Share of characters of a typewriter font.
+        math: Share of characters of a mathematical font.
+        frame: Where it stands.
+    """
+
+    page: int
+    words: list[str]
+    glued: list[bool]
+    boxes: NDArray[np.float32]
+    baselines: list[float]
+    sizes: list[float]
+    cells: list[int]
+    left: float
+    top: float
+    right: float
+    bottom: float
+    baseline: float
+    size: float
+    bold: float
+    italic: float
+    mono: float
+    math: float
+    frame: Frame
+    text: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Compose the text."""
+        self.text = join_words(self.words, self.glued)
+
+
+def join_words(words: Sequence[str], glued: Sequence[bool]) -> str:
+    """Write words with spaces where there are any."""
+    return "".join(
+        word if is_glued or not number else f" {word}"
+        for number, (word, is_glued) in enumerate(zip(words, glued, strict=True))
+    )
+
+
+def find_segments(words: Words) -> list[Segment]:
+    """Group words that were written one after the other on one baseline."""
+    if not words.texts:
+        return []
+    boxes, sizes, baselines = words.boxes, words.sizes, words.baselines
+    large = np.maximum(sizes[1:], sizes[:-1])
+    gaps = boxes[1:, 0] - boxes[:-1, 2]
+    same = (
+        (np.abs(np.diff(baselines)) < 0.5 * large)
+        & (gaps < _CELL_GAP * large)
+        & (gaps > -0.5 * large)
+    )
+    bounds = [0, *(np.flatnonzero(~same) + 1).tolist(), len(sizes)]
+    return [_segment(words, list(range(first, last))) for first, last in pairwise(bounds)]
+
+
+def _segment(words: Words, indices: list[int]) -> Segment:
+    boxes = words.boxes[indices]
+    left, top = boxes[:, :2].min(axis=0).tolist()
+    right, bottom = boxes[:, 2:].max(axis=0).tolist()
+    main = max(indices, key=lambda index: len(words.texts[index]) * words.sizes[index])
+    return Segment(
+        indices, left, top, right, bottom, float(words.baselines[main]), float(words.sizes[main])
+    )
+
+
+def find_frames(
+    segments: Sequence[Segment], rules: NDArray[np.float32]
+) -> list[tuple[Frame, list[Segment]]]:
+    """Divide a page into frames, in reading order.
+
+    Columns have the same width. What spans several columns (titles, wide figures and tables) parts
+    what stands above it from what stands below it.
+
+    Args:
+        segments: Those of the page.
+        rules: `(rules, 4)` boxes of horizontal lines.
+
+    Returns:
+        Each frame with its segments.
+    """
+    if not segments:
+        return []
+    gutters = _find_gutters(segments)
+    if not gutters:
+        return _side_frames(segments)
+    frames: list[tuple[Frame, list[Segment]]] = []
+    columned: list[Segment] = []
+    spanning: list[Segment] = []
+
+    def flush_columns() -> None:
+        edges = [float("-inf"), *((left + right) / 2 for left, right in gutters), float("inf")]
+        for first, last in pairwise(edges):
+            column = [s for s in columned if first <= (s.left + s.right) / 2 < last]
+            if column:
+                frames.extend(_side_frames(column))
+        columned.clear()
+
+    def flush_spanning() -> None:
+        if spanning:
+            frames.append((_frame_of(spanning), list(spanning)))
+        spanning.clear()
+
+    for row, spans in _spanning_rows(segments, gutters, rules):
+        if spans:
+            flush_columns()
+            spanning.extend(row)
+        else:
+            flush_spanning()
+            columned.extend(row)
+    flush_columns()
+    flush_spanning()
+    return frames
+
+
+def _spanning_rows(
+    segments: Sequence[Segment], gutters: Sequence[tuple[float, float]], rules: NDArray[np.float32]
+) -> Iterable[tuple[list[Segment], bool]]:
+    """Iterate over rows from top to bottom, and say whether each spans columns."""
+    rows = group_rows(segments)
+    wide = [
+        (top, bottom)
+        for left, top, right, bottom in rules.tolist()
+        if any(left < gutter[0] - 10 and right > gutter[1] + 10 for gutter in gutters)
+    ]
+    wide.sort()
+    for row in rows:
+        spans = any(_crosses(segment, gutter) for segment in row for gutter in gutters)
+        if not spans and len(row) > 2:
+            middle = (row[0].top + row[0].bottom) / 2
+            above = any(top < middle for top, _ in wide)
+            below = any(top > middle for top, _ in wide)
+            spans = above and below
+        yield row, spans
+
+
+def _crosses(segment: Segment, gutter: tuple[float, float]) -> bool:
+    left, right = gutter
+    reach = min(12.0, 0.3 * segment.width)
+    return segment.left < left - reach and segment.right > right + reach
+
+
+def _find_gutters(segments: Sequence[Segment]) -> list[tuple[float, float]]:
+    """Find the spaces between columns of equal width, as left and right edges."""
+    if len(segments) < 12:
+        return []
+    lefts = np.array([segment.left for segment in segments])
+    rights = np.array([segment.right for segment in segments])
+    start, end = _outer(lefts, 1), _outer(rights, -1)
+    width = end - start
+    if width <= 0:
+        return []
+    for columns in range(2, _MOST_COLUMNS + 1):
+        pitch = (width + 16) / columns
+        long = (rights - lefts > 0.55 * pitch) & (rights - lefts < 1.02 * pitch)
+        nearest = np.round((lefts - start) / pitch)
+        fits = long & (np.abs(lefts - start - nearest * pitch) < 0.08 * pitch)
+        edges: list[tuple[float, float]] = []
+        for column in range(columns):
+            mine = fits & (nearest == column)
+            if mine.sum() < 5:
+                break
+            left = Counter(np.round(lefts[mine] / 2).tolist()).most_common(1)[0][0]
+            aligned = mine & (np.abs(lefts - left * 2) < _NEAR)
+            if aligned.sum() < 0.35 * mine.sum():
+                break
+            edges.append((float(left * 2), float(np.percentile(rights[aligned], 90))))
+        if len(edges) < columns:
+            continue
+        gutters = [(one[1], other[0]) for one, other in pairwise(edges)]
+        widths = [right - left for left, right in edges]
+        if all(right - left > 4 for left, right in gutters) and min(widths) > 0.8 * max(widths):
+            return gutters
+    return []
+
+
+def _outer(edges: NDArray[np.float64], side: int) -> float:
+    """Return the outermost edge that several segments share."""
+    counts = Counter(np.round(edges / 3).tolist())
+    shared = [edge for edge in list(counts) if counts[edge] + counts[edge + 1] >= 4]
+    return float(3 * side * min((side * edge for edge in shared), default=0.0))
+
+
+def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]]]:
+    """Part notes in the margin from the main frame."""
+    main = _frame_of(segments)
+    beside = [s for s in segments if s.right < main.left - _NEAR or s.left > main.right + _NEAR]
+    if not beside:
+        return [(main, list(segments))]
+    chosen = {id(segment) for segment in beside}
+    inside = [segment for segment in segments if id(segment) not in chosen]
+    rows = [(s.baseline - 2, s.baseline + 2) for s in inside]
+    # A number or bullet beside a line belongs to it.
+    hanging = [s for s in beside if any(a <= s.baseline <= b for a, b in rows) and s.width < 40]
+    if hanging:
+        attached = {id(segment) for segment in hanging}
+        inside += hanging
+        beside = [segment for segment in beside if id(segment) not in attached]
+    return [(main, inside)] + ([(_frame_of(beside), beside)] if beside else [])
+
+
+def _frame_of(segments: Sequence[Segment]) -> Frame:
+    widest = max(segment.width for segment in segments)
+    long = [segment for segment in segments if segment.width > 0.6 * widest]
+    return Frame(min(s.left for s in long), max(s.right for s in long))
+
+
+def group_rows(segments: Iterable[Segment]) -> list[list[Segment]]:
+    """Group segments that share a baseline, from top to bottom; each row from left to right."""
+    rows: list[list[Segment]] = []
+    baseline = size = 0.0
+    for segment in sorted(segments, key=lambda segment: segment.baseline):
+        if rows and segment.baseline - baseline < 0.3 * min(size, segment.size):
+            rows[-1].append(segment)
+            if segment.size > size:
+                baseline, size = segment.baseline, segment.size
+        else:
+            rows.append([segment])
+            baseline, size = segment.baseline, segment.size
+    for row in rows:
+        row.sort(key=lambda segment: segment.left)
+    return rows
+
+
+def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Frame) -> list[Line]:
+    """Make the lines of a frame, from top to bottom."""
+    rows = _attach_scripts(group_rows(segments))
+    return [_make_line(page, words, row, frame) for row in rows]
+
+
+def _attach_scripts(rows: list[list[Segment]]) -> list[list[Segment]]:
+    """Put superscripts and subscripts that stand alone into the row that they belong to."""
+    kept: list[list[Segment]] = []
+    for number, row in enumerate(rows):
+        host = None
+        if len(row) == 1 and row[0].width < 60:
+            script = row[0]
+            around = [*kept[-1:], *rows[number + 1 : number + 2]]
+            for other in around:
+                if any(
+                    script.size < 0.85 * base.size
+                    and min(script.bottom, base.bottom) - max(script.top, base.top)
+                    > 0.3 * (script.bottom - script.top)
+                    and -1
+                    < max(script.left - base.right, base.left - script.right)
+                    < 0.4 * base.size
+                    for base in other
+                ):
+                    host = other
+                    break
+        if host is None:
+            kept.append(row)
+        else:
+            host.append(row[0])
+            host.sort(key=lambda segment: segment.left)
+    return kept
+
+
+def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) -> Line:
+    indices: list[int] = []
+    cells: list[int] = []
+    end = 0.0
+    glued: list[bool] = []
+    for segment in row:
+        if indices and segment.left - end > _CELL_GAP * segment.size:
+            cells.append(len(indices))
+        glued += [
+            bool(indices) and segment.left - end < 0.12 * segment.size,
+            *words.glued[segment.words[1:]].tolist(),
+        ]
+        indices += segment.words
+        end = max(end, segment.right)
+    texts = [words.texts[index] for index in indices]
+    boxes = words.boxes[indices]
+    baselines = words.baselines[indices]
+    sizes = words.sizes[indices]
+    lengths = np.array([len(text) for text in texts], np.float32)
+    shares = lengths @ words.styles[indices] / max(float(lengths.sum()), 1.0)
+    bold, italic, mono, math = shares.tolist()
+    by_size: Counter[float] = Counter()
+    for text, size in zip(texts, np.round(sizes, 1).tolist(), strict=True):
+        by_size[size] += len(text)
+    main = max(row, key=lambda segment: segment.width)
+    return Line(
+        page, texts, glued, boxes, baselines.tolist(), sizes.tolist(), cells,
+        float(boxes[:, 0].min()), float(boxes[:, 1].min()),
+        float(boxes[:, 2].max()), float(boxes[:, 3].max()),
+        main.baseline, by_size.most_common(1)[0][0], bold, italic, mono, math, frame,
+    )  # fmt: skip
+
+
+def part_of(line: Line, first: int, last: int) -> Line:
+    """Return the words of a line from `first` to before `last` as a line of their own."""
+    boxes = line.boxes[first:last]
+    left, top = boxes[:, :2].min(axis=0).tolist()
+    right, bottom = boxes[:, 2:].max(axis=0).tolist()
+    return Line(
+        line.page, line.words[first:last], line.glued[first:last], boxes,
+        line.baselines[first:last], line.sizes[first:last], [],
+        left, top, right, bottom, line.baseline, line.size,
+        line.bold, line.italic, line.mono, line.math, line.frame,
+    )  # fmt: skip

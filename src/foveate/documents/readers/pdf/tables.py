@@ -1,0 +1,165 @@
+"""Tables: lines whose cells are aligned in columns."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from foveate.documents.readers.pdf.lines import Line
+
+_MARKER = re.compile(r"^([•‣▪■●○◦–—\-*∗·►✓]|\(?[0-9A-Za-z]{1,3}[.)]|\[\d+\]|(\d+\.)*\d+\.?)$")
+_NUMERIC = re.compile(r"^[\W\d]*\d[\W\d]*[a-zA-Z%]{0,3}$")
+_WIDEST_GAP = 3.0  # sizes between the baselines of two rows of a table
+
+Cell = tuple[int, int]
+"""First word of a cell in its line, and the word after its last."""
+
+
+def cells_of(line: Line) -> list[Cell]:
+    """Return the cells of a line."""
+    bounds = [0, *line.cells, len(line.words)]
+    return list(pairwise(bounds))
+
+
+def is_row(line: Line) -> bool:
+    """Return whether a line has several cells, more than a marker and the text of an item."""
+    if not line.cells:
+        return False
+    first = " ".join(line.words[: line.cells[0]])
+    return len(line.cells) > 1 or not _MARKER.match(first)
+
+
+def find_tables(lines: Sequence[Line]) -> list[tuple[int, int]]:
+    """Find tables among the lines of a frame.
+
+    Returns:
+        Index of the first line of each table, and of the line after its last.
+    """
+    found: list[tuple[int, int]] = []
+    number = 0
+    while number < len(lines):
+        if not is_row(lines[number]):
+            number += 1
+            continue
+        end = _table_end(lines, number)
+        rows = [line for line in lines[number:end] if is_row(line)]
+        if len(rows) >= 3 or (len(rows) == 2 and all(len(line.cells) > 1 for line in rows)):
+            if _is_aligned(rows):
+                found.append((number, end))
+            number = end
+        else:
+            number += 1
+    return found
+
+
+def _table_end(lines: Sequence[Line], start: int) -> int:
+    end = last_row = start
+    for end in range(start + 1, len(lines)):
+        line, previous = lines[end], lines[end - 1]
+        if line.page != previous.page or line.frame is not previous.frame:
+            break
+        if line.baseline - previous.baseline > _WIDEST_GAP * max(line.size, previous.size):
+            break
+        if is_row(line):
+            last_row = end
+        elif end - last_row > 3 or line.right - line.left > 0.6 * (
+            line.frame.right - line.frame.left
+        ):
+            break
+    return last_row + 1
+
+
+def _is_aligned(rows: Sequence[Line]) -> bool:
+    """Return whether most cells share their left edge, right edge or middle with another row's."""
+    edges: list[tuple[float, float, float]] = []
+    for row in rows:
+        for first, last in cells_of(row)[1:]:
+            left, right = float(row.boxes[first, 0]), float(row.boxes[first:last, 2].max())
+            edges.append((left, right, (left + right) / 2))
+    counts = [Counter(round(edge[side] / 3) for edge in edges) for side in range(3)]
+    shared = sum(
+        any(
+            counts[side][round(edge[side] / 3)] + counts[side][round(edge[side] / 3) + step] >= 2
+            for side in range(3)
+            for step in (-1, 0, 1)
+            if step == 0 or counts[side][round(edge[side] / 3) + step] >= 1
+        )
+        for edge in edges
+    )
+    return shared >= 0.6 * len(edges)
+
+
+def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, Cell]]]]:
+    """Arrange the lines of a table in rows and columns.
+
+    A line without a first cell continues the row above it.
+
+    Returns:
+        For each row, for each column, the parts of lines in it.
+    """
+    columns = _find_columns(lines)
+    rows: list[list[list[tuple[Line, Cell]]]] = []
+    previous: Line | None = None
+    pitch = _pitch(lines)
+    for line in lines:
+        placed: list[list[tuple[Line, Cell]]] = [[] for _ in columns]
+        for first, last in cells_of(line):
+            left = float(line.boxes[first, 0])
+            right = float(line.boxes[first:last, 2].max())
+            column = max(
+                range(len(columns)),
+                key=lambda i: min(right, columns[i][1]) - max(left, columns[i][0]),
+            )
+            placed[column].append((line, (first, last)))
+        continues = (
+            rows
+            and previous is not None
+            and not placed[0]
+            and line.baseline - previous.baseline < 1.2 * pitch
+            and sum(map(bool, placed)) < max(2, sum(map(bool, rows[-1])))
+        )
+        if continues:
+            for cell, more in zip(rows[-1], placed, strict=True):
+                cell.extend(more)
+        else:
+            rows.append(placed)
+        previous = line
+    return rows
+
+
+def _pitch(lines: Sequence[Line]) -> float:
+    steps = [b.baseline - a.baseline for a, b in pairwise(lines)]
+    return min((step for step in steps if step > 2), default=12.0)
+
+
+def _find_columns(lines: Sequence[Line]) -> list[tuple[float, float]]:
+    """Return the left and right edges of the columns, by the rows with most cells."""
+    most = Counter(len(line.cells) for line in lines if line.cells)
+    usual = max(most, key=lambda cells: (most[cells] >= 2, cells))
+    intervals = sorted(
+        (float(line.boxes[first, 0]), float(line.boxes[first:last, 2].max()))
+        for line in lines
+        if len(line.cells) == usual
+        for first, last in cells_of(line)
+    )
+    columns: list[tuple[float, float]] = []
+    for left, right in intervals:
+        if columns and left < columns[-1][1] - 1:
+            columns[-1] = columns[-1][0], max(columns[-1][1], right)
+        else:
+            columns.append((left, right))
+    return columns
+
+
+def has_heads(rows: Sequence[Sequence[Sequence[tuple[Line, Cell]]]]) -> bool:
+    """Return whether the first row names the columns: in bold type, or words above numbers."""
+    if len(rows) < 2 or not all(rows[0][1:]):
+        return False
+    first = [part for cell in rows[0] for part in cell]
+    others = [part for row in rows[1:] for cell in row for part in cell]
+    if all(line.bold > 0.8 for line, _ in first) and not all(line.bold > 0.8 for line, _ in others):
+        return True
+    below = [" ".join(line.words[a:b]) for line, (a, b) in others]
+    above = [" ".join(line.words[a:b]) for line, (a, b) in first]
+    numeric = sum(bool(_NUMERIC.match(text)) for text in below)
+    return not any(_NUMERIC.match(text) for text in above) and numeric > 0.25 * len(below)

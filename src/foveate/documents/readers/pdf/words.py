@@ -1,0 +1,204 @@
+"""Words of a page, from its characters, with broken encodings mended."""
+
+import unicodedata
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foveate.documents.readers.pdf.extraction import Characters, Page
+
+_ACCENTS = {  # spacing accents, which old TeX fonts draw over a letter of its own
+    "\u00a8": "\u0308", "\u00b4": "\u0301", "\u0060": "\u0300", "\u02c6": "\u0302",
+    "\u005e": "\u0302", "\u02dc": "\u0303", "\u00b8": "\u0327", "\u02da": "\u030a",
+    "\u02c7": "\u030c", "\u02d8": "\u0306", "\u00af": "\u0304", "\u02d9": "\u0307",
+    "\u02dd": "\u030b", "\u02db": "\u0328",
+}  # fmt: skip
+_ACCENT_CODES = np.array([ord(accent) for accent in _ACCENTS], np.uint32)
+_DOTLESS = {"ı": "i", "ȷ": "j"}
+_MENDED = {
+    # Ligatures, as code points and as the codes that TeX fonts have for them without an encoding.
+    0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl",
+    0xFB05: "ft", 0xFB06: "st",
+    0x0B: "ff", 0x0C: "fi", 0x0D: "fl", 0x0E: "ffi", 0x0F: "ffl",
+    0x1B: "ff", 0x1C: "fi", 0x1D: "fl", 0x1E: "ffi", 0x1F: "ffl",
+    # Hyphens: soft ones are shown only where a line ends, and PDFium marks those with 2 or U+FFFE.
+    0x02: "-", 0xFFFE: "-", 0xAD: "-", 0x2010: "-", 0x2011: "-",
+    # Bullets of symbol fonts, in the private use area.
+    0xF0B7: "•", 0xF0A7: "•", 0xF06E: "•", 0xF0A8: "•", 0xF0D8: "•", 0xF0FC: "•",
+}  # fmt: skip
+_UNREADABLE = dict.fromkeys((*range(1), 3, 4, 5, 6, 7, 8, 65535))
+_REPAIRS: dict[int, str | None] = _MENDED | _UNREADABLE
+_MENDED_CODES = np.array(list(_REPAIRS), np.uint32)
+_STOPS = np.array([ord(mark) for mark in "。！？；，、：」』）"], np.uint32)
+_UPRIGHT = 0.95  # cosine of the greatest angle to the reading direction
+
+
+@dataclass(slots=True)
+class Words:
+    """The words of a page, in the order in which they were written.
+
+    If most of the page is turned by a quarter, all places are those after turning it back.
+
+    Attributes:
+        texts: The words.
+        boxes: `(words, 4)` float32, left, top, right and bottom.
+        baselines: `(words,)` float32.
+        sizes: `(words,)` float32, font sizes in points.
+        glued: `(words,)` bool, whether no space parts the word from the one before it.
+        styles: `(words, 4)` float32, the share of characters that are bold, italic, of a
+            typewriter font and of a mathematical font.
+        width: Width of the page, in points, after turning it back.
+        height: Height of the page.
+        quarter_turns: Number of quarter turns, clockwise, by which the words stand on the page.
+    """
+
+    texts: list[str]
+    boxes: NDArray[np.float32]
+    baselines: NDArray[np.float32]
+    sizes: NDArray[np.float32]
+    glued: NDArray[np.bool_]
+    styles: NDArray[np.float32]
+    width: float
+    height: float
+    quarter_turns: int
+
+
+def read_words(page: Page) -> Words:
+    """Find the words of a page.
+
+    Characters that are not upright (watermarks, labels of axes) and those of embedded drawings are
+    left out.
+    """
+    characters = page.characters
+    keep, turns = _upright(characters)
+    if characters.drawn.mean() < 0.5 if len(keep) else False:
+        keep &= ~characters.drawn
+    keep &= ~_is_private(characters.codes) & (characters.sizes > 0.5)
+    boxes, origins = characters.boxes[keep], characters.origins[keep]
+    width, height = page.width, page.height
+    if turns:
+        boxes, origins = (
+            turn_boxes(boxes, width, height, -turns),
+            _turn(origins, width, height, -turns),
+        )
+        width, height = height, width
+    codes, sizes = characters.codes[keep], characters.sizes[keep]
+    spaced, fonts = characters.spaced[keep], characters.fonts[keep]
+    if len(codes):
+        codes, spaced, dropped = _compose_accents(codes, boxes, spaced)
+        if dropped.any():
+            left = ~dropped
+            codes, boxes, origins, sizes = codes[left], boxes[left], origins[left], sizes[left]
+            spaced, fonts = spaced[left], fonts[left]
+    if not len(codes):
+        empty = np.zeros(0, np.float32)
+        return Words([], np.zeros((0, 4), np.float32), empty, empty, np.zeros(0, np.bool_),
+                     np.zeros((0, 4), np.float32), width, height, turns)  # fmt: skip
+    height_of_line = np.maximum(sizes[1:], sizes[:-1])
+    gaps = boxes[1:, 0] - boxes[:-1, 2]
+    falls = np.abs(origins[1:, 1] - origins[:-1, 1])
+    apart = (gaps > 0.5 * height_of_line) | (gaps < -0.7 * height_of_line)
+    script = (falls > 0.1 * height_of_line) | (
+        np.minimum(sizes[1:], sizes[:-1]) < 0.75 * height_of_line
+    )
+    breaks = spaced[1:] | apart | script | np.isin(codes[:-1], _STOPS)
+    starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    glued = np.zeros(len(codes), np.bool_)
+    glued[1:] = ~spaced[1:] & ~apart & (falls < 0.7 * height_of_line)
+    lengths = np.diff(starts, append=len(codes)).astype(np.float32)
+    flags = np.array(page.fonts, np.float32).reshape(-1, 4)[fonts]
+    return Words(
+        _texts(codes, starts),
+        np.concatenate(
+            [
+                np.minimum.reduceat(boxes[:, :2], starts, axis=0),
+                np.maximum.reduceat(boxes[:, 2:], starts, axis=0),
+            ],
+            axis=1,
+        ),
+        origins[starts, 1],
+        np.maximum.reduceat(sizes, starts),
+        glued[starts],
+        (np.add.reduceat(flags, starts, axis=0) / lengths[:, None]).astype(np.float32),
+        width,
+        height,
+        turns,
+    )
+
+
+def _upright(characters: Characters) -> tuple[NDArray[np.bool_], int]:
+    """Return the characters in the direction of most, and its number of quarter turns."""
+    across, down = characters.directions.T
+    by_turns = [across > _UPRIGHT, down > _UPRIGHT, across < -_UPRIGHT, down < -_UPRIGHT]
+    turns = max(range(4), key=lambda turn: int(by_turns[turn].sum()))
+    return by_turns[turns], turns
+
+
+def turn_boxes(
+    boxes: NDArray[np.float32], width: float, height: float, turns: int
+) -> NDArray[np.float32]:
+    """Turn boxes of a page of that width and height by quarter turns, clockwise."""
+    first = _turn(boxes[:, :2], width, height, turns)
+    second = _turn(boxes[:, 2:], width, height, turns)
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=1)
+
+
+def _turn(
+    points: NDArray[np.float32], width: float, height: float, turns: int
+) -> NDArray[np.float32]:
+    x, y = points[:, 0], points[:, 1]
+    turned = ((x, y), (height - y, x), (width - x, height - y), (y, width - x))[turns % 4]
+    return np.stack(turned, axis=1)
+
+
+def _is_private(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    private = ((codes >= 0xE000) & (codes <= 0xF8FF)) | (codes >= 0xF0000)
+    surrogate = (codes >= 0xD800) & (codes <= 0xDFFF)
+    unknown: NDArray[np.bool_] = (
+        (private & ~np.isin(codes, _MENDED_CODES)) | surrogate | (codes == 0xFFFD)
+    )
+    return unknown
+
+
+def _texts(codes: NDArray[np.uint32], starts: NDArray[np.intp]) -> list[str]:
+    text = codes.astype("<u4").tobytes().decode("utf-32-le", "replace")
+    bounds = [*starts.tolist(), len(text)]
+    texts = [text[start:end] for start, end in pairwise(bounds)]
+    if np.isin(codes, _MENDED_CODES).any():
+        texts = [word.translate(_REPAIRS) for word in texts]
+    return texts
+
+
+def _compose_accents(
+    codes: NDArray[np.uint32], boxes: NDArray[np.float32], spaced: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Unite accents with the letters under them.
+
+    Returns:
+        The code points, which characters white space precedes, and which are superfluous now.
+    """
+    dropped = np.zeros(len(codes), np.bool_)
+    suspects = np.flatnonzero(np.isin(codes, _ACCENT_CODES)).tolist()
+    if suspects:
+        codes, spaced = codes.copy(), spaced.copy()
+    for index in suspects:
+        left, _, right, _ = boxes[index].tolist()
+        for neighbour in (index + 1, index - 1):
+            if not 0 <= neighbour < len(codes) or dropped[neighbour]:
+                continue
+            start, _, end, _ = boxes[neighbour].tolist()
+            overlap = min(right, end) - max(left, start)
+            letter = chr(int(codes[neighbour]))
+            letter = _DOTLESS.get(letter, letter)
+            if overlap > 0.4 * (right - left) and letter.isalpha():
+                accent = _ACCENTS[chr(int(codes[index]))]
+                composed = unicodedata.normalize("NFC", letter + accent)
+                if len(composed) == 1:
+                    codes[neighbour] = ord(composed)
+                    dropped[index] = True
+                    if neighbour > index:
+                        spaced[neighbour] = spaced[index]
+                    break
+    return codes, spaced, dropped

@@ -1,0 +1,226 @@
+r"""Rich Text (RTF).
+
+striprtf turns it into plain text, which says nothing about headings, tables and notes. Therefore
+the control words that do are followed by marks first, which striprtf keeps like any text.
+"""
+
+import re
+
+from striprtf.striprtf import rtf_to_text
+
+from foveate.documents.blocks import ParsedText
+from foveate.documents.readers.office import (
+    BlockCollector,
+    heading_level,
+    is_contents_style,
+    style_kind,
+    table_cell,
+)
+from foveate.documents.structure import DocumentError, Kind
+from foveate.documents.tables import Cell
+
+_TOKEN = re.compile(r"\\([A-Za-z]{1,32})(-?\d{1,9})? ?|\\'[0-9A-Fa-f]{2}|\\[^A-Za-z]|[{}]|[^\\{}]+")
+_NOT_ASCII = re.compile("[\x80-\xff]")
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # around a mark: no characters of any text
+_MARK = re.compile(f"\n|{_OPEN}([a-z]+)(-?[0-9]*){_CLOSE}")
+_MARKED = frozenset(("pard", "s", "outlinelevel", "intbl", "trhdr"))
+_REPLACED = frozenset(("cell", "row", "footnote"))  # striprtf has other plans for them
+_STYLE = re.compile(r"\{\\s(\d{1,5})\b([^{}]*)\}")
+_CONTROL_WORD = re.compile(r"\\[a-z]+-?\d* ?")
+_TITLE = re.compile(r"\{\\title\b ?([^{}]*)\}")
+_CODE_PAGE = re.compile(r"\\ansicpg\d+")
+_ITEM = re.compile(
+    r"\s*(?:([•·–‣▪◦●○■\ue000-\uf8ff-])|(\(?(?:\d{1,4}\.)*(?:\d{1,4}|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]?))"
+    r"\t\s*(.*)",
+    re.DOTALL,
+)
+_BODY_TEXT = 9  # the outline level of what is no heading
+
+
+def read(data: bytes) -> ParsedText:
+    """Read headings, paragraphs, lists, tables and notes."""
+    rtf = data.decode("latin-1").lstrip("\ufeffï»¿ \t\r\n\0")
+    if not rtf.startswith("{\\rtf"):
+        raise DocumentError(
+            r"cannot be read as RTF (it does not begin with {\rtf): check that it is, or open it "
+            "and save it again."
+        )
+    reader = _Reader(_style_names(rtf))
+    reader.read(_to_text(_mark(rtf)))
+    title = _TITLE.search(rtf)
+    code_page = _CODE_PAGE.search(rtf)
+    header = "{\\rtf1\\ansi" + (code_page[0] if code_page else "")
+    return reader.collector.parsed(_to_text(f"{header} {title[1]}}}") if title else "")
+
+
+def _to_text(rtf: str) -> str:
+    try:
+        text: str = rtf_to_text(rtf, errors="replace")
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
+        raise DocumentError(
+            f"cannot be read as RTF ({error}): check that it is RTF, or open it and save it again."
+        ) from error
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _mark(rtf: str) -> str:
+    """Put marks into the source, and take out what striprtf reads slowly or not at all."""
+    pieces: list[str] = []
+    groups = [""]  # what the open groups hold: "pict", "fonttbl", "footnote" or text
+    begin = 0  # of the next token that is no data of a picture
+    for match in _TOKEN.finditer(rtf):
+        token, word, number = match[0], match[1], match[2] or ""
+        if match.start() < begin:
+            continue
+        if token == "{":
+            groups.append("" if groups[-1] == "footnote" else groups[-1])
+        elif token == "}":
+            ended = groups.pop() if len(groups) > 1 else ""
+            token = f"{_OPEN}noteend{_CLOSE}}}" if ended == "footnote" else token
+        elif word == "bin":
+            begin = match.end() + max(int(number or 0), 0)
+            continue
+        elif groups[-1] == "pict":
+            continue
+        elif groups[-1] == "fonttbl":  # all that striprtf needs to know, quickly found
+            token = f"\n{token}" if word == "f" else f"{token} x;" if word == "fcharset" else ""
+        elif word in ("pict", "fonttbl"):
+            groups[-1] = word
+        elif word in _MARKED or word in _REPLACED:
+            if word == "footnote":
+                groups[-1] = word
+                if pieces and pieces[-1] == "\\*":
+                    pieces.pop()
+            token = ("" if word in _REPLACED else token) + f"{_OPEN}{word}{number}{_CLOSE}"
+        elif word in ("line", "nestcell"):
+            token = "\\tab "
+        elif word == "field":  # with a space, striprtf does not append the address of a link
+            token = "\\field "
+        elif word == "deleted" and number != "0":
+            token = "\\*"  # the rest of the group is left out
+        elif word == "pntext":  # the number of an item
+            token = ""
+        elif word is None:
+            token = _NOT_ASCII.sub(lambda byte: f"\\'{ord(byte[0]):02x}", token)
+        pieces.append(token)
+    return "".join(pieces)
+
+
+def _style_names(rtf: str) -> dict[str, str]:
+    """Return the names of the paragraph styles by their numbers, in lower case."""
+    names: dict[str, str] = {}
+    begin = rtf.find("\\stylesheet")
+    for style in _STYLE.finditer(rtf, begin) if begin >= 0 else ():
+        *_, name = _CONTROL_WORD.split(style[2])
+        names.setdefault(style[1], name.strip(" ;\r\n").lower())
+    return names
+
+
+class _Reader:
+    """Reads the blocks of a text with marks."""
+
+    def __init__(self, style_names: dict[str, str]) -> None:
+        self.style_names = style_names
+        self.collector = BlockCollector()
+        self.shown: list[str] = []  # pieces of the current paragraph, cell or note
+        self.style = ""
+        self.level = _BODY_TEXT
+        self.in_table = False
+        self.is_head_row = False
+        self.num_heads = 0
+        self.cells: list[Cell] = []
+        self.rows: list[list[Cell]] = []
+        self.notes: list[str] = []  # of the current paragraph or row
+        self.table_notes: list[str] = []
+        self.interrupted: list[list[str]] = []  # the paragraphs around the current note
+        self.num_notes = 0
+
+    def read(self, text: str) -> None:
+        begin = 0
+        for match in _MARK.finditer(text):
+            self.shown.append(text[begin : match.start()])
+            begin = match.end()
+            self.obey(match[1], match[2])
+        self.shown.append(text[begin:])
+        self.end_paragraph()
+        self.end_table()
+
+    def obey(self, word: str | None, number: str | None) -> None:
+        """Do what a mark or, without a word, the end of a paragraph says."""
+        if word == "footnote":
+            self.interrupted.append(self.shown)
+            self.shown = []
+        elif word == "noteend" and self.interrupted:
+            self.notes.append(self.take_shown())
+            self.shown = self.interrupted.pop()
+        elif word is None:
+            if self.in_table or self.interrupted:
+                self.shown.append("\t")
+            else:
+                self.end_paragraph()
+        elif word == "cell":
+            self.cells.append(table_cell(self.take_shown(), len(self.rows) + 1))
+        elif word == "row":
+            self.end_row()
+        elif word == "trhdr":
+            self.is_head_row = True
+        elif word == "intbl":
+            self.in_table = True
+        elif self.interrupted:
+            return
+        elif word == "pard":
+            self.style, self.level, self.in_table = "", _BODY_TEXT, False
+        elif word == "s":
+            self.style = number or ""
+        elif word == "outlinelevel":
+            self.level = int(number or _BODY_TEXT)
+
+    def take_shown(self) -> str:
+        """Return the text of the current paragraph, cell or note, which ends."""
+        text = "".join(self.shown)
+        self.shown = []
+        return text
+
+    def end_paragraph(self) -> None:
+        text = self.take_shown()
+        if text.strip() and self.rows:
+            self.end_table()
+        names = [self.style_names.get(self.style, "")]
+        level = self.level + 1 if 0 <= self.level < _BODY_TEXT else heading_level(names)
+        item = _ITEM.fullmatch(text)
+        if is_contents_style(names):
+            self.collector.skip_paragraph(text)
+        elif "title" in names:
+            self.collector.add_title(text)
+        elif level is not None:
+            self.collector.add_heading(level, text)
+        elif item:
+            self.collector.add_paragraph(f"{item[2] or ''} {item[3]}", "item")
+        else:
+            kind: Kind = style_kind(names) or "prose"
+            self.collector.add_paragraph(text, kind)
+        self.add_notes(self.notes)
+        self.notes = []
+
+    def end_row(self) -> None:
+        if self.is_head_row and self.num_heads == len(self.rows):
+            self.num_heads += 1
+        self.is_head_row = False
+        self.rows.append(self.cells)
+        self.table_notes += self.notes
+        self.cells, self.notes = [], []
+
+    def end_table(self) -> None:
+        if max(map(len, self.rows), default=0) > 1:
+            self.collector.add_table(self.rows, self.num_heads or None)
+        else:  # it only lays out the page
+            for row in self.rows:
+                for cell in row:
+                    self.collector.add_paragraph(str(cell.text))
+        self.add_notes(self.table_notes)
+        self.rows, self.num_heads, self.table_notes = [], 0, []
+
+    def add_notes(self, notes: list[str]) -> None:
+        for note in notes:
+            self.num_notes += 1
+            self.collector.add_note(note, f"footnote {self.num_notes}")
