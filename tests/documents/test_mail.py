@@ -123,10 +123,6 @@ def test_not_a_message():
             Document.from_bytes(data, format="email")
 
 
-def test_a_long_message_of_lines_that_end_in_colons():
-    assert len(own_words("".join(f"Boat number {i}:\n\n" for i in range(20_000)))) > 1000
-
-
 MESSAGES = [
     message("Shall we buy boats?", message_id="<1@x>"),
     message("Hello there.", "Hello", "Carl <c@x.org>", 2, message_id="<2@x>"),
