@@ -155,7 +155,8 @@ FORMATS = {
     )
 }
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second one is empty
-_PACKED_HEAD = 4096  # bytes: the first members, among which some formats have one uncompressed
+_FIRST_NAME = 30  # offset in a ZIP archive of its first member's name, which content may follow
+_PACKED_HEAD = 4096  # bytes, by which a damaged archive is recognized
 _TAR, _TAR_OFFSET = b"ustar", 257
 _MBOX = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\r?\n[!-9;-~]+:")
 _HEADERS = re.compile(rb"(?:[!-9;-~]+:[^\n]*\n(?:[ \t]+\S[^\n]*\n)*)+\r?\n")
@@ -167,7 +168,7 @@ _HTML = re.compile(r"\s*(?:<!doctype html|<html)\b", re.IGNORECASE)
 _XML = re.compile(r"\s*<\?xml\b")
 _JSON_ARRAY = re.compile(r"\s*\[")
 _JSON = re.compile(r"\s*\{\s*\"[^\"\n]*\"\s*:")
-_JSON_LINES = re.compile(r"\s*(?:\[\s*\{|\{[^\n]*\}\s*\n\s*\{)\s*\"[^\"\n]*\"\s*:")
+_JSON_LINES = re.compile(r"\s*(?:\[\s*\{|\{[^\n]*\}[ \t\r]*\n\s*\{)\s*\"[^\"\n]*\"\s*:")
 _SAMPLE = 200_000  # characters that decide whether a text is a transcript
 
 
@@ -217,7 +218,7 @@ def sniff_bytes(format: str | None, data: bytes) -> str | None:
             return candidate.name
     if data.startswith(_ZIP):
         return _packed_format(data) or ("zip" if format else None)
-    if data[_TAR_OFFSET:].startswith(_TAR):
+    if data.startswith(_TAR, _TAR_OFFSET):
         return "tar"
     if format in (None, "text"):
         if _MBOX.match(data):
@@ -232,12 +233,15 @@ def _packed_format(data: bytes) -> str | None:
     """Return the format whose files are ZIP archives that hold certain members."""
     try:
         with ZipFile(BytesIO(data)) as archive:
-            names = frozenset(archive.namelist())
+            names = [name.encode() for name in archive.namelist()]
     except Exception:  # damaged, or the beginning of an archive alone
-        names = frozenset()
-    head = data[:_PACKED_HEAD]
+        names = []
     for format in FORMATS.values():
-        if format.member and (format.member in head or format.member.decode() in names):
+        if format.member and (
+            format.member in names
+            or data.startswith(format.member, _FIRST_NAME)
+            or (not names and format.member in data[:_PACKED_HEAD])
+        ):
             return format.name
     return None
 
