@@ -126,7 +126,8 @@ def test_sentences_longer_than_a_window():
     for length in range(9770, 9830, 3):
         first = "x" * (length % 5) + " word" * (length // 5)
         found = list(Document.from_text(f"{first}. Then another. And a third.").sentences())
-        assert [one.text for one in found[1:]] == ["Then another.", "And a third."]
+        assert [one.text for one in found[-2:]] == ["Then another.", "And a third."]
+        assert max(len(one.text) for one in found) <= 1000
 
 
 def test_the_name_is_the_source_else_the_title():
@@ -313,12 +314,13 @@ class TestSentences:
         assert [one.text for one in document.sentences()] == ["Das ist z. B. gut.", "Ja."]
 
     @pytest.mark.parametrize("format", ["text", "markdown", "html", "transcript"])
-    def test_a_sentence_of_200_000_words_is_one_sentence(self, format):
+    def test_a_text_without_punctuation_is_cut_between_words(self, format):
         document = Document.from_text("word " * 200_000, format=format)
-        assert [one.end for one in document.sentences()] == [999_999]
+        ends = [one.end for one in document.sentences()]
+        assert ends == list(range(999, 1_000_000, 1000))
 
     def test_long_runs_of_quotation_marks_are_fast(self):
-        assert len(self.sentences("“" * 200_000)) == 1
+        assert len(self.sentences("“" * 200_000)) == 200
 
 
 def test_sections_are_located_with_their_subsections():

@@ -14,8 +14,8 @@ def test_books_and_chapters():
         "A Novel\n\nBOOK ONE: 1805\n\nCHAPTER I\n\nText one.\n\nCHAPTER II\n\nText two.\n\n"
         "Book Two\n\nChapter 1. Of Things\nand More\n\nText three.\n\nEPILOGUE\n\nText four."
     )
+    assert Document.from_text(text).title == "A Novel"
     assert headings(text) == [
-        "",
         "BOOK ONE: 1805",
         "BOOK ONE: 1805 > CHAPTER I",
         "BOOK ONE: 1805 > CHAPTER II",
@@ -103,3 +103,244 @@ def test_contents_without_matching_headings_hide_no_text():
         "Contents\n\nCHAPTER I\n\nA line.\n\nCHAPTER II\n\nA line more.\n\nCHAPTER III\n\nThe end."
     )
     assert headings(text) == ["", "CHAPTER I", "CHAPTER II", "CHAPTER III"]
+
+
+def paragraphs(text):
+    return [(p.kind, [s.text for s in p.sentences]) for p in Document.from_text(text).paragraphs()]
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [
+        ["Kapitel 1: Rechte", "Kapitel 2: Pflichten"],
+        ["Chapitre IV", "Chapitre V"],
+        ["Capítulo 1. Derechos", "Capítulo 2. Deberes"],
+        ["第一章 总则", "第二章 权利"],
+        ["第1条", "第2条"],
+        ["§ 3 Begriffe", "§ 4 Geltung"],
+        ["Annex A", "Annex B"],
+        ["Appendix A. More", "Appendix B. Most"],
+        ["Zusammenfassung", "Einleitung"],
+        ["1.1. What is this FAQ?", "1.2. What is foveate?"],
+        ["A. Standard Procedure", "B. Other Procedure"],
+        ["I. Introduction", "II. Methods"],
+        ["0. Definitions.", "1. Source Code."],
+    ],
+)
+def test_headings_of_laws_manuals_and_other_languages(titles):
+    text = "Ein Text, der am Anfang steht, ohne Titel.\n\n" + "\n\n".join(
+        f"{title}\n\nEin Satz steht hier, er ist lang genug." for title in titles
+    )
+    assert headings(text) == ["", *titles]
+
+
+def test_lettered_appendices_follow_numbered_sections():
+    text = "\n\n".join(
+        f"{title}\n\nText."
+        for title in ["1. One", "1.1. More", "2. Two", "A. Order", "A.0. Proposal", "A.1. Debate"]
+    )
+    assert headings(text) == [
+        "1. One",
+        "1. One > 1.1. More",
+        "2. Two",
+        "A. Order",
+        "A. Order > A.0. Proposal",
+        "A. Order > A.1. Debate",
+    ]
+
+
+def test_items_of_lists_are_paragraphs_with_their_markers():
+    text = (
+        "Each decision is made by one of these:\n"
+        "  1. The Developers, by election;\n"
+        "  2. The Leader, who may\n"
+        "     delegate it. They do.\n"
+        "  * Nobody else.\n"
+        "And this is prose again."
+    )
+    assert paragraphs(text) == [
+        ("prose", ["Each decision is made by one of these:"]),
+        ("item", ["1. The Developers, by election;"]),
+        ("item", ["2. The Leader, who may delegate it.", "They do."]),
+        ("item", ["* Nobody else."]),
+        ("prose", ["And this is prose again."]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It happened in the year\n1805. Then it was over, as far\nas anybody knew.",
+        "They went from here to there\n- nobody knows why - and\nback again.",
+    ],
+)
+def test_a_wrapped_line_that_begins_like_an_item_is_prose(text):
+    assert [kind for kind, _ in paragraphs(text)] == ["prose"]
+
+
+def test_the_title_of_an_item_is_apart():
+    text = (
+        "   1. Free Redistribution\n      The license may not restrict any party from selling it\n"
+        "      or giving it away.\n   2. Source Code\n      The program must include its source."
+    )
+    assert [sentences for _, sentences in paragraphs(text)] == [
+        ["1. Free Redistribution"],
+        ["The license may not restrict any party from selling it or giving it away."],
+        ["2. Source Code"],
+        ["The program must include its source."],
+    ]
+
+
+MANUAL = """\
+                         The Manual
+
+Contents
+
+1. What is it?
+    1.1. How does one use a manual that has titles which fill more
+    than a line?
+    1.2. Why?
+2. When?
+
+Chapter 1. What is it?
+
+It is a manual.
+
+1.1. How does one use a manual that has titles which fill more than
+a line?
+
+One reads it.
+
+1.2. Why?
+
+Because.
+
+Chapter 2. When?
+
+Now.
+"""
+
+
+def test_contents_with_wrapped_entries_list_the_headings():
+    document = Document.from_text(MANUAL)
+    assert document.title == "The Manual"
+    titles = [path[-1] for path, _ in document.walk()]
+    assert titles == [
+        "Chapter 1. What is it?",
+        "1.1. How does one use a manual that has titles which fill more than a line?",
+        "1.2. Why?",
+        "Chapter 2. When?",
+    ]
+    assert [one.text for one in document.sentences()] == [
+        "It is a manual.",
+        "One reads it.",
+        "Because.",
+        "Now.",
+    ]
+
+
+@pytest.mark.parametrize("word", ["Inhaltsverzeichnis", "Table des matières", "目录", "Índice"])
+def test_contents_are_announced_in_several_languages(word):
+    titles = ["1 Eins", "1.1 Zwei", "2 Drei"]
+    text = "\n".join([word, "", *titles, "", *(f"{title}\n\nText.\n" for title in titles)])
+    assert headings(text) == ["1 Eins", "1 Eins > 1.1 Zwei", "2 Drei"]
+
+
+def test_heads_and_feet_of_pages_are_left_out():
+    pages = [
+        f"RFC 1234                 Reading                 May 2025\n\n   {body}\n\n\n"
+        f"Lee                   Informational               [Page {number}]\n"
+        for number, body in enumerate(
+            ["It begins here and goes", "over the page. Then it stops.", "This is the end."],
+            start=1,
+        )
+    ]
+    document = Document.from_text("\f".join(pages))
+    assert [one.text for one in document.sentences()] == [
+        "It begins here and goes over the page.",
+        "Then it stops.",
+        "This is the end.",
+    ]
+
+
+def test_manual_pages():
+    text = (
+        "LS(1)                User Commands                LS(1)\n\n"
+        "NAME\n       ls - list what a directory contains, one entry a line\n\n"
+        "DESCRIPTION\n       List information about the files, which are speci‐\n"
+        "       fied by name.\n\n"
+        "   Exit status\n       It is 0 if everything went well, and 1 if it did not.\n"
+    )
+    document = Document.from_text(text)
+    assert document.title == "LS(1)"
+    assert [" > ".join(path) for path, _ in document.walk()] == [
+        "NAME",
+        "DESCRIPTION",
+    ]
+    assert "which are specified by name." in [one.text for one in document.sentences()][1]
+
+
+def test_headings_less_indented_than_the_text():
+    body = "   This is a paragraph of text that is indented by some columns.\n"
+    text = f"Closing reports\n\n{body}\nFollowing up\n\n{body}\nNot this one.\n\n{body}"
+    assert headings(text) == ["Closing reports", "Following up"]
+
+
+def test_code_is_cut_by_line():
+    text = (
+        "To install it, run these commands in a terminal of your choice:\n\n"
+        "    $ apt-get update\n    $ apt-get install foveate\n\n"
+        "Then write a program, which may be as short as this one is:\n\n"
+        "    for word in words:\n        print(word)\n    x = {1: 2}\n"
+    )
+    assert [found for found in paragraphs(text) if found[0] == "code"] == [
+        ("code", ["$ apt-get update", "$ apt-get install foveate"]),
+        ("code", ["for word in words:", "print(word)", "x = {1: 2}"]),
+    ]
+
+
+def test_logs_are_cut_by_line():
+    lines = [f"2025-06-24 14:36:{second} started it. Then it was done" for second in range(10, 60)]
+    document = Document.from_text("\n".join(lines))
+    assert [one.text for one in document.sentences()] == lines
+
+
+def test_records_are_cut_by_line():
+    lines = ["Name: Ann Lee", "Address: 3 Long Street, Edinburgh", "Phone: 123", "Pets: a dog"]
+    assert [sentences for _, sentences in paragraphs("\n".join(lines))] == [
+        [line] for line in lines
+    ]
+
+
+def test_drawn_tables_become_rows():
+    text = (
+        "+---------+-----------+\n| Item    | Price     |\n|---------+-----------|\n"
+        "| Support | 450 euros |\n| of all  | a month   |\n|---------+-----------|\n"
+        "| Meals   | 30 euros  |\n+---------+-----------+\n"
+    )
+    assert paragraphs(text) == [
+        (
+            "table",
+            ["Item: Support of all; Price: 450 euros a month", "Item: Meals; Price: 30 euros"],
+        )
+    ]
+
+
+def test_references_footnotes_and_captions():
+    text = (
+        "1 Introduction\n\nIt is known [1].\n\n[1] A footnote here.\n\nTable 1. Some numbers\n\n"
+        "2 Results\n\nThey are good.\n\nReferences\n\n"
+        "[1] A. Lee. Reading. 2020.\n[2] B. Ode. Writing. In: Books.\n    2021."
+    )
+    assert paragraphs(text) == [
+        ("prose", ["It is known [1]."]),
+        ("footnote", ["[1] A footnote here."]),
+        ("caption", ["Table 1. Some numbers"]),
+        ("prose", ["They are good."]),
+        ("reference", ["[1] A. Lee. Reading. 2020.", "[2] B. Ode. Writing. In: Books. 2021."]),
+    ]
+
+
+def test_lines_of_chinese_are_joined_without_a_space():
+    (sentence,) = Document.from_text("这是一个很\n长的句子。").sentences()
+    assert (sentence.text, sentence.start, sentence.end) == ("这是一个很长的句子。", 0, 11)

@@ -12,7 +12,7 @@ from itertools import groupby, zip_longest
 from typing import Self
 
 from foveate.documents.layout import Layout
-from foveate.documents.sentences import split_sentences
+from foveate.documents.sentences import shorten, split_sentences
 from foveate.documents.structure import MAX_DEPTH, Kind, Landmark, Paragraph, Section, Sentence
 
 PSEUDO_SECTION_LENGTH = 32  # sentences, as in the HDT paper
@@ -351,8 +351,12 @@ def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     text = block.text
     shown = str(text)
     if block.kind in UNSPLIT:
-        visible = collapse(shown)
-        return (Sentence(visible, *text.source_span(0, len(shown))),) if visible else ()
+        start = len(shown) - len(shown.lstrip())
+        pieces = shorten(shown, start, len(shown.rstrip())) if text else ()
+        return tuple(
+            Sentence(collapse(shown[start:end]), *text.source_span(start, end))
+            for start, end in pieces
+        )
     spans: list[tuple[int, int]] = []
     previous_end = -1  # in the source
     for start, end in split_sentences(shown, language):
@@ -375,10 +379,11 @@ def pseudo_sections(paragraphs: Iterable[Paragraph]) -> tuple[Section, ...]:
     current: list[Paragraph] = []
     room = PSEUDO_SECTION_LENGTH
     for paragraph in paragraphs:
-        remaining = paragraph.sentences
-        while remaining:
-            sentences, remaining = remaining[:room], remaining[room:]
+        start = 0
+        while start < len(paragraph.sentences):
+            sentences = paragraph.sentences[start : start + room]
             current.append(replace(paragraph, sentences=sentences))
+            start += len(sentences)
             room -= len(sentences)
             if not room:
                 sections.append(Section("", tuple(current)))

@@ -86,6 +86,8 @@ FORMATS = {
         Format("text", "plain text", ("", ".txt", ".text", ".log"), "plain"),
         Format("markdown", "Markdown", (".md", ".markdown", ".mdown", ".mkd"), "markdown"),
         Format("rst", "reStructuredText", (".rst", ".rest"), "rst"),
+        Format("latex", "LaTeX", (".tex", ".latex", ".ltx"), "latex"),
+        Format("notebook", "Jupyter notebooks", (".ipynb",), "notebook"),
         Format("html", "web pages", (".html", ".htm", ".xhtml"), "html", declares_encoding=True),
         Format("jats", "JATS articles", (".jats", ".nxml"), "jats", declares_encoding=True),
         Format("tei", "TEI articles and editions", (".tei",), "tei", declares_encoding=True),
@@ -252,6 +254,11 @@ def sniff(format: str | None, text: str) -> str:
         from foveate.documents.readers.xml import format_of_root
 
         return format_of_root(text)
+    if format == "json" or format is None or format == "text":
+        from foveate.documents.readers.notebook import looks_like_notebook
+
+        if looks_like_notebook(text):
+            return "notebook"
     if format == "json":
         return "jsonl" if _JSON_ARRAY.match(text) else "json"
     if format is None or format == "text":
@@ -275,7 +282,10 @@ def _sniff_text(text: str) -> str:
         return "jsonl"
     if _JSON.match(text):
         return "json"
+    from foveate.documents.readers.latex import looks_like_latex
     from foveate.documents.readers.transcript import looks_like_transcript
 
+    if looks_like_latex(text):
+        return "latex"
     sample = text if len(text) <= _SAMPLE else text[: text.rfind("\n", 0, _SAMPLE) + 1]
     return "transcript" if looks_like_transcript(sample) else "text"

@@ -1,269 +1,204 @@
-"""Plain text: paragraphs between blank lines, and headings recognized by their typography.
+"""Plain text: paragraphs between blank lines, lists, and headings recognized by their typography.
 
-A heading is short and has blank lines around it. Five kinds are recognized, and it is better to
-miss a heading than to invent one:
+A heading is short and has blank lines around it. It is better to miss a heading than to invent one.
+These kinds are recognized:
 
-- parts of a book: `BOOK ONE: 1805`, `PART II`, `CHAPTER 1. Loomings.`
-- by name: `Abstract`, `SECOND EPILOGUE`
-- numbered: `1 Introduction`, `2.3.1 Results`, where each number follows from the previous one
+- parts of a book or a law: `BOOK ONE: 1805`, `CHAPTER 1. Loomings.`, `Kapitel 3: Rechte`,
+  `Chapitre IV`, `第一章`, `Annex B`, `§ 3`
+- by name: `Abstract`, `SECOND EPILOGUE`, `Zusammenfassung`
+- numbered: `1 Introduction`, `2.3.1 Results`, `A.1. Discussion`, where each number follows from the
+  previous one
+- listed in a table of contents
 - underlined with `===` or `---`
+- less indented than the text around them, or centred
 - in CAPITALS, if there are no other headings or a table of contents lists it
 
-A table of contents is left out.
+Tables of contents and the heads and feet of pages are left out. Each item of a list is a paragraph.
+Code, drawn tables, logs and other records are cut by line.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
-from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, lift_title
-
-Line: TypeAlias = tuple[int, int]
-"""Start and end of a line in the text, without the whitespace around it."""
-
-_MAX_HEADING = 120  # characters
-_ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
-_NUMBER = (
-    r"(?:\d{1,3}|[ivxlcdm]{1,9}|(?:the )?(?:" + _ORDINALS + r"|last)|one|two|three|four|five|six|"
-    r"seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|"
-    r"nineteen|(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|"
-    r"nine))?)"
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    ParsedText,
+    Prose,
+    collapse,
+    lift_title,
 )
-_PART = re.compile(
-    rf"(volume|book|part|chapter|section|act|scene|canto|letter|article)\s+{_NUMBER}\s*"
-    r"(?:[.:–—-]\s*.*|\n.*)?",
-    re.IGNORECASE | re.DOTALL,
+from foveate.documents.readers.contents import find_contents, is_announcement
+from foveate.documents.readers.headings import (
+    levels_of,
+    mark_by_typography,
+    mark_listed,
+    mark_numbered,
+    mark_parts,
 )
-_NAMED = re.compile(
-    rf"(?:(?:{_ORDINALS}|author['’]s|translator['’]s)\s+)?"
-    r"(?:abstract|summary|introduction|introductory|preface|foreword|prologue|epilogue|afterword|"
-    r"postscript|dedication|conclusions?|acknowledge?ments|references|bibliography|"
-    r"appendix(?: [a-z0-9]{1,3})?)(?:[.:](?: .*)?)?",
+from foveate.documents.readers.lines import (
+    Chunk,
+    Line,
+    breaks_on_purpose,
+    chunks_of,
+    line_blocks,
+    mapped,
+    prevailing_indent,
+)
+from foveate.documents.readers.preformatted import (
+    are_records,
+    is_code,
+    is_drawn_table,
+    is_log,
+    table_rows,
+)
+from foveate.documents.structure import Kind
+
+_NOTE = re.compile(r"\[\d{1,3}\]\s")
+_ENTRY = re.compile(r"\[[^\]\n]{1,20}\]\s|\d{1,3}\.\s")
+_CAPTION = re.compile(
+    r"(?:table|figure|fig\.|listing|tabelle|abbildung|abb\.|tableau|tabla|figura|表|图|圖|図)"
+    r"\s*(?:\d{1,3}(?:\.\d{1,3})*|[A-Z]\.\d{1,3})[.:：]?\s+\S.*",
     re.IGNORECASE,
 )
-_NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3})*)\.?\s+(?=[^\W\d_])")
-_CONTENTS = re.compile(r"(?:table of )?contents[.:]?", re.IGNORECASE)
-_RULE = re.compile(r"([=~*#-])\1{2,}")
-_PAGE = re.compile(r"(?:\s*\.\s*\.[\s.]*|\s{2,}|\t)\d+$")
-_NOT_WORD = re.compile(r"[\W_]+")
-
-# Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
-_PART_LEVELS = {"chapter": 10, "letter": 10, "section": 11, "scene": 11}
-_NUMBERS, _UNDERLINED, _CAPITALS = 20, 40, 50
-
-
-@dataclass(slots=True)
-class _Chunk:
-    """The lines between two blank lines, and the kind of heading that they are, if any."""
-
-    lines: list[Line]
-    shown: str
-    kind: str = ""
-
-    @property
-    def is_line(self) -> bool:
-        return len(self.lines) == 1 and len(self.shown) <= _MAX_HEADING
-
-    @property
-    def key(self) -> str:
-        """The words alone, by which headings are compared with a table of contents."""
-        return _key(self.shown) if len(self.shown) <= _MAX_HEADING else ""
+_REFERENCES = re.compile(
+    r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:(?:normative |informative )?references|bibliography|"
+    r"literature cited|literatur(?:verzeichnis)?|bibliographie|références|bibliografía|"
+    r"referencias|参考文献|參考文獻)\W*",
+    re.IGNORECASE,
+)
+_TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)
+_MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
+_MAX_TITLE = 100
+_MAX_TITLE_CHUNKS = 4
 
 
 def read(text: str) -> ParsedText:
     """Read headings and paragraphs."""
-    chunks = list(_split(text))
-    for chunk in chunks:
-        chunk.kind = _kind(chunk)
-    _number(chunks)
-    contents = _contents(chunks)
-    listed = {_key(line) for index in contents for line in chunks[index].shown.split("\n")}
+    blocks = list(line_blocks(text))
+    lines = [line for block in blocks for line in block]
+    if is_log(text, lines):
+        return ParsedText(None, [_line(text, line, "table") for line in lines])
+    chunks = list(chunks_of(text, blocks))
+    mark_parts(chunks)
+    contents, listed = find_contents(chunks)
     body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
-    _admit_capitals(body, listed)
-    return lift_title(list(_ranked(text, body)))
+    mark_listed(body, listed)
+    mark_numbered(body)
+    title = _lift_title(text, body)
+    mark_by_typography(body, listed)
+    parsed = lift_title(list(_blocks(text, body))) if not title else None
+    return parsed or ParsedText(title, list(_blocks(text, body)))
 
 
-def line_blocks(text: str) -> Iterator[list[Line]]:
-    """Yield the lines of each block between blank lines."""
-    lines: list[Line] = []
-    offset = 0
-    for line in text.split("\n"):
-        visible = line.strip()
-        if visible:
-            start = offset + line.find(visible)
-            lines.append((start, start + len(visible)))
-        elif lines:
-            yield lines
-            lines = []
-        offset += len(line) + 1
-    if lines:
-        yield lines
+def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
+    """Take the title out of the first chunks, if one of them is plainly a title."""
+    if field := _TITLE_FIELD.search(text[:2000]):
+        return collapse(field[1])
+    base = prevailing_indent(chunks)
+    has_headings = any(chunk.heading for chunk in chunks)
+    for index, chunk in enumerate(chunks[:_MAX_TITLE_CHUNKS]):
+        if index == 0 and len(chunk.heading) == 1 and _encloses_numbers(chunks):
+            return collapse(chunks.pop(0).shown)
+        if len(chunk.heading) == 1 or chunk.heading.startswith("numbered") or chunk.is_list:
+            return None
+        first = chunk.shown.split("\n")[0]
+        is_centred = chunk.indent >= base + 8
+        if chunk.heading not in ("", "centred") or not _is_title(first):
+            continue
+        if is_centred or (index == 0 and chunk.is_line and has_headings):
+            lines = chunk.lines
+            if len(lines) == 1:
+                del chunks[index]
+            else:
+                chunks[index] = Chunk([lines[1:]], chunk.shown.partition("\n")[2])
+            manual = _MANUAL.fullmatch(first)
+            return manual[1] if manual else collapse(first)
+    return None
 
 
-def _split(text: str) -> Iterator[_Chunk]:
-    """Yield the blocks of the text, with underlined headings as blocks of their own."""
-    for lines in line_blocks(text):
-        shown = [text[start:end] for start, end in lines]
-        if len(lines) > 1 and _underlines(shown[1], shown[0]):
-            yield _Chunk(lines[:1], shown[0], kind=shown[1][0])
-            lines, shown = lines[2:], shown[2:]
-        if any(not _RULE.fullmatch(line.replace(" ", "")) for line in shown):
-            yield _Chunk(lines, "\n".join(shown))
-
-
-def _underlines(rule: str, title: str) -> bool:
-    return (
-        _RULE.fullmatch(rule) is not None
-        and len(title) <= _MAX_HEADING
-        and len(title) / 2 <= len(rule)
-        and any(character.isalpha() for character in title)
+def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:
+    """Return whether the first heading is underlined without a number, and others have numbers."""
+    first, *rest = chunks
+    return not any(chunk.heading == first.heading for chunk in rest) and any(
+        chunk.heading.startswith("numbered") for chunk in rest
     )
 
 
-def _kind(chunk: _Chunk) -> str:
-    """Return the kind of a heading that can be recognized without its neighbours."""
-    shown = chunk.shown
-    if len(chunk.lines) > 2 or len(shown) > _MAX_HEADING or not shown[0].isupper():
-        return chunk.kind
-    if part := _PART.fullmatch(shown):
-        return part[1].lower()
-    if chunk.is_line and _NAMED.fullmatch(shown):
-        return "named"
-    return chunk.kind
-
-
-def _number(chunks: list[_Chunk]) -> None:
-    """Mark the numbered headings, whose numbers follow from each other, unless they are a list."""
-    numbers = [_numbers(chunk) for chunk in chunks]
-    accepted: list[int] = []
-    keys: set[str] = set()
-    for index, number in enumerate(numbers):
-        following = numbers[index + 1] if index + 1 < len(numbers) else ()
-        if not number or (following and len(following) <= len(number)):
-            continue  # one item of a list, or of a table of contents
-        if chunks[index].key in keys:
-            accepted, keys = [], set()  # what came before was a table of contents
-        if _follows(number, numbers[accepted[-1]] if accepted else ()):
-            accepted.append(index)
-            keys.add(chunks[index].key)
-    if len(accepted) > 1:
-        for index in accepted:
-            chunks[index].kind = f"numbered {len(numbers[index])}"
-
-
-def _numbers(chunk: _Chunk) -> tuple[int, ...]:
-    """Return the number before a line that may be a heading: (2, 3) for "2.3 Results"."""
-    match = _NUMBERED.match(chunk.shown) if chunk.is_line and not chunk.kind else None
-    if not match or not chunk.shown[match.end()].isupper() or chunk.shown[-1] in ".,;:!?":
-        return ()
-    return tuple(int(part) for part in match[1].split("."))
-
-
-def _follows(number: tuple[int, ...], last: tuple[int, ...]) -> bool:
-    *enclosing, final = number
-    if tuple(enclosing) == last:  # the first heading, or the first one below the previous one
-        return final in (0, 1)
-    return tuple(enclosing) == last[: len(enclosing)] and final == last[len(enclosing)] + 1
-
-
-def _contents(chunks: list[_Chunk]) -> range:
-    """Return which chunks are the table of contents: a run of headings that occur again."""
-    last_seen = {chunk.key: index for index, chunk in enumerate(chunks) if chunk.key}
-    start = 0
-    while start < len(chunks):
-        announced = _CONTENTS.fullmatch(chunks[start].shown) is not None
-        end = start + 1
-        if announced or chunks[start].kind:
-            end = max(end, _end_of_contents(chunks, start + announced, last_seen))
-            entries = chunks[start + announced : end]
-            lines = [_key(line) for entry in entries for line in entry.shown.split("\n")]
-            num_repeated = sum(last_seen.get(line, 0) >= end for line in lines)
-            # Entries may be wrapped or shortened, so some do not occur again.
-            min_repeated = len(lines) * (0.5 if announced else 0.8)
-            if len(lines) > 2 and num_repeated >= min_repeated:
-                return range(start, end)
-        start = end
-    return range(0)
-
-
-def _end_of_contents(chunks: list[_Chunk], start: int, last_seen: dict[str, int]) -> int:
-    """Return where the run of entries ends; a single other line among them is tolerated."""
-    end = start
-    first = _key(chunks[start].shown.split("\n")[0][:_MAX_HEADING]) if start < len(chunks) else ""
-    for index in range(start, len(chunks)):
-        if index > start and first and chunks[index].key == first:
-            return index  # the text itself begins
-        if _is_entry(chunks[index], index, last_seen):
-            end = index + 1
-        elif index > end or not chunks[index].is_line:
-            return end
-    return end
-
-
-def _is_entry(chunk: _Chunk, index: int, last_seen: dict[str, int]) -> bool:
-    if chunk.kind or last_seen.get(chunk.key, 0) > index:
-        return True
-    lines = chunk.shown.split("\n")
-    listed = [
-        line for line in lines if len(line) <= _MAX_HEADING and _is_listed(line, index, last_seen)
-    ]
-    return len(lines) > 1 and len(listed) > len(lines) / 2
-
-
-def _is_listed(line: str, index: int, last_seen: dict[str, int]) -> bool:
-    return last_seen.get(_key(line), 0) > index or _PAGE.search(line) is not None
-
-
-def _admit_capitals(chunks: list[_Chunk], listed: set[str]) -> None:
-    """Mark lines in capitals that the contents list or, if there are no other headings, all."""
-    capitals = [chunk for chunk in chunks if not chunk.kind and _is_capitals(chunk)]
-    counts = Counter(chunk.key for chunk in capitals)
-    has_headings = any(chunk.kind for chunk in chunks)
-    for chunk in capitals:
-        if any(entry.startswith(chunk.key) for entry in listed):
-            chunk.kind = "named"
-        elif not has_headings and len(counts) > 1 and counts[chunk.key] == 1:  # not a running title
-            chunk.kind = "capitals"
-
-
-def _is_capitals(chunk: _Chunk) -> bool:
+def _is_title(line: str) -> bool:
     return (
-        chunk.is_line
-        and chunk.shown.isupper()
-        and sum(character.isalpha() for character in chunk.shown) > 3
-        and chunk.shown[0].isalnum()
-        and chunk.shown[-1] not in ",;:!?"
+        len(line) <= _MAX_TITLE
+        and not line[0].islower()
+        and line[-1] not in ".,;:!。，；：！"
+        and sum(character.isalpha() for character in line) > 2
+        and "http" not in line
+        and "©" not in line
+        and not is_announcement(line)
     )
 
 
-def _ranked(text: str, chunks: list[_Chunk]) -> Iterator[Block]:
+def _blocks(text: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
     """Yield paragraphs, and headings with the level that their kind has in this text."""
-    levels = _levels([chunk.kind for chunk in chunks if chunk.kind])
+    levels = levels_of(chunk.heading for chunk in chunks if chunk.heading)
+    base = prevailing_indent(chunks)
+    in_references = False
     for chunk in chunks:
-        if chunk.kind:
-            yield Heading(levels[chunk.kind], chunk.shown)
+        if chunk.heading:
+            yield Heading(levels[chunk.heading], chunk.shown)
+            in_references = _REFERENCES.fullmatch(chunk.shown) is not None
+        elif in_references:
+            yield from _references(text, chunk)
         else:
-            yield Prose(MappedText.from_source(text, chunk.lines[0][0], chunk.lines[-1][1]))
+            yield from _paragraphs(text, chunk, base)
 
 
-def _levels(kinds: list[str]) -> dict[str, int]:
-    levels: dict[str, int] = {}
-    for kind in kinds:
-        if kind == "capitals":
-            level = _CAPITALS
-        elif kind.startswith("numbered"):
-            level = _NUMBERS + int(kind.split()[1])
-        elif len(kind) == 1:
-            level = _UNDERLINED + sum(len(other) == 1 for other in levels)
-        else:
-            level = _PART_LEVELS.get(kind, len(levels))
-        if kind != "named":
-            levels.setdefault(kind, level)
-    levels["named"] = min(levels.values(), default=0)
-    return levels
+def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
+    lines = chunk.lines
+    if chunk.is_list:
+        width = max(line.indent + line.end - line.start for line in lines)
+        for part in chunk.parts:
+            yield from _item(text, part, width)
+    elif is_drawn_table(chunk):
+        yield from table_rows(text, lines)
+    elif is_code(chunk, base):
+        yield from (_line(text, line, "code") for line in lines)
+    elif are_records(chunk):
+        yield from (_line(text, line, "item") for line in lines)
+    elif _NOTE.match(chunk.shown):
+        yield Prose(mapped(text, lines), kind="footnote")
+    elif len(lines) < 3 and _CAPTION.fullmatch(chunk.shown.replace("\n", " ")):
+        yield Prose(mapped(text, lines), kind="caption")
+    else:
+        yield Prose(mapped(text, lines))
 
 
-def _key(line: str) -> str:
-    return _NOT_WORD.sub("", _PAGE.sub("", line)).casefold() or _NOT_WORD.sub("", line)
+def _item(text: str, lines: list[Line], width: int) -> Iterator[Prose]:
+    """Yield an item of a list, whose first line is apart if it is a title."""
+    if len(lines) > 1:
+        first, second, *_ = (text[line.start : line.end] for line in lines)
+        if (
+            first[-1] not in ".,;:"
+            and second[0].isupper()
+            and breaks_on_purpose(first, second, width - lines[0].indent - 8)
+        ):
+            yield Prose(mapped(text, lines[:1]), kind="item")
+            lines = lines[1:]
+    yield Prose(mapped(text, lines), kind="item")
+
+
+def _references(text: str, chunk: Chunk) -> Iterator[Prose]:
+    """Yield the entries of a bibliography, one a paragraph unless they begin with marks."""
+    entry: list[Line] = []
+    lines = chunk.lines
+    marked = _ENTRY.match(text, lines[0].start) is not None
+    for line in lines:
+        if entry and marked and _ENTRY.match(text, line.start):
+            yield Prose(mapped(text, entry), kind="reference")
+            entry = []
+        entry.append(line)
+    yield Prose(mapped(text, entry), kind="reference")
+
+
+def _line(text: str, line: Line, kind: Kind) -> Prose:
+    return Prose(MappedText.from_source(text, line.start, line.end), kind=kind)

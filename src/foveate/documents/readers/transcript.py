@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
-from foveate.documents.readers.plain import line_blocks
+from foveate.documents.readers.lines import line_blocks
 from foveate.documents.readers.speech import clean
 
 _TURN = re.compile(
@@ -27,7 +27,7 @@ def read(text: str) -> ParsedText:
     for lines in line_blocks(text):
         start: int | None = None
         end = 0
-        for line_start, line_end in lines:
+        for line_start, line_end, _ in lines:
             turn = match_turn(text[line_start:line_end])
             if turn:
                 if start is not None:
@@ -44,7 +44,7 @@ def read(text: str) -> ParsedText:
 def looks_like_transcript(text: str) -> bool:
     """Return whether most lines, or most blocks, start with one of a few recurring names."""
     openings = [
-        [match_turn(text[start:end]) for start, end in lines] for lines in line_blocks(text)
+        [match_turn(text[start:end]) for start, end, _ in lines] for lines in line_blocks(text)
     ]
     by_line = [turn for turns in openings for turn in turns]
     by_block = [turns[0] for turns in openings]

@@ -1,0 +1,152 @@
+"""Tables of contents in plain text, which are left out."""
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from operator import add
+
+from foveate.documents.readers.headings import has_number, has_page, heading_key, numbered_key
+from foveate.documents.readers.lines import MAX_WRAPPED_HEADING, Chunk, breaks_on_purpose, columns
+
+_ANNOUNCED = re.compile(
+    r"(?:(?:brief|full|detailed) )?"
+    r"(?:(?:table|list) of (?:contents|tables|figures|examples)|contents)"
+    r"|inhalt(?:sverzeichnis|sübersicht)?|(?:tabellen|abbildungs)verzeichnis"
+    r"|table des mati[èe]res|sommaire|liste des (?:tableaux|figures|illustrations)"
+    r"|[íi]ndice(?: general| de (?:contenidos?|tablas|figuras|cuadros))?|(?:tabla de )?contenidos?"
+    r"|lista de (?:tablas|figuras)|sommario|inhoud(?:sopgave)?|содержание|оглавление"
+    r"|目\s*[录錄次]|(?:表格|插图|图|表)(?:清单|目录|列表)|[図表]目次|[図表](?:の一覧|一覧)",
+    re.IGNORECASE,
+)
+_MIN_WIDTH = 40  # characters; shorter lines are not wrapped
+
+
+def is_announcement(line: str) -> bool:
+    """Return whether a line says that a table of contents follows."""
+    return len(line) < 40 and _ANNOUNCED.fullmatch(line.rstrip(".: ")) is not None
+
+
+def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
+    """Find the tables of contents: runs of headings that occur again, or that are announced.
+
+    Returns:
+        The indices of the chunks that belong to them, and the keys of the headings that they list.
+    """
+    last_seen = {
+        heading_key(chunk.shown): index
+        for index, chunk in enumerate(chunks)
+        if len(chunk.shown) <= MAX_WRAPPED_HEADING
+    }
+    found: set[int] = set()
+    listed: set[str] = set()
+    start = 0
+    while start < len(chunks):
+        chunk = chunks[start]
+        announced = is_announcement(chunk.shown.partition("\n")[0])
+        end = start + 1
+        if announced or chunk.heading or _is_listed(chunk, start, last_seen):
+            end, keys = _run(chunks, start, announced, last_seen)
+            if end > start:
+                found.update(range(start, end))
+                listed.update(keys)
+            end = max(end, start + 1)
+        start = end
+    return found, listed
+
+
+def _run(
+    chunks: Sequence[Chunk],
+    start: int,
+    announced: bool,
+    last_seen: dict[str, int],
+) -> tuple[int, list[str]]:
+    """Return where the table of contents at `start` ends, and its keys; `start` if it is none.
+
+    A single other line among the entries is tolerated.
+    """
+    end = start + 1
+    entries = _entries(chunks[start], skipped=int(announced))
+    keys = [heading_key(entry) for entry in entries]
+    first = entries[0] if entries else ""
+    pages = sum(map(has_page, entries))
+    numbers = sum(map(has_number, entries))
+    pending: list[str] = []
+    for index in range(start + 1, len(chunks)):
+        chunk = chunks[index]
+        if keys and heading_key(chunk.shown) == keys[0] and _is_same(chunk.shown, first):
+            break  # the text itself begins
+        if is_announcement(chunk.shown):
+            break  # another one
+        entries = _entries(chunk)
+        may_be_new = announced and (len(entries) > 1 or index == start + 1)
+        if chunk.heading or _is_entry(entries, index, last_seen, may_be_new):
+            first = first or [*pending, *entries][0]
+            keys += map(heading_key, [*pending, *entries])
+            pages += sum(map(has_page, entries))
+            numbers += sum(map(has_number, entries))
+            pending, end = [], index + 1
+        elif pending or not chunk.is_line:
+            break
+        else:
+            pending = entries
+    if len(keys) < (1 if announced else 3):
+        return start, []
+    repeated = sum(last_seen.get(key, 0) >= end for key in keys)
+    # Entries may be wrapped or shortened, so some do not occur again.
+    if repeated >= len(keys) * (0.5 if announced else 0.8):
+        return end, keys
+    if announced and max(pages, numbers) >= len(keys) * 0.7:
+        return end, []
+    return start, []
+
+
+def _is_same(heading: str, entry: str) -> bool:
+    """Return whether a heading has the number of an entry too: 1. X or Chapter 1. X."""
+    return numbered_key(heading).endswith(numbered_key(entry))
+
+
+def _is_entry(entries: list[str], index: int, last_seen: dict[str, int], may_be_new: bool) -> bool:
+    """Return whether a chunk holds entries: headings that occur later, or numbers and pages.
+
+    Args:
+        entries: What the chunk holds.
+        index: Index of the chunk.
+        last_seen: Index of the last chunk with a key.
+        may_be_new: Whether numbered entries count though they do not occur later.
+    """
+    listed = sum(
+        last_seen.get(heading_key(entry), 0) > index or has_page(entry) for entry in entries
+    )
+    if may_be_new and listed < len(entries):
+        listed += sum(has_number(entry) for entry in entries)
+    return listed > len(entries) / 2
+
+
+def _is_listed(chunk: Chunk, index: int, last_seen: dict[str, int]) -> bool:
+    """Return whether numbered or marked entries recur, so that contents may begin unannounced."""
+    if not (len(chunk.parts) > 1 or has_number(chunk.shown)):
+        return False
+    return _is_entry(_entries(chunk), index, last_seen, may_be_new=False)
+
+
+def _entries(chunk: Chunk, skipped: int = 0) -> list[str]:
+    """Return the entries that a chunk would hold in a table of contents; wrapped ones in one."""
+    if chunk.is_list and len(chunk.parts) > 1 and not has_number(chunk.shown):
+        shown = iter(chunk.shown.split("\n"))
+        return [" ".join(islice(shown, len(part))) for part in chunk.parts]
+    lines = chunk.shown.split("\n")[skipped:]
+    indents = [line.indent for line in chunk.lines[skipped:]]
+    width = max((map(add, indents, map(columns, lines))), default=0)
+    entries = lines[:1]
+    for index in range(1, len(lines)):
+        previous, line = lines[index - 1 : index + 1]
+        if (
+            width < _MIN_WIDTH
+            or has_number(line)
+            or has_page(previous)
+            or breaks_on_purpose(previous, line, width - indents[index - 1])
+        ):
+            entries.append(line)
+        else:
+            entries[-1] += " " + line
+    return entries

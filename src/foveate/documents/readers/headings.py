@@ -1,0 +1,351 @@
+"""Headings of plain text, recognized by their words, numbers and typography."""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from foveate.documents.readers.lines import Chunk, prevailing_indent
+
+_ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
+_NUMBER = (
+    r"(?:\d{1,3}|[ivxlcdm]{1,9}|(?:the )?(?:" + _ORDINALS + r"|last)|one|two|three|four|five|six|"
+    r"seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|"
+    r"nineteen|(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|"
+    r"nine))?|premi(?:er|ère)|seconde?|prime[ro]a?|segund[oa])"
+)
+_PART_WORDS = {  # by what they are called in English
+    "volume": "volume band tome tomo",
+    "book": "book buch livre libro",
+    "part": "part teil partie parte deel часть",
+    "title": "titre título titel",
+    "chapter": "chapter kapitel chapitre capítulo capitolo hoofdstuk глава",
+    "section": "section abschnitt sección sezione",
+    "act": "act akt acte acto",
+    "scene": "scene szene scène escena",
+    "canto": "canto gesang chant",
+    "letter": "letter brief lettre carta",
+    "article": "article artikel artículo articolo",
+    "annex": "annex appendix anhang anlage annexe anexo allegato",
+}
+_PART_NAMES = {word: name for name, words in _PART_WORDS.items() for word in words.split()}
+_WORDS = "|".join(_PART_NAMES)
+_PART = re.compile(
+    rf"({_WORDS})\s+{_NUMBER}\s*(?:[.:–—-]\s*.*|\n.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANNEX = re.compile(
+    r"(?:(?:annex|appendix|anhang|anlage|annexe|anexo|allegato)\s+[A-Z]\d{0,2}"
+    r"|(?:附录|附錄|付録)\s*[A-Z\d])(?:\s*[.:–—-]\s*.*|(?<=録[A-Z])\s.*|(?<=录[A-Z])\s.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Rechte
+    rf"(?i:({_WORDS}))\s+(?:\d{{1,3}}|[IVXLC]{{1,7}}|[A-Z])\s+\w.*[^\W_]"
+)
+_CHINESE_PART = re.compile(
+    r"第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*([章回話话講讲節节条條款卷部篇編编幕])"
+    r"(?:[\s　：:、.．].*|\n.*)?",
+    re.DOTALL,
+)
+_CHINESE_NAMES = dict.fromkeys("章回話话講讲", "chapter") | dict.fromkeys("節节", "section")
+_PARAGRAPH = re.compile(r"§{1,2}\s*\d{1,4}\s?[a-z]?(?:\s*[.:–—-]?\s+[(\w].*)?")
+_NAMED = re.compile(
+    rf"(?:(?:{_ORDINALS}|author['’]s|translator['’]s)\s+)?"
+    r"(?:abstract|summary|preamble|introduction|introductory|preface|foreword|prologue|epilogue|afterword|"
+    r"postscript|dedication|conclusions?|acknowledge?ments|references|bibliography|"
+    r"(?:appendix|annex)(?: [a-z0-9]{1,3})?"
+    r"|zusammenfassung|präambel|einleitung|einführung|vorwort|nachwort|danksagung|literatur|"
+    r"literaturverzeichnis|anhang"
+    r"|résumé|préambule|introduction|préface|avant-propos|conclusions?|bibliographie|références|"
+    r"remerciements|annexes?|épilogue"
+    r"|resumen|introducción|prólogo|epílogo|conclusi(?:ón|ones)|bibliografía|referencias|"
+    r"agradecimientos"
+    r"|摘要|序|序言|前言|引言|绪论|緒論|结论|結論|参考文献|參考文獻|致谢|附录|附錄|概要|要旨|"
+    r"はじめに|おわりに|序章|終章|まとめ|謝辞|付録)(?:[.:：](?: .*)?)?",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(
+    r"(\d{1,3}(?:\.\d{1,3})*|[A-Z](?=\.)(?:\.\d{1,3})*|[IVXLC]{2,7}(?=\.))\.?\s+(?=[^\W\d_]|[/\"“„«「])"
+)
+_NUMBER_BEFORE = re.compile(
+    rf"\W*(?:(?:(?:{_WORDS})\s+)?(?:\d{{1,3}}(?:\.\d{{1,3}})*|[A-Z](?:\.\d{{1,3}})+|[A-Z](?=[.:])|"
+    r"[IVXLCivxlc]{1,7}(?=[.:]))[.:)]?\s+"
+    r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*\w[\s　：:、.．]+)(?=\S)",
+    re.IGNORECASE,
+)
+_NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*)\s+\S")
+_PAGE = re.compile(r"(?:\s*\.\s*\.[\s.]*|\s*…[\s…]*|\s{2,}|\t)\d+$")
+_NOT_WORD = re.compile(r"[\W_]+")
+_IMPRINT = re.compile(r"^v(?:ersion\b|\d)|©|copyright|https?:|\b(?:19|20)\d\d$", re.IGNORECASE)
+_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_END_OF_SENTENCE = ".,;:!?。，；：！？"
+
+# Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
+_PART_LEVELS = {"chapter": 10, "letter": 10, "annex": 10, "section": 11, "scene": 11}
+_PARAGRAPHS, _NUMBERS, _LISTED, _UNDERLINED, _CAPITALS, _INDENTED = 15, 20, 30, 40, 50, 60
+
+
+def mark_parts(chunks: Iterable[Chunk]) -> None:
+    """Mark the headings that can be recognized without their neighbours."""
+    for chunk in chunks:
+        if not chunk.heading and not chunk.shown[0].islower():
+            chunk.heading = _kind(chunk)
+
+
+def _kind(chunk: Chunk) -> str:
+    shown = chunk.shown
+    if len(chunk.parts) > 1 or len(chunk.parts[0]) > 2 or len(shown) > 120:
+        return ""
+    if part := _PART.fullmatch(shown):
+        return _PART_NAMES[part[1].lower()]
+    if _ANNEX.fullmatch(shown):
+        return "annex"
+    if (part := _CHINESE_PART.fullmatch(shown)) and shown[-1] not in _END_OF_SENTENCE:
+        return _CHINESE_NAMES.get(part[1], part[1])
+    if not chunk.is_line:
+        return ""
+    if _NAMED.fullmatch(shown):
+        return "named"
+    if (part := _TITLED_PART.fullmatch(shown)) and _is_title(shown):
+        return _PART_NAMES[part[1].lower()]
+    if _PARAGRAPH.fullmatch(shown) and shown[-1] not in _END_OF_SENTENCE:
+        return "§"
+    return ""
+
+
+def _is_title(shown: str) -> bool:
+    """Return whether the words after the number begin in capitals, as a sentence's may not."""
+    return shown.split()[2][0].isupper() and shown[-1] not in _END_OF_SENTENCE
+
+
+def mark_listed(chunks: Iterable[Chunk], listed: set[str]) -> None:
+    """Mark the lines that the table of contents lists."""
+    for chunk in chunks:
+        number = _NUMBERED.match(chunk.shown)
+        if chunk.heading or len(chunk.parts) > 1 or len(chunk.parts[0]) > 4:
+            continue
+        if chunk.is_list and not number:  # an item that is called like a section
+            continue
+        if heading_key(chunk.shown) in listed and chunk.shown[-1] not in ",;":
+            chunk.heading = f"numbered {number[1].count('.') + 1}" if number else "listed"
+
+
+def mark_numbered(chunks: Sequence[Chunk]) -> None:
+    """Mark the numbered headings, whose numbers follow from each other, unless they are a list."""
+    for chunk in chunks:
+        if len(chunk.heading) == 1 and (match := _NUMBERED.match(chunk.shown)):  # underlined
+            chunk.heading = f"numbered {match[1].count('.') + 1}"
+    last: dict[str, tuple[int, ...]] = {}  # number by its script
+    accepted: dict[str, list[tuple[Chunk, int]]] = {}
+    numbers = [_numbers(chunk) for chunk in chunks]
+    in_list: dict[str, int] = {}  # index of the last item of a list
+    for index, chunk in enumerate(chunks):
+        if chunk.heading and not chunk.heading.startswith("numbered"):
+            if chunk.heading not in ("named", "listed", "capitals"):
+                last.pop("arabic", None)  # numbers begin again in each chapter
+                if (match := re.search(r"\d+", chunk.shown)) and len(match[0]) < 4:
+                    last["arabic"] = (int(match[0]),)  # or they continue the chapter's: 3.1
+            continue
+        if not numbers[index]:
+            continue
+        following = numbers[index + 1] if index + 1 < len(chunks) else {}
+        for script, number in numbers[index].items():
+            then = following.get(script, ())
+            is_item = bool(then) and len(then) <= len(number)
+            if (is_item or in_list.get(script) == index - 1) and not chunk.heading:
+                in_list[script] = index
+                continue
+            if chunk.heading or _follows(number, last.get(script, ())):
+                last[script] = number
+                if script == "roman":
+                    last.pop("arabic", None)
+                if script != "letter":
+                    last.pop("letter", None)
+                accepted.setdefault(script, []).append((chunk, len(number)))
+                break
+    below_roman = len(accepted.get("roman", ())) > 1
+    for script, found in accepted.items():
+        if len(found) < 2:
+            continue
+        for chunk, depth in found:
+            chunk.heading = f"numbered {depth + (below_roman and script != 'roman')}"
+
+
+def _numbers(chunk: Chunk) -> dict[str, tuple[int, ...]]:
+    """Return the number before a line that may be a heading, as it reads in each script.
+
+    "2.3 Results" has the number (2, 3), and "C. Results" either 3 or 100.
+    """
+    shown = chunk.shown
+    listed = chunk.heading.startswith("numbered")
+    match = _NUMBERED.match(shown) if listed or (chunk.is_line and not chunk.heading) else None
+    if not match or not (listed or _is_numbered_title(shown, match)):
+        return {}
+    first, *rest = match[1].split(".")
+    below = tuple(int(part) for part in rest)
+    if first.isdigit():
+        return {"arabic": (int(first), *below)}
+    found: dict[str, tuple[int, ...]] = {}
+    if not below and all(letter in _ROMAN for letter in first):
+        found["roman"] = (_roman(first),)
+    if len(first) == 1:
+        found["letter"] = (ord(first) - ord("A") + 1, *below)
+    return found
+
+
+def _is_numbered_title(shown: str, number: re.Match[str]) -> bool:
+    """Return whether a line reads like a numbered title rather than a numbered sentence."""
+    title = shown[number.end() :]
+    if title[0].islower():
+        return False
+    if title[-1] == "?":
+        return "." in number[1]
+    if title[-1] == "." and shown[number.end(1)] == ".":  # 3. Rights of Others.
+        words = [word for word in title.split() if len(word) > 3]
+        return len(title) <= 80 and bool(words) and all(word[0].isupper() for word in words)
+    return title[-1] not in _END_OF_SENTENCE
+
+
+def _follows(number: tuple[int, ...], last: tuple[int, ...]) -> bool:
+    *enclosing, final = number
+    if not last and set(number) <= {0, 1}:  # 1.1 may be the first
+        return True
+    if tuple(enclosing) == last:  # the first heading, or the first one below the previous one
+        return final in (0, 1)
+    if tuple(enclosing) != last[: len(enclosing)] or len(number) > len(last):
+        return False
+    # A section may be missed or left out, but a lone number is followed only by the next one.
+    return 0 < final - last[len(enclosing)] <= (2 if enclosing else 1)
+
+
+def _roman(number: str) -> int:
+    values = [_ROMAN[letter] for letter in number]
+    return sum(
+        -value if value < max(values[index:]) else value for index, value in enumerate(values)
+    )
+
+
+def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
+    """Mark lines that stand out by their place: less indented than the text, or centred.
+
+    Lines in capitals are headings if the contents list them or if there are no other headings.
+    """
+    base = prevailing_indent(chunks)
+    for chunk in chunks:
+        if chunk.heading == "label":
+            chunk.heading = "capitals" if base >= 3 else ""  # else the term of a definition
+    first = next((index for index, chunk in enumerate(chunks) if chunk.heading), 0)
+    _mark_indented(chunks[first:], base)  # what comes before other headings is a title page
+    capitals = [chunk for chunk in chunks if not chunk.heading and _is_capitals(chunk)]
+    counts = Counter(heading_key(chunk.shown) for chunk in capitals)
+    has_headings = any(chunk.heading for chunk in chunks)
+    entries = sorted(listed)
+    for chunk in capitals:
+        key = heading_key(chunk.shown)
+        first = bisect_left(entries, key)  # which may be shortened in the text
+        if first < len(entries) and entries[first].startswith(key):
+            chunk.heading = "named"
+        elif not has_headings and len(counts) > 1 and counts[key] == 1:  # not a running title
+            chunk.heading = "capitals"
+
+
+def _mark_indented(chunks: Sequence[Chunk], base: int) -> None:
+    outdented: list[Chunk] = []
+    centred: list[Chunk] = []
+    for index, chunk in enumerate(chunks):
+        following = chunks[index + 1] if index + 1 < len(chunks) else None
+        if chunk.heading or not following or not _is_title_like(chunk):
+            continue
+        if chunk.indent < base and following.indent > chunk.indent:
+            outdented.append(chunk)
+        elif (
+            chunk.indent >= base + 8
+            and _is_title_case(chunk.shown)
+            and abs(chunk.indent * 2 + len(chunk.shown) - 72) <= 12
+        ):
+            centred.append(chunk)
+    if len(outdented) > 1:
+        for chunk in outdented:
+            chunk.heading = f"indented {chunk.indent}"
+    if len(centred) > 1 and len({chunk.shown for chunk in centred}) == len(centred):
+        for chunk in centred:
+            chunk.heading = "centred"
+
+
+def _is_title_like(chunk: Chunk) -> bool:
+    shown = chunk.shown
+    return (
+        chunk.is_line
+        and not chunk.is_list
+        and len(shown) <= 80
+        and (shown[0].isupper() or shown[0] in '"“„«「' or not shown[0].isascii())
+        and not shown[0].islower()
+        and shown[-1] not in _END_OF_SENTENCE[:5] + "。，；：！"
+        and any(character.isalpha() for character in shown)
+        and _IMPRINT.search(shown) is None
+    )
+
+
+def _is_title_case(shown: str) -> bool:
+    """Return whether a line is of a few words, or most of its long words begin in capitals."""
+    words = shown.split()
+    long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
+    return len(words) < 4 or 2 * sum(word[0].isupper() for word in long_words) > len(long_words)
+
+
+def _is_capitals(chunk: Chunk) -> bool:
+    return (
+        chunk.is_line
+        and chunk.shown.isupper()
+        and sum(character.isalpha() for character in chunk.shown) > 3
+        and chunk.shown[0].isalnum()
+        and chunk.shown[-1] not in ",;:!?"
+    )
+
+
+def levels_of(kinds: Iterable[str]) -> dict[str, int]:
+    """Return the level of each kind of heading that a text has, in the order of its headings."""
+    levels: dict[str, int] = {}
+    for kind in kinds:
+        if kind in levels or kind == "named":
+            continue
+        name, _, number = kind.partition(" ")
+        if name == "numbered":
+            level = _NUMBERS + int(number)
+        elif name == "indented":
+            level = _INDENTED + int(number)
+        elif kind in ("=", "~", "*", "#", "_", "-"):
+            level = _UNDERLINED + sum(len(other) == 1 and other != "§" for other in levels)
+        else:
+            fixed = {"§": _PARAGRAPHS, "listed": _LISTED, "capitals": _CAPITALS, "centred": 19}
+            level = (_PART_LEVELS | fixed).get(kind, len(levels))
+        levels[kind] = level
+    levels["named"] = min(levels.values(), default=0)
+    return levels
+
+
+def heading_key(line: str) -> str:
+    """Return the words alone, by which headings are compared with a table of contents."""
+    line = _without_page(line)
+    number = _NUMBER_BEFORE.match(line)
+    title = _NOT_WORD.sub("", line[number.end() :] if number else line).casefold()
+    return title or numbered_key(line)
+
+
+def numbered_key(line: str) -> str:
+    """Return the words of a heading and its number."""
+    return _NOT_WORD.sub("", _without_page(line)).casefold()
+
+
+def has_number(line: str) -> bool:
+    """Return whether a line begins with a number, as headings and their entries do."""
+    return _NUMBERED_LINE.match(line) is not None
+
+
+def has_page(line: str) -> bool:
+    """Return whether a line ends in a page number, after dots or a gap."""
+    return line[-1:].isdigit() and _PAGE.search(line) is not None
+
+
+def _without_page(line: str) -> str:
+    return _PAGE.sub("", line) if line[-1:].isdigit() else line

@@ -1,0 +1,598 @@
+r"""LaTeX: sections, paragraphs, lists, tables, formulas, footnotes and references.
+
+The source is read as text with macros, not run as the program that it is. Macros that the document
+defines are expanded within limits; of others that are unknown the arguments are read. No other file
+is opened. The text of the document is composed anew, and each paragraph knows its line.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    ParsedText,
+    Prose,
+    collapse,
+    compose_text,
+    name_set,
+    table_row,
+)
+from foveate.documents.structure import Kind
+
+_SECTIONS = {
+    "part": 0,
+    "chapter": 1,
+    "addchap": 1,
+    "section": 2,
+    "addsec": 2,
+    "subsection": 3,
+    "subsubsection": 4,
+    "frametitle": 4,
+    "paragraph": 5,
+    "minisec": 5,
+    "subparagraph": 6,
+}
+_SECTION = _SECTIONS["section"]
+_CODE = name_set("verbatim verbatim* Verbatim lstlisting minted alltt lstcode")
+_FORMULAS = name_set(
+    "equation equation* align align* alignat alignat* gather gather* multline multline* eqnarray "
+    "eqnarray* displaymath math flalign flalign* dmath IEEEeqnarray"
+)
+_DROPPED = name_set("comment filecontents filecontents* tikzpicture picture pgfpicture asy")
+_VERBATIM = _CODE | _FORMULAS | _DROPPED  # what stands in them is not cut into tokens
+_TABLES = {"tabular": 1, "tabular*": 2, "tabularx": 2, "tabulary": 2, "longtable": 1, "array": 1}
+_ENVIRONMENT_ARGUMENTS = {"minipage": 1, "multicols": 1, "wrapfigure": 2, "adjustbox": 1}
+_FOOTNOTES = name_set("footnote footnotetext")
+_CITATIONS = name_set(
+    "cite citep citet citealp citealt citeauthor citeyear parencite textcite autocite footcite "
+    "supercite nocite citeA Cite Citet Citep"
+)
+_WITHOUT_TEXT = name_set(  # their arguments are left out too
+    "addbibresource addcontentsline addtocontents addtocounter addtolength affiliation author "
+    "autoref bibliography bibliographystyle captionsetup color cref Cref date DeclareMathOperator "
+    "definecolor documentclass email eqref externaldocument fontsize geometry graphicspath "
+    "hspace hypersetup hyphenation include includegraphics includeonly index input institute "
+    "label lstset markboth markright newcounter newenvironment newlength newtheorem "
+    "pagenumbering pageref pagestyle pdfbookmark phantom raisebox ref renewenvironment "
+    "RequirePackage rule selectlanguage setcounter setlength setkeys special stepcounter "
+    "KOMAoptions BeforePackage AfterPackage subject publishers dedication lowertitleback "
+    "uppertitleback extratitle ProvidesFile DeclareRobustCommand makeatletter makeatother "
+    "subtitle texorpdfstring thanks thispagestyle tikzset titlehead usepackage usetheme "
+    "usetikzlibrary vphantom vspace vref cline cmidrule"
+)
+_LAST_ARGUMENT = {"href": 2, "textcolor": 2, "multicolumn": 3, "multirow": 3, "parbox": 2}
+_LAST_ARGUMENT |= {"colorbox": 2, "resizebox": 3, "scalebox": 2, "foreignlanguage": 2}
+_DEFINITIONS = name_set("newcommand renewcommand providecommand")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    words = text.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+_SYMBOLS = _pairs(
+    """
+    ss ß  ae æ  AE Æ  oe œ  OE Œ  aa å  AA Å  o ø  O Ø  l ł  L Ł  i ı  j ȷ  dots …  ldots …
+    cdots …  textellipsis …  dotsc …  textendash –  textemdash —  textquotedblleft “
+    textquotedblright ”  textquoteleft ‘  textquoteright ’  glqq „  grqq “  quotedblbase „
+    guillemotleft «  guillemotright »  S §  P ¶  copyright ©  textcopyright ©  pounds £
+    euro €  texteuro €  EUR €  textdegree °  textbackslash \\  textasciitilde ~
+    textasciicircum ^  textunderscore _  textbar |  textless <  textgreater >  TeX TeX
+    LaTeX LaTeX  LaTeXe LaTeX2e  BibTeX BibTeX  alpha α  beta β  gamma γ  delta δ  epsilon ε
+    varepsilon ε  zeta ζ  eta η  theta θ  kappa κ  lambda λ  mu μ  nu ν  xi ξ  pi π  rho ρ
+    sigma σ  tau τ  phi φ  varphi φ  chi χ  psi ψ  omega ω  Gamma Γ  Delta Δ  Theta Θ
+    Lambda Λ  Pi Π  Sigma Σ  Phi Φ  Psi Ψ  Omega Ω  times ×  cdot ·  pm ±  leq ≤  le ≤
+    geq ≥  ge ≥  neq ≠  ne ≠  approx ≈  sim ∼  in ∈  notin ∉  subset ⊂  cup ∪  cap ∩  to →
+    rightarrow →  leftarrow ←  Rightarrow ⇒  infty ∞  partial ∂  nabla ∇  sum ∑  prod ∏
+    int ∫  forall ∀  exists ∃  circ ∘  ell ℓ  langle ⟨  rangle ⟩
+    """
+)
+_SYMBOLS |= {"og": "« ", "fg": " »"}
+_SYMBOLS |= dict.fromkeys(name_set("quad qquad newline linebreak space enspace hfill"), " ")
+_SYMBOLS |= {name: name for name in name_set("log exp sin cos tan max min arg lim sup inf det dim")}
+_ACCENTS = {
+    **dict(zip("\"'`^~=.", "\u0308\u0301\u0300\u0302\u0303\u0304\u0307", strict=True)),
+    **dict(zip("uvHcdbrk", "\u0306\u030c\u030b\u0327\u0323\u0331\u030a\u0328", strict=True)),
+}
+_SPACING = {",": " ", ";": " ", ":": " ", " ": " ", "\n": " ", "/": "", "-": "", "!": "", "@": ""}
+_TYPOGRAPHY = {"~": " ", "---": "—", "--": "–", "``": "“", "''": "”", '"`': "„", "\"'": "“"}
+
+_TOKEN = re.compile(
+    r"(?P<comment>%[^\n]*(?:\n[ \t]*(?![ \t]*\n))?)"
+    r"|\\(?P<macro>[A-Za-z@]+)\*?(?:[ \t]*\n(?![ \t]*\n))?[ \t]*"
+    r"|\\(?P<symbol>[^A-Za-z@]|\Z)"
+    r"|(?P<par>\n[ \t]*\n\s*)"
+    r"|(?P<dollars>\$\$?)"
+    r"|(?P<open>\{)|(?P<close>\})|(?P<cell>&)"
+    r"|(?P<typography>~|---?|``|''|\"[`'])"
+    r"|(?P<text>[^\\%{}$~&`'\"\n\[\]-]+|.|\n)",
+    re.DOTALL,
+)
+_NAME = re.compile(r"\s*\{([^{}\\]*)\}")
+_DEFINITION = re.compile(
+    r"\s*\{?\s*\\([A-Za-z@]+)\s*\}?\s*(?:\[(\d)\])?(\[[^\]]{0,200}\])?\s*(?=\{)"
+)
+_PLAIN_DEFINITION = re.compile(r"\\([A-Za-z@]+)\s*((?:#\d)*)\s*(?=\{)")
+_MACRO = re.compile(r"\\([A-Za-z@]+)\*?|\\(.)|[{}&~]", re.DOTALL)
+_NOT_SHOWN = re.compile(  # in a formula
+    r"\\(?:label|tag|notag|nonumber|begin|end)\b\*?(?:\{[^{}]*\})?|(?<!\\)%[^\n]*"
+)
+_ROW_OPTION = re.compile(r"\*?(?:\[[^\]\n]{0,20}\])?")
+_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+_SPACE_BEFORE = re.compile(r" ([.,)])")
+_SECTION_LINE = re.compile(r"^[ \t]*\\(?:sub)*(?:section|chapter)\*?\{", re.MULTILINE)
+_START = re.compile(r"^[ \t]*\\(?:documentclass|begin\{document\})", re.MULTILINE)
+_MAX_OPTION = 60  # tokens in an argument in brackets
+_MAX_DEPTH = 30  # of arguments within arguments, and of macros within macros
+_MAX_EXPANSION = 1_000  # characters of an expanded macro
+_SNIFFED = 20_000  # characters
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+
+@dataclass(slots=True)
+class _Source:
+    """A source cut into tokens, with the partner of each brace and of each begin."""
+
+    text: str
+    tokens: list[_Token] = field(default_factory=list)
+    partners: dict[int, int] = field(default_factory=dict)
+
+
+def read(text: str) -> ParsedText:
+    """Read the title, the sections and what they contain."""
+    reader = _Reader(text)
+    reader.read()
+    return compose_text(reader.title or None, reader.blocks)
+
+
+def looks_like_latex(text: str) -> bool:
+    """Return whether a text begins a LaTeX document or has sections written as LaTeX macros."""
+    sample = text[:_SNIFFED]
+    if "\\" not in sample:
+        return False
+    sections = sum(1 for _ in _SECTION_LINE.finditer(sample))
+    return _START.search(sample) is not None or sections > 1
+
+
+class _Reader:
+    """Turns tokens into blocks."""
+
+    def __init__(self, text: str) -> None:
+        self.title = ""
+        self.blocks: list[Block] = []
+        self._source = text
+        self._macros: dict[str, tuple[int, str]] = {}  # number of arguments and body
+        self._line_ends = [match.start() for match in re.finditer("\n", text)]
+        self._place = "line 1"
+        self._shown: list[str] = []  # the paragraph so far
+        self._kinds: list[Kind] = ["prose"]  # of the environments around it
+        self._footnotes: list[str] = []
+        self._room = 2 * len(text) + 100_000  # characters that expanded macros may have together
+
+    def read(self) -> None:
+        source = _tokenize(self._source)
+        places = {
+            (token.kind, token.text): index
+            for index, token in enumerate(source.tokens)
+            if token.text in ("documentclass", "documentstyle", "document")
+        }
+        begin = places.get(("begin", "document"), -1)
+        if ("macro", "documentclass") not in places and ("macro", "documentstyle") not in places:
+            begin = -1  # a file that is part of a document has no preamble
+        self._run(source, 0, begin + 1, 0)
+        self.blocks, self._shown, self._footnotes = [], [], []  # the preamble shows nothing
+        end = source.partners.get(begin, len(source.tokens))
+        self._run(source, begin + 1, end, 0)
+        self._flush()
+
+    def _flush(self) -> None:
+        """End the paragraph, and put its footnotes after it."""
+        shown = _tidy("".join(self._shown))
+        self._shown = []
+        if shown:
+            self._add(shown, self._kinds[-1])
+        footnotes, self._footnotes = self._footnotes, []
+        for footnote in footnotes:
+            self._add(footnote, "footnote")
+
+    def _add(self, shown: str, kind: Kind) -> None:
+        if shown.strip():
+            self.blocks.append(Prose(_mapped(shown), kind=kind, place=self._place))
+
+    def _note_place(self, start: int) -> None:
+        if start >= 0:
+            self._place = f"line {bisect_left(self._line_ends, start) + 1}"
+
+    def _run(self, source: _Source, index: int, end: int, depth: int) -> None:
+        """Read the tokens from `index` to `end`."""
+        has_lines = source.text is self._source  # an expanded macro has none
+        while index < end:
+            kind, text, start = source.tokens[index]
+            if not self._shown and kind != "par" and has_lines:
+                self._note_place(start)
+            index += 1
+            if kind == "text":
+                if self._shown or not text.isspace():
+                    self._shown.append(text)
+            elif kind == "math":
+                self._shown.append(_formula(text))
+            elif kind == "par":
+                self._flush()
+            elif kind == "formula":
+                self._flush()
+                self._add(_formula(text), "formula")
+            elif kind == "code":
+                self._flush()
+                for line in text.split("\n"):
+                    self._add(line.rstrip(), "code")
+            elif kind == "begin":
+                index = self._begin(source, index, end, depth, text)
+            elif kind == "end":
+                self._end(text)
+            elif kind == "macro":
+                index = self._macro(source, index, end, depth, text)
+            elif kind == "accent":
+                index = self._accent(source, index, end, text)
+            elif kind in ("cell", "row") or (kind == "close" and _opens(source, index, end)):
+                self._shown.append(" ")
+
+    def _inline(self, source: _Source, span: tuple[int, int], depth: int) -> str:
+        """Return the text of an argument."""
+        if depth > _MAX_DEPTH:
+            return ""
+        outer, self._shown = self._shown, [""]
+        outer_kinds, self._kinds = self._kinds, ["prose"]
+        blocks = len(self.blocks)
+        self._run(source, *span, depth + 1)
+        inner = [str(block.text) for block in self.blocks[blocks:]]
+        del self.blocks[blocks:]
+        shown = _tidy(" ".join([*inner, "".join(self._shown)]))
+        self._shown, self._kinds = outer, outer_kinds
+        return shown
+
+    def _begin(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
+        self._flush()
+        begin = index - 1
+        close = min(source.partners.get(begin, end), end)
+        _, index = _option(source, index, end)
+        arguments = _TABLES.get(name, _ENVIRONMENT_ARGUMENTS.get(name, 0))
+        spans, index = _arguments(source, index, end, arguments)
+        kind: Kind = self._kinds[-1]
+        if name in _TABLES and len(spans) == arguments and begin in source.partners:
+            self._table(source, index, close, depth)
+            index = close
+        elif name == "abstract":
+            self.blocks.append(Heading(_SECTION, "Abstract"))
+        elif name == "thebibliography":
+            _, index = _arguments(source, index, end, 1)
+            self.blocks.append(Heading(_SECTION, "References"))
+            kind = "reference"
+        elif name == "frame":
+            spans, index = _arguments(source, index, end, 1)
+            if spans:
+                self._heading(_SECTIONS["frametitle"], self._inline(source, spans[0], depth))
+        self._kinds.append(kind)
+        return index
+
+    def _end(self, name: str) -> None:
+        self._flush()
+        if len(self._kinds) > 1:
+            self._kinds.pop()
+
+    def _heading(self, level: int, title: str) -> None:
+        self._flush()
+        self.blocks.append(Heading(level, title))
+
+    def _macro(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
+        """Read a macro whose name has been read; return the index after its arguments."""
+        if name in self._macros:
+            return self._expand(source, index, end, depth, name)
+        if name in _SYMBOLS:
+            self._shown.append(_SYMBOLS[name])
+        elif name == "par":
+            self._flush()
+        elif name == "item":
+            self._flush()
+            if self._kinds[-1] != "reference":
+                self._kinds[-1] = "item"
+            label, index = _option(source, index, end)
+            if label:
+                self._shown.append(self._inline(source, label, depth) + " ")
+        elif name == "bibitem":
+            self._flush()
+            _, index = _option(source, index, end)
+            _, index = _arguments(source, index, end, 1)
+        elif name in _DEFINITIONS or name == "def":
+            index = self._define(source, index, end, name)
+        elif name in _SECTIONS or name in ("title", "caption") or name in _FOOTNOTES:
+            _, index = _option(source, index, end)
+            spans, index = _arguments(source, index, end, 1)
+            shown = self._inline(source, spans[0], depth) if spans else ""
+            if name in _SECTIONS:
+                self._heading(_SECTIONS[name], shown)
+            elif name == "title":
+                self.title = shown
+            elif name == "caption":
+                self._flush()
+                self._add(shown, "caption")
+            else:
+                self._footnotes.append(shown)
+        elif name in _CITATIONS:
+            _, index = _option(source, index, end)
+            _, index = _option(source, index, end)
+            spans, index = _arguments(source, index, end, 1)
+            if spans and name != "nocite":
+                keys = "".join(token.text for token in source.tokens[slice(*spans[0])])
+                self._shown.append(f"[{collapse(keys)}]")
+        elif name in _WITHOUT_TEXT:
+            _, index = _option(source, index, end)
+            _, index = _arguments(source, index, end, 9)
+        elif name in _LAST_ARGUMENT:
+            _, index = _option(source, index, end)
+            spans, index = _arguments(source, index, end, _LAST_ARGUMENT[name])
+            if spans:
+                self._shown.append(self._inline(source, spans[-1], depth))
+        else:
+            option, after = _option(source, index, end)
+            if option and after < end and source.tokens[after].kind == "open":
+                index = after
+        return index
+
+    def _accent(self, source: _Source, index: int, end: int, accent: str) -> int:
+        """Read the letter under an accent, which may stand in braces or be a macro: \\'{\\i}."""
+        spans, after = _arguments(source, index, end, 1)
+        inner = spans[0][0] if spans else index
+        letter = source.tokens[inner] if inner < end else _Token("", "", -1)
+        shown = {"ı": "i", "ȷ": "j"}.get(_SYMBOLS.get(letter.text, ""), letter.text)
+        if letter.kind not in ("text", "macro") or not shown or not shown[0].isalpha():
+            return index
+        self._shown.append(unicodedata.normalize("NFC", shown[0] + _ACCENTS[accent]) + shown[1:])
+        return after if spans else index + 1
+
+    def _define(self, source: _Source, index: int, end: int, name: str) -> int:
+        """Remember a short macro that the document defines."""
+        pattern = _PLAIN_DEFINITION if name == "def" else _DEFINITION
+        start = source.tokens[index].start if index < end else len(source.text)
+        match = pattern.match(source.text, start)
+        if not match:
+            return index
+        while index < end and source.tokens[index].start < match.end():
+            index += 1
+        spans, after = _arguments(source, index, end, 1)
+        if not spans:
+            return index
+        body = source.text[match.end() + 1 : source.tokens[spans[0][1]].start]
+        count = match[2].count("#") if name == "def" else int(match[2] or 0)
+        if len(body) <= _MAX_EXPANSION and (name == "def" or not match[3]):
+            self._macros[match[1]] = (count, body)
+        return after
+
+    def _expand(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
+        count, body = self._macros[name]
+        spans, index = _arguments(source, index, end, count)
+        for number, (start, stop) in enumerate(spans, start=1):
+            if f"#{number}" in body:
+                first, last = source.tokens[start - 1], source.tokens[stop]
+                argument = source.text[first.start + 1 : last.start]
+                body = body.replace(f"#{number}", argument)
+                if len(body) > 100 * _MAX_EXPANSION:
+                    return index
+        if depth > _MAX_DEPTH or len(body) > self._room:
+            return index
+        self._room -= len(body)
+        expanded = _tokenize(body)
+        self._run(expanded, 0, len(expanded.tokens), depth + 1)
+        return index
+
+    def _table(self, source: _Source, index: int, end: int, depth: int) -> None:
+        """Add the rows of a table; the first row holds the heads if a line follows it."""
+        rows: list[list[str]] = []
+        ruled = -1
+        cells: list[str] = []
+        start = index
+        nesting = 0
+        while index <= end:
+            token = source.tokens[index] if index < end else _Token("row", "", -1)
+            nesting += (token.kind in ("begin", "open")) - (token.kind in ("end", "close"))
+            if token.kind == "macro" and token.text in ("hline", "midrule") and len(rows) == 1:
+                ruled = 1
+            if token.kind in ("cell", "row") and nesting <= 0:
+                cells.append(self._inline(source, (start, index), depth))
+                start = index + 1
+            if token.kind == "row" and nesting <= 0:
+                if any(cells):
+                    rows.append(cells)
+                cells = []
+            index += 1
+        heads = [_mapped(head) for head in rows.pop(0)] if ruled == 1 and len(rows) > 1 else []
+        for row in rows:
+            if shown := table_row(heads, [_mapped(cell) for cell in row]):
+                self._add(str(shown), "table")
+
+
+def _tokenize(text: str) -> _Source:
+    """Cut a source into tokens; verbatim text and formulas are one token each."""
+    source = _Source(text)
+    tokens = source.tokens
+    open_braces: list[int] = []
+    open_environments: dict[str, list[int]] = {}
+    unclosed: set[str] = set()  # what is searched for in vain once is not searched for again
+
+    def close_of(closing: str, start: int) -> int:
+        if closing in unclosed:
+            return -1
+        found = text.find(closing, start)
+        if found < 0:
+            unclosed.add(closing)
+        return found
+
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        assert match is not None
+        kind, shown, start = str(match.lastgroup), match[match.lastgroup or 0], position
+        position = match.end()
+        if kind == "comment":
+            continue
+        if kind == "symbol":
+            kind, shown = _symbol(shown)
+            if kind == "row" and (option := _ROW_OPTION.match(text, position)):
+                position = option.end()
+            if kind == "formula" or kind == "math":
+                close = close_of("\\]" if kind == "formula" else "\\)", position)
+                if close < 0:
+                    continue
+                shown, position = text[position:close], close + 2
+        elif kind == "dollars":
+            close = close_of(shown, position) if shown == "$$" else _end_of_math(text, position)
+            if close < 0:
+                kind = "text"
+            else:
+                kind = "formula" if shown == "$$" else "math"
+                shown, position = text[position:close], close + len(shown)
+        elif (
+            kind == "macro" and shown in ("begin", "end") and (name := _NAME.match(text, position))
+        ):
+            kind, shown, position = shown, name[1], name.end()
+            if kind == "begin" and shown in _VERBATIM:
+                close = close_of(f"\\end{{{shown}}}", position)
+                if close >= 0:
+                    inside = text[position:close]
+                    position = close + len(shown) + 6
+                    if shown in _DROPPED:
+                        continue
+                    kind = "code" if shown in _CODE else "formula"
+                    shown = _without_options(inside) if kind == "code" else inside
+        elif kind == "macro" and shown in ("verb", "lstinline") and position < len(text):
+            position = match.end("macro")
+            position += text.startswith("*", position)
+            delimiter = text[position : position + 1].replace("{", "}")
+            close = text.find(delimiter, position + 1, position + 500)
+            if delimiter and close >= 0:
+                kind, shown, position = "text", text[position + 1 : close], close + 1
+        elif kind == "macro" and shown == "iffalse":
+            close = close_of("\\fi", position)
+            position = close + 3 if close >= 0 else position
+            continue
+        elif kind == "macro" and len(shown) == 1 and shown in _ACCENTS:
+            kind = "accent"
+        elif kind == "typography":
+            kind, shown = "text", _TYPOGRAPHY.get(shown, shown)
+        elif kind == "text" and shown == "\n":
+            shown = " "
+        index = len(tokens)
+        tokens.append(_Token(kind, shown, start))
+        if kind == "open":
+            open_braces.append(index)
+        elif kind == "close" and open_braces:
+            source.partners[open_braces.pop()] = index
+        elif kind == "begin":
+            open_environments.setdefault(shown, []).append(index)
+        elif kind == "end" and open_environments.get(shown):
+            source.partners[open_environments[shown].pop()] = index
+    return source
+
+
+def _symbol(shown: str) -> tuple[str, str]:
+    """Return the kind and text of a macro that is named by a character."""
+    if shown == "[":
+        return "formula", ""
+    if shown == "(":
+        return "math", ""
+    if shown == "\\":
+        return "row", " "
+    if shown in _ACCENTS:
+        return "accent", shown
+    return "text", _SPACING.get(shown, shown if shown not in ")]" else "")
+
+
+def _end_of_math(text: str, start: int) -> int:
+    """Return where the formula in a line ends: at a dollar sign before the paragraph ends."""
+    end = start
+    while end < len(text) and end - start < 2000:
+        if text[end] == "$":
+            return end if end > start else -1
+        if text.startswith("\n\n", end):
+            return -1
+        end += 2 if text[end] == "\\" else 1
+    return -1
+
+
+def _without_options(code: str) -> str:
+    """Return the lines of code after the options that may stand behind the begin."""
+    first, _, rest = code.partition("\n")
+    return rest if rest else first
+
+
+def _formula(text: str) -> str:
+    """Show a formula: Greek letters and signs as characters, without braces and layout."""
+
+    def shown(match: re.Match[str]) -> str:
+        if match[1]:
+            following = match.string[match.end() : match.end() + 1]
+            return _SYMBOLS.get(match[1], " ") + " " * following.isalnum()
+        if match[2]:
+            return {"\\": "; ", "|": "‖", "{": "{", "}": "}"}.get(match[2], " ")
+        return " " if match[0] in "&~" else ""
+
+    return collapse(_MACRO.sub(shown, _FRACTION.sub(r"\1/\2", _NOT_SHOWN.sub("", text))))
+
+
+def _opens(source: _Source, index: int, end: int) -> bool:
+    """Return whether an argument begins, which is another than the one before it."""
+    return index < end and source.tokens[index].kind == "open"
+
+
+def _arguments(
+    source: _Source, index: int, end: int, count: int
+) -> tuple[list[tuple[int, int]], int]:
+    """Return the tokens within up to `count` arguments in braces, and the index after them."""
+    spans: list[tuple[int, int]] = []
+    while len(spans) < count:
+        first = index
+        while (
+            first < end
+            and source.tokens[first].kind == "text"
+            and (source.tokens[first].text.isspace())
+        ):
+            first += 1
+        close = source.partners.get(first)
+        if first >= end or source.tokens[first].kind != "open" or close is None or close >= end:
+            break
+        spans.append((first + 1, close))
+        index = _option(source, close + 1, end)[1] if len(spans) < count else close + 1
+    return spans, index
+
+
+def _option(source: _Source, index: int, end: int) -> tuple[tuple[int, int] | None, int]:
+    """Return the tokens of an argument in brackets, if it is next, and the index after it."""
+    if index >= end or source.tokens[index].text != "[":
+        return None, index
+    inside = index + 1
+    while inside < min(end, index + _MAX_OPTION):
+        token = source.tokens[inside]
+        if token.text == "]":
+            return (index + 1, inside), inside + 1
+        if token.kind == "par":
+            break
+        inside = source.partners.get(inside, inside) + 1
+    return None, index
+
+
+def _mapped(shown: str) -> MappedText:
+    return MappedText.from_source(shown, 0, len(shown))
+
+
+def _tidy(shown: str) -> str:
+    """Remove the spaces that macros without text leave."""
+    return _SPACE_BEFORE.sub(r"\1", collapse(shown))

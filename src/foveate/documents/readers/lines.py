@@ -1,0 +1,336 @@
+"""Lines of plain text, and the blocks between blank lines: paragraphs and lists."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise, takewhile
+from typing import NamedTuple
+
+from foveate.documents.blocks import MappedText
+
+MAX_HEADING = 120  # characters
+MAX_WRAPPED_HEADING = 250  # characters of a heading that fills several lines
+
+RULE = re.compile(r"([=~*#_-])\1{2,}")
+
+# Bullets need a space after them. A letter o is a bullet of RFCs only before two spaces.
+_MARKER = re.compile(
+    r"(?:(?P<bullet>[*•‣◦▪●○■□➢✓–+-]|o(?=  ))"
+    r"|\(?(?P<number>\d{1,3}|[a-z]|[ivxlc]{2,6})[.)]|\((?P<letter>[A-Z])\))\s+(?=\S)"
+    r"|(?P<chinese>[（(][一二三四五六七八九十]{1,3}[)）]|[一二三四五六七八九十]{1,3}、|[①-⑳])"
+)
+_WIDE = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")  # scripts without spaces
+_PAGE_LINE = re.compile(r"^[^\S\n]*\S[^\n]*\[Page \d+\][^\S\n]*$", re.MULTILINE)
+_END = ".;,!?。；，！？"
+_DIGITS = re.compile(r"\d+")
+_MAX_EDGE = 2  # lines of a running head or foot
+_MIN_PAGES = 3  # on which a running head recurs
+
+
+class Line(NamedTuple):
+    """A line that is not blank.
+
+    Attributes:
+        start: Start in the text, without the whitespace around it.
+        end: End in the text.
+        indent: Columns before it.
+    """
+
+    start: int
+    end: int
+    indent: int
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A paragraph, a list without blank lines between its items, or a line that is a heading.
+
+    Attributes:
+        parts: The lines of each item; a single part if it is not a list.
+        shown: Its text, line by line.
+        is_list: Whether each part begins with a bullet or a number.
+        heading: The kind of heading that it is; empty if it is none.
+    """
+
+    parts: list[list[Line]]
+    shown: str
+    is_list: bool = False
+    heading: str = ""
+
+    @property
+    def lines(self) -> list[Line]:
+        """All its lines."""
+        return self.parts[0] if len(self.parts) == 1 else list(chain.from_iterable(self.parts))
+
+    @property
+    def indent(self) -> int:
+        """Columns before its first line."""
+        return self.parts[0][0].indent
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is a single line, short enough for a heading."""
+        return len(self.parts) == 1 and len(self.parts[0]) == 1 and len(self.shown) <= MAX_HEADING
+
+
+def line_blocks(text: str) -> Iterator[list[Line]]:
+    """Yield the lines of each block between blank lines, without the heads and feet of pages."""
+    block: list[Line] = []
+    for line in _body_lines(text):
+        if line is not None:
+            block.append(line)
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def chunks_of(text: str, blocks: Iterable[list[Line]]) -> Iterator[Chunk]:
+    """Yield the chunks of blocks of lines, in order; lines that only rule them off are left out."""
+    for lines in blocks:
+        shown = [text[start:end] for start, end, _ in lines]
+        rules = [index for index, line in enumerate(shown) if RULE.fullmatch(line)]
+        start = 0
+        for rule in (*rules, len(lines)):
+            if rule - start == 1 and rule < len(lines) and _underlines(shown[rule], shown[start]):
+                yield Chunk([lines[start:rule]], shown[start], heading=shown[rule][0])
+            elif start < rule:
+                yield from _lists_apart(text, lines[start:rule], shown[start:rule])
+            start = rule + 1
+
+
+def mapped(text: str, lines: Sequence[Line]) -> MappedText:
+    """Return the text of lines; what stands between pages is left out.
+
+    Where a line breaks between two characters of a script without spaces or within a word that is
+    divided by the hyphen of manual pages, nothing is displayed.
+    """
+    start = lines[0].start
+    shown = MappedText()
+    for line, following in pairwise(lines):
+        end, then = line.end, following.start
+        if text[end - 1] == "‐" and text[then].islower():  # a word divided by a manual page
+            end, separator = end - 1, ""
+        elif _WIDE.match(text, end - 1) and _WIDE.match(text, then):
+            separator = ""
+        elif text[end:then].isspace():
+            continue
+        else:
+            separator = " "
+        shown.add(text[start:end], start, end)
+        shown.add(separator, line.end, then)
+        start = then
+    shown.add(text[start : lines[-1].end], start, lines[-1].end)
+    return shown
+
+
+def prevailing_indent(chunks: Sequence[Chunk]) -> int:
+    """Return the indentation of most long lines."""
+    indents = Counter(
+        line.indent
+        for chunk in chunks
+        for part in chunk.parts
+        for line in part
+        if line.end - line.start >= 40
+    )
+    return indents.most_common(1)[0][0] if indents else 0
+
+
+def breaks_on_purpose(line: str, following: str, width: int) -> bool:
+    """Return whether the next word had room in the line: its author broke it there.
+
+    Args:
+        line: A line.
+        following: The line after it.
+        width: Columns that lines may fill.
+    """
+    word = following[0] if _WIDE.match(following) else following.split(maxsplit=1)[0]
+    return columns(line) + 1 + columns(word) < width
+
+
+def columns(line: str) -> int:
+    """Return how wide a line is shown: characters of scripts without spaces fill two columns."""
+    return len(line) if line.isascii() else len(line) + len(_WIDE.findall(line))
+
+
+def _body_lines(text: str) -> list[Line | None]:
+    """Return all lines without the heads and feet of pages; None stands for a blank line."""
+    lines: list[Line | None] = []
+    page_starts: list[int] = []
+    offset = 0
+    for raw in text.split("\n"):
+        visible = raw.strip()
+        if "\f" in raw:
+            page_starts.append(len(lines))
+        if visible:
+            before = raw.find(visible)
+            indent = before
+            if "\t" in raw or "\f" in raw:
+                indent = len(raw[:before].replace("\f", "").expandtabs())
+            lines.append(Line(offset + before, offset + before + len(visible), indent))
+        else:
+            lines.append(None)
+        offset += len(raw) + 1
+    if not page_starts and len(_PAGE_LINE.findall(text)) >= _MIN_PAGES:
+        page_starts = [
+            index + 1
+            for index, line in enumerate(lines)
+            if line and _PAGE_LINE.match(text[line.start : line.end])
+        ]
+    return _without_running_heads(text, lines, page_starts) if page_starts else lines
+
+
+def _without_running_heads(
+    text: str, lines: list[Line | None], page_starts: list[int]
+) -> list[Line | None]:
+    """Leave out the first and last lines of pages that recur, and join what they separated."""
+    bounds = sorted({0, *page_starts, len(lines)})
+    pages = [[line for line in lines[start:end] if line] for start, end in pairwise(bounds)]
+    pages = [page for page in pages if page]
+
+    def key(line: Line) -> str:
+        return _DIGITS.sub("0", " ".join(text[line.start : line.end].split()))
+
+    counts = Counter(
+        edge
+        for page in pages
+        for edge in {key(line) for line in (*page[:_MAX_EDGE], *page[-_MAX_EDGE:])}
+    )
+
+    def recurs(line: Line) -> bool:
+        return counts[key(line)] >= _MIN_PAGES
+
+    dropped: set[Line] = set()
+    for page in pages:
+        dropped.update(takewhile(recurs, page[:_MAX_EDGE]))
+        dropped.update(takewhile(recurs, page[: -_MAX_EDGE - 1 : -1]))
+    if not dropped:
+        return lines
+    starts = set(page_starts)
+    kept: list[Line | None] = []
+    last: Line | None = None  # the last line kept
+    crosses_page = False
+    for index, line in enumerate(lines):
+        crosses_page = crosses_page or index in starts
+        if line is None or line in dropped:
+            kept.append(None)
+            continue
+        if crosses_page and last and _continues(text, last, line):
+            while kept and kept[-1] is None:
+                kept.pop()
+        kept.append(line)
+        last, crosses_page = line, False
+    return kept
+
+
+def _continues(text: str, line: Line, following: Line) -> bool:
+    """Return whether a paragraph goes on from the last line of a page to the first of the next."""
+    return (
+        text[line.end - 1] not in ".!?:;。！？：；"
+        and line.indent <= following.indent
+        and (text[following.start].islower() or text[line.end - 1] in ",-")
+    )
+
+
+def _underlines(rule: str, title: str) -> bool:
+    return (
+        RULE.fullmatch(rule) is not None
+        and len(title) <= MAX_HEADING
+        and len(title) / 2 <= len(rule)
+        and any(character.isalpha() for character in title)
+    )
+
+
+def _labels(title: str, lines: list[Line]) -> bool:
+    """Return whether the first line is the heading of a manual page: NAME, over indented text."""
+    first, second, *_ = lines
+    return (
+        first.indent == 0
+        and second.indent >= 3
+        and title.isupper()
+        and title[0].isalpha()
+        and title[-1].isalpha()
+        and len(title) <= 40
+    )
+
+
+def _lists_apart(text: str, lines: list[Line], shown: list[str]) -> Iterator[Chunk]:
+    """Yield a block as one chunk or, if it contains lists, the lists and what is around them."""
+    if len(lines) > 1 and _labels(shown[0], lines):
+        yield Chunk([lines[:1]], shown[0], heading="label")
+        lines, shown = lines[1:], shown[1:]
+    is_marked = _markers(lines, shown)
+    if not any(is_marked):
+        yield Chunk([lines], "\n".join(shown))
+        return
+    runs: list[tuple[bool, list[list[Line]]]] = []
+    marker = 0  # indentation of the marker of the current item
+    for line, starts_item in zip(lines, is_marked, strict=True):
+        in_list, parts = runs[-1] if runs else (False, [])
+        if starts_item:
+            if not in_list:
+                runs.append((True, []))
+            runs[-1][1].append([line])
+            marker = line.indent
+        elif in_list and (
+            line.indent < marker or (line.indent == marker and _hangs(parts[-1], marker))
+        ):
+            runs.append((False, [[line]]))
+        elif runs:
+            parts[-1].append(line)
+        else:
+            runs.append((False, [[line]]))
+    for is_list, parts in runs:
+        inside = [text[line.start : line.end] for part in parts for line in part]
+        yield Chunk(parts, "\n".join(inside), is_list)
+
+
+def _hangs(item: list[Line], marker: int) -> bool:
+    """Return whether the second line of an item is indented further than its marker."""
+    return len(item) > 1 and item[1].indent > marker
+
+
+def _markers(lines: list[Line], shown: list[str]) -> list[bool]:
+    """Return which lines begin an item, rather than happen to begin like one."""
+    matches = [_MARKER.match(line) for line in shown]
+    if not any(matches):
+        return [False] * len(lines)
+    alike = Counter(
+        (line.indent, match.lastgroup) for line, match in zip(lines, matches, strict=True) if match
+    )
+    marked: list[bool] = []
+    numbers: dict[int, str] = {}  # of the last item, by indentation
+    for index, (line, match) in enumerate(zip(lines, matches, strict=True)):
+        previous = shown[index - 1]
+        marked.append(
+            match is not None
+            and (
+                index == 0
+                or line.indent > lines[index - 1].indent
+                or previous[-1] in ":："
+                or (marked[-1] and line.indent == lines[index - 1].indent)
+                or (alike[line.indent, match.lastgroup] > 1 and (previous[-1] in _END))
+                or (
+                    match["bullet"] is not None
+                    and (alike[line.indent, "bullet"] > 1 or line.indent in numbers)
+                )
+                or any(
+                    _is_next(numbers.get(line.indent + shift), match["number"])
+                    for shift in (0, 1, 2)  # numbers may be aligned on the right
+                )
+            )
+        )
+        if match and marked[-1]:
+            numbers[line.indent] = match["number"] or ""
+    return marked
+
+
+def _is_next(last: str | None, number: str | None) -> bool:
+    """Return whether a number or letter follows another: 9 and 10, b and c."""
+    if not last or not number:
+        return False
+    if last.isdigit() and number.isdigit():
+        return int(number) == int(last) + 1
+    return len(last) == len(number) == 1 and ord(number) == ord(last) + 1

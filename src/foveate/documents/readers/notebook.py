@@ -1,0 +1,81 @@
+"""Jupyter notebooks: Markdown cells as text, code cells as code; outputs are left out."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    ParsedText,
+    Prose,
+    compose_text,
+    lift_title,
+)
+from foveate.documents.readers import markdown
+from foveate.documents.structure import DocumentError
+
+# A paragraph before a cell keeps its first heading from being taken for the title.
+_BEFORE = "Cell:\n\n"
+_FORMAT = re.compile(r'"nbformat"\s*:\s*\d')
+
+
+def read(text: str) -> ParsedText:
+    """Read headings and paragraphs; each knows its cell, counted from 1."""
+    blocks: list[Block] = []
+    for number, cell in enumerate(_cells(text), start=1):
+        blocks += _blocks(cell, f"cell {number}")
+    parsed = lift_title(blocks)
+    return compose_text(parsed.title, parsed.blocks)
+
+
+def looks_like_notebook(text: str) -> bool:
+    """Return whether a text is JSON with the cells of a notebook."""
+    return (
+        text.lstrip()[:1] == "{"
+        and '"cells"' in text
+        and (_FORMAT.search(text[-2000:]) or _FORMAT.search(text)) is not None
+    )
+
+
+def _cells(text: str) -> list[Any]:
+    try:
+        notebook = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(f"is not a notebook ({error}): save it again in Jupyter.") from error
+    if isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list):  # version 3
+        sheets = [sheet for sheet in notebook["worksheets"] if isinstance(sheet, dict)]
+        cells = [cell for sheet in sheets for cell in _as_list(sheet.get("cells"))]
+    else:
+        cells = _as_list(notebook.get("cells") if isinstance(notebook, dict) else None)
+    if not cells:
+        raise DocumentError("has no cells: give a notebook that Jupyter saved.")
+    return cells
+
+
+def _as_list(cells: Any) -> list[Any]:
+    return cells if isinstance(cells, list) else []
+
+
+def _blocks(cell: Any, place: str) -> Iterator[Block]:
+    kind = cell.get("cell_type") if isinstance(cell, dict) else None
+    if kind == "markdown":
+        for block in markdown.read(_BEFORE + _source(cell)).blocks[1:]:
+            yield replace(block, place=place) if isinstance(block, Prose) else block
+    elif kind == "code":
+        for line in _source(cell).splitlines():
+            if line.strip():
+                shown = MappedText.from_source(line, 0, len(line))
+                yield Prose(shown, kind="code", place=place)
+    elif kind == "heading":  # version 3
+        level = cell.get("level")
+        yield Heading(level if isinstance(level, int) else 1, _source(cell))
+
+
+def _source(cell: dict[str, Any]) -> str:
+    """Return the source of a cell, which is a string or a list of lines."""
+    source = cell.get("source", cell.get("input", ""))
+    return "".join(map(str, source)) if isinstance(source, list) else str(source)

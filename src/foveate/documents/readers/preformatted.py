@@ -1,0 +1,111 @@
+"""Plain text that is laid out by lines: code, drawn tables, logs and other records."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from foveate.documents.blocks import MappedText, Prose, table_row
+from foveate.documents.readers.lines import Chunk, Line, breaks_on_purpose, columns
+
+_CODE = re.compile(
+    r"^[$#%>] \S|^(?:for|while|if|elif|else|def|class|with|try)\b.*:$|^import \w+$|"
+    r"\w\([^ ()]*\)[;:]?$|[;{}\\]$|\w\(\)|^[}\])]|[\w\]][ :+]*=[ \w\"'$]|"
+    r"->|=>|::|&&|\|\|| --?[A-Za-z]"
+    r"|(?:^| )~?/\w[\w.-]*/|<[\w/-]+>| \| "
+)
+_PROMPT = re.compile(r"[$#%] \S")
+_TIME = re.compile(
+    r"[\[(<]?(?:\d{4}[-/.]\d{2}[-/.]\d{2}|\d{1,2}[./-]\w{2,3}[./-]\d{2,4}|\d{1,2}:\d{2}:\d{2}"
+    r"|(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?[A-Z][a-z]{2} +\d{1,2} +\d{1,2}:\d{2}| *\d+\.\d{3,6}\]"
+    r"|\d{10,13}\b)|\d{1,3}(?:\.\d{1,3}){3} \S+ \S+ \["
+    r"|(?:[A-Z]{4,8}|[VDIWEF])[/:\[ ].{0,30}\d\d:\d\d"
+)
+_MIN_LOG_LINES = 5
+_MIN_RECORDS = 4
+_END = ".,;:!?…。，；：！？—-”\"'»)"
+
+
+def is_log(text: str, lines: Sequence[Line]) -> bool:
+    """Return whether most lines begin with a time."""
+    if len(lines) < _MIN_LOG_LINES:
+        return False
+    sample = lines[:: max(len(lines) // 2000, 1)]
+    return sum(_TIME.match(text, line.start) is not None for line in sample) >= 0.6 * len(sample)
+
+
+def is_code(chunk: Chunk, base: int) -> bool:
+    """Return whether a chunk is code: indented more than the text, with lines that look like code.
+
+    Args:
+        chunk: Lines without blank lines between them.
+        base: Indentation of the text around them.
+    """
+    lines = chunk.shown.split("\n")
+    if chunk.indent > base and _PROMPT.match(lines[0]):
+        return True
+    if len(lines) == 1:
+        line = lines[0]
+        is_sentence = line[0].isupper() or line[-1] in ".:;!?" or line.count(" ") > 12
+        return chunk.indent > base and not is_sentence and _CODE.search(line) is not None
+    if chunk.indent <= base and (len(lines) < 3 or not _CODE.search(lines[0])):
+        return False
+    share = sum(_CODE.search(line) is not None for line in lines) / len(lines)
+    sentences = sum(line[-1] in ".,:" and len(line.split()) > 5 for line in lines) / len(lines)
+    if sentences > 0.2:
+        return False
+    return share >= (0.5 if chunk.indent > base else 0.8)
+
+
+def are_records(chunk: Chunk) -> bool:
+    """Return whether a chunk consists of lines that are not wrapped and do not make sentences."""
+    lines = chunk.shown.split("\n")
+    if chunk.is_list or len(lines) < _MIN_RECORDS:
+        return False
+    width = max(map(columns, lines))
+    if sum(columns(line) > width - 12 for line in lines) > 0.6 * len(lines):
+        return False  # wrapped
+    broken = sum(breaks_on_purpose(line, following, width) for line, following in pairwise(lines))
+    ended = sum(line[-1] in _END for line in lines)
+    return broken >= 0.6 * (len(lines) - 1) and ended <= 0.25 * len(lines)
+
+
+def is_drawn_table(chunk: Chunk) -> bool:
+    """Return whether a chunk is a table whose cells are separated by lines of characters."""
+    lines = chunk.shown.split("\n")
+    return len(lines) > 2 and all(line[0] in "|+" and line[-1] in "|+" for line in lines)
+
+
+def table_rows(text: str, lines: Sequence[Line]) -> list[Prose]:
+    """Return the rows of a drawn table, each with its column heads.
+
+    The first row holds the heads if a ruled line follows it.
+    """
+    rows: list[list[Line]] = [[]]
+    for line in lines:
+        if set(text[line.start : line.end]) <= set("|+-=: "):
+            rows.append([])
+        else:
+            rows[-1].append(line)
+    is_ruled = sum(not row for row in rows) < len(rows) - 1  # more than a frame around the lines
+    rows = [row for row in rows if row]
+    if is_ruled and len(rows) == 2:  # heads, then a row on each line
+        rows = [rows[0], *([line] for line in rows[1])]
+    cells = [_cells(text, row) for row in rows]
+    heads = cells.pop(0) if is_ruled and len(cells) > 1 else []
+    return [Prose(row, kind="table") for row in (table_row(heads, found) for found in cells) if row]
+
+
+def _cells(text: str, row: list[Line]) -> list[MappedText]:
+    """Return the cells of a row, whose text may continue on its next lines."""
+    cells: list[MappedText] = []
+    for line in row:
+        start = line.start + (text[line.start] == "|")
+        for column, cell in enumerate(text[start : line.end].rstrip("|").split("|")):
+            if column == len(cells):
+                cells.append(MappedText())
+            if visible := cell.strip():
+                first = start + cell.find(visible)
+                cells[column].add(" " if cells[column] else "", first, first)
+                cells[column].add(visible, first, first + len(visible))
+            start += len(cell) + 1
+    return cells

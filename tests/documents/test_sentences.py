@@ -1,0 +1,80 @@
+"""Sentences in the languages that people try first."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foveate.documents.sentences import MAX_LENGTH, split_sentences
+
+
+def sentences(text, language="en"):
+    return [text[start:end] for start, end in split_sentences(text, language)]
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("en", ["See Eq. (2) and Figs. 2-4, vs. others.", "It was so."]),
+        ("en", ["He lives in the U.S. and met J. R. R. Tolkien at 5 p.m. in Ch. 3.", "They left."]),
+        ("en", ["Smith et al. showed it in vol. 3, no. 4 of it.", "He said no.", "They left."]),
+        ("en", ["Visit https://example.com/a.b?c=d.", "Then go to version 3.2.1."]),
+        ("de", ["Das ist z. B. ein Test nach § 3 Abs. 2 Satz 1 BGB, d. h. es geht.", "Ja."]),
+        ("de", ["Siehe Nr. 5 und Art. 3 Abs. 2 GG.", "Am 3. Oktober 1990 war es so."]),
+        ("de", ["Im 19. Jahrhundert lebte Dr. Müller.", "Danach nicht mehr."]),
+        ("de", ["Er sagte: „Das ist gut.", "Wir gehen.“", "Dann ging er."]),
+        ("fr", ["Il a dit, p. ex. que M. Dupont et Mme. Curie viendront.", "Puis il partit."]),
+        ("fr", ["Voir l'art. 3 et p. 5.", "« C'est bien.", "Nous partons. »", "C'est bon !"]),
+        ("es", ["El Dr. Pérez et al. dicen que sí.", "¿Qué es esto?", "¡Es bueno!"]),
+        ("es", ["Véase el art. 3, pág. 5.", "«Es así.", "Nos vamos.»", "Luego se fue."]),
+        ("zh", ["他说：“我们走吧。", "去哪里？”", "然后他走了。", "价格是3.5元。"]),
+        ("ja", ["「行きましょう。", "どこへ？」と彼は言った。", "そうですね！"]),
+        ("ja", ["『本を読む。", "楽しい。』と書いた。", "価格は3.5円です。"]),
+    ],
+)
+def test_sentences(language, expected):
+    separator = "" if language in ("zh", "ja") else " "
+    assert sentences(separator.join(expected), language) == expected
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "1. The Developers, by election;",
+        "b) Amend this constitution.",
+        "iv. Nothing else.",
+        "• A bullet.",
+        "Table 4.2. Ports and services",
+        "（一）第一项。",
+    ],
+)
+def test_the_marker_of_an_item_belongs_to_its_first_sentence(item):
+    assert sentences(item) == [item]
+
+
+def test_a_number_that_ends_a_sentence_is_no_marker():
+    assert sentences("There are 3. They are good.") == ["There are 3.", "They are good."]
+
+
+def test_long_sentences_are_cut_at_clauses():
+    clause = "and so it went on for a while; "
+    found = sentences(clause * 100)
+    assert all(one.endswith("while;") for one in found)
+    assert max(map(len, found)) <= MAX_LENGTH
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "文" * 5000, "word " * 5000, "a,b" * 3000])
+def test_nothing_is_lost_where_a_sentence_is_cut(text):
+    found = sentences(text)
+    assert "".join(found).replace(" ", "") == text.replace(" ", "")
+    assert max(map(len, found)) <= MAX_LENGTH
+
+
+@given(st.text(max_size=60), st.sampled_from(["en", "de", "fr", "ja", "xx"]))
+def test_sentences_cover_everything_but_space(text, language):
+    end = 0
+    covered = []
+    for start, stop in split_sentences(text, language):
+        assert end <= start < stop <= len(text)
+        covered.append(text[start:stop])
+        end = stop
+    assert "".join("".join(covered).split()) == "".join(text.split())
