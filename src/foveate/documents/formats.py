@@ -254,7 +254,7 @@ def sniff(format: str | None, text: str) -> str:
         from foveate.documents.readers.xml import format_of_root
 
         return format_of_root(text)
-    if format == "json" or format is None or format == "text":
+    if format in (None, "text", "json"):
         from foveate.documents.readers.notebook import looks_like_notebook
 
         if looks_like_notebook(text):
