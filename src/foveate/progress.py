@@ -1,12 +1,12 @@
-"""A progress bar for work that takes longer than two seconds."""
+"""A progress bar for work that takes longer than half a second."""
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import Protocol
 
-_DELAY = 2.0
+_DELAY = 0.5
 """Seconds of work before the bar appears."""
 
 
@@ -19,12 +19,12 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(description: str, total: int, shown: bool | None = None) -> Iterator[Advance]:
+def progress(description: str, total: int | None, shown: bool | None = None) -> Iterator[Advance]:
     """Give a function that advances a progress bar on standard error.
 
     Args:
         description: What is being done.
-        total: Total number of steps.
+        total: Total number of steps; None if it is not known, for a bar that only moves.
         shown: Whether to show the bar. By default it is shown if standard error is a terminal.
 
     Example:
@@ -41,14 +41,16 @@ def progress(description: str, total: int, shown: bool | None = None) -> Iterato
 
     bar = Progress(console=Console(stderr=True), transient=True)
     task = bar.add_task(description, total=total)
-    started = time.monotonic()
 
     def advance(steps: int = 1) -> None:
-        if not bar.live.is_started and time.monotonic() - started > _DELAY:
-            bar.start()
         bar.advance(task, steps)
 
+    timer = Timer(_DELAY, bar.start)  # the first step may take long
+    timer.daemon = True
+    timer.start()
     try:
         yield advance
     finally:
+        timer.cancel()
+        timer.join()
         bar.stop()

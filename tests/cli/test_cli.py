@@ -3,12 +3,14 @@
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 import warnings
 import zipfile
 
 import pytest
+from rich.console import Console
 
 from foveate import Embeddings
 from tests.cli.conftest import FISH
@@ -21,7 +23,7 @@ def test_summarize_shows_sentences_with_their_place(foveate, fish):
     code, output, _ = foveate("summarize", fish, "--sentences", 2)
     assert code == 0
     assert "Fish" in output
-    assert "Cod swim in cold seas.\n  Cod, line 5\n" in output
+    assert "Cod swim in cold seas.\n  line 5 · Cod\n" in output
 
 
 def test_summarize_json_points_into_the_file(foveate, fish):
@@ -33,6 +35,19 @@ def test_summarize_json_points_into_the_file(foveate, fish):
         assert FISH[sentence["start"] : sentence["end"]] == sentence["text"]
         line = int(sentence["place"].removeprefix("line "))
         assert FISH.splitlines()[line - 1].count(sentence["text"])
+
+
+def test_summaries_of_several_documents(foveate, fish, tmp_path):
+    other = tmp_path / "cows.txt"
+    other.write_text("Cows eat grass all day long. They give milk to those who ask for it.")
+    code, output, _ = foveate("summarize", fish, other, "--sentences", 1)
+    assert code == 0
+    assert output.index("fish.md") < output.index("cows.txt")
+    code, output, _ = foveate("summarize", fish, other, "--sentences", 1, "--json")
+    first, second = json.loads(output)
+    assert [one["document"] for one in first["sentences"]] == [str(fish)]
+    assert [one["document"] for one in second["sentences"]] == [str(other)]
+    assert (first["language"], second["title"]) == ("en", "")
 
 
 def test_summarize_a_real_paper_by_a_query(foveate):
@@ -53,7 +68,68 @@ def test_search_many_documents(foveate, fish, tmp_path):
     assert hit["text"] == "Cows eat grass all day long."
     assert hit["document"] == str(other)
     code, output, _ = foveate("search", "what do cattle feed on?", fish, other, "--top-k", 1)
-    assert f"{other}: line 1" in output
+    assert f"{other} · line 1" in output
+
+
+def test_hits_are_marked_among_their_neighbours(foveate, fish):
+    query = ("search", "small fish", fish, "--top-k", 1)
+    code, output, _ = foveate(*query)
+    assert code == 0
+    assert output.endswith(
+        "  Cod swim in cold seas. **They eat small fish.** Fishermen catch them with nets.\n"
+        "      line 5 · Cod\n\n"
+    )
+    assert "  They eat small fish.\n" in foveate(*query, "--context", 0)[1]
+    assert foveate(*query, "--context", -1)[0] == 2
+
+
+def test_on_a_terminal_hits_are_bold_and_wrapped(foveate, fish, monkeypatch):
+    terminal = Console(
+        highlight=False, soft_wrap=True, force_terminal=True, width=40, color_system="standard"
+    )
+    monkeypatch.setattr("foveate.cli.common.console", terminal)
+    code, output, _ = foveate("search", "small fish", fish, "--top-k", 1)
+    assert code == 0
+    assert "**" not in output
+    assert "\x1b[1mThey eat" in output
+    assert "\x1b[2mCod swim" in output
+    plain = re.sub(r"\x1b\[[\d;]*m", "", output)
+    assert max(map(len, plain.splitlines())) <= 40
+
+
+def test_json_has_the_neighbours_and_the_language(foveate, fish):
+    query = ("search", "small fish", fish, "--top-k", 1, "--json")
+    [hit] = json.loads(foveate(*query)[1])
+    assert hit["before"] == "Cod swim in cold seas."
+    assert hit["after"] == "Fishermen catch them with nets."
+    assert hit["language"] == "en"
+    assert hit["boxes"] == []
+    [hit] = json.loads(foveate(*query, "--context", 0)[1])
+    assert (hit["before"], hit["after"]) == ("", "")
+
+
+@pytest.mark.parametrize("command", [["summarize"], ["search", "cod"], ["ask", "small fish"]])
+def test_a_page_for_the_browser(foveate, fish, tmp_path, command):
+    page = tmp_path / "page.html"
+    code, output, _ = foveate(*command, fish, "--html", page)
+    assert code == 0
+    assert output.endswith(f"page: {page}\n")
+    assert "<mark>They eat small fish.</mark>" in page.read_text(encoding="utf-8")
+    code, output, _ = foveate(*command, fish, "--html", page, "--json")
+    json.loads(output)
+    code, _, error = foveate(*command, fish, "--html", tmp_path / "nowhere" / "page.html")
+    assert code == 2
+    assert "cannot be written" in error
+
+
+@pytest.mark.parametrize("command", ["search", "summarize", "ask", "embed", "inspect", "plot"])
+def test_a_mistyped_model_is_refused_before_anything_is_read(
+    foveate, tmp_path, monkeypatch, command
+):
+    monkeypatch.chdir(tmp_path)
+    query = {"search": ["cod"], "ask": ["cod?"], "plot": ["tree"], "embed": ["-o", "a.parquet"]}
+    code, _, error = foveate(command, *query.get(command, []), "no.txt", "--model", "./modle")
+    assert (code, error) == (2, "foveate: there is no folder ./modle\n")
 
 
 def test_embed_writes_vectors_of_all_levels(foveate, fish, tmp_path):
@@ -88,7 +164,7 @@ def test_who_says_it(foveate, tmp_path):
     for command in (["summarize", path], ["search", "boats", path], ["ask", "boats", path]):
         code, output, _ = foveate(*command)
         assert code == 0
-        assert "Ann, Fleet, line 1" in output
+        assert "Ann · line 1 · Fleet" in output or "Ann: **We buy two boats.**\n" in output
         assert "Ann" in {
             one.get("speaker") for one in _dicts(json.loads(foveate(*command, "--json")[1]))
         }

@@ -66,7 +66,9 @@ def test_a_command_for_one_document_takes_one(foveate, folder):
 def test_the_encoding_may_be_given(foveate, folder):
     path = folder / "word.txt"
     path.write_bytes("Łódź ma dużo ryb.".encode("cp1250"))
-    code, output, _ = foveate("summarize", path, "--encoding", "cp1250", "--json")
+    code, output, _ = foveate(
+        "summarize", path, "--encoding", "cp1250", "--language", "en", "--json"
+    )
     assert code == 0
     assert json.loads(output)[0]["text"] == "Łódź ma dużo ryb."
     code, _, error = foveate("summarize", path, "--encoding", "klingon")

@@ -5,7 +5,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from foveate.cli import app
+from foveate.cli.app import app
 from foveate.data import Example
 from foveate.evaluation.predict import _best_span, predict
 from foveate.training.objectives import (

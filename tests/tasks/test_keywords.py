@@ -1,6 +1,6 @@
 import pytest
 
-from foveate import keywords
+from foveate import Document, keywords
 from foveate.detectors import METHODS, detector_by_name, given_keywords
 
 
@@ -33,3 +33,16 @@ def test_what_cannot_be_done_is_said(sea):
         keywords(sea, top_k=0)
     with pytest.raises(ValueError, match="there is no method 'rake': name one of tfidf, "):
         keywords(sea, method="rake")
+
+
+def test_the_language_is_the_documents_unless_given():
+    text = "Der Wal und der Hering schwimmen im Meer."
+    german = Document.from_sections("", [("", text)], language="de")
+    english = Document.from_sections("", [("", text)], language="en")
+    expected = [keyword.text for keyword in keywords(english, language="de")]
+    assert [keyword.text for keyword in keywords(german)] == expected
+    assert expected[:2] == ["hering", "wal"]
+    assert [[keyword.text for keyword in found] for found in keywords([german, english])] == [
+        expected,
+        [keyword.text for keyword in keywords(english)],
+    ]

@@ -1,11 +1,14 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from foveate import Document
+from foveate.documents import Paragraph
 from foveate.inference import DocumentVectors
-from foveate.tasks.relevance import SentencePositions, centrality, relevance
+from foveate.tasks.candidates import is_paper
+from foveate.tasks.relevance import SentencePositions, centrality
 from foveate.tasks.summarize import choose, summarize
 
 
@@ -26,7 +29,7 @@ def test_five_sentences_are_the_default(sea, encoder):
 
 def test_a_summary_says_what_the_document_is_about(sea, encoder):
     [chosen] = summarize(sea, sentences=1, model=encoder).sentences
-    assert chosen.span.text.startswith("We describe the fish of the sea")
+    assert chosen.span.path == ("Introduction",)
 
 
 def test_a_query_says_what_the_summary_is_about(sea, encoder):
@@ -52,6 +55,78 @@ def test_fragments_do_not_fill_up_the_budget(encoder):
     sentences = ["Cod, eel and herring are fish of the sea.", "Examples:", "Cod", "Eel"]
     document = Document.from_sections("Fish", [("Fish", sentences)])
     assert summarize(document, words=20, model=encoder).text == sentences[0]
+
+
+def test_what_is_no_running_text_is_left_out(encoder):
+    text = "The cod is a fish of the cold sea, and it eats herring."
+    kinds = ("prose", "item", "table", "code", "formula", "caption", "footnote", "reference")
+    document = Document.from_sections("The cod", [("Cod", [text] * len(kinds))])
+    [section] = document.sections
+    [paragraph] = section.paragraphs
+    paragraphs = tuple(
+        Paragraph((sentence,), kind=kind)
+        for kind, sentence in zip(kinds, paragraph.sentences, strict=True)
+    )
+    document = replace(document, sections=(replace(section, paragraphs=paragraphs),))
+    starts = [sentence.start for sentence in document.sentences()]
+    summary = summarize(document, sentences=9, model=encoder)
+    assert [chosen.span.start for chosen in summary.sentences] == starts[:2]
+    only_code = replace(document, sections=(replace(section, paragraphs=paragraphs[3:4]),))
+    assert summarize(only_code, model=encoder).text == text
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        "The species of fish that live in the cold sea are the following:",
+        "寒い海に住む魚の種類は次のとおりである：",
+        "Which species of fish live in the cold sea of the north?",
+        '"Fish" shall mean the cod, the herring and the eel of the cold sea.',
+        "Copyright (C) 1999 by the Fishermen of the Sea, who keep all of the fish.",
+        "and in the end the cod of the cold sea eat all of the herring.",
+        "The species of fish that live in the cold sea of the north",
+        "f(cod) = 12.5 * 3.1 + 4 / (2 * 7.5) = 1 + 2 + 3 + 4.",
+    ],
+)
+def test_lead_ins_questions_definitions_and_fragments_are_left_out(encoder, left_out):
+    whole = ["Cod live in the cold sea and eat herring.", "Nobody knows why the eel is so long."]
+    document = Document.from_sections("Fish", [("Fish", [*whole, left_out])], language="en")
+    assert summarize(document, model=encoder).text == " ".join(whole)
+
+
+def test_a_text_without_full_stops_is_summarized_too(encoder):
+    lines = ["cod live in the cold sea and eat herring", "nobody knows why the eel is so long"]
+    document = Document.from_sections("Fish", [("Fish", [*lines, "Fish of the sea are many."])])
+    assert len(summarize(document, model=encoder).sentences) == 3
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "References",
+        "7. Bibliography",
+        "A. Table of Contents",
+        "Danksagung",
+        "RÉFÉRENCES",
+        "参考文献",
+    ],
+)
+def test_sections_that_list_or_thank_are_left_out(title, encoder):
+    cod, thanks = "Cod live in the cold sea and eat herring.", "We thank the cod and the herring."
+    document = Document.from_sections("Cod", [("Cod", cod), (title, "", [("Cod", thanks)])])
+    assert summarize(document, model=encoder).text == cod
+
+
+def test_papers_are_told_from_other_documents():
+    def document(*titles, text="It is so."):
+        return Document.from_sections("", [(title, text) for title in titles])
+
+    assert is_paper(document("1 Introduction", "2 Nets", "3 Conclusions and Future Work"))
+    assert is_paper(document("I. Abstract", "IV. Experiments"))
+    assert is_paper(document("1.", "2.", text="In this paper, we count fish."))
+    assert is_paper(document("Einleitung", "Fazit"))
+    assert not is_paper(document("1. Introduction", "2. Installation", "3. Options"))
+    assert not is_paper(document("Chapter 1", "Chapter 2"))
 
 
 def test_who_only_listens_says_nothing(encoder):
@@ -103,21 +178,20 @@ def compass() -> tuple[DocumentVectors, SentencePositions]:
 
 def test_centrality_is_closeness_to_all_that_a_sentence_stands_under(compass):
     everything_is_at_an_end = 0.15 + 0.05
-    scores = centrality(*compass, title=NORTH) - everything_is_at_an_end
+    scores = centrality(*compass, title=NORTH, ends_count=True) - everything_is_at_an_end
     assert scores.tolist() == pytest.approx([1 / 3, 2 / 3, 1, 1])
-    scores = centrality(*compass, title=None) - everything_is_at_an_end
+    scores = centrality(*compass, title=None, ends_count=True) - everything_is_at_an_end
     assert scores.tolist() == pytest.approx([1 / 2, 1 / 2, 1, 1])
 
 
-def test_centrality_prefers_the_ends():
+def test_centrality_prefers_beginnings_and_if_they_count_ends():
     document = Document.from_sections("", [(name, ["a.", "b.", "c."]) for name in "ABC"])
     same = DocumentVectors(EAST, EAST.expand(3, 2), EAST.expand(9, 2))
-    scores = centrality(same, SentencePositions.from_document(document), title=None) - 1
+    positions = SentencePositions.from_document(document)
+    scores = centrality(same, positions, title=None, ends_count=True) - 1
     assert scores.tolist() == pytest.approx([0.2, 0.15, 0.2, 0.05, 0, 0.05, 0.2, 0.15, 0.2])
-
-
-def test_relevance_is_closeness_of_sentence_and_section_to_the_query(compass):
-    assert relevance(*compass, query=EAST).tolist() == pytest.approx([1, 0.5, 0, 0])
+    scores = centrality(same, positions, title=None, ends_count=False) - 1
+    assert scores.tolist() == pytest.approx([0.2, 0.15, 0.15, 0.05, 0, 0, 0.05, 0, 0])
 
 
 def test_the_best_is_chosen_first_and_repetition_last():

@@ -29,6 +29,14 @@ def test_a_recipe_is_loaded_and_overridden(tmp_path):
     assert recipe.training == {"max_steps": 7}
 
 
+def test_other_training_files_have_no_held_out_ones(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(changed(data={"train": "corpus", "dev": "corpus/dev"})))
+    assert Recipe.load(file).data.dev == ("corpus/dev",)
+    assert Recipe.load(file, ["data.train=texts"]).data.dev == ()
+    assert Recipe.load(file, ["data.train=texts", "data.dev=held"]).data.dev == ("held",)
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
     [("5e-5", 5e-5), ("1E+3", 1e3), ("-.5e2", -50.0), ("1.0e-3", 1e-3), ("2", 2), ("0.5", 0.5)],

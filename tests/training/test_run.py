@@ -1,5 +1,6 @@
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,18 @@ def masked_lm(corpus_file, changes=None, **training):
 def test_recipes_for_gpus_run_without_one(corpus_file, tmp_path):
     recipe = masked_lm(corpus_file, {"training": {"bf16": True}})
     assert build_trainer(recipe, tmp_path).args.device.type == "cpu"
+
+
+def test_without_held_out_files_nothing_is_evaluated(corpus_file, tmp_path):
+    steps = {"eval_strategy": "steps", "load_best_model_at_end": True}
+    recipe = masked_lm(corpus_file, {"data": {"train": str(corpus_file)}}, **steps)
+    arguments = build_trainer(recipe, tmp_path).args
+    assert (arguments.eval_strategy, arguments.load_best_model_at_end) == ("no", False)
+
+
+def test_there_are_no_more_workers_than_processors(corpus_file, tmp_path):
+    recipe = masked_lm(corpus_file, dataloader_num_workers=10_000)
+    assert build_trainer(recipe, tmp_path).args.dataloader_num_workers == os.cpu_count()
 
 
 def losses(trainer):

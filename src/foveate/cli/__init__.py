@@ -1,5 +1,13 @@
 """The `foveate` command: parse, call tasks, print."""
 
-from .app import app, main
+from .interrupts import interruptible
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command."""
+    with interruptible():
+        from .app import run  # which takes a moment to import
+
+        run()

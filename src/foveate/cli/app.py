@@ -14,6 +14,11 @@ from . import ask, embed, evaluate, formats, inspect, keywords, plot, search, su
 _EXPECTED = (ValueError, OSError, ImportError)
 """Exceptions whose message is a sentence for the user."""
 
+_SHORTAGE = (
+    "there is not enough memory: try fewer or shorter documents, or a model that needs less "
+    "(--model, --dtype bfloat16); instead of a GPU, --device cpu"
+)
+
 app = typer.Typer(
     name="foveate",
     no_args_is_help=True,
@@ -51,7 +56,7 @@ def _common(
 ) -> None: ...
 
 
-def main() -> None:
+def run() -> None:
     """Run the command; expected errors are one line on standard error and exit code 2.
 
     If some of the files could not be read, this is said last, and the exit code is 1.
@@ -64,6 +69,11 @@ def main() -> None:
     except _EXPECTED as error:
         _report([*failures, error])
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_shortage(error):
+            raise
+        _report([*failures, MemoryError(_SHORTAGE)])
+        sys.exit(2)
     except SystemExit as stop:
         _report(failures)
         sys.exit(stop.code or int(bool(failures)))
@@ -72,6 +82,13 @@ def main() -> None:
 def _report(errors: Sequence[Exception]) -> None:
     for error in errors:
         print(f"foveate: {_sentence(error)}", file=sys.stderr)
+
+
+def _is_shortage(error: MemoryError | RuntimeError) -> bool:
+    """Return whether memory is short, which torch says in a RuntimeError."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("out of memory", "not enough memory", "allocate memory")
+    )
 
 
 def _warn(message: Warning | str) -> None:

@@ -24,10 +24,12 @@ def command(
             show_default=False,
         ),
     ] = None,
+    context: common.Context = 0,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="PATH",
+            callback=common.check_model,
             help="Checkpoint, a folder or a name on the hub. An encoder finds passages; a T5 reads "
             "everything, writes an answer, and shows the passages that it attended to most. "
             "Default: all-MiniLM-L6-v2, which is installed with foveate.",
@@ -36,6 +38,7 @@ def command(
     ] = None,
     device: common.Device = None,
     dtype: common.DType = None,
+    html: common.Html = None,
     json: common.Json = False,
     *,
     reading: Reading,
@@ -48,25 +51,28 @@ def command(
     foveate ask "what did it cost?" report.pdf --model google/flan-t5-base
     """
     common.check_order("foveate ask", "question", question, files)
+    common.check_html(html)
     documents = reading.documents(files)
-    common.quiet()
+    common.prepare()
     from foveate.inference import Answerer
     from foveate.tasks.ask import ask
+    from foveate.tasks.report import write_report
 
     loaded = common.load_encoder_or(Answerer, model, device, dtype)
     answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
+    if html is not None:
+        written = [answer.text] if answer.text else []
+        write_report(html, question, documents, answer.passages, written)
     if json:
         common.print_json(
             {
                 "question": question,
                 "answer": answer.text,
-                "passages": [
-                    common.as_json(passage.span, passage.score) for passage in answer.passages
-                ],
+                "passages": common.results_as_json(documents, answer.passages, context),
             }
         )
         return
     if answer.text is not None:
         common.console.print(f"[bold]{escape(answer.text)}[/bold]\n")
-    for passage in answer.passages:
-        common.show_result(documents, passage)
+    common.show_results(documents, answer.passages, context)
+    common.show_path("page", html)

@@ -4,30 +4,46 @@ import json
 import logging
 import shlex
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
+from foveate.checkpoints import check_name_or_path
 from foveate.documents import Document, Span
+from foveate.files import check_writable
+from foveate.progress import progress
 
 if TYPE_CHECKING:
     from foveate.inference import Answerer, Encoder, Summarizer
     from foveate.tasks.ask import Passage
+    from foveate.tasks.context import ContextSentence
     from foveate.tasks.search import Hit
 
 Writer = TypeVar("Writer", "Answerer", "Summarizer")
+Result: TypeAlias = "Hit | Passage"
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
+
+
+def check_model(name_or_path: str | None) -> str | None:
+    """Check that there is such a checkpoint before anything is read or imported."""
+    if name_or_path is not None:
+        check_name_or_path(name_or_path)
+    return name_or_path
+
 
 Model = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
+        callback=check_model,
         help="Encoder checkpoint, a folder or a name on the hub. Default: all-MiniLM-L6-v2, which "
         "is installed with foveate.",
         show_default=False,
@@ -52,29 +68,115 @@ DType = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Context = Annotated[
+    int,
+    typer.Option(
+        "--context",
+        "-C",
+        metavar="N",
+        min=0,
+        help="Number of sentences to show before and after each result.",
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write a page for the browser too, with the results marked in the documents' text.",
+        show_default=False,
+    ),
+]
 
 
 def place(span: Span) -> str:
-    """Describe where a span is: who speaks, in which section, on which page or line."""
+    """Describe where a span is: who speaks, on which page or line, in which section."""
     section = " › ".join(title for title in span.path if title)
-    return ", ".join(filter(None, (span.speaker, section, span.place)))
+    return " · ".join(filter(None, (span.speaker, span.place, section)))
 
 
-def as_json(span: Span, score: float) -> dict[str, Any]:
-    """Return the fields of a span and its score."""
-    boxes = [box._asdict() for box in span.boxes]
-    return {**asdict(span), "boxes": boxes, "score": round(score, 4)}
+def span_as_json(span: Span) -> dict[str, Any]:
+    """Return the fields of a span."""
+    return {**asdict(span), "boxes": [box._asdict() for box in span.boxes]}
 
 
-def show_result(documents: list[Document], result: "Hit | Passage") -> None:
-    """Print a result with its score and, below it, its place."""
-    where = place(result.span)
-    if len(documents) > 1:
-        where = f"{result.span.document}: {where}"
-    console.print(
-        f"[bold]{result.score:.2f}[/bold]  {escape(result.span.text)}\n"
-        f"      [dim]{escape(where)}[/dim]\n"
-    )
+def results_as_json(
+    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+) -> list[dict[str, Any]]:
+    """Return the fields of each result's span, its score, its document's language, its context.
+
+    A passage has its best sentence, too.
+    """
+    return [
+        {
+            **span_as_json(result.span),
+            **({"best": span_as_json(result.best)} if hasattr(result, "best") else {}),
+            "score": round(result.score, 4),
+            "language": documents[result.document_idx].language,
+            "before": _join(one for one in near if one.span.end <= result.span.start),
+            "after": _join(one for one in near if one.span.start >= result.span.end),
+        }
+        for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True)
+    ]
+
+
+def _join(sentences: "Iterable[ContextSentence]") -> str:
+    return "".join(one.separator + one.span.text for one in sentences).strip()
+
+
+def show_results(
+    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+) -> None:
+    """Print results with their scores, the sentences around them and, below, their places."""
+    for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
+        where = [result.span.document] if len(documents) > 1 else []
+        show_sentences(near, " · ".join([*where, place(result.span)]), f"{result.score:.2f}")
+
+
+def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -> None:
+    """Print sentences, with those of the result marked if there are others, and their place.
+
+    On a terminal, the result is bold and the rest dim, and lines are wrapped. Elsewhere, asterisks
+    enclose the result, as in Markdown.
+    """
+    is_styled = console.is_terminal and not console.is_dumb_terminal
+    asterisks = "" if is_styled else "**"
+    has_marks = len({one.is_marked for one in near}) > 1
+    has_speakers = len({one.span.speaker for one in near}) > 1
+    text = Text()
+    for before, one, after in zip([None, *near], near, [*near[1:], None], strict=False):
+        text.append(one.separator if before else "")
+        if has_speakers and one.span.speaker and (before is None or one.separator == "\n"):
+            text.append(f"{one.span.speaker}: ", "dim")
+        is_marked = has_marks and one.is_marked
+        opens = is_marked and not (before and before.is_marked)
+        closes = is_marked and not (after and after.is_marked)
+        style = ("bold" if one.is_marked else "dim") if has_marks else ""
+        text.append(f"{asterisks * opens}{one.span.text}{asterisks * closes}", style)
+    indent = " " * (len(score) + 2)
+    if is_styled:
+        columns = Table.grid(padding=(0, 2, 0, 0))
+        columns.add_row(Text(score, "bold"), text)
+        console.print(columns, Padding(Text(where, "dim"), (0, 0, 1, len(indent))), soft_wrap=False)
+    else:
+        lines = text.plain.replace("\n", f"\n{indent}")
+        console.print(f"{score}{'  ' if score else ''}{lines}\n{indent}{where}\n", markup=False)
+
+
+def _contexts(
+    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+) -> "list[list[ContextSentence]]":
+    """Return the sentences of each result and around it, with one pass over each document."""
+    from foveate.tasks.context import contexts
+
+    found: dict[int, list[ContextSentence]] = {}
+    for idx in {result.document_idx for result in results}:
+        own = [i for i, result in enumerate(results) if result.document_idx == idx]
+        spans = [results[i].span for i in own]
+        marked = [getattr(results[i], "best", results[i].span) for i in own]
+        near = contexts(documents[idx], spans, num_sentences, marked)
+        found |= zip(own, near, strict=True)
+    return [found[i] for i in range(len(results))]
 
 
 def check_order(command: str, kind: str, query: str, files: list[str]) -> None:
@@ -94,31 +196,47 @@ def check_order(command: str, kind: str, query: str, files: list[str]) -> None:
         raise ValueError(f"the {kind} comes first: {command} {shlex.join(corrected)}")
 
 
+def check_html(path: Path | None) -> None:
+    """Check that a page can be written, before the long work whose result it is to hold."""
+    if path is not None:
+        check_writable(path)
+
+
+def show_path(kind: str, path: str | Path | None) -> None:
+    """Say what was written where, if anything was."""
+    if path is not None:
+        console.print(f"{kind}: {path}", markup=False)
+
+
 def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":
     """Load an encoder."""
-    quiet()
+    prepare()
     from foveate.inference import Encoder
 
-    return Encoder.from_pretrained(model, device=device, dtype=dtype)
+    with progress("Loading the model", None):
+        return Encoder.from_pretrained(model, device=device, dtype=dtype)
 
 
 def load_encoder_or(
     writer: "type[Writer]", model: str | None, device: str | None, dtype: str | None, **options: Any
 ) -> "Encoder | Writer":
     """Load an encoder or, from an encoder-decoder's checkpoint, a model that writes text."""
-    quiet()
+    prepare()
     if model is not None:
         from foveate.models.loading import load_config
 
         if load_config(model).is_encoder_decoder:
-            loaded: Writer = writer.from_pretrained(model, device=device, dtype=dtype, **options)
-            return loaded
+            with progress("Loading the model", None):
+                return writer.from_pretrained(model, device=device, dtype=dtype, **options)
     return load_encoder(model, device, dtype)
 
 
-def quiet() -> None:
-    """Turn off the progress bars and log messages of transformers and the hub."""
-    from transformers.utils import logging as transformers_logging
+def prepare() -> None:
+    """Import what runs models, and turn off the messages of transformers and the hub."""
+    with progress("Starting", None):
+        from transformers.utils import logging as transformers_logging
+
+        import foveate.inference  # noqa: F401  (takes seconds)
 
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()

@@ -55,7 +55,7 @@ def command(
     from foveate.training.recipes import find_recipe
 
     find_recipe(recipe)  # fails before the Trainer, which takes seconds to import
-    common.quiet()
+    common.prepare()
     from foveate.evaluation.benchmark import evaluate
     from foveate.training import Recipe
 

@@ -18,6 +18,7 @@ def command(
         str | None,
         typer.Option(
             metavar="PATH",
+            callback=common.check_model,
             help="Checkpoint whose tokens are counted. Default: all-MiniLM-L6-v2.",
             show_default=False,
         ),
@@ -33,7 +34,7 @@ def command(
     foveate inspect book.txt --model allenai/longformer-base-4096 --json
     """
     document = reading.document(file)
-    common.quiet()
+    common.prepare()
     from foveate.tasks.inspect import inspect
 
     inspection = inspect(document, model=model)

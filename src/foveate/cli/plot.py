@@ -3,16 +3,20 @@
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from . import common
 from .reading import File, Reading, takes_reading_options
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Draw attention patterns as a PNG, SVG, PDF, JPEG or WebP picture.
+    context_settings={"ignore_unknown_options": True},  # `foveate plot --pdf` is a command
+    help="""Highlight results in a PDF, or draw attention patterns as pictures.
+
+    Pictures are PNG, SVG, PDF, JPEG or WebP.
 
     \b
+    foveate plot pdf paper.pdf --summary -o summary.pdf
+    foveate plot pdf paper.pdf --search "how were the fish counted?" -o found.pdf
     foveate plot tree thesis.pdf -o tree.png
     foveate plot fovea book.txt -o fovea.svg
     foveate plot windows
@@ -25,6 +29,7 @@ _Tokenizer = Annotated[
     typer.Option(
         "--model",
         metavar="PATH",
+        callback=common.check_model,
         help="Checkpoint whose tokenizer is used. Default: all-MiniLM-L6-v2.",
         show_default=False,
     ),
@@ -38,6 +43,59 @@ _Output = Annotated[
         help="Where to write the picture; the suffix gives the format.",
     ),
 ]
+
+
+@app.command("--pdf", hidden=True)
+@app.command("pdf")
+@takes_reading_options
+def pdf(
+    file: File,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the PDF.")
+    ] = "highlights.pdf",
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Highlight a summary. This is the default.")
+    ] = False,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUERY",
+            help="Highlight the sentences that match a query best.",
+            show_default=False,
+        ),
+    ] = None,
+    sentences: Annotated[
+        int, typer.Option("--sentences", "-s", min=1, help="Number of sentences to highlight.")
+    ] = 5,
+    model: common.Model = None,
+    device: common.Device = None,
+    dtype: common.DType = None,
+    *,
+    reading: Reading,
+) -> None:
+    """Highlight a summary, or what a search finds, in a copy of a PDF.
+
+    \b
+    foveate plot pdf paper.pdf --summary
+    foveate plot pdf contract.pdf --search "who pays for delays?" -o delays.pdf --sentences 3
+    """
+    if summary and search is not None:
+        raise ValueError("give either --summary or --search, not both")
+    document = reading.document(file)
+    from foveate.tasks.plots.pdf import check_pdf, plot_pdf
+
+    check_pdf(document, output)
+    encoder = common.load_encoder(model, device, dtype)
+    from foveate.tasks.search import search as find
+    from foveate.tasks.summarize import summarize
+
+    if search is None:
+        chosen = summarize(document, sentences=sentences, model=encoder).sentences
+        spans = [sentence.span for sentence in chosen]
+    else:
+        spans = [hit.span for hit in find(search, document, top_k=sentences, model=encoder)]
+    plot_pdf(document, spans, output)
+    common.show_path("PDF", output)
 
 
 @app.command("tree")
@@ -59,11 +117,11 @@ def tree(
     foveate plot tree book.txt -o book.svg --window 64
     """
     document = reading.document(file)
-    common.quiet()
+    common.prepare()
     from foveate.tasks.plots import plot_tree
 
     plot_tree(document, output, window=window, model=model)
-    _report(output)
+    common.show_path("picture", output)
 
 
 @app.command("fovea")
@@ -88,11 +146,11 @@ def fovea(
     foveate plot fovea book.txt -o fovea.svg --neighbours 2
     """
     document = reading.document(file)
-    common.quiet()
+    common.prepare()
     from foveate.tasks.plots import plot_fovea
 
     plot_fovea(document, output, k_neighbours=neighbours, model=model)
-    _report(output)
+    common.show_path("picture", output)
 
 
 @app.command("windows")
@@ -113,7 +171,7 @@ def windows(
     from foveate.tasks.plots import plot_windows
 
     plot_windows(output, num_tokens=tokens, window=window, num_keywords=keywords)
-    _report(output)
+    common.show_path("picture", output)
 
 
 @app.command("vip")
@@ -126,6 +184,7 @@ def vip(
         str | None,
         typer.Option(
             metavar="PATH",
+            callback=common.check_model,
             help="BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub. "
             "Default: all-MiniLM-L6-v2.",
             show_default=False,
@@ -143,12 +202,8 @@ def vip(
     """
     common.check_order("foveate plot vip", "query", query, [file])
     document = reading.document(file)
-    common.quiet()
+    common.prepare()
     from foveate.tasks.plots import plot_vip
 
     plot_vip(query, document, output, model=model, device=device)
-    _report(output)
-
-
-def _report(output: str) -> None:
-    common.console.print(f"picture: {escape(output)}")
+    common.show_path("picture", output)

@@ -15,9 +15,11 @@ def command(
     ],
     files: Files,
     top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of sentences.")] = 5,
+    context: common.Context = 1,
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
+    html: common.Html = None,
     json: common.Json = False,
     *,
     reading: Reading,
@@ -26,16 +28,21 @@ def command(
 
     \b
     foveate search "who pays for delays?" contract.docx
-    foveate search "white whale" books/*.txt --top-k 10 --json
+    foveate search "white whale" books/*.txt --top-k 10 --context 2
+    foveate search "melting point" handbook.pdf --html found.html
     """
     common.check_order("foveate search", "query", query, files)
+    common.check_html(html)
     documents = reading.documents(files)
-    common.quiet()
+    encoder = common.load_encoder(model, device, dtype)
+    from foveate.tasks.report import write_report
     from foveate.tasks.search import search
 
-    hits = search(query, documents, top_k=top_k, model=common.load_encoder(model, device, dtype))
+    hits = search(query, documents, top_k=top_k, model=encoder)
+    if html is not None:
+        write_report(html, f"Search: {query}", documents, hits)
     if json:
-        common.print_json([common.as_json(hit.span, hit.score) for hit in hits])
+        common.print_json(common.results_as_json(documents, hits, context))
         return
-    for hit in hits:
-        common.show_result(documents, hit)
+    common.show_results(documents, hits, context)
+    common.show_path("page", html)

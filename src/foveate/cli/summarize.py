@@ -50,10 +50,12 @@ def command(
             show_default=False,
         ),
     ] = None,
+    context: common.Context = 0,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="PATH",
+            callback=common.check_model,
             help="Checkpoint, a folder or a name on the hub. An encoder chooses sentences; a "
             "sequence-to-sequence model writes the summary in its own words. Default: "
             "all-MiniLM-L6-v2, which is installed with foveate.",
@@ -62,6 +64,7 @@ def command(
     ] = None,
     device: common.Device = None,
     dtype: common.DType = None,
+    html: common.Html = None,
     json: common.Json = False,
     *,
     reading: Reading,
@@ -75,9 +78,12 @@ def command(
     foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget --keyword hiring
     cat notes.md | foveate summarize - --format markdown --json
     """
+    common.check_html(html)
     documents = reading.documents(files)
-    common.quiet()
+    common.prepare()
     from foveate.inference import Encoder, Summarizer
+    from foveate.tasks.report import write_report
+    from foveate.tasks.search import Hit
     from foveate.tasks.summarize import summarize
 
     guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
@@ -86,12 +92,33 @@ def command(
         raise ValueError(
             "keywords guide a model that writes text: name one, such as LED, with --model"
         )
-    summaries = summarize(documents, query=query, sentences=sentences, words=words, model=loaded)
+    summaries: list[Summary] = []
+    chosen: list[Hit] = []
+    for idx, document in enumerate(documents):  # so that what is done is shown, if interrupted
+        summary = summarize(document, query=query, sentences=sentences, words=words, model=loaded)
+        summaries.append(summary)
+        chosen += [Hit(sentence.span, sentence.score, idx) for sentence in summary.sentences]
+        if not json:
+            _show(document, summary, context)
+    if html is not None:
+        written = [summary.text for summary in summaries if not summary.sentences]
+        write_report(html, f"Summary: {query}" if query else "Summary", documents, chosen, written)
     if json:
-        common.print_json(list(map(_as_json, documents, summaries)))
-        return
-    for document, summary in zip(documents, summaries, strict=True):
-        _show(document, summary)
+        fields = iter(common.results_as_json(documents, chosen, context))
+        common.print_json(
+            [
+                {
+                    "document": document.name,
+                    "title": document.title,
+                    "language": document.language,
+                    "text": summary.text,
+                    "sentences": [next(fields) for _ in summary.sentences],
+                }
+                for document, summary in zip(documents, summaries, strict=True)
+            ]
+        )
+    else:
+        common.show_path("page", html)
 
 
 def _guidance(
@@ -111,21 +138,16 @@ def _guidance(
     return {"num_keywords": num_keywords, "language": language}
 
 
-def _as_json(document: Document, summary: "Summary") -> dict[str, Any]:
-    return {
-        "document": document.name,
-        "title": document.title,
-        "text": summary.text,
-        "sentences": [common.as_json(chosen.span, chosen.score) for chosen in summary.sentences],
-    }
+def _show(document: Document, summary: "Summary", num_sentences: int) -> None:
+    """Print a summary with the place of each of its sentences."""
+    from foveate.tasks.context import contexts
 
-
-def _show(document: Document, summary: "Summary") -> None:
-    show = common.console.print
     source = document.source if document.title and document.source else ""
-    show(f"[bold]{escape(common.name_of(document))}[/bold]  [dim]{escape(source)}[/dim]\n")
+    common.console.print(
+        f"[bold]{escape(common.name_of(document))}[/bold]  [dim]{escape(source)}[/dim]\n"
+    )
     if not summary.sentences:
-        show(escape(summary.text))
-    for chosen in summary.sentences:
-        where = common.place(chosen.span)
-        show(f"{escape(chosen.span.text)}\n  [dim]{escape(where)}[/dim]\n")
+        common.console.print(summary.text, markup=False)
+    spans = [sentence.span for sentence in summary.sentences]
+    for span, near in zip(spans, contexts(document, spans, num_sentences), strict=True):
+        common.show_sentences(near, common.place(span))

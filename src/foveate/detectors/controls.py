@@ -20,7 +20,9 @@ def random_words(document: Document, top_k: int, *, seed: int = 0) -> list[Keywo
         seed: The same seed and document give the same words.
     """
     vocabulary = dict.fromkeys(
-        word.key for sentence in document.sentences() for word in words(sentence.text)
+        word.key
+        for sentence in document.sentences()
+        for word in words(sentence.text, document.language)
     )
     drawn = _generator(document, seed).sample(list(vocabulary), min(top_k, len(vocabulary)))
     return locate(document, [(word, 0.0) for word in drawn])

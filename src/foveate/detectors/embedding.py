@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from foveate.detectors.keyword import Keyword, locate, words
-from foveate.detectors.statistical import general_frequencies
+from foveate.detectors.frequencies import general_frequencies
+from foveate.detectors.keyword import Keyword, is_content_word, locate, words
+from foveate.detectors.segmentation import needs_segmentation
 from foveate.documents import Document
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def embedding(
     vectors = F.normalize(encoder.encode_texts(candidates), dim=-1)
     document_vector = F.normalize(encoder.encode(document).document, dim=-1)
     selected = maximal_marginal_relevance(vectors @ document_vector, vectors, top_k, diversity)
-    return locate(document, [(candidates[i], score) for i, score in selected])
+    return locate(document, [(candidates[i], score) for i, score in selected], language)
 
 
 def maximal_marginal_relevance(
@@ -112,12 +113,14 @@ def maximal_marginal_relevance(
 def _phrases(document: Document, max_words: int, language: str) -> Iterator[str]:
     """Yield the runs of words with only spaces between them, with no common word at either end."""
     frequencies = general_frequencies(language)
+    separator = "" if needs_segmentation(language) else " "
 
     def informative(word: str) -> bool:
-        return word[0].isalpha() and len(word) > 1 and frequencies.get(word, 0) < _COMMON_WORD
+        common = frequencies.get(word, 0) >= _COMMON_WORD
+        return is_content_word(word) and len(word) > 1 and not common
 
     for sentence in document.sentences():
-        sentence_words = words(sentence.text)
+        sentence_words = words(sentence.text, language)
         for i, first in enumerate(sentence_words):
             if not informative(first.key):
                 continue
@@ -126,4 +129,4 @@ def _phrases(document: Document, max_words: int, language: str) -> Iterator[str]
                 if j > i and sentence.text[sentence_words[j - 1].end : last.start].strip():
                     break
                 if informative(last.key):
-                    yield " ".join(word.key for word in sentence_words[i : j + 1])
+                    yield separator.join(word.key for word in sentence_words[i : j + 1])

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from foveate.detectors.segmentation import needs_segmentation, segment
 from foveate.documents import Document, Span
 
+_HIRAGANA = re.compile(r"[\u3041-\u309f]+")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
@@ -52,39 +54,72 @@ class Word(NamedTuple):
     end: int
 
 
-def words(text: str) -> list[Word]:
+def words(text: str, language: str | None = None) -> list[Word]:
     """Find the runs of letters and digits, including the apostrophes inside them.
+
+    Args:
+        text: The text.
+        language: Its language; "zh" and "ja" are split by `foveate.detectors.segmentation.segment`.
 
     Example:
         >>> [word.key for word in words("Don't re-enter Room_12!")]
         ["don't", 're', 'enter', 'room', '12']
     """
-    return [
-        Word(match[0].lower().replace("’", "'"), match.start(), match.end())
-        for match in _WORD.finditer(text)
-    ]
+    found = [(match.start(), match.end()) for match in _WORD.finditer(text)]
+    if language is not None and needs_segmentation(language):
+        found = _segmented(text, language, found)
+    return [Word(text[start:end].lower().replace("’", "'"), start, end) for start, end in found]
 
 
-def locate(document: Document, ranked: Iterable[tuple[str, float]]) -> list[Keyword]:
+def _segmented(text: str, language: str, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Split runs of letters, whatever their script, into words."""
+    found: list[tuple[int, int]] = []
+    for first, last in runs:
+        end = first
+        for start, stop in segment(text[first:last], language):
+            if end < first + start:  # Latin letters or digits in between
+                found.append((end, first + start))
+            end = first + stop
+            found.append((first + start, end))
+        if end < last:
+            found.append((end, last))
+    return found
+
+
+def is_content_word(key: str) -> bool:
+    """Return whether a word can be a keyword by its characters.
+
+    Digits and, in Chinese and Japanese, single characters and words of hiragana alone cannot.
+    """
+    if not key[0].isalpha() or _HIRAGANA.fullmatch(key):
+        return False
+    return len(key) > 1 or key < "\u3000"
+
+
+def locate(
+    document: Document, ranked: Iterable[tuple[str, float]], language: str | None = None
+) -> list[Keyword]:
     """Make keywords of scored phrases by finding them in the document as whole words.
 
     Args:
         document: The document.
         ranked: Phrases with their scores, in the order in which the keywords are returned.
+        language: The language by which words are told apart; by default the document's.
     """
     ranked = list(ranked)
-    keys = {phrase: tuple(word.key for word in words(phrase)) for phrase, _ in ranked}
+    language = language or document.language
+    keys = {phrase: tuple(word.key for word in words(phrase, language)) for phrase, _ in ranked}
     by_first_word: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for key in filter(None, keys.values()):
         by_first_word[key[0]].add(key)
     spans: dict[tuple[str, ...], list[Span]] = defaultdict(list)
     for sentence in document.spans():
-        matches = _find_phrases(sentence.text, by_first_word)
+        matches = _find_phrases(sentence.text, language, by_first_word)
         source = document.text[sentence.start : sentence.end]
         if source == sentence.text or not matches:
             in_source = matches
         else:
-            in_source = _find_phrases(source, by_first_word)
+            in_source = _find_phrases(source, language, by_first_word)
         for key, places in matches.items():
             exact = in_source.get(key, ())
             if len(exact) == len(places):
@@ -98,10 +133,10 @@ def locate(document: Document, ranked: Iterable[tuple[str, float]]) -> list[Keyw
 
 
 def _find_phrases(
-    text: str, by_first_word: dict[str, set[tuple[str, ...]]]
+    text: str, language: str | None, by_first_word: dict[str, set[tuple[str, ...]]]
 ) -> dict[tuple[str, ...], list[tuple[int, int]]]:
     """Return the start and end of every occurrence of the phrases, grouped by phrase."""
-    text_words = words(text)
+    text_words = words(text, language)
     places: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     for i, word in enumerate(text_words):
         for key in by_first_word.get(word.key, ()):

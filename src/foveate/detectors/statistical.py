@@ -1,14 +1,11 @@
 """Keywords by counting: TF-IDF against general usage, and YAKE."""
 
 from collections import Counter
-from contextlib import suppress
-from functools import cache
 
-from foveate.detectors.keyword import Keyword, locate, words
+from foveate.detectors.frequencies import general_frequencies
+from foveate.detectors.keyword import Keyword, is_content_word, locate, words
+from foveate.detectors.segmentation import needs_segmentation
 from foveate.documents import Document
-
-_SAME_LANGUAGE = 10
-"""Greatest `langcodes` distance between codes of one language: no and nb, en-US and en."""
 
 
 def tfidf(document: Document, top_k: int, *, language: str = "en") -> list[Keyword]:
@@ -19,7 +16,8 @@ def tfidf(document: Document, top_k: int, *, language: str = "en") -> list[Keywo
     n(w) of the document's N words are w. f(w) is the word's share in general usage; it replaces
     the number of documents with the word, so that no corpus is needed. The score says how many
     times as often as usual the document uses the word. Words that are unknown to the frequency
-    list (names, typos, very rare words) and words that begin with a digit are dropped.
+    list (names, typos, very rare words) and words that begin with a digit are dropped, and so are,
+    in Chinese and Japanese, single characters and words of hiragana alone.
 
     Args:
         document: The document.
@@ -37,15 +35,18 @@ def tfidf(document: Document, top_k: int, *, language: str = "en") -> list[Keywo
         [('herring', 1), ('cod', 2)]
     """
     frequencies = general_frequencies(language)
-    counts = Counter(word.key for sentence in document.sentences() for word in words(sentence.text))
+    counts = Counter(
+        word.key for sentence in document.sentences() for word in words(sentence.text, language)
+    )
     total = counts.total()
     scores = {
         word: count / total / frequencies[word]
         for word, count in counts.items()
-        if word in frequencies and word[0].isalpha()
+        if word in frequencies and is_content_word(word)
     }
     # The sort is stable: words with equal scores stay in the order in which they first occur.
-    return locate(document, sorted(scores.items(), key=lambda item: -item[1])[:top_k])
+    ranked = sorted(scores.items(), key=lambda item: -item[1])[:top_k]
+    return locate(document, ranked, language)
 
 
 def yake(
@@ -65,7 +66,13 @@ def yake(
 
     Raises:
         ImportError: The `yake` extra is not installed.
+        ValueError: The language is Chinese or Japanese, whose words YAKE cannot tell apart.
     """
+    if needs_segmentation(language):
+        raise ValueError(
+            f"YAKE needs spaces between words, which {language!r} does not have: "
+            'use the method "tfidf" or "embedding"'
+        )
     try:
         from yake import KeywordExtractor
     except ImportError as error:
@@ -77,30 +84,3 @@ def yake(
     phrases = [(phrase, -float(score)) for phrase, score in extractor.extract_keywords(text)]
     # YAKE still joins a few sentences; phrases across them do not occur in the document.
     return [keyword for keyword in locate(document, phrases) if keyword.spans][:top_k]
-
-
-@cache
-def general_frequencies(language: str) -> dict[str, float]:
-    """Return each common word's share of general usage.
-
-    Common words are those that occur at least once in a million words. The shares are wordfreq's,
-    whose sources are Wikipedia, subtitles, news, books, the web and social media.
-
-    Raises:
-        ValueError: wordfreq does not know the language.
-    """
-    import langcodes
-    import wordfreq
-    from langcodes.tag_parser import LanguageTagError
-
-    known = sorted(wordfreq.available_languages("small"))
-    match = None
-    with suppress(LanguageTagError):
-        # wordfreq itself would fall back to ever more distant languages, and finally to English.
-        match = langcodes.closest_supported_match(language, known, max_distance=_SAME_LANGUAGE)
-    if match is None:
-        raise ValueError(
-            f"there are no word frequencies for the language {language!r}: "
-            f"name one of {', '.join(known)}"
-        )
-    return wordfreq.get_frequency_dict(match, wordlist="small")

@@ -7,7 +7,7 @@ of list items, ordinal numbers, quotations of several sentences, and texts witho
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 MAX_LENGTH = 1_000  # characters of a sentence; longer ones are cut
 
@@ -50,6 +50,9 @@ _BEFORE_NUMBERS = _words(
 )
 _BEFORE_SMALL = _words("al. etc. usw. usf. resp. ff. f. et. inc. ltd. co. corp. ed. eds.")
 _FRENCH = _words("m. mm.")
+
+UNSPACED_LANGUAGES = ("ja", "km", "lo", "my", "th", "zh")  # write no spaces between words
+_UNSPACED_SENTENCES = ("ja", "zh")
 
 
 def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
@@ -177,3 +180,8 @@ def _sentence_starts(text: str, language: str) -> Iterator[int]:
         outside = [start for start in starts if bisect_right(quoted, start) % 2 == 0]
         offset = outside[-1] if outside else offset + _WINDOW - 2 * _UNDECIDED
         yield from (start for start in starts if start <= offset)
+
+
+def join_sentences(sentences: Iterable[str], language: str | None) -> str:
+    """Join sentences as their language does: Chinese and Japanese put no space between them."""
+    return ("" if language in _UNSPACED_SENTENCES else " ").join(sentences)

@@ -1,7 +1,7 @@
 """Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel
 
 from foveate.documents import Document, as_documents
+from foveate.inference.languages import trained_languages, warn_of_languages
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
@@ -136,6 +137,8 @@ class Encoder:
             from their sentences; "tree" lets anchors exchange across the hierarchy (HDT).
         pooling: How hidden states become a vector.
         linear_dtype: Dtype of the model's linear layers; everything else is float32.
+        languages: ISO 639 codes of the languages that the model was trained on; None if nobody
+            says.
 
     Raises:
         ValueError: `context` is neither "sentence" nor "tree", or the tokenizer puts no single
@@ -158,6 +161,7 @@ class Encoder:
         context: Context,
         pooling: Pooling,
         linear_dtype: torch.dtype = torch.float32,
+        languages: Collection[str] | None = None,
     ) -> None:
         if context not in ("sentence", "tree"):
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
@@ -166,6 +170,7 @@ class Encoder:
         self.tokenizer = processor.tokenizer
         self.context = context
         self.pooling = pooling
+        self.languages = None if languages is None else frozenset(languages)
         self._first_position = _first_position(model)
         self._sentences = SentenceTokenizer(
             self.tokenizer,
@@ -230,6 +235,7 @@ class Encoder:
             context or ("tree" if _is_hdt(model) else "sentence"),
             pooling,
             linear_dtype,
+            trained_languages(path),
         )
 
     @property
@@ -258,9 +264,14 @@ class Encoder:
 
         Returns:
             The vectors of the one document, or a list of them.
+
+        Warns:
+            UserWarning: A document is in a language that the model was not trained on; once per
+                process and language.
         """
         if isinstance(documents, Document):
             return self.encode([documents], show_progress=show_progress)[0]
+        warn_of_languages(as_documents(documents), self.languages)
         outlines = [
             outline(document, levels=self.processor.levels) for document in as_documents(documents)
         ]

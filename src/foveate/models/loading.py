@@ -10,14 +10,14 @@ from safetensors import SafetensorError
 from transformers import AutoConfig
 from transformers.utils import logging
 
-from foveate.preprocessing.factory import check_name_or_path
+from foveate.checkpoints import check_name_or_path
 
 
 def load_config(name_or_path: str | PathLike[str]) -> Any:
     """Load the configuration of a checkpoint, of transformers or of foveate.
 
     Raises:
-        OSError: The folder does not exist or is not a checkpoint, or the hub has no such name.
+        OSError: There is no such folder or model, or the folder is not a checkpoint.
         TypeError: The argument is neither a name nor a path.
         ValueError: The model type is unknown.
     """

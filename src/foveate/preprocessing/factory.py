@@ -1,13 +1,15 @@
 """Which processor a checkpoint takes: the one saved with it, or that of its family."""
 
 import json
-from os import PathLike, sep
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 from transformers.utils.hub import cached_file
+
+from foveate.checkpoints import check_name_or_path
 
 from .hdt import HDTProcessor
 from .led import LEDProcessor
@@ -135,21 +137,6 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
             "there"
         )
     return tokenizer
-
-
-def check_name_or_path(name_or_path: str | PathLike[str]) -> None:
-    """Reject a path that does not exist before it is taken for a name on the hub.
-
-    Raises:
-        OSError: There is no such folder.
-        TypeError: `name_or_path` is neither a name nor a path.
-    """
-    if not isinstance(name_or_path, str | PathLike):
-        kind = type(name_or_path).__name__
-        raise TypeError(f"expected the name or path of a checkpoint, got {kind}")
-    path = Path(name_or_path)
-    if not path.exists() and (path.is_absolute() or str(name_or_path).count(sep) > 1):
-        raise OSError(f"there is no folder {name_or_path}")
 
 
 def _build(

@@ -8,24 +8,31 @@ import torch
 from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
+from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
 from foveate.inference import Answerer, Encoder, as_encoder_or
 from foveate.tasks.arguments import check_query, check_top_k
-from foveate.tasks.search import relevance_scores
+from foveate.tasks.relevance import relevance
+
+MAX_SENTENCES = 5  # of a passage
+MAX_WORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A paragraph that helps to answer a question.
+    """Neighbouring sentences of a section that help to answer a question.
 
     Attributes:
-        span: The paragraph and its place.
-        score: With an encoder, the highest `foveate.tasks.relevance.relevance` of its sentences;
+        span: The sentences and their place: at most five, and at most 100 words unless one sentence
+            alone is longer. The speaker is None if there are several.
+        best: The sentence among them that answers best.
+        score: The score of that sentence. With an encoder, its `foveate.tasks.relevance.relevance`;
             with a model that writes, the highest share of the question's attention that any of
             its tokens received, averaged over the compressed layers.
         document_idx: Index of its document among those given.
     """
 
     span: Span
+    best: Span
     score: float
     document_idx: int
 
@@ -71,8 +78,8 @@ def ask(
         >>> from foveate import Document, ask
         >>> parts = [("Fish", "Cod swim. They eat herring."), ("Salt", "Salt is white.")]
         >>> answer = ask("What do fish live on?", Document.from_sections("Sea", parts), top_k=1)
-        >>> answer.passages[0].span.text, answer.passages[0].span.path
-        ('Cod swim. They eat herring.', ('Fish',))
+        >>> answer.passages[0].span.text, answer.passages[0].best.text
+        ('Cod swim. They eat herring.', 'They eat herring.')
     """
     check_query(query)
     check_top_k(top_k)
@@ -86,30 +93,86 @@ def ask(
     elif choices:
         raise ValueError("only a model that writes takes choices: name a T5 checkpoint")
     else:
-        query_vector = loaded.encode_texts(query)
-        sentence_scores = torch.cat(
-            [
-                relevance_scores(document, vectors, query_vector)
-                for document, vectors in zip(documents, loaded.encode(documents), strict=True)
-            ]
-        )
+        sentence_scores = torch.cat(relevance(query, documents, loaded.encode(documents), loaded))
     return Answer(text, _best_passages(documents, sentence_scores, top_k))
 
 
 def _best_passages(
     documents: Sequence[Document], sentence_scores: Tensor, top_k: int
 ) -> tuple[Passage, ...]:
-    """Return the paragraphs with the best sentences; ties are in the order of the documents."""
-    passages: list[Passage] = []
-    first = 0
+    """Return passages around the best sentences that do not overlap; ties are in order."""
+    document_idx: list[int] = []
+    section_idx: list[int] = []  # counted over all documents
+    words: list[int] = []
+    num_sections = 0
     for idx, document in enumerate(documents):
-        for path, section in document.walk():
+        for _, section in document.walk():
             for paragraph in section.paragraphs:
-                sentences = paragraph.sentences
-                scores = sentence_scores[first : first + len(sentences)]
-                first += len(sentences)
-                text = " ".join(sentence.text for sentence in sentences)
-                span = document.span(sentences[0].start, sentences[-1].end, path=path, text=text)
-                span = replace(span, speaker=paragraph.speaker)
-                passages.append(Passage(span, float(scores.max()), idx))
-    return tuple(sorted(passages, key=lambda passage: -passage.score)[:top_k])
+                for sentence in paragraph.sentences:
+                    document_idx.append(idx)
+                    section_idx.append(num_sections)
+                    words.append(_num_words(sentence.text, document.language))
+            num_sections += 1
+    windows = _windows(sentence_scores, section_idx, words, top_k)
+    spans = {idx: documents[idx].spans() for idx in {document_idx[best] for _, best, _ in windows}}
+    passages = []
+    for first, best, last in windows:
+        idx = document_idx[best]
+        offset = document_idx.index(idx)
+        inside = spans[idx][first - offset : last + 1 - offset]
+        span = _join(documents[idx], inside)
+        passages.append(
+            Passage(span, inside[best - first], float(sentence_scores[best]), document_idx=idx)
+        )
+    return tuple(passages)
+
+
+def _windows(
+    scores: Tensor, section_idx: Sequence[int], words: Sequence[int], top_k: int
+) -> list[tuple[int, int, int]]:
+    """Return the first, the best and the last sentence of each passage, best passages first.
+
+    The best sentence that is in no passage yet starts one, which grows by the neighbour of higher
+    score for as long as one fits.
+    """
+    value = scores.tolist()
+    is_free = [True] * len(value)
+    windows: list[tuple[int, int, int]] = []
+    for best in scores.argsort(descending=True, stable=True).tolist():
+        if len(windows) == top_k:
+            break
+        if not is_free[best]:
+            continue
+        first = last = best
+        room = MAX_WORDS - words[best]
+        while last - first + 1 < MAX_SENTENCES:
+            fitting = [
+                i
+                for i in (first - 1, last + 1)
+                if 0 <= i < len(value)
+                and is_free[i]
+                and section_idx[i] == section_idx[best]
+                and words[i] <= room
+            ]
+            if not fitting:
+                break
+            added = max(fitting, key=lambda i: value[i])
+            first, last = min(first, added), max(last, added)
+            room -= words[added]
+        is_free[first : last + 1] = [False] * (last + 1 - first)
+        windows.append((first, best, last))
+    return windows
+
+
+def _join(document: Document, sentences: Sequence[Span]) -> Span:
+    """Return the span of neighbouring sentences."""
+    text = join_sentences((sentence.text for sentence in sentences), document.language)
+    first, last = sentences[0], sentences[-1]
+    span = document.span(first.start, last.end, path=first.path, text=text)
+    speakers = {sentence.speaker for sentence in sentences}
+    return replace(span, speaker=first.speaker if len(speakers) == 1 else None)
+
+
+def _num_words(text: str, language: str | None) -> int:
+    """Count words; two characters make about one where nothing separates them."""
+    return len(text) // 2 if language in UNSPACED_LANGUAGES else len(text.split())

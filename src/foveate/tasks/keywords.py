@@ -19,7 +19,7 @@ def keywords(
     top_k: int = 20,
     method: str | Detector = "tfidf",
     model: "Encoder | str | PathLike[str] | None" = None,
-    language: str = "en",
+    language: str | None = None,
 ) -> list[Keyword]: ...
 
 
@@ -30,7 +30,7 @@ def keywords(
     top_k: int = 20,
     method: str | Detector = "tfidf",
     model: "Encoder | str | PathLike[str] | None" = None,
-    language: str = "en",
+    language: str | None = None,
 ) -> list[list[Keyword]]: ...
 
 
@@ -40,7 +40,7 @@ def keywords(
     top_k: int = 20,
     method: str | Detector = "tfidf",
     model: "Encoder | str | PathLike[str] | None" = None,
-    language: str = "en",
+    language: str | None = None,
 ) -> list[Keyword] | list[list[Keyword]]:
     """Find the words or phrases that characterize documents.
 
@@ -50,7 +50,8 @@ def keywords(
         method: One of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector.
         model: For the method "embedding", an encoder, or the name or path of its checkpoint; by
             default all-MiniLM-L6-v2.
-        language: ISO 639 code of the documents' language, for methods by name.
+        language: ISO 639 code of the documents' language, for methods by name; by default the one
+            by which each was split into sentences, and English if none is known.
 
     Returns:
         The keywords of the document, best first, and fewer if there are not enough; for a
@@ -68,13 +69,17 @@ def keywords(
     """
     check_top_k(top_k)
     listed = as_documents(documents)
-    if not isinstance(method, str):
-        detect = method
-    elif method == "embedding":
+    encoder = None
+    if method == "embedding":
         from foveate.inference import as_encoder  # takes seconds to import
 
-        detect = detector_by_name(method, encoder=as_encoder(model), language=language)
-    else:
-        detect = detector_by_name(method, language=language)
-    results = [detect(document, top_k) for document in listed]
+        encoder = as_encoder(model)
+
+    def detect(document: Document) -> list[Keyword]:
+        if not isinstance(method, str):
+            return method(document, top_k)
+        spoken = language or document.language or "en"
+        return detector_by_name(method, encoder=encoder, language=spoken)(document, top_k)
+
+    results = [detect(document) for document in listed]
     return results[0] if isinstance(documents, Document) else results

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from os import PathLike
 
 import torch
-from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
-from foveate.inference import DocumentVectors, Encoder, as_encoder
+from foveate.inference import Encoder, as_encoder
 from foveate.tasks.arguments import check_query, check_top_k
-from foveate.tasks.relevance import SentencePositions, relevance
+from foveate.tasks.relevance import relevance
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +62,11 @@ def search(
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
-    query_vector = encoder.encode_texts(query)
-    hits: list[Hit] = []
-    for idx, (document, vectors) in enumerate(
-        zip(documents, encoder.encode(documents), strict=True)
-    ):
-        scores = relevance_scores(document, vectors, query_vector)
-        spans = document.spans()
-        best = scores.argsort(descending=True, stable=True)[:top_k].tolist()
-        hits += [Hit(spans[i], float(scores[i]), idx) for i in best]
-    return sorted(hits, key=lambda hit: -hit.score)[:top_k]  # sorted() keeps the order of ties
-
-
-def relevance_scores(document: Document, vectors: DocumentVectors, query: Tensor) -> Tensor:
-    """Score the relevance of each sentence to a query vector: `(sentences,)` float64.
-
-    Scores are rounded, because equal sentences in different batches differ by some 1e-7.
-    """
-    scores = relevance(vectors, SentencePositions.from_document(document), query)
-    return scores.to(torch.float64).round(decimals=5)
+    scores = relevance(query, documents, encoder.encode(documents), encoder)
+    places = [(idx, i) for idx, of_document in enumerate(scores) for i in range(len(of_document))]
+    best = torch.cat(scores).argsort(descending=True, stable=True)[:top_k].tolist()
+    spans = {idx: documents[idx].spans() for idx in {places[place][0] for place in best}}
+    return [
+        Hit(spans[idx][i], float(scores[idx][i]), idx)
+        for idx, i in (places[place] for place in best)
+    ]

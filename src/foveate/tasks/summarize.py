@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
-from foveate.inference import DocumentVectors, Encoder, Summarizer, as_encoder_or
+from foveate.documents.sentences import join_sentences
+from foveate.inference import Encoder, Summarizer, as_encoder_or
+from foveate.tasks.candidates import candidates, is_paper
 from foveate.tasks.relevance import SentencePositions, centrality, relevance
 
 DEFAULT_SENTENCES = 5
@@ -22,13 +24,6 @@ REDUNDANCY_PENALTY = 1 / 6
 # Above this cosine, sentences repeat each other and lose 1, which is more than scores differ by:
 # they are chosen only if nothing else is left, as with encoders that place all sentences so close.
 REPETITION_THRESHOLD = 0.9
-# Anything shorter is a label or a lead-in rather than a sentence, and would only fill up the
-# budget. In scripts that write a word with one or two characters, few sentences are that short.
-MIN_SENTENCE_CHARACTERS = 20
-# In speech, an utterance with fewer different words mostly shows that somebody listens ("yeah,
-# OK"): a backchannel, as close to the centre of this meeting as to that of any other. (Found on
-# QMSum's training part.)
-MIN_UTTERANCE_WORDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +90,9 @@ def summarize(
         c(s) - x/6 - [x > 0.9],    x = max over the chosen s' of ⟨s, s'⟩, at least 0,
 
     among those that fit the rest of the budget, where c is `foveate.tasks.relevance.centrality`
-    or, with a query, `relevance`. Fragments of fewer than 20 characters are skipped unless there
-    is nothing else; without a query, so are utterances of fewer than ten different words.
+    or, with a query, `relevance`. Unless there is nothing else, the sentences are those of
+    `foveate.tasks.candidates.candidates`: whole sentences of running text and lists. The ends of
+    the document and of its sections count as much as their beginnings in papers alone.
 
     Args:
         documents: One document or a sequence.
@@ -157,45 +153,27 @@ def _extract(
     words: int | None,
 ) -> list[Summary]:
     budget = words or sentences or DEFAULT_SENTENCES
-    query_vector = None if query is None else encoder.encode_texts(query)
     summaries = []
     for document, vectors in zip(documents, encoder.encode(documents), strict=True):
-        positions = SentencePositions.from_document(document)
-        if query_vector is not None:
-            scores = relevance(vectors, positions, query_vector)
+        if query is not None:
+            [scores] = relevance(query, [document], [vectors], encoder)
         else:
-            title = encoder.encode_texts(document.title) if document.title else None
-            scores = centrality(vectors, positions, title)
+            scores = centrality(
+                vectors,
+                SentencePositions.from_document(document),
+                encoder.encode_texts(document.title) if document.title else None,
+                ends_count=is_paper(document),
+            )
         spans = document.spans()
-        chosen = _choose_sentences(spans, vectors, scores, budget, words is not None, query is None)
-        picked = tuple(SummarySentence(spans[i], float(scores[i])) for i in sorted(chosen))
-        summaries.append(Summary(" ".join(sentence.span.text for sentence in picked), picked))
+        rows = candidates(document, skip_backchannels=query is None)
+        costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
+        chosen = choose(scores[rows], vectors.sentences[rows], costs, budget)
+        picked = tuple(
+            SummarySentence(spans[i], float(scores[i])) for i in sorted(rows[j] for j in chosen)
+        )
+        text = join_sentences((sentence.span.text for sentence in picked), document.language)
+        summaries.append(Summary(text, picked))
     return summaries
-
-
-def _choose_sentences(
-    spans: Sequence[Span],
-    vectors: DocumentVectors,
-    scores: Tensor,
-    budget: int,
-    in_words: bool,
-    skip_backchannels: bool,
-) -> list[int]:
-    """Choose among the sentences that say something or, if none does, among all."""
-    candidates = [
-        i
-        for i, span in enumerate(spans)
-        if len(span.text) >= MIN_SENTENCE_CHARACTERS
-        and not (skip_backchannels and span.speaker is not None and _is_backchannel(span.text))
-    ] or list(range(len(spans)))
-    costs = torch.tensor([len(spans[i].text.split()) if in_words else 1 for i in candidates])
-    rows = choose(scores[candidates], vectors.sentences[candidates], costs, budget)
-    return [candidates[row] for row in rows]
-
-
-def _is_backchannel(utterance: str) -> bool:
-    words = {word for word in utterance.lower().split() if any(map(str.isalpha, word))}
-    return len(words) < MIN_UTTERANCE_WORDS
 
 
 def choose(scores: Tensor, vectors: Tensor, costs: Tensor, budget: int) -> list[int]:

@@ -117,7 +117,8 @@ class Recipe:
 
         Args:
             name: A YAML file, or one of `foveate.training.recipe_names()`.
-            overrides: Entries to change, such as `training.max_steps=10`.
+            overrides: Entries to change, such as `training.max_steps=10`. With other training
+                files than the recipe's, its held-out files are dropped, unless they are given too.
 
         Raises:
             FileNotFoundError: There is no such file or recipe.
@@ -128,6 +129,9 @@ class Recipe:
             data = load_yaml(path.read_text(encoding="utf-8"))
             for override in overrides:
                 apply_override(data, override)
+            names = {override.partition("=")[0] for override in overrides}
+            if "data.train" in names and "data.dev" not in names:
+                data["data"].pop("dev", None)  # held out from the recipe's own training files
             return cls.from_dict(data)
         except (ValueError, yaml.YAMLError) as error:
             raise ValueError(f"{name}: {error}") from error

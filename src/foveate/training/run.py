@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from contextlib import suppress
 from functools import partial
 from os import PathLike
@@ -102,6 +103,11 @@ def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> Training
     ):
         # Newer versions of transformers renamed it.
         options["activation_checkpointing"] = options.pop("gradient_checkpointing")
+    if not recipe.data.dev:
+        options |= {"eval_strategy": "no", "load_best_model_at_end": False}
+    if "dataloader_num_workers" in options:  # recipes are written for larger machines
+        num_workers = options["dataloader_num_workers"]
+        options["dataloader_num_workers"] = min(num_workers, os.cpu_count() or 1)
     return TrainingArguments(
         **{
             "report_to": "none",

@@ -184,7 +184,7 @@ class Composer:
             second = _LETTERS.match(word)
             if second and second[0] in _CONJUNCTIONS and len(word) == len(second[0]):
                 return " ", False
-            if not second or (second[0][0].isupper() and not (end[-2].isupper() and len(end) > 2)):
+            if not second:
                 return ("" if word[0].isalnum() else " "), False
             first = _LETTERS.findall(end)
             return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
@@ -200,10 +200,15 @@ class Composer:
         hyphenated = f"{first}-{second}".casefold()
         if self._words[joined] or self._words[hyphenated]:
             return self._words[hyphenated] > self._words[joined]
+        if second[0].isupper():
+            return not (first.isupper() and second.isupper() and self._frequency(joined) > 0)
+        frequency = self._frequency(joined)
+        if not frequency and self._words[first.casefold()] and self._words[second.casefold()]:
+            return True  # two words of the document that nobody writes as one
         if self._language in _COMPOUNDING:
             return False
         common = min(self._frequency(first), self._frequency(second))
-        return len(first) > 1 and common > max(3.0, self._frequency(joined) + 2.0)
+        return len(first) > 1 and common > max(3.0, frequency + 3.0)
 
     def _frequency(self, word: str) -> float:
         """Return how common a word is in its language: from 0, unknown, to 8."""

@@ -4,9 +4,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from foveate.documents.readers.pdf.lines import Line, Segment
+from foveate.documents.readers.pdf.tables import cells_of
 from foveate.documents.readers.pdf.words import Words
 
 _ZONE = 0.16  # share of the page's height, at the top and at the bottom, that holds furniture
@@ -15,7 +16,8 @@ _SAME_HEIGHT = 4.0  # points
 _WINDOW = 8  # pages around one that may repeat its running head
 _APART = 1.35  # font sizes between the baselines of furniture and text
 _DIGITS = re.compile(r"\d+")
-_PAGE_NUMBER = re.compile(r"\b(\d{1,4}|[ivxlc]{1,7})\b", re.I)
+_PAGE_NUMBER = re.compile(r"(\d{1,4}|[ivxlc]{1,7})$", re.I)
+_LONGEST = 120  # characters of a row that counts pages
 _ONLY_NUMBER = re.compile(
     r"\W*(page|seite|p\.|s\.|第)?\s*(\d{1,4}|[ivxlc]{1,7})\s*(页|頁|ページ)?\s*((/|of|von|de|sur)\s*\d{1,4})?\W*$",
     re.I,
@@ -33,6 +35,7 @@ class _Row:
     lines: list[Line]
     gap: float  # to the next row towards the middle of the page
     key: str  # its text without the numbers
+    cells: tuple[str, ...]  # of its parts, in the same way
     numbers: tuple[int, ...]
     size: float
 
@@ -50,7 +53,7 @@ def remove_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> l
             _edge_rows(index, lines, height, is_top)
             for index, (lines, height) in enumerate(zip(pages, heights, strict=True))
         ]
-        body = Counter(round(line.size) for lines in pages for line in lines)
+        body = Counter(round(line.size) for lines in pages for line in lines if line.mono < 0.5)
         usual = body.most_common(1)[0][0] if body else 0
         for row in _furniture(rows, usual):
             superfluous.update(map(id, row.lines))
@@ -70,16 +73,31 @@ def _edge_rows(page: int, lines: Sequence[Line], height: float, is_top: bool) ->
             rows[-1].gap = abs(line.baseline - rows[-1].height)
         if not outside or len(rows) == _MOST_ROWS:
             break
-        rows.append(_Row(page, line.baseline, [line], 0.0, "", (), line.size))
+        rows.append(_Row(page, line.baseline, [line], 0.0, "", (), (), line.size))
     for row in rows:
         row.lines.sort(key=lambda line: line.left)
         text = " ".join(line.text for line in row.lines)
-        row.numbers = tuple(_value(number) for number in _PAGE_NUMBER.findall(text))
-        if _ONLY_NUMBER.match(text):
+        ends = {text.split()[0], text.split()[-1]} if len(text) < _LONGEST else set()
+        row.numbers = tuple(_value(word) for word in ends if _PAGE_NUMBER.match(word))
+        only = _ONLY_NUMBER.match(text)
+        if only:
             row.key = "#"
+            row.numbers = (_value(only[2]),)
         else:
-            row.key = _DIGITS.sub("#", "".join(text.split()).casefold())
+            row.key = _key(text)
+        if len(row.lines) > 1 or row.lines[0].cells:
+            row.cells = tuple(
+                key
+                for line in row.lines
+                for cell in cells_of(line)
+                if len(key := _key("".join(line.words[slice(*cell)]))) > 4
+            )
     return rows
+
+
+def _key(text: str) -> str:
+    """Return a text without what changes from page to page."""
+    return _DIGITS.sub("#", "".join(text.split()).casefold())
 
 
 def _value(number: str) -> int:
@@ -94,59 +112,78 @@ def _value(number: str) -> int:
 
 
 def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
-    """Return the rows that are furniture."""
-    by_key: defaultdict[str, list[_Row]] = defaultdict(list)
-    offsets: Counter[int] = Counter()
-    for rows in pages:
-        for row in rows:
-            by_key[row.key].append(row)
-        for row in rows[:2]:
-            offsets.update({number - row.page for number in row.numbers})
-    counting = {offset for offset, count in offsets.items() if count >= max(3, len(pages) // 20)}
-    few = len(pages) < 4
-    certain: set[int] = set()
-    for rows in by_key.values():
-        for number, row in enumerate(rows):
-            near = [
-                other
-                for other in rows[max(number - _WINDOW, 0) : number + _WINDOW + 1]
-                if other is not row
-                and abs(other.page - row.page) <= _WINDOW
-                and abs(other.height - row.height) < _SAME_HEIGHT
-            ]
-            if len({other.page for other in near} - {row.page}) >= (1 if few else 2):
-                certain.add(id(row))
+    """Return the rows that are furniture.
+
+    They repeat those of near pages, or count the pages, or stand where such rows stand on other
+    pages. From the text they are set apart.
+
+    Args:
+        pages: The outermost rows of each page.
+        usual_size: Font size of most lines.
+    """
+    certain = _repeated(pages) | _numbered(pages)
     zones: Counter[int] = Counter()
+    outermost: Counter[int] = Counter(round(rows[0].height) for rows in pages if rows)
     for rows in pages:
-        for row in rows:
-            is_page_number = any(number - row.page in counting for number in row.numbers)
-            short = sum(len(line.text) for line in row.lines) < 100
-            if is_page_number and short and (row.key == "#" or row.gap > 1.4 * row.size):
-                certain.add(id(row))
-            if id(row) in certain:
-                zones[round(row.height)] += 1
-    heads: list[_Row] = []
-    heights: Counter[int] = Counter(round(rows[0].height) for rows in pages if rows)
+        leading = takewhile(lambda row: id(row) in certain, rows)
+        zones.update(round(row.height) for row in leading)
+    furniture: list[_Row] = []
     for rows in pages:
         found: list[_Row] = []
         for row in rows:
-            zone = sum(zones[round(row.height) + shift] for shift in (-2, -1, 0, 1, 2))
-            shared = sum(heights[round(row.height) + shift] for shift in (-1, 0, 1))
-            apart = row.gap > 1.5 * row.size or not row.gap
-            usual = (
-                len(pages) >= 5
-                and shared > 0.4 * len(pages)
-                and row.gap > 1.8 * row.size
-                and row.size <= usual_size + 0.5
-                and row is rows[0]
-            )
-            if not (id(row) in certain or (zone >= 3 and apart) or usual):
+            small = row.size <= usual_size + 0.5
+            zone = sum(zones[round(row.height) + shift] for shift in range(-2, 3))
+            shared = sum(outermost[round(row.height) + shift] for shift in (-1, 0, 1))
+            alike = zone >= 3 and (row.gap > 1.5 * row.size or not row.gap)
+            common = row is rows[0] and shared > max(2, 0.4 * len(pages))
+            common = common and row.gap > 1.8 * row.size
+            if not (id(row) in certain or (small and (alike or common))):
                 break
             found.append(row)
         while found and 0 < found[-1].gap < _APART * found[-1].size:  # part of the text
             found.pop()
-        heads += found
-    return heads
+        furniture += found
+    return furniture
+
+
+def _repeated(pages: Sequence[list[_Row]]) -> set[int]:
+    """Return the identities of rows that stand on several near pages, but for their numbers."""
+    by_key: defaultdict[str, list[_Row]] = defaultdict(list)
+    for rows in pages:
+        for row in rows:
+            for key in {row.key, *row.cells}:
+                by_key[key].append(row)
+    fewest = 1 if len(pages) < 4 else 2
+    repeated: set[int] = set()
+    for rows in by_key.values():
+        for number, row in enumerate(rows):
+            near = {
+                other.page
+                for other in rows[max(number - _WINDOW, 0) : number + _WINDOW + 1]
+                if abs(other.page - row.page) <= _WINDOW
+                and abs(other.height - row.height) < _SAME_HEIGHT
+            }
+            if len(near - {row.page}) >= fewest:
+                repeated.add(id(row))
+    return repeated
+
+
+def _numbered(pages: Sequence[list[_Row]]) -> set[int]:
+    """Return the identities of rows that begin or end with numbers that count the pages."""
+    places: Counter[tuple[int, int]] = Counter()
+    found: list[tuple[_Row, tuple[int, int]]] = []
+    for rows in pages:
+        for row in rows:
+            for number in row.numbers:
+                place = number - row.page, round(row.height / _SAME_HEIGHT)
+                places[place] += 1
+                found.append((row, place))
+    fewest = max(3, len(pages) // 20)
+    return {
+        id(row)
+        for row, (offset, height) in found
+        if sum(places[offset, height + shift] for shift in (-1, 0, 1)) >= fewest
+    }
 
 
 def drop_line_numbers(segments: Sequence[Segment], words: Words) -> list[Segment]:

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from foveate.documents.readers.pdf.extraction import Bookmark
-from foveate.documents.readers.pdf.paragraphs import NUMBERING, TextBlock, Typography
+from foveate.documents.readers.pdf.paragraphs import (
+    NUMBERING,
+    TextBlock,
+    Typography,
+    is_centred,
+)
 
 _NAMED = re.compile(
     r"^(chapter|part|appendix|annex|section|kapitel|teil|anhang|abschnitt|chapitre|partie|annexe|"
@@ -245,7 +250,7 @@ def _score(
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        score -= 1.0 if style.is_capital else 2.5
+        score -= 1.0 if style.is_capital or style.is_bold else 2.5
     if style.is_bold and not typography.is_bold:
         score += 2.0
     if style.is_capital:
@@ -255,11 +260,10 @@ def _score(
     numbering = NUMBERING.match(text)
     if numbering or _NAMED.match(text):
         score += 1.25
+        score += 0.75 if is_centred(lines[0]) else 0.0
     if text.strip(" .:").casefold() in _KNOWN or key_of(text) in _KNOWN:
         score += 2.0
-    if above is None or above.lines[-1].frame is not lines[0].frame:
-        score += 0.5
-    elif lines[0].baseline - above.lines[-1].baseline > 1.3 * typography.pitch(lines[0]):
+    if above is None or above.lines[-1].frame is not lines[0].frame or lines[0].baseline - above.lines[-1].baseline > 1.3 * typography.pitch(lines[0]):
         score += 1.0
     if text.endswith((".", ";", ",", ":", "。", "；", "，")) and not numbering:
         score -= 2.0

@@ -222,7 +222,7 @@ def is_formula(line: Line) -> bool:
     """Return whether a line is mathematics rather than words."""
     text = line.text
     visible = [character for character in text if not character.isspace()]
-    if not visible or line.mono > 0.5:
+    if not visible or line.mono > 0.5 or line.bold > 0.9:
         return False
     words = sum(len(word) for word in _WORDS.findall(text) if ord(word[0]) < _MATH_LETTERS)
     letters = sum(ord(character) >= _MATH_LETTERS for character in visible)
@@ -294,15 +294,16 @@ def _separates(
         return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
         return True
+    if number - first == 1 and _fits(above, line):  # a heading close to its text
+        if is_centred(above) and not is_centred(line):
+            return True
+        if NUMBERING.match(above.text) and step > 1.03 * pitch:
+            return True
     if _begins_item(line, above):
         return True
     if CAPTION.match(line.text) and _fits(above, line):
         return True
     return _begins_paragraph(lines, first, number)
-
-
-def _differ(one: float, other: float) -> bool:
-    return abs(one - other) > 0.5
 
 
 def _differ(one: float, other: float) -> bool:
@@ -345,10 +346,11 @@ def _begins_paragraph(lines: Sequence[Line], first: int, number: int) -> bool:
         return indent < 6 * em or _fits(above, line)
     if indent < -2.5 * em and number - first > 1:
         return True
-    return _fits(above, line) and above.text.endswith((*_TERMINAL, ":")) and not _is_centred(above)
+    return _fits(above, line) and above.text.endswith((*_TERMINAL, ":")) and not is_centred(above)
 
 
-def _is_centred(line: Line) -> bool:
+def is_centred(line: Line) -> bool:
+    """Return whether a line stands in the middle of its frame, with room on both sides."""
     left, right = line.left - line.frame.left, line.frame.right - line.right
     return left > 2 * line.size and abs(left - right) < line.size
 

@@ -1,0 +1,97 @@
+"""The languages that an encoder was trained on, and a warning about all others."""
+
+import warnings
+from collections.abc import Collection, Iterable
+from functools import cache
+from os import PathLike
+
+import langcodes
+import yaml
+from huggingface_hub import metadata_load
+from langcodes.tag_parser import LanguageTagError
+from transformers.utils.hub import cached_file
+
+from foveate.documents import Document
+
+MULTILINGUAL_ENCODER = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+
+_SAME_LANGUAGE = 10  # greatest `langcodes` distance between codes of one language: no and nb
+_NAMES = {
+    "ar": "Arabic",
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "fr": "French",
+    "hi": "Hindi",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "nl": "Dutch",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ru": "Russian",
+    "tr": "Turkish",
+    "zh": "Chinese",
+}
+
+
+def trained_languages(name_or_path: str | PathLike[str]) -> frozenset[str] | None:
+    """Read from a checkpoint's model card which languages it was trained on.
+
+    Returns:
+        ISO 639 codes; None if there is no card, or if it names no languages or calls the model
+        multilingual.
+    """
+    card = cached_file(
+        name_or_path,
+        "README.md",
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    if card is None:
+        return None
+    try:
+        stated = (metadata_load(card) or {}).get("language")
+    except (ValueError, yaml.YAMLError):  # a card is read by people, and need not be well-formed
+        return None
+    codes = [stated] if isinstance(stated, str) else stated
+    if not isinstance(codes, list) or not codes or "multilingual" in codes:
+        return None
+    return frozenset(map(str, codes))
+
+
+def warn_of_languages(documents: Iterable[Document], trained: Collection[str] | None) -> None:
+    """Warn once per process of each language of documents that an encoder was not trained on.
+
+    Args:
+        documents: Documents.
+        trained: Codes of the languages that the encoder was trained on; None if nobody says.
+
+    Warns:
+        UserWarning: There is such a language.
+    """
+    if trained is None:
+        return
+    for language in dict.fromkeys(document.language for document in documents):
+        if language is not None and not _is_one_of(language, frozenset(trained)):
+            _warn_of_language(language)
+
+
+@cache
+def _is_one_of(language: str, trained: frozenset[str]) -> bool:
+    try:
+        match = langcodes.closest_supported_match(language, [*trained], max_distance=_SAME_LANGUAGE)
+    except LanguageTagError:  # a code that langcodes does not know, on either side
+        return language in trained
+    return match is not None
+
+
+@cache
+def _warn_of_language(language: str) -> None:
+    name = _NAMES.get(language, f"the language {language!r}")
+    warnings.warn(
+        f"the encoder was not trained on {name}, so results may be poor: name a multilingual one, "
+        f'such as model="{MULTILINGUAL_ENCODER}"',
+        stacklevel=2,
+    )

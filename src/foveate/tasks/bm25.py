@@ -1,0 +1,103 @@
+"""BM25: how much of a query's words each of many texts holds.
+
+Rare words and identifiers ("topic57", "foo_bar", "§ 3") are what vectors blur most. There is one
+query at a time, so only its words are counted, and no index of all the others is built.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+# The usual values: how soon repeating a word stops to count, and how much long texts are held back.
+SATURATION = 1.2
+LENGTH_NORMALIZATION = 0.75
+
+# Chinese, Japanese, Thai, Lao, Burmese and Khmer have no spaces between words.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = rf"[^\W{_UNSPACED}]+"
+_TERM = re.compile(
+    rf"(?P<unspaced>[{_UNSPACED}]+)"
+    rf"|(?P<paragraph>§\s*{_WORD}(?:\.{_WORD})*)"
+    rf"|{_WORD}(?:(?:[.:/@'’+-]+|(?<=\d),(?=\d)){_WORD})*(?:\+\+|\#(?!\w))?"
+)
+_PART = re.compile(r"[^\W_]+")
+
+
+def terms(text: str) -> list[str]:
+    """List the terms of a text by which texts are compared, in lower case.
+
+    A term is a word, number or identifier. One that is composed of parts ("foo_bar", "re-enter",
+    "v1.2.3") is followed by those of at least two characters that are no numbers. Scripts without
+    spaces between words give pairs of neighbouring characters.
+
+    Example:
+        >>> terms("Call os.path for C++, see § 3.1")
+        ['call', 'os.path', 'os', 'path', 'for', 'c++', 'see', '§3.1']
+        >>> terms("鯨が泳ぐ")
+        ['鯨が', 'が泳', '泳ぐ']
+    """
+    found: list[str] = []
+    for match in _TERM.finditer(text.lower()):
+        term = match[0]
+        if match["unspaced"]:
+            found += [term[i : i + 2] for i in range(max(len(term) - 1, 1))]
+        elif match["paragraph"]:
+            found.append("".join(term.split()))
+        else:
+            found.append(term.replace("’", "'"))
+            parts = _PART.findall(term)
+            if len(parts) > 1:
+                found += [part for part in parts if len(part) > 1 and not part.isdigit()]
+    return found
+
+
+def count_terms(query: Sequence[str], texts: Iterable[str]) -> tuple[Tensor, Tensor]:
+    """Count the terms of texts.
+
+    Args:
+        query: The terms of a query, each once.
+        texts: The texts.
+
+    Returns:
+        How often each text has each of the query's terms, `(texts, terms)`, and how many terms it
+        has in all, `(texts,)`.
+    """
+    wanted = frozenset(query)
+    counts: list[list[int]] = []
+    lengths: list[int] = []
+    for text in texts:
+        found = terms(text)
+        count = Counter(term for term in found if term in wanted)
+        counts.append([count[term] for term in query])
+        lengths.append(len(found))
+    return torch.tensor(counts).view(len(lengths), len(query)), torch.tensor(lengths)
+
+
+def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
+    """Score how much of a query each text holds, between 0 and 1.
+
+        b(x) = Σ_t i(t) n(t, x) / (n(t, x) + k (1 - l + l |x| / mean |x|)) / Σ_t i(t)
+
+    where n(t, x) counts term t in text x, |x| is its length, k is 1.2 and l is 0.75. With N texts,
+    m(t) of which have the term, i(t) = log(1 + (N - m(t) + 0.5) / (m(t) + 0.5)): a word weighs the
+    more, the rarer it is. This is Lucene's BM25, divided by its limit for a text that repeats every
+    word of the query forever; so scores of different queries mean the same.
+
+    Args:
+        counts: `(texts, terms)`, see `count_terms`.
+        lengths: `(texts,)`.
+
+    Returns:
+        `(texts,)`; 0 if the query has no terms.
+    """
+    num_texts, num_terms = counts.shape
+    if not num_terms:
+        return torch.zeros(num_texts)
+    having = (counts > 0).sum(0)
+    weights = torch.log1p((num_texts - having + 0.5) / (having + 0.5))
+    relative = (lengths / lengths.float().mean().clamp(min=1))[:, None]
+    held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * relative)
+    return counts / (counts + held_back) @ weights / weights.sum()

@@ -1,0 +1,171 @@
+"""Which sentences of a document can stand in a summary, and whether it is a paper."""
+
+import re
+from unicodedata import east_asian_width
+
+from foveate.documents import Document
+from foveate.documents.structure import Kind
+
+_READ_ALOUD: tuple[Kind, ...] = ("prose", "item")
+
+# Anything shorter is a label rather than a sentence, and would only fill up the budget. Characters
+# of double width, such as Chinese ones, count twice.
+_MIN_WIDTH = 20
+# In speech, an utterance with fewer different words mostly shows that somebody listens ("yeah,
+# OK"): a backchannel, as close to the centre of this meeting as to that of any other. (Found on
+# QMSum's training part.)
+_MIN_UTTERANCE_WORDS = 10
+_MIN_LETTERS = 0.8  # share of letters and spaces; less of them makes up formulas and tables
+
+_NUMBERING = re.compile(
+    r"(?:(?:appendix|annex|chapter|section|part|anhang|kapitel|annexe|chapitre|anexo|capítulo)\s+)?"
+    r"(?:[\divxlc]+[.)]|[a-z][.)]|[\d.]+|§\s*\d+|第.{1,3}[章节節])?[\s:.–—-]*"
+)
+
+# Sections that list or thank rather than say something, as they are headed in the languages that
+# the documentation names.
+_LISTINGS = frozenset(
+    name
+    for names in (
+        "references|reference list|list of references|references and notes|notes and references",
+        "bibliography|annotated bibliography|works cited|literature cited|further reading|see also",
+        "external links|footnotes|endnotes|notes|acknowledgments|acknowledgements|acknowledgment",
+        "acknowledgement|contents|table of contents|list of figures|list of tables",
+        "list of abbreviations|index|general index|concept index|command index|function index",
+        "variable index|option index|subject index|author index|changelog|change log",
+        "change history|revision history|version history|document history|copyright",
+        "copyright notice|copyright and license|copyright and licence|copying this manual",
+        "gnu free documentation license|about the author|definitions|glossary|colophon",
+        "about the authors|about this document|author contributions|competing interests",
+        "conflict of interest|conflicts of interest|declaration of competing interest|funding",
+        "data availability|supporting information|supplementary material|transcriber's note",
+        "transcriber's notes|the full project gutenberg license|navigation",
+        "literatur|literaturverzeichnis|quellen|quellenverzeichnis|danksagung|inhalt",
+        "inhaltsverzeichnis|stichwortverzeichnis|sachregister|abbildungsverzeichnis",
+        "tabellenverzeichnis|abkürzungsverzeichnis|einzelnachweise|weblinks|fußnoten|impressum",
+        "begriffsbestimmungen|begriffsdefinitionen|glossar",
+        "références|références bibliographiques|bibliographie|remerciements|table des matières",
+        "sommaire|liste des figures|liste des tableaux|notes et références|voir aussi",
+        "liens externes|mentions légales|définitions|glossaire",
+        "referencias|bibliografía|agradecimientos|índice|índice general|tabla de contenidos",
+        "contenido|véase también|enlaces externos|notas|definiciones|glosario",
+        "参考文献|参考資料|参考资料|參考文獻|致谢|致謝|謝辞|目录|目錄|目次|索引|脚注|外部链接",
+        "外部リンク|関連項目",
+    )
+    for name in names.split("|")
+)
+
+_END = re.compile(r"[.!?…。！？][”\"’'’)\]»」』]*$")
+_QUESTION = re.compile(r"[?？][”\"’')\]»」』]*$")
+
+# What contracts and laws begin with: "Work" shall mean …
+_DEFINITION = re.compile(
+    r"[\"“„«'‘].{1,60}?[\"”“»'’](?: \([^)]*\))?,? "
+    r"(?:shall mean|means?|is|are|refers to|bedeutet|bezeichnet|désigne|significa)\b"
+)
+_COPYRIGHT = re.compile(
+    r"copyright (?:\(c\)|©|\d)|©|permission is (?:hereby )?granted to (?:copy|make)"
+    r"|(?:copying and distribution|redistribution) of this (?:file|document)"
+    r"|everyone is permitted to copy|all rights reserved",
+    re.IGNORECASE,
+)
+
+_OPENING = re.compile(
+    r"(?:abstract|introduction|einleitung|zusammenfassung|résumé|resumen|introducción|摘要|引言|绪论"
+    r"|はじめに|序論|要旨)$"
+)
+_CLOSING = re.compile(
+    r"conclusions?\b|concluding remarks|discussion|related work|results\b|experiments?\b"
+    r"|materials and methods|schluss|fazit|ergebnisse|conclusión|conclusiones|结论|結論|おわりに"
+    r"|まとめ"
+)
+_THIS_PAPER = re.compile(
+    r"\bin this (?:paper|article|thesis)\b"
+    r"|\bthis (?:paper|article|thesis) (?:describes|presents|proposes|introduces|reports|shows)\b"
+    r"|\bin (?:dieser arbeit|diesem artikel|diesem beitrag)\b|\bdans cet article\b"
+    r"|\ben este (?:artículo|trabajo)\b|本文提出|本論文|本稿",
+    re.IGNORECASE,
+)
+
+
+def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
+    """Choose the sentences that can stand in a summary.
+
+    They are sentences of running text and lists. Left out are code, tables, formulas, captions,
+    footnotes and references; sections that list or thank, by their headings ("References", "Table
+    of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); notices of
+    copyright; what ends in a colon, is shorter than 20 characters or holds less than four fifths
+    letters; and what begins in lower case or ends without a full stop, provided that most sentences
+    of the document do neither.
+
+    Args:
+        document: The document.
+        skip_backchannels: Leave out utterances of fewer than ten different words, too.
+
+    Returns:
+        Indices in the order of `Document.sentences`. If no sentence is left, those of running text
+        and lists or, failing these, all.
+    """
+    running: list[int] = []
+    said: list[int] = []  # those that say something
+    whole: list[int] = []  # those that are whole sentences, too
+    index = 0
+    for path, section in document.walk():
+        is_listing = any(is_listed(title) for title in path)
+        for paragraph in section.paragraphs:
+            is_running = paragraph.kind in _READ_ALOUD
+            for sentence in paragraph.sentences:
+                text = sentence.text
+                if is_running:
+                    running.append(index)
+                    if not (
+                        is_listing
+                        or _is_fragment(text)
+                        or (skip_backchannels and paragraph.speaker and _is_backchannel(text))
+                    ):
+                        said.append(index)
+                        if _END.search(text) and not text[0].islower():
+                            whole.append(index)
+                index += 1
+    if 2 * len(whole) >= len(said):
+        said = whole
+    return said or running or list(range(index))
+
+
+def is_listed(title: str) -> bool:
+    """Return whether a section with this heading lists or thanks rather than says something."""
+    return _plain(title) in _LISTINGS
+
+
+def is_paper(document: Document) -> bool:
+    """Return whether a document is a scientific paper, which ends with what it found.
+
+    Papers say "in this paper", or begin with an abstract or introduction and have a section of
+    results, related work or conclusions. That holds for 93 % of ScisummNet's papers and for 2 % of
+    technical proposals.
+    """
+    titles = [_plain(section.title) for _, section in document.walk()]
+    if any(map(_OPENING.match, titles)) and any(map(_CLOSING.match, titles)):
+        return True
+    return any(_THIS_PAPER.search(sentence.text) for sentence in document.sentences())
+
+
+def _plain(title: str) -> str:
+    """Return a heading in lower case, without its number."""
+    lowered = title.lower().replace("’", "'")
+    return lowered[_NUMBERING.match(lowered).end() :].strip(" .:¶")  # type: ignore[union-attr]
+
+
+def _is_fragment(text: str) -> bool:
+    if sum(2 if east_asian_width(c) in "WF" else 1 for c in text) < _MIN_WIDTH:
+        return True
+    if text[-1] in ":：" or any(p.match(text) for p in (_DEFINITION, _COPYRIGHT)):
+        return True
+    if _QUESTION.search(text):
+        return True
+    return sum(c.isalpha() or c.isspace() for c in text) < _MIN_LETTERS * len(text)
+
+
+def _is_backchannel(utterance: str) -> bool:
+    words = {word for word in utterance.lower().split() if any(map(str.isalpha, word))}
+    return len(words) < _MIN_UTTERANCE_WORDS
