@@ -102,7 +102,7 @@ FORMATS = {
             "pdf",
             is_binary=True,
             signature=b"%PDF-",
-            options=("engine", "ocr"),
+            options=("engine", "ocr", "ocr_language"),
         ),
         Format(
             "docx",
