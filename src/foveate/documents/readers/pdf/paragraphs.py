@@ -202,7 +202,8 @@ def _find_code(lines: Sequence[Line], typography: Typography) -> set[int]:
     """Return the lines in a typewriter font that are not part of running text."""
     found: set[int] = set()
     for number, line in enumerate(lines):
-        if line.mono < 0.75 or typography.is_mono:
+        is_heading = line.bold > 0.9 and line.size > 1.1 * typography.size
+        if line.mono < 0.75 or typography.is_mono or is_heading:
             continue
         above = lines[number - 1] if number else None
         runs_on = (
