@@ -266,7 +266,8 @@ def _score(
     apart = above is None or above.lines[-1].frame is not lines[0].frame
     if above is not None and not apart:
         step = lines[0].baseline - above.lines[-1].baseline
-        apart = step > 1.3 * typography.pitch(lines[0])
+        heads = len(above.lines) == 1 and len(above.text) < 80 and NUMBERING.match(above.text)
+        apart = step > 1.3 * typography.pitch(lines[0]) or bool(heads)
     score += 1.0 if apart else 0.0
     if text.endswith((".", ";", ",", ":", "。", "；", "，")) and not numbering:
         score -= 2.0

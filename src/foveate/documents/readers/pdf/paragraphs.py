@@ -339,7 +339,7 @@ def _begins_paragraph(lines: Sequence[Line], first: int, number: int) -> bool:
     is_item = BULLET.match(lines[first].words[0]) or _ENUMERATOR.match(lines[first].words[0])
     if is_item:
         if indent < -0.3 * em and line.left < lines[first].left + 0.5 * em:
-            return True
+            return _fits(above, line) or above.text.endswith(_TERMINAL)
         return _fits(above, line) and above.text.endswith(_TERMINAL)
     if number - first == 1 and 0.5 * em < indent:  # hanging indentation
         return _fits(above, line) and above.text.endswith((*_TERMINAL, ":"))
