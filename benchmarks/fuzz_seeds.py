@@ -104,7 +104,7 @@ MEETING = json.dumps(
     {
         "title": "Cod",
         "turns": [{"speaker": "Ann", "text": "Cod swim. They eat."}, {"speaker": "", "text": "So"}],
-        "topics": [{"topic": "Food", "spans": [[0, 1]]}],
+        "topics": [{"topic": "Food", "relevant_text_span": [["0", "1"]]}],
     }
 )
 VTT = """WEBVTT - Cod

@@ -5,7 +5,7 @@
 
 import pytest
 
-from foveate.documents import FORMATS
+from foveate.documents import FORMATS, Document, DocumentError
 from fuzz_cases import HOSTILE, cases
 from fuzz_readers import outcomes, read
 from fuzz_seeds import SEEDS
@@ -36,3 +36,16 @@ def test_hostile_files_are_read_or_rejected(format):
     files = iter(HOSTILE[format]())
     failures = [outcome for _, outcome in outcomes(format, files) if outcome.kind == "failed"]
     assert not failures
+
+
+@pytest.mark.parametrize(("format", "data"), [("csv", b"\xc3\xa3\n\n"), ("csv", b"a\n\n\n")])
+def test_files_that_once_failed(format, data):
+    assert read(format, data).kind != "failed"
+
+
+def test_saved_documents_whose_sentences_overlap_are_rejected():
+    saved = Document.from_text("Cod swim. They eat.").to_dict()
+    first, second = saved["sections"][0]["paragraphs"][0]["sentences"]
+    second["start"] = first["end"] - 1
+    with pytest.raises(DocumentError, match="before ends at 9"):
+        Document.from_dict(saved)

@@ -1,7 +1,7 @@
 """Documents as plain dicts and lists, and back."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from foveate.documents.layout import pack_layout, unpack_layout
@@ -69,11 +69,13 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
     try:
         text = _expect(str, data["text"])
         layout = data.get("layout")
+        sections = _unpack_sections(data["sections"], len(text), depth=1)
+        _check_order(sections)
         return {
             "title": _expect(str, data["title"]),
             "source": _expect(str | None, data.get("source")),
             "language": _expect(str | None, data.get("language")),
-            "sections": _unpack_sections(data["sections"], len(text), depth=1),
+            "sections": sections,
             "text": text,
             "layout": None if layout is None else unpack_layout(layout, len(text)),
             "landmarks": tuple(
@@ -130,6 +132,21 @@ def _unpack_paragraph(item: Any, length: int) -> Paragraph:
     if kind not in KINDS:
         raise DocumentError(f"has a paragraph of kind {kind!r:.40}: use one of {', '.join(KINDS)}.")
     return Paragraph(sentences, _expect(str | None, item.get("speaker")), kind)
+
+
+def _check_order(sections: Iterable[Section], end: int = 0) -> int:
+    """Reject sentences that overlap or are out of order, and return where the last one ends."""
+    for section in sections:
+        for paragraph in section.paragraphs:
+            for sentence in paragraph.sentences:
+                if sentence.start < end:
+                    raise DocumentError(
+                        f"places a sentence at {sentence.start}, but the one before ends at "
+                        f"{end}: keep text and sections together."
+                    )
+                end = sentence.end
+        end = _check_order(section.sections, end)
+    return end
 
 
 def _expect(kind: Any, value: Any) -> Any:

@@ -54,7 +54,7 @@ def _delimiter(text: str) -> str:
 
 def _longest_column(rows: list[list[str]]) -> int:
     """Return the column that holds the most characters."""
-    lengths = [0] * max(map(len, rows), default=1)
+    lengths = [0] * (max(map(len, rows), default=0) or 1)
     for row in rows:
         for column, cell in enumerate(row):
             lengths[column] += len(cell)
