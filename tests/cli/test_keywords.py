@@ -21,8 +21,9 @@ def test_keywords_for_machines(foveate, fish, method):
     assert code == 0
     assert len(found) == 4
     for keyword in found:
-        assert set(keyword) == {"text", "score", "spans", "lines"}
-        for line in keyword["lines"]:
+        assert set(keyword) == {"text", "score", "language", "spans"}
+        for span in keyword["spans"]:
+            line = int(span["place"].removeprefix("line "))
             first = keyword["text"].lower().split()[0]
             assert first in FISH.splitlines()[line - 1].lower()
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.docs.example_files import pdf
+
 
 @pytest.mark.parametrize("name", ["tree", "fovea"])
 def test_plots_of_a_document(foveate, fish, tmp_path, name):
@@ -27,6 +29,26 @@ def test_what_a_query_makes_a_model_look_at(foveate, fish, tmp_path):
     assert code == 0
     assert output.endswith("a.svg\n")
     assert b"<svg" in picture.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["pdf", "--pdf"])
+def test_highlights_in_a_pdf(foveate, tmp_path, name):
+    report, copy = tmp_path / "report.pdf", tmp_path / "copy.pdf"
+    report.write_bytes(pdf("The bridge was closed for repairs in March."))
+    for options in (["--summary"], ["--search", "why was the bridge closed?"], []):
+        code, output, _ = foveate("plot", name, report, *options, "-o", copy)
+        assert (code, output) == (0, f"PDF: {copy}\n")
+        assert b"/Highlight" in copy.read_bytes()
+        copy.unlink()
+    code, _, error = foveate("plot", name, report, "--summary", "--search", "x", "-o", copy)
+    assert (code, error) == (2, "foveate: give either --summary or --search, not both\n")
+
+
+def test_highlights_need_pages(foveate, fish, tmp_path):
+    code, _, error = foveate("plot", "pdf", fish, "-o", tmp_path / "copy.pdf")
+    assert code == 2
+    assert "fish.md has no pages to highlight anything on: give a PDF" in error
+    assert list(tmp_path.iterdir()) == [fish]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +80,7 @@ def test_there_is_no_other_plot(foveate):
     assert "moire" in error
 
 
-@pytest.mark.parametrize("name", ["tree", "fovea", "windows", "vip"])
+@pytest.mark.parametrize("name", ["pdf", "tree", "fovea", "windows", "vip"])
 def test_help_teaches_by_example(foveate, name):
     code, output, _ = foveate("plot", name, "--help")
     assert code == 0

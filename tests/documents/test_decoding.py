@@ -112,6 +112,8 @@ def test_formats_are_recognized_by_content(write):
         "json": '{"title": "A", "text": "Hello."}',
         "jsonl": '{"title": "A", "text": "Hello."}\n',
         "eml": "From: a@b.c\nDate: Mon, 5 Jan 2026 10:00:00 +0100\nMessage-ID: <1@x>\n\nHello.\n",
+        "html": "\n<!DOCTYPE html><title>x</title><p>Hello.</p>",
+        "xml": '<?xml version="1.0"?><TEI><text><body><p>Hello.</p></body></text></TEI>',
         "unknown": "Hello.",
     }
     for suffix, text in texts.items():
@@ -125,10 +127,11 @@ def test_an_archive_of_word_documents_is_an_archive(write):
         inner = BytesIO()
         with zipfile.ZipFile(inner, "w") as word:
             word.writestr("word/document.xml", "<x/>")
-        file.writestr("a.txt", "Hello. " * 1000)
         file.writestr("inner.docx", inner.getvalue())
-    with pytest.raises(DocumentError, match="several documents: read it with read_documents"):
-        Document.from_file(write("x.zip", content.getvalue()))
+        file.writestr("a.txt", "Hello. " * 1000)
+    for name in ("x.zip", "x"):
+        with pytest.raises(DocumentError, match=f"{name} holds several documents"):
+            Document.from_file(write(name, content.getvalue()))
 
 
 def test_the_format_overrides_the_suffix(write):

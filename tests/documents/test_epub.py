@@ -36,10 +36,10 @@ def test_chapters_in_their_order(outline, in_source):
     assert document.text.startswith("The Sea\n\nIt is wide. Fish swim.\n\nCod\n\nCold.")
     assert in_source(document) == [sentence.text for sentence in document.sentences()]
     assert [span.place for span in document.spans()] == [
-        "The Sea, paragraph 1",
-        "The Sea, paragraph 1",
-        "Cod, paragraph 1",
-        "The Land, paragraph 1",
+        "paragraph 1",
+        "paragraph 1",
+        "paragraph 1",
+        "paragraph 1",
     ]
 
 
@@ -91,7 +91,7 @@ def test_notes_lists_and_tables():
         "1. First", "1. Far.", "End.",
     ]  # fmt: skip
     assert [span.place for span in document.spans()][2:5] == [
-        "A, paragraph 3", "A, paragraph 3", "A, paragraph 4",
+        "paragraph 3", "paragraph 3", "paragraph 4",
     ]  # fmt: skip
 
 

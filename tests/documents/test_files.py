@@ -49,6 +49,7 @@ def folder(tmp_path):
         ".hidden.txt": "No.",
         ".git/x.txt": "No.",
         "program": "\x7fELF\0",
+        "picture.xml": "<svg/>",
         "table.xlsx": zipped({"xl/a.xml": "<a/>"}),
         "README": "Read me.",
         "notes/deep/z.txt": "Deep.",

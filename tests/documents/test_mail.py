@@ -60,6 +60,13 @@ def test_quoted_text_and_signatures_are_left_out(quoted):
     assert own_words(f"Yes, let us.\n\n{quoted}\n") == ["Yes, let us."]
 
 
+def test_headings_of_a_message_are_sections_in_it():
+    data = message("THE FLEET\n=========\n\nShall we buy boats?\n").as_bytes()
+    document = Document.from_bytes(data)
+    assert [span.path[1:] for span in document.spans()] == [("THE FLEET",)]
+    assert document.title == "Boats"
+
+
 def test_answers_between_quotations_are_kept():
     text = "Hi.\n\nOn Monday Ann wrote:\n> Boats?\nYes, two.\n> Nets?\nNo nets.\n\n-- \nBob\n"
     assert own_words(text) == ["Hi.", "Yes, two.", "No nets."]
@@ -69,6 +76,8 @@ def test_answers_between_quotations_are_kept():
     "text",
     [
         "As Ann wrote:\n\nBoats are long.",
+        "On May 5 Ann wrote that we should see:\n\nBoats are long.",
+        "On the 2nd\n\nFrom here on, boats:\n\nBoats are long.",
         "From: here we see the boats.\n\nBoats are long.",
         "Prices:\n\n--------------------------------\n\nBoats are long.",
     ],

@@ -455,3 +455,15 @@ def test_what_restructuredtext_knows_beside_paragraphs(in_source):
     assert source["param x: The x."] == ":param x: The x."
     assert source["cod: A fish."] == "cod : noun\n  A fish."
     assert source["[1] Mostly."] == "[1] Mostly."
+
+
+def test_a_long_row_of_cells_side_by_side_is_one_sentence():
+    line = "| Cod swim. They eat. | Eels are long fish. |\n"
+    rule = "+---------------------+---------------------+\n"
+    document = Document.from_text(f"{rule}{line * 20}{rule}\nEnd.", format="rst")
+    row, end = document.sentences()
+    assert row.text == " ".join(["Cod swim. They eat."] * 20) + "; " + " ".join(
+        ["Eels are long fish."] * 20
+    )
+    assert document.text[row.start : row.end] == (line * 20).strip()
+    assert end.text == "End."

@@ -344,3 +344,8 @@ def test_references_footnotes_and_captions():
 def test_lines_of_chinese_are_joined_without_a_space():
     (sentence,) = Document.from_text("这是一个很\n长的句子。").sentences()
     assert (sentence.text, sentence.start, sentence.end) == ("这是一个很长的句子。", 0, 11)
+
+
+def test_many_headings_that_occur_twice_are_fast():
+    titles = "".join(f"CHAPTER {number % 900}. Foo {number}\n\n" for number in range(5_000))
+    assert Document.from_text(f"{titles}{titles}The end.").sections

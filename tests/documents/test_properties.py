@@ -16,9 +16,32 @@ MARKUP = {
         *("CHAPTER I", "1 One", "2 Two", "===", "CONTENTS", "CAPITALS HERE", "Abstract"),
         *("1. ", "2. ", "- ", "a) ", "$ ls -l", "[1] ", "§ 3", "第一章", "。", "「", "」", "  "),
     ],
-    "markdown": ["# ", "## ", "* ", "> ", "`", "**", "[a](b)", "![", "&amp;", "\\", "---", "\t"],
-    "rst": ["====", "* ", "``", "`a`_", "|x|", ".. note::", ":a:`b`", "\\", "::", "  ", "\t"],
-    "html": ["<p>", "</p>", "<h1>", "</h1>", "<div>", "<nav>", "<main>", "&eacute", "&#65;", "<!"],
+    "markdown": [
+        *("# ", "## ", "* ", "> ", "`", "**", "[a](b)", "![", "&amp;", "\\", "---", "\t", "1. "),
+        *("|a|b|\n|-|-|\n", "|", "\\|", "[^1]", "\n[^1]: ", "\n: ", "!!! note\n    ", "[!NOTE]"),
+        *("<div>", "</div>", "<table><tr><td>", "<br>", "    "),
+    ],
+    "rst": [
+        *("====", "* ", "``", "`a`_", "|x|", ".. note::", ":a:`b`", "\\", "::", "  ", "\t", "1. "),
+        *("\n== ==\na  b\n== ==\n", "\n+---+\n| a |\n+---+\n", "\n.. [1] ", "\n.. [a] ", "\n:a: "),
+        *(
+            "\n.. csv-table:: x\n\n   a, b\n",
+            "\n.. list-table::\n\n   * - a\n     - b\n",
+            "\n-a  b\n",
+        ),
+    ],
+    "html": [
+        *("<p>", "</p>", "<h1>", "</h1>", "<div>", "<nav>", "<main>", "&eacute", "&#65;", "<!"),
+        *("<table>", "<tr>", "<td rowspan=2>", "<th colspan=2>", "</table>", "<caption>", "<ol>"),
+        *("<li>", "<dl>", "<dt>", "<dd>", "<pre>", "<br>", "<math><msup>", "<a href=x>", "<sup>"),
+        *(
+            "<div class=sidebar>",
+            "<div class=footnotes>",
+            "<ul class=references>",
+            "<!--",
+            "<article>",
+        ),
+    ],
     "transcript": ["Ann: ", "Bob Lee: ", "[00:01] ", "um, ", "Mm-hmm.", "[laughter]", "{gap}"],
     "srt": [
         "\n\n1\n00:00:01,000 --> 00:00:02,000\n",

@@ -1,6 +1,8 @@
 """JATS and TEI."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from foveate.documents import Document, DocumentError
 
@@ -188,3 +190,44 @@ def test_what_tei_knows_beside_paragraphs():
         ("reference", ["Of cod, Ann Lee, Fish, 1999", "Ray, Eels."]),
     ]
     assert document.sections[-1].title == "References"
+
+
+NAMES = {
+    "jats": "p sec title fig label caption table-wrap table thead tr td th fn list-item term def "
+    "ref-list ref element-citation name surname italic disp-formula math msup mi break",
+    "tei": "p div head figure figDesc table row cell note item listBibl biblStruct author lb "
+    "formula",
+}
+
+
+def trees(format):
+    texts = st.sampled_from(["Cod. ", "one", " &amp; ", "\n", "Two: ", "3", "Eat it. Now"])
+    names = st.sampled_from(NAMES[format].split())
+
+    def around(content):
+        return st.builds(lambda name, inner: f"<{name}>{inner}</{name}>", names, content)
+
+    def extend(content):
+        return around(st.lists(content, max_size=4).map("".join))
+
+    return st.lists(st.recursive(texts, extend, max_leaves=25), max_size=6).map("".join)
+
+
+@pytest.mark.parametrize("format", NAMES)
+@given(data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_any_nesting_gives_sentences_in_order(format, data):
+    inner = data.draw(trees(format))
+    text = {
+        "jats": f"<article><body>{inner}</body></article>",
+        "tei": f"<TEI><text><body>{inner}</body></text></TEI>",
+    }[format]
+    try:
+        document = Document.from_text(text, format=format)
+    except DocumentError:
+        return  # nothing to read
+    end = 0
+    for sentence in document.sentences():
+        assert end <= sentence.start < sentence.end <= len(text)
+        assert sentence.text == " ".join(sentence.text.split()) != ""
+        end = sentence.end

@@ -82,6 +82,11 @@ def test_what_is_no_running_text_is_left_out(encoder):
         "寒い海に住む魚の種類は次のとおりである：",
         "Which species of fish live in the cold sea of the north?",
         '"Fish" shall mean the cod, the herring and the eel of the cold sea.',
+        "(The cod of the cold sea are counted and weighed every year.)",
+        "But in the end the cod of the cold sea eat all of the herring.",
+        "This is why the cod and the herring of the cold sea are so rare.",
+        "The herring of the cold sea are counted and weighed every year as follows.",
+        "For more information on the fish of the cold sea, see chapter 7.",
         "Copyright (C) 1999 by the Fishermen of the Sea, who keep all of the fish.",
         "and in the end the cod of the cold sea eat all of the herring.",
         "The species of fish that live in the cold sea of the north",
@@ -96,8 +101,9 @@ def test_lead_ins_questions_definitions_and_fragments_are_left_out(encoder, left
 
 def test_a_text_without_full_stops_is_summarized_too(encoder):
     lines = ["cod live in the cold sea and eat herring", "nobody knows why the eel is so long"]
+    lines = [line.replace("sea", sea) for line in lines for sea in ("sea", "lake", "river")]
     document = Document.from_sections("Fish", [("Fish", [*lines, "Fish of the sea are many."])])
-    assert len(summarize(document, model=encoder).sentences) == 3
+    assert len(summarize(document, sentences=7, model=encoder).sentences) == 7
 
 
 @pytest.mark.parametrize(

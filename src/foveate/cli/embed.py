@@ -34,6 +34,7 @@ def command(
     foveate embed book.txt -o book.safetensors --dtype bfloat16
     """
     documents = reading.documents(files)
+    common.prepare()
     from foveate.tasks.embed import check_output, embed
 
     check_output(output)

@@ -42,12 +42,16 @@ def command(
         common.print_json(
             {
                 "title": inspection.title,
+                "language": document.language,
                 "sections": [asdict(section) for section in inspection.sections],
                 "depth": inspection.depth,
                 "num_sentences": inspection.num_sentences,
                 "num_tokens": inspection.num_tokens,
                 "num_nodes": inspection.num_nodes,
-                "longest": {**asdict(inspection.longest), "num_tokens": inspection.longest_tokens},
+                "longest": {
+                    **common.span_as_json(inspection.longest),
+                    "num_tokens": inspection.longest_tokens,
+                },
                 "num_attended_pairs": inspection.num_attended_pairs,
                 "density": inspection.density,
             }

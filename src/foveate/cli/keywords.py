@@ -1,15 +1,11 @@
 """`foveate keywords`."""
 
-from bisect import bisect_left
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from foveate.detectors import Keyword
-from foveate.documents import Document
 from foveate.documents.language import FALLBACK
 
 from . import common
@@ -53,28 +49,28 @@ def command(
     language = document.language or FALLBACK
     encoder = common.load_encoder(model, device, dtype) if method == "embedding" else None
     detected = keywords(document, top_k=top_k, method=method, model=encoder, language=language)
-    lines = _lines(document, detected)
     if json:
         common.print_json(
             [
                 {
                     "text": keyword.text,
                     "score": float(f"{keyword.score:.4g}"),  # YAKE's are tiny
-                    "spans": [asdict(span) for span in keyword.spans],
-                    "lines": keyword_lines,
+                    "language": document.language,
+                    "spans": [common.span_as_json(span) for span in keyword.spans],
                 }
-                for keyword, keyword_lines in zip(detected, lines, strict=True)
+                for keyword in detected
             ]
         )
         return
     table = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
-    common.add_titles(table, "keyword", reserved=36)
-    for heading in ("score", "places", "first line"):
+    common.add_titles(table, "keyword", reserved=40)
+    for heading in ("score", "places", "first place"):
         table.add_column(heading, justify="right")
-    for keyword, keyword_lines in zip(detected, lines, strict=True):
-        first = f"{keyword_lines[0]:,}" if keyword_lines else "–"
-        score, occurrences = f"{keyword.score:,.3g}", f"{len(keyword_lines):,}"
-        table.add_row(escape(keyword.text), score, occurrences, first)
+    for keyword in detected:
+        first = keyword.spans[0].place if keyword.spans else "–"
+        table.add_row(
+            escape(keyword.text), f"{keyword.score:,.3g}", f"{len(keyword.spans):,}", escape(first)
+        )
     common.console.print(table)
     if not detected and method == "tfidf":
         common.console.print(
@@ -82,11 +78,3 @@ def command(
         )
     elif not detected:
         common.console.print("no keywords: it has no words")
-
-
-def _lines(document: Document, keywords: list[Keyword]) -> list[list[int]]:
-    """Return the lines of the source on which each keyword's spans begin."""
-    newlines = [i for i, character in enumerate(document.text) if character == "\n"]
-    return [
-        [bisect_left(newlines, span.start) + 1 for span in keyword.spans] for keyword in keywords
-    ]

@@ -105,7 +105,7 @@ class Reading:
             errors.append(error if name in str(error) else DocumentError(f"{name}: {error}"))
 
         documents: list[Document] = []
-        with progress("Reading", len(files)) as advance:
+        with progress("Reading", len(files) if len(files) > 1 else None) as advance:
             for file in files:
                 documents += self._read(file, None if self.strict else note)
                 advance()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -101,7 +102,7 @@ FORMATS = {
             "pdf",
             is_binary=True,
             signature=b"%PDF-",
-            options=("engine", "ocr"),
+            options=("engine", "ocr", "ocr_language"),
         ),
         Format(
             "docx",
@@ -156,7 +157,8 @@ FORMATS = {
     )
 }
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second one is empty
-_PACKED_HEAD = 4096  # bytes: the first members, among which some formats have one uncompressed
+_FIRST_NAME = 30  # offset in a ZIP archive of its first member's name, which content may follow
+_PACKED_HEAD = 4096  # bytes, by which a damaged archive is recognized
 _TAR, _TAR_OFFSET = b"ustar", 257
 _MBOX = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\r?\n[!-9;-~]+:")
 _HEADERS = re.compile(rb"(?:[!-9;-~]+:[^\n]*\n(?:[ \t]+\S[^\n]*\n)*)+\r?\n")
@@ -164,9 +166,11 @@ _SENDER = re.compile(rb"^From:", re.MULTILINE | re.IGNORECASE)
 _SENT = re.compile(rb"^(?:Date|Received|Message-ID|MIME-Version):", re.MULTILINE | re.IGNORECASE)
 _MAX_HEADERS = 2**16  # bytes
 _CUE = re.compile(r"\s*\d+[ \t]*\n[ \t]*\d+:\d\d:\d\d[,.]\d+[ \t]*-->")
+_HTML = re.compile(r"\s*(?:<!doctype html|<html)\b", re.IGNORECASE)
+_XML = re.compile(r"\s*<\?xml\b")
 _JSON_ARRAY = re.compile(r"\s*\[")
 _JSON = re.compile(r"\s*\{\s*\"[^\"\n]*\"\s*:")
-_JSON_LINES = re.compile(r"\s*(?:\[\s*\{|\{[^\n]*\}\s*\n\s*\{)\s*\"[^\"\n]*\"\s*:")
+_JSON_LINES = re.compile(r"\s*(?:\[\s*\{|\{[^\n]*\}[ \t\r]*\n\s*\{)\s*\"[^\"\n]*\"\s*:")
 _SAMPLE = 200_000  # characters that decide whether a text is a transcript
 
 
@@ -216,7 +220,7 @@ def sniff_bytes(format: str | None, data: bytes) -> str | None:
             return candidate.name
     if data.startswith(_ZIP):
         return _packed_format(data) or ("zip" if format else None)
-    if data[_TAR_OFFSET:].startswith(_TAR):
+    if data.startswith(_TAR, _TAR_OFFSET):
         return "tar"
     if format in (None, "text"):
         if _MBOX.match(data):
@@ -231,12 +235,15 @@ def _packed_format(data: bytes) -> str | None:
     """Return the format whose files are ZIP archives that hold certain members."""
     try:
         with ZipFile(BytesIO(data)) as archive:
-            names = frozenset(archive.namelist())
+            names = [name.encode() for name in archive.namelist()]
     except Exception:  # damaged, or the beginning of an archive alone
-        names = frozenset()
-    head = data[:_PACKED_HEAD]
+        names = []
     for format in FORMATS.values():
-        if format.member and (format.member in head or format.member.decode() in names):
+        if format.member and (
+            format.member in names
+            or data.startswith(format.member, _FIRST_NAME)
+            or (not names and format.member in data[:_PACKED_HEAD])
+        ):
             return format.name
     return None
 
@@ -247,7 +254,7 @@ def sniff(format: str | None, text: str) -> str:
         from foveate.documents.readers.xml import format_of_root
 
         return format_of_root(text)
-    if format == "json" or format is None or format == "text":
+    if format in (None, "text", "json"):
         from foveate.documents.readers.notebook import looks_like_notebook
 
         if looks_like_notebook(text):
@@ -264,6 +271,13 @@ def _sniff_text(text: str) -> str:
         return "vtt"
     if _CUE.match(text):
         return "srt"
+    if _HTML.match(text):
+        return "html"
+    if _XML.match(text):
+        from foveate.documents.readers.xml import format_of_root
+
+        with suppress(DocumentError):  # of another root: plain text
+            return format_of_root(text)
     if _JSON_LINES.match(text):
         return "jsonl"
     if _JSON.match(text):

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from foveate.documents.compression import decompress, strip_suffix
 from foveate.documents.decoding import File, is_text, load_bytes
-from foveate.documents.formats import Member, format_from_name, sniff_bytes
+from foveate.documents.formats import Member, format_from_name, sniff, sniff_bytes
 from foveate.documents.structure import DocumentError
 
 _MAX_DEPTH = 3  # of collections in collections
@@ -99,6 +99,11 @@ def is_readable(name: str, head: bytes) -> bool:
         head: Its decompressed content, or the beginning of it.
     """
     format = sniff_bytes(format_from_name(name), head)
+    if format == "xml":
+        try:
+            format = sniff(format, head.replace(b"\0", b"").decode("latin-1"))  # or UTF-16
+        except DocumentError:
+            return False
     return format is not None and (bool(PurePath(name).suffix) or format != "text" or is_text(head))
 
 

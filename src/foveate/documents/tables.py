@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from foveate.documents.blocks import MappedText, Prose, collapse, table_row
 
@@ -153,5 +154,13 @@ def _row_blocks(heads: list[str], line: Line) -> Iterator[Prose]:
     if len(str(row)) <= _LONGEST_ROW:
         yield Prose(row, kind="table")
         return
-    for label, text in zip(labels, cells, strict=True):
-        yield Prose(table_row([label], [text]))
+    blocks = [
+        Prose(table_row([label], [text])) for label, text in zip(labels, cells, strict=True) if text
+    ]
+    spans = [block.text.source_span(0, len(str(block.text))) for block in blocks]
+    if all(start < end for start, end in spans) and all(
+        one[1] <= other[0] for one, other in pairwise(spans)
+    ):
+        yield from blocks
+    else:  # the lines of its cells stand side by side
+        yield Prose(row)

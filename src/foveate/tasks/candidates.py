@@ -16,6 +16,7 @@ _MIN_WIDTH = 20
 # QMSum's training part.)
 _MIN_UTTERANCE_WORDS = 10
 _MIN_LETTERS = 0.8  # share of letters and spaces; less of them makes up formulas and tables
+_MIN_WHOLE = 0.2  # share of sentences that can be read by themselves, for the others to be left out
 
 _NUMBERING = re.compile(
     r"(?:(?:appendix|annex|chapter|section|part|anhang|kapitel|annexe|chapitre|anexo|capítulo)\s+)?"
@@ -56,6 +57,20 @@ _LISTINGS = frozenset(
 )
 
 _END = re.compile(r"[.!?…。！？][”\"’'’)\]»」』]*$")
+# What makes a reader ask for the sentence before.
+_POINTS_BACK = re.compile(
+    r"(?:and|but|or|so|yet|thus|hence|therefore|however|moreover|furthermore|otherwise|instead"
+    r"|consequently|accordingly|also|such|these|they|he|she|his|her|their|its|for example"
+    r"|for instance|in addition|in other words|on the other hand|as a result"
+    r"|(?:with )?the (?:latter|former)"
+    r"|(?:this|that) (?:is|was|will|would|can|could|may|might|must|should|means|has|had|does|allows"
+    r"|makes|gives|lets|leads|requires|causes)"
+    r"|aber|jedoch|deshalb|daher|mais|cependant|donc|pero|sin embargo|por lo tanto)\b"
+    r"|但是|因此|しかし|したがって",
+    re.IGNORECASE,
+)
+_LEAD_IN = re.compile(r"(?:[:：]|\b(?:as follows|the following)\.)$")
+_POINTER = re.compile(r"\bfor (?:more|further) (?:information|details)\b", re.IGNORECASE)
 _QUESTION = re.compile(r"[?？][”\"’')\]»」』]*$")
 
 # What contracts and laws begin with: "Work" shall mean …
@@ -64,7 +79,8 @@ _DEFINITION = re.compile(
     r"(?:shall mean|means?|is|are|refers to|bedeutet|bezeichnet|désigne|significa)\b"
 )
 _COPYRIGHT = re.compile(
-    r"copyright (?:\(c\)|©|\d)|©|permission is (?:hereby )?granted to (?:copy|make)"
+    r".{0,80}free software[;,] you (?:can|may) redistribute|copyright (?:\(c\)|©|\d)|©"
+    r"|permission is (?:hereby )?granted to (?:copy|make)"
     r"|(?:copying and distribution|redistribution) of this (?:file|document)"
     r"|everyone is permitted to copy|all rights reserved",
     re.IGNORECASE,
@@ -94,9 +110,10 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
     They are sentences of running text and lists. Left out are code, tables, formulas, captions,
     footnotes and references; sections that list or thank, by their headings ("References", "Table
     of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); notices of
-    copyright; what ends in a colon, is shorter than 20 characters or holds less than four fifths
-    letters; and what begins in lower case or ends without a full stop, provided that most sentences
-    of the document do neither.
+    copyright; what ends in a colon or "as follows", points to "more information", is shorter than
+    20 characters or holds less than four fifths letters; and, provided that at least a fifth of the
+    document is left then, what begins in lower case, in brackets or with a word that points
+    back ("But", "These"), or ends without a full stop.
 
     Args:
         document: The document.
@@ -108,7 +125,7 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
     """
     running: list[int] = []
     said: list[int] = []  # those that say something
-    whole: list[int] = []  # those that are whole sentences, too
+    whole: list[int] = []  # those of them that can be read by themselves
     index = 0
     for path, section in document.walk():
         is_listing = any(is_listed(title) for title in path)
@@ -124,10 +141,12 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
                         or (skip_backchannels and paragraph.speaker and _is_backchannel(text))
                     ):
                         said.append(index)
-                        if _END.search(text) and not text[0].islower():
+                        if _END.search(text) and not (
+                            text[0].islower() or text[0] in "([（" or _POINTS_BACK.match(text)
+                        ):
                             whole.append(index)
                 index += 1
-    if 2 * len(whole) >= len(said):
+    if len(whole) >= _MIN_WHOLE * len(said):
         said = whole
     return said or running or list(range(index))
 
@@ -159,9 +178,9 @@ def _plain(title: str) -> str:
 def _is_fragment(text: str) -> bool:
     if sum(2 if east_asian_width(c) in "WF" else 1 for c in text) < _MIN_WIDTH:
         return True
-    if text[-1] in ":：" or any(p.match(text) for p in (_DEFINITION, _COPYRIGHT)):
+    if any(ending.search(text) for ending in (_LEAD_IN, _POINTER, _QUESTION)):
         return True
-    if _QUESTION.search(text):
+    if _DEFINITION.match(text) or _COPYRIGHT.match(text):
         return True
     return sum(c.isalpha() or c.isspace() for c in text) < _MIN_LETTERS * len(text)
 

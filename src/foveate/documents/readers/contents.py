@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from itertools import islice
 from operator import add
 
-from foveate.documents.readers.headings import has_number, has_page, heading_key, numbered_key
+from foveate.documents.readers.headings import (
+    has_number,
+    has_page,
+    heading_key,
+    listed_key,
+    numbered_key,
+)
 from foveate.documents.readers.lines import MAX_WRAPPED_HEADING, Chunk, breaks_on_purpose, columns
 
 _ANNOUNCED = re.compile(
@@ -46,10 +52,9 @@ def find_contents(chunks: Sequence[Chunk]) -> tuple[set[int], set[str]]:
         end = start + 1
         if announced or chunk.heading or _is_listed(chunk, start, last_seen):
             end, keys = _run(chunks, start, announced, last_seen)
-            if end > start:
+            if keys is not None:
                 found.update(range(start, end))
                 listed.update(keys)
-            end = max(end, start + 1)
         start = end
     return found, listed
 
@@ -59,29 +64,29 @@ def _run(
     start: int,
     announced: bool,
     last_seen: dict[str, int],
-) -> tuple[int, list[str]]:
-    """Return where the table of contents at `start` ends, and its keys; `start` if it is none.
+) -> tuple[int, list[str] | None]:
+    """Return where the run of entries at `start` ends, and their keys; None if it is no contents.
 
     A single other line among the entries is tolerated.
     """
     end = start + 1
     entries = _entries(chunks[start], skipped=int(announced))
-    keys = [heading_key(entry) for entry in entries]
-    first = entries[0] if entries else ""
+    listed = list(entries)
     pages = sum(map(has_page, entries))
     numbers = sum(map(has_number, entries))
     pending: list[str] = []
+    first_number = next(filter(has_number, entries), "")
     for index in range(start + 1, len(chunks)):
         chunk = chunks[index]
-        if keys and heading_key(chunk.shown) == keys[0] and _is_same(chunk.shown, first):
+        if any(_is_same(chunk.shown, first) for first in (*listed[:1], first_number) if first):
             break  # the text itself begins
-        if is_announcement(chunk.shown):
-            break  # another one
+        if is_announcement(chunk.shown) or len(chunk.heading) == 1:
+            break  # another one, or an underlined heading
         entries = _entries(chunk)
         may_be_new = announced and (len(entries) > 1 or index == start + 1)
         if chunk.heading or _is_entry(entries, index, last_seen, may_be_new):
-            first = first or [*pending, *entries][0]
-            keys += map(heading_key, [*pending, *entries])
+            listed += [*pending, *entries]
+            first_number = first_number or next(filter(has_number, entries), "")
             pages += sum(map(has_page, entries))
             numbers += sum(map(has_number, entries))
             pending, end = [], index + 1
@@ -89,20 +94,22 @@ def _run(
             break
         else:
             pending = entries
-    if len(keys) < (1 if announced else 3):
-        return start, []
-    repeated = sum(last_seen.get(key, 0) >= end for key in keys)
+    if len(listed) < (1 if announced else 3):
+        return end, None
+    repeated = sum(last_seen.get(heading_key(entry), 0) >= end for entry in listed)
     # Entries may be wrapped or shortened, so some do not occur again.
-    if repeated >= len(keys) * (0.5 if announced else 0.8):
-        return end, keys
-    if announced and max(pages, numbers) >= len(keys) * 0.7:
+    if repeated >= len(listed) * (0.5 if announced else 0.8):
+        return end, [listed_key(entry) for entry in listed]
+    if announced and max(pages, numbers) >= len(listed) * 0.7:
         return end, []
-    return start, []
+    return end, None
 
 
 def _is_same(heading: str, entry: str) -> bool:
-    """Return whether a heading has the number of an entry too: 1. X or Chapter 1. X."""
-    return numbered_key(heading).endswith(numbered_key(entry))
+    """Return whether a heading is that of an entry, with its number: 1. X or Chapter 1. X."""
+    return heading_key(heading) == heading_key(entry) and numbered_key(heading).endswith(
+        numbered_key(entry)
+    )
 
 
 def _is_entry(entries: list[str], index: int, last_seen: dict[str, int], may_be_new: bool) -> bool:

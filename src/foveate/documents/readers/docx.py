@@ -28,6 +28,14 @@ _HIDDEN = name_set(  # properties, deletions, field codes, pronunciations, copie
     "pPr rPr tblPr tblGrid trPr tcPr sectPr sdtPr del moveFrom instrText delText rt Fallback"
 )
 _SPACES = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011"}
+_AROUND = {  # the texts of elements; the last four are of formulas
+    "p": ("", "\n"),
+    "tc": ("", "\n"),
+    "sub": ("_", ""),
+    "sup": ("^", ""),
+    "den": ("/", ""),
+    "d": ("(", ")"),
+}
 _WRAPPERS = name_set("sdt sdtContent ins moveTo customXml smartTag AlternateContent Choice")
 _NUMBER_STYLES = {
     "lowerLetter": "a",
@@ -41,6 +49,7 @@ _BODY_TEXT = 9  # the outline level of what is no heading
 _MAX_ANCESTORS = 50  # of a style
 _MAX_MARKER = 50  # characters of the number of an item
 _MAX_COLUMNS = 63  # of a table in Word
+_HEXADECIMAL = re.compile("[0-9A-Fa-f]{1,8}")
 _FIRST_ROW = 0x20  # the bit of a table's look that says that its first row differs
 
 
@@ -325,9 +334,9 @@ class _Reader:
             return flags.index(False) if False in flags else 1
         properties = table.find("{*}tblPr")
         look = None if properties is None else properties.find("{*}tblLook")
-        marks_first = attribute(look, "firstRow") in ("1", "true") or bool(
-            int(attribute(look, "val", "0"), 16) & _FIRST_ROW
-        )
+        marks_first = attribute(look, "firstRow") in ("1", "true")
+        if _HEXADECIMAL.fullmatch(bits := attribute(look, "val")):
+            marks_first = marks_first or bool(int(bits, 16) & _FIRST_ROW)
         if marks_first and self.style(properties).has_head_row:
             return 1
         return 1 if len(rows) > 1 and _is_bold(rows[0]) and not _is_bold(rows[1]) else None
@@ -357,9 +366,14 @@ class _Shown:
             elif name == "txbxContent":
                 self.boxes.append(element)
             elif name not in _HIDDEN and not (name == "r" and _is_invisible(element)):
+                inner = len(self.pieces) + 1
+                before, after = _AROUND.get(name, ("", ""))
+                self.pieces.append(before)
                 self.collect(element)
-                if name in ("p", "tc"):
-                    self.pieces.append("\n")
+                if len(self.pieces) > inner:
+                    self.pieces.append(after)
+                else:
+                    self.pieces.pop()
 
 
 def _relations(package: Package, name: str) -> dict[str, list[str]]:
@@ -420,9 +434,8 @@ def _merging(properties: Element | None) -> tuple[int, bool]:
         return 1, False
     span = integer(attribute(properties.find("{*}gridSpan"), "val"), 1)
     merge = properties.find("{*}vMerge")
-    return min(max(span, 1), _MAX_COLUMNS), merge is not None and attribute(
-        merge, "val"
-    ) != "restart"
+    continues = merge is not None and attribute(merge, "val") != "restart"
+    return min(max(span, 1), _MAX_COLUMNS), continues
 
 
 def _list_of(properties: Element) -> tuple[str | None, int | None]:

@@ -250,15 +250,14 @@ def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:
 
 
 def _name_places(blocks: list[Block]) -> None:
-    """Name the place of each paragraph by its heading and its number below it."""
-    title, number = "", 0
+    """Number the paragraphs below each heading, which the path of a span names."""
+    number = 0
     previous: Block | None = None
     for block in blocks:
         if isinstance(block, Heading):
-            title, number = collapse(block.text), 0
+            number = 0
         elif block.text:
             continues = isinstance(previous, Prose) and previous.kind == block.kind in UNSPLIT
             number += not continues
-            place = f"paragraph {number}"
-            block.place = f"{title}, {place}" if title else place
+            block.place = f"paragraph {number}"
         previous = block

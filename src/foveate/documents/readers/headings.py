@@ -4,8 +4,9 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
-from foveate.documents.readers.lines import Chunk, prevailing_indent
+from foveate.documents.readers.lines import Chunk, prevailing_indent, text_indents
 
 _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
 _NUMBER = (
@@ -76,13 +77,15 @@ _NUMBER_BEFORE = re.compile(
 _NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*)\s+\S")
 _PAGE = re.compile(r"(?:\s*\.\s*\.[\s.]*|\s*…[\s…]*|\s{2,}|\t)\d+$")
 _NOT_WORD = re.compile(r"[\W_]+")
+_WITH_NUMBER = "#"  # before the words of headings that have a number
+_MAX_WRAPPED = 4  # lines of a heading that the table of contents lists
 _IMPRINT = re.compile(r"^v(?:ersion\b|\d)|©|copyright|https?:|\b(?:19|20)\d\d$", re.IGNORECASE)
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _END_OF_SENTENCE = ".,;:!?。，；：！？"
 
 # Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
 _PART_LEVELS = {"chapter": 10, "letter": 10, "annex": 10, "section": 11, "scene": 11}
-_PARAGRAPHS, _NUMBERS, _LISTED, _UNDERLINED, _CAPITALS, _INDENTED = 15, 20, 30, 40, 50, 60
+_PARAGRAPHS, _CENTRED, _NUMBERS, _UNDERLINED, _CAPITALS, _INDENTED = 15, 19, 20, 40, 50, 60
 
 
 def mark_parts(chunks: Iterable[Chunk]) -> None:
@@ -118,16 +121,22 @@ def _is_title(shown: str) -> bool:
     return shown.split()[2][0].isupper() and shown[-1] not in _END_OF_SENTENCE
 
 
-def mark_listed(chunks: Iterable[Chunk], listed: set[str]) -> None:
-    """Mark the lines that the table of contents lists."""
-    for chunk in chunks:
+def mark_listed(chunks: Sequence[Chunk], listed: set[str]) -> None:
+    """Mark the lines that the table of contents lists, unless they recur, such as "Note"."""
+    candidates = [
+        (chunk, heading_key(chunk.shown))
+        for chunk in chunks
+        if not chunk.heading and len(chunk.parts) == 1 and len(chunk.parts[0]) <= _MAX_WRAPPED
+    ]
+    counts = Counter(key for chunk, key in candidates if not has_number(chunk.shown))
+    for chunk, key in candidates:
         number = _NUMBERED.match(chunk.shown)
-        if chunk.heading or len(chunk.parts) > 1 or len(chunk.parts[0]) > 4:
-            continue
-        if chunk.is_list and not number:  # an item that is called like a section
-            continue
-        if heading_key(chunk.shown) in listed and chunk.shown[-1] not in ",;":
-            chunk.heading = f"numbered {number[1].count('.') + 1}" if number else "listed"
+        is_item = chunk.is_list and not number  # which is called like a section
+        if listed_key(chunk.shown) in listed and not is_item and chunk.shown[-1] not in ",;":
+            if number:
+                chunk.heading = f"numbered {number[1].count('.') + 1}"
+            elif counts[key] < 3:
+                chunk.heading = "named"
 
 
 def mark_numbered(chunks: Sequence[Chunk]) -> None:
@@ -141,7 +150,7 @@ def mark_numbered(chunks: Sequence[Chunk]) -> None:
     in_list: dict[str, int] = {}  # index of the last item of a list
     for index, chunk in enumerate(chunks):
         if chunk.heading and not chunk.heading.startswith("numbered"):
-            if chunk.heading not in ("named", "listed", "capitals"):
+            if chunk.heading not in ("named", "capitals"):
                 last.pop("arabic", None)  # numbers begin again in each chapter
                 if (match := re.search(r"\d+", chunk.shown)) and len(match[0]) < 4:
                     last["arabic"] = (int(match[0]),)  # or they continue the chapter's: 3.1
@@ -239,7 +248,7 @@ def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
     capitals = [chunk for chunk in chunks if not chunk.heading and _is_capitals(chunk)]
     counts = Counter(heading_key(chunk.shown) for chunk in capitals)
     has_headings = any(chunk.heading for chunk in chunks)
-    entries = sorted(listed)
+    entries = sorted(entry.removeprefix(_WITH_NUMBER) for entry in listed)
     for chunk in capitals:
         key = heading_key(chunk.shown)
         first = bisect_left(entries, key)  # which may be shortened in the text
@@ -250,14 +259,15 @@ def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
 
 
 def _mark_indented(chunks: Sequence[Chunk], base: int) -> None:
+    indents = text_indents(chunks)
     outdented: list[Chunk] = []
     centred: list[Chunk] = []
-    for index, chunk in enumerate(chunks):
-        following = chunks[index + 1] if index + 1 < len(chunks) else None
-        if chunk.heading or not following or not _is_title_like(chunk):
+    for chunk, following in pairwise(chunks):
+        if chunk.heading or not _is_title_like(chunk):
             continue
         if chunk.indent < base and following.indent > chunk.indent:
-            outdented.append(chunk)
+            if 10 * indents[chunk.indent] < indents[base]:  # else text is indented like this too
+                outdented.append(chunk)
         elif (
             chunk.indent >= base + 8
             and _is_title_case(chunk.shown)
@@ -317,7 +327,7 @@ def levels_of(kinds: Iterable[str]) -> dict[str, int]:
         elif kind in ("=", "~", "*", "#", "_", "-"):
             level = _UNDERLINED + sum(len(other) == 1 and other != "§" for other in levels)
         else:
-            fixed = {"§": _PARAGRAPHS, "listed": _LISTED, "capitals": _CAPITALS, "centred": 19}
+            fixed = {"§": _PARAGRAPHS, "capitals": _CAPITALS, "centred": _CENTRED}
             level = (_PART_LEVELS | fixed).get(kind, len(levels))
         levels[kind] = level
     levels["named"] = min(levels.values(), default=0)
@@ -330,6 +340,15 @@ def heading_key(line: str) -> str:
     number = _NUMBER_BEFORE.match(line)
     title = _NOT_WORD.sub("", line[number.end() :] if number else line).casefold()
     return title or numbered_key(line)
+
+
+def listed_key(line: str) -> str:
+    """Return the words by which a line is looked up in a table of contents.
+
+    A line without a number is not the heading that is listed with one.
+    """
+    key = heading_key(line)
+    return key if key == numbered_key(line) else _WITH_NUMBER + key
 
 
 def numbered_key(line: str) -> str:

@@ -185,7 +185,7 @@ class _Walk:
     def leave(self, element: Element) -> None:
         if element.tag in INLINE:
             return
-        if element.tag == "dt" and self.context.kind != "reference":
+        if element.tag == "dt":
             if self.shown:
                 self.terms.append(self.shown.stripped())
             self.shown = MappedText()

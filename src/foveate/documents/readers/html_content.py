@@ -29,7 +29,7 @@ _MARKS = re.compile(  # names of small things within the text
     r"skip-?link|skip-to-\w+|shortdescription|Template-Fact|dateline-share)"
 )
 _NAVIGATION = re.compile(  # words in the names of lists of links; a sidebar of prose is content
-    r"(?:^|[-_])(?:nav|nav(?:bar|box|header|footer|igation|list|links|menu)|subnav|breadcrumbs?|"
+    r"(?:^|[-_])(?:nav|nav(?:bar|box|header|footer|igation|list|links|menu)|subnav|docnav|banner|breadcrumbs?|"
     r"toc|toctree|tableofcontents|side(?:bar|nav|menu)|menu|pagination|pager|prevnext|prev-next|"
     r"masthead|topbar|top-bar|skip|social|related|recommended|recommendations|recirculation|"
     r"read-?more|more-(?:stories|news|from|on)|trending|most-read|catlinks|jump-to-nav|portalbox|"
@@ -47,7 +47,6 @@ _BOXES = re.compile(  # words in the names of other parts of a page that are not
 )
 _SECTION = re.compile(r"section|sect\d|chapter|appendix", re.IGNORECASE)
 _HIDDEN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_VISIBLE = re.compile(r"\S+")
 _SENTENCE_END = re.compile(r"[.!?。！？:…][\"'”’»)\]]*\s*$")
 _MARK_TEXTS = name_set("¶ # § 🔗 ⚓ ⚓︎ ↩ ↩︎ ↵ ⏎ ^ ↑ [edit] [source] edit [link] [top]")
 _LONGEST_MARK = 8  # characters, such as [edit]
@@ -85,20 +84,18 @@ def find_content(root: Element) -> tuple[list[Element], set[Element]]:
     """
     elements = list(root.elements())
     removed = {element for element in elements if is_invisible(element)}
-    everything = _measure(elements, removed)
     furniture = removed | {element for element in elements if _is_furniture(element)}
-    if not everything[root].characters:
-        return [root], removed
-    without_roles = _measure(elements, furniture)
+    own = {element: _own_text(element) for element in elements}
+    without_roles = _measure(own, furniture)
     regions = _regions(root, elements, without_roles)
     named = furniture | {
         element
         for element in elements
         if _is_named_as_box(element) and _may_be_box(element, root, regions, without_roles)
     }
-    without_names = _measure(elements, named)
+    without_names = _measure(own, named)
     dense = named | {element for element in elements if _is_navigation(element, without_names)}
-    without_links = _measure(elements, dense)
+    without_links = _measure(own, dense)
     choices = [(dense, without_links), (named, without_names), (furniture, without_roles)]
     enough = min(_ENOUGH, _ENOUGH_SHARE * _total(regions, without_roles))
     for left_out, measures in choices:
@@ -144,6 +141,8 @@ def _is_mark(link: Element) -> bool:
     if "noteref" in link.attributes.get("epub:type", "") + link.attributes.get("role", ""):
         return True
     if link.words() & {"footnote-reference", "footnote-ref"}:
+        return True
+    if link.attributes.get("rel", "").lower() in ("prev", "next", "up", "home"):
         return True
     if len(link.children) > 3:
         return False
@@ -202,7 +201,9 @@ def _may_be_box(
     if element in regions:
         return False
     measure = measures[element]
-    if not any(map(_BOXES.search, _names(element))) and 2 * measure.prose > measure.characters:
+    is_prose = 2 * measure.prose > measure.characters
+    is_prose |= measure.prose > _ENOUGH and measure.linked < 0.2 * measure.characters
+    if is_prose and not any(map(_BOXES.search, _names(element))):
         return False  # such as a sidebar in a book
     if measure.unlinked <= 0.5 * measures[root].unlinked:
         return not any(child in regions or child.tag == "h1" for child in element.elements())
@@ -219,20 +220,25 @@ def _is_navigation(element: Element, measures: dict[Element, _Measure]) -> bool:
     return element.tag == "p" and measure.linked < _SHORT_LINK and not measure.prose
 
 
-def _measure(elements: list[Element], left_out: set[Element]) -> dict[Element, _Measure]:
+def _own_text(element: Element) -> tuple[int, bool]:
+    """Return the number of characters beside the inner elements, and if they end a sentence."""
+    texts = [child.shown for child in element.children if isinstance(child, Text)]
+    visible = "".join("".join(texts).split())
+    return len(visible), _SENTENCE_END.search(visible[-10:]) is not None
+
+
+def _measure(
+    own: dict[Element, tuple[int, bool]], left_out: set[Element]
+) -> dict[Element, _Measure]:
     """Measure every element without those that are left out."""
     measures: dict[Element, _Measure] = {}
-    for element in reversed(elements):  # children before their parents
+    for element, (characters, is_sentence) in reversed(own.items()):  # children come first
         measure = measures[element] = _Measure()
         if element in left_out:
             continue
-        last = ""
+        measure.characters = characters
         for child in element.children:
-            if isinstance(child, Text):
-                measure.characters += sum(map(len, _VISIBLE.findall(child.shown)))
-                last = child.shown if child.shown.strip() else last
-            else:
-                inner = measures[child]
+            if isinstance(child, Element) and (inner := measures[child]).characters:
                 measure.characters += inner.characters
                 measure.linked += inner.linked
                 measure.links += inner.links
@@ -242,7 +248,7 @@ def _measure(elements: list[Element], left_out: set[Element]) -> dict[Element, _
             measure.linked, measure.links = measure.characters, 1
         if element.tag in _HEADINGS:
             measure.headings = measure.characters
-        if element.tag not in INLINE and _SENTENCE_END.search(last[-10:]):
+        if is_sentence and element.tag not in INLINE:
             measure.prose = measure.characters
     return measures
 

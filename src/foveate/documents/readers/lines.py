@@ -24,6 +24,7 @@ _WIDE = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")  # scripts witho
 _PAGE_LINE = re.compile(r"^[^\S\n]*\S[^\n]*\[Page \d+\][^\S\n]*$", re.MULTILINE)
 _END = ".;,!?。；，！？"
 _DIGITS = re.compile(r"\d+")
+_MIN_LONG = 40  # characters of a line that is likely text rather than a heading
 _MAX_EDGE = 2  # lines of a running head or foot
 _MIN_PAGES = 3  # on which a running head recurs
 
@@ -126,15 +127,20 @@ def mapped(text: str, lines: Sequence[Line]) -> MappedText:
     return shown
 
 
-def prevailing_indent(chunks: Sequence[Chunk]) -> int:
-    """Return the indentation of most long lines."""
-    indents = Counter(
+def text_indents(chunks: Iterable[Chunk]) -> Counter[int]:
+    """Count the long lines by their indentation."""
+    return Counter(
         line.indent
         for chunk in chunks
         for part in chunk.parts
         for line in part
-        if line.end - line.start >= 40
+        if line.end - line.start >= _MIN_LONG
     )
+
+
+def prevailing_indent(chunks: Iterable[Chunk]) -> int:
+    """Return the indentation of most long lines."""
+    indents = text_indents(chunks)
     return indents.most_common(1)[0][0] if indents else 0
 
 
@@ -310,6 +316,7 @@ def _markers(lines: list[Line], shown: list[str]) -> list[bool]:
                 index == 0
                 or line.indent > lines[index - 1].indent
                 or previous[-1] in ":："
+                or (index == len(lines) - 1 and _may_be_title(shown[index], previous))
                 or (marked[-1] and line.indent == lines[index - 1].indent)
                 or (alike[line.indent, match.lastgroup] > 1 and (previous[-1] in _END))
                 or (
@@ -325,6 +332,11 @@ def _markers(lines: list[Line], shown: list[str]) -> list[bool]:
         if match and marked[-1]:
             numbers[line.indent] = match["number"] or ""
     return marked
+
+
+def _may_be_title(line: str, previous: str) -> bool:
+    """Return whether a numbered line after a whole sentence is a title: 2. Methods."""
+    return line[0].isdigit() and line[-1] not in _END + ":" and previous[-1] in ".!?"
 
 
 def _is_next(last: str | None, number: str | None) -> bool:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import parseaddr, parsedate_to_datetime
-from itertools import islice
 from typing import cast
 
 from foveate.documents.blocks import (
@@ -24,7 +23,7 @@ from foveate.documents.readers import html, plain
 from foveate.documents.structure import DocumentError
 
 _MAX_PARTS = 20  # levels of parts in parts
-_FROM = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
+_FROM = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=[!-9;-~]+:)")
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
 _ANY_FROM = re.compile(rb"^>*From ", re.MULTILINE)
 _ESCAPED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
@@ -35,9 +34,9 @@ _REPLY_PREFIX = re.compile(
 )
 # "On Monday, Ann wrote:" in the languages of most mail.
 _WROTE = re.compile(
-    r"\b(?:wrote|writes|schrieb|schreef|écrit|escribió|escreveu|scritto|scrive|skrev|skrifaði|"
-    r"kirjoitti|napsala?|napisała?|írta|yazdı|scris|пишет|писал|написал|написав|έγραψε)\b|"
-    r"写道|寫道|書きました|작성",
+    r"\b(?:(?:wrote|writes|écrit|escribió|escreveu|scritto|scrive|kirjoitti|napsala?|napisała?|írta|"
+    r"yazdı|scris|пишет|писал|написал|написав|έγραψε)\s?|(?:schrieb|schreef|skrev)\b[^.!?]{0,80})"
+    r"[:：]\Z|(?:写道|寫道|書きました|작성)[:：]\Z",
     re.IGNORECASE,
 )
 _OPENING = re.compile(r"(?:on|am|le|el|il|em|op|den|dne|w dniu|\d{1,4}[-/.]\d)\b", re.IGNORECASE)
@@ -108,23 +107,23 @@ def split_messages(data: bytes) -> list[bytes]:
 
 def join_messages(messages: list[bytes]) -> bytes:
     """Write messages as a mailbox file."""
-    escaped = (_ANY_FROM.sub(rb">\g<0>", message.rstrip()) for message in messages)
+    escaped = (_ANY_FROM.sub(rb">\g<0>", message.strip()) for message in messages)
     return b"".join(b"From -\n" + message + b"\n\n" for message in escaped)
 
 
 def parse_message(data: bytes) -> EmailMessage:
     """Parse a message."""
     try:
-        message = message_from_bytes(data.lstrip(), policy=policy.default)
+        return message_from_bytes(data.lstrip(), policy=policy.default)
     except Exception as error:  # the parser raises many types on damaged messages
         raise DocumentError(f"cannot be read as e-mail ({type(error).__name__}).") from error
-    return message
 
 
 def parse_headers(data: bytes) -> EmailMessage:
     """Parse the headers of a message alone."""
-    end = _HEADERS_END.search(data.lstrip())
-    return parse_message(data.lstrip()[: end.start()] if end else data)
+    data = data.lstrip()
+    end = _HEADERS_END.search(data)
+    return parse_message(data[: end.start()] if end else data)
 
 
 def header(message: EmailMessage, name: str) -> str:
@@ -172,7 +171,10 @@ def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
             shown = html.read(written).blocks
             blocks += _before_quotes(shown) if leave_out else shown
         else:
-            blocks += plain.read(_own_words(written) if leave_out else written).blocks
+            parsed = plain.read(_own_words(written) if leave_out else written)
+            if parsed.title:  # a heading like others: the subject is the title
+                blocks.append(Heading(1, parsed.title))
+            blocks += parsed.blocks
     return blocks
 
 
@@ -254,7 +256,7 @@ def _attribution(lines: list[str], number: int) -> tuple[int, bool]:
         text = " ".join(lines[number:end]).strip()
         if not text.endswith((":", "：")):
             continue
-        following = next(filter(str.strip, islice(lines, end, None)), "")
+        following = next((lines[i] for i in range(end, len(lines)) if lines[i].strip()), "")
         is_quoted = _QUOTE.match(following) is not None
         is_dated = is_opening and any(map(str.isdigit, text))
         if _WROTE.search(text) and (is_quoted or is_dated):

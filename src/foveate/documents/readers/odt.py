@@ -6,9 +6,10 @@ title, a caption or code, and how lists and headings are numbered.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from foveate.documents import mathml
 from foveate.documents.blocks import ParsedText, collapse, name_set
 from foveate.documents.readers.numbering import format_number
 from foveate.documents.readers.office import (
@@ -222,8 +223,7 @@ class _Reader:
             root = element
             if name and self.package:
                 root = self.package.xml(resolve("", f"{name}/content.xml"))
-            symbols = () if root is None else root.iter("{*}mi", "{*}mn", "{*}mo", "{*}mtext")
-            shown = "".join(collapse(symbol.text or "") for symbol in symbols)[:_MAX_FORMULA]
+            shown = "" if root is None else "".join(_symbols(root))[:_MAX_FORMULA]
             if not name:
                 return shown
             self.formulas[name] = shown
@@ -295,6 +295,15 @@ class _Shown:
 
 def _levels(style: Element) -> _Levels:
     return {integer(attribute(one, "level"), 1): _Level.from_element(one) for one in style}
+
+
+def _symbols(element: Element) -> Iterator[str]:
+    """Yield the symbols of a formula in MathML and the signs between them."""
+    for index, child in enumerate(element):
+        if local(child) not in mathml.HIDDEN:
+            yield mathml.sign_before(local(element), index)
+            yield collapse(child.text or "").translate(mathml.INVISIBLE)
+            yield from _symbols(child)
 
 
 def _table_of(row: Element) -> Element:

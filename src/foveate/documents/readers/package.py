@@ -12,7 +12,7 @@ from foveate.documents.structure import DocumentError
 
 Element = Any  # of lxml, which has no types
 
-_MAX_MARKUP = 8_000_000  # "<" and "=" of a part; each may cost a hundred bytes of memory
+_MAX_MARKUP = 5_000_000  # "<" and "=" of a part; each may cost 170 bytes of memory
 
 
 class Package:

@@ -69,6 +69,7 @@ _REFERENCES = re.compile(
     re.IGNORECASE,
 )
 _TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)
+_FRAMED = re.compile(r"([#*=~-])\1{2,} *(\S.*?) *\1{3,}")
 _MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
 _MAX_TITLE = 100
 _MAX_TITLE_CHUNKS = 4
@@ -145,7 +146,8 @@ def _blocks(text: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
     in_references = False
     for chunk in chunks:
         if chunk.heading:
-            yield Heading(levels[chunk.heading], chunk.shown)
+            framed = _FRAMED.fullmatch(chunk.shown)
+            yield Heading(levels[chunk.heading], framed[2] if framed else chunk.shown)
             in_references = _REFERENCES.fullmatch(chunk.shown) is not None
         elif in_references:
             yield from _references(text, chunk)

@@ -72,7 +72,7 @@ def read(text: str) -> ParsedText:
     registered = dict(roles._roles)  # a text may define roles
     try:
         document = _parse(text, is_pep)
-        blocks = list(_Walk(text).blocks(document, 0))
+        blocks = _in_order(list(_Walk(text).blocks(document, 0)))
     except Exception as error:  # docutils fails in many ways on malformed or very deep markup
         raise DocumentError(
             f"cannot be read as reStructuredText ({type(error).__name__}): "
@@ -112,6 +112,23 @@ def _header(document: nodes.document) -> nodes.field_list | None:
     return first if isinstance(first, nodes.field_list) else None
 
 
+def _in_order(blocks: list[Block]) -> list[Block]:
+    """Leave out rows of tables that were found after what follows them.
+
+    docutils does not know where the cells of a CSV table are written.
+    """
+    kept: list[Block] = []
+    next_start = sys.maxsize
+    for block in reversed(blocks):
+        if isinstance(block, Prose) and block.text:
+            start, end = block.text.source_span(0, len(str(block.text)))
+            if block.kind == "table" and end > next_start:
+                continue
+            next_start = min(next_start, start)
+        kept.append(block)
+    return kept[::-1]
+
+
 class _Walk:
     """Turns a docutils tree into blocks, and finds the offsets of their text in the source."""
 
@@ -124,7 +141,7 @@ class _Walk:
         self.squeezed = ["".join(line.split()) for _, line in self.lines]
         self.next_line = 0
         self.substitutions: dict[str, Any] = {}
-        self.table_end = 0  # offset after the last row of a table
+        self.end = 0  # offset after the last paragraph or row
         self.names: list[tuple[str, str]] = []  # as shown and written: they begin a paragraph
         self.terms: list[MappedText] = []  # that the next paragraph defines
 
@@ -170,7 +187,10 @@ class _Walk:
 
     def paragraph(self, node: Any, first_line: int) -> MappedText:
         raw = node.rawsource or node.astext()
-        return self.display(node, raw, self.find(raw, first_line + (node.line or 0) - 1))
+        shown = self.display(node, raw, self.find(raw, first_line + (node.line or 0) - 1))
+        if shown:
+            self.end = max(self.end, shown.source_span(0, len(str(shown)))[1])
+        return shown
 
     def named(self, shown: MappedText) -> MappedText:
         """Put the name of a field, option or footnote, or the number of an item before a text."""
@@ -217,8 +237,8 @@ class _Walk:
         ]
         for block in table_blocks(rows, num_head_rows=len(heads)):
             start, end = block.text.source_span(0, len(str(block.text)))
-            if start >= self.table_end and end > start:
-                self.table_end = end
+            if start >= self.end and end > start:
+                self.end = end
                 yield block
 
     def cell(self, entry: Any, first_line: int) -> Cell:
@@ -244,15 +264,16 @@ class _Walk:
     def find_in_row(self, raw: str, expected: int) -> int:
         """Return the line on which a paragraph of a cell begins."""
         squeezed = "".join(raw.split("\n", 1)[0].split())
-        near = [line for line in range(expected - 1, expected + 2) if line >= self.next_line]
-        candidates = chain(near, range(self.next_line, self.next_line + _FARTHEST))
+        first = max(self.next_line, bisect_right(self.lines, (self.end, "")))
+        near = [line for line in range(expected - 1, expected + 2) if line >= first]
+        candidates = chain(near, range(first, first + _FARTHEST))
         found = next(
             (
                 line
                 for line in candidates
                 if line < len(self.lines) and squeezed in self.squeezed[line]
             ),
-            self.next_line,
+            first,
         )
         self.next_line = max(self.next_line, found)
         return min(found, len(self.lines) - 1)

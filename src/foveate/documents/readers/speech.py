@@ -53,21 +53,22 @@ def clean(blocks: Sequence[Block]) -> list[Block]:
         The blocks that are left. If a transcript holds nothing but backchannels, they are kept.
     """
     filler = _filler_pattern(_language(blocks))
+    spoken: list[Block] = [
+        replace(block, text=_without(filler, _without(_MARK, block.text)))
+        if isinstance(block, Prose)
+        else block
+        for block in blocks
+    ]
     kept: list[Block] = []
-    asks = says_anything = False
-    for block in blocks:
-        if not isinstance(block, Prose):
-            kept.append(block)
-            continue
-        said = _without(filler, _without(_MARK, block.text))
-        if not said:
-            continue
-        shown = str(said).rstrip()
-        asks, was_asked = shown.endswith("?"), asks
-        if asks or was_asked or not _is_backchannel(shown):
-            says_anything = True
-            kept.append(replace(block, text=said))
-    return kept if says_anything else list(blocks)
+    asks = False
+    for block in spoken:
+        if isinstance(block, Prose) and block.text:
+            shown = str(block.text).rstrip()
+            asks, was_asked = shown.endswith("?"), asks
+            if not (asks or was_asked) and _is_backchannel(shown):
+                continue
+        kept.append(block)
+    return kept if any(isinstance(block, Prose) and block.text for block in kept) else spoken
 
 
 def _is_backchannel(shown: str) -> bool:

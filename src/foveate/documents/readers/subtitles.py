@@ -22,7 +22,7 @@ _SOUND = re.compile(r"\[[^\]\n]{0,199}\]")  # subtitles put in brackets what is 
 _DASH = re.compile(r"[♪♫♬ ]{0,3}(?:[-–—]|>>+)[ \t]*(?=[^\W\d_])")
 _SENTENCE_END = re.compile(r"[.?!…。？！][\"'”’»)]*\s*\Z")
 _PAUSE = 2.0  # seconds of silence after a sentence that begin a new paragraph
-_MAX_CUES = 40  # of a paragraph, where nothing else ends it
+_MAX_LINES = 40  # of a paragraph, where nothing else ends it
 
 
 @dataclass(slots=True)
@@ -67,9 +67,9 @@ def read(text: str) -> ParsedText:
     paragraph. The place of a sentence is the time of the cue in which it begins. Sounds are left
     out as in a transcript, and lines that a cue repeats from the cue before it.
     """
-    lines = [line for line in _lines(text) if line.text]
     if "-->" not in text:
         raise DocumentError("has no subtitles: check that it is WebVTT or SRT.")
+    lines = [line for line in _lines(text) if line.text]
     _name_speakers(lines)
     turns: list[Block] = [Prose(turn.text(), turn.speaker) for turn in _turns(lines)]
     marks = tuple(
@@ -153,15 +153,12 @@ def _turns(lines: list[_Line]) -> Iterator[_Turn]:
 
 
 def _begins_turn(turn: _Turn, line: _Line) -> bool:
-    if line.is_turn and line.speaker != turn.speaker:
-        return True
-    if line.is_turn and line.speaker is None:  # a dash
+    if line.is_turn and (line.speaker is None or line.speaker != turn.speaker):  # None: a dash
         return True
     last = turn.lines[-1]
-    if len(turn.lines) >= _MAX_CUES:
-        return True
     is_sentence_end = _SENTENCE_END.search(str(last.text)) is not None
-    return is_sentence_end and line.start - last.end >= _PAUSE
+    has_paused = is_sentence_end and line.start - last.end >= _PAUSE
+    return has_paused or len(turn.lines) >= _MAX_LINES
 
 
 def _seconds(timing: re.Match[str], group: int) -> float:

@@ -113,10 +113,13 @@ class Composer:
         boxes = np.concatenate([np.zeros((0, 4), np.float32), *self._boxes])
         none = np.zeros(0, np.int64)
         pages = np.concatenate([none, *self._pages])
-        for number, (width, height, turns) in enumerate(sheets, 1):
+        by_page = np.argsort(pages, kind="stable")
+        firsts = np.searchsorted(pages[by_page], np.arange(1, len(sheets) + 2))
+        for index, (width, height, turns) in enumerate(sheets):
             if turns:
                 size = (height, width) if turns % 2 else (width, height)
-                boxes[pages == number] = turn_boxes(boxes[pages == number], *size, turns)
+                mine = by_page[firsts[index] : firsts[index + 1]]
+                boxes[mine] = turn_boxes(boxes[mine], *size, turns)
         layout = Layout(
             sizes,
             np.concatenate([none, *self._starts]),

@@ -123,7 +123,7 @@ def mark_references(blocks: Sequence[TextBlock]) -> list[TextBlock]:
             elif block.level <= level or level:
                 level = 0
             marked.append(block)
-        elif level and block.kind in ("prose", "item", "formula", "footnote", "table"):
+        elif level and block.kind in ("prose", "item", "formula", "table"):
             pending += block.lines
         else:
             marked.append(block)

@@ -263,8 +263,12 @@ def _score(
         score += 0.75 if is_centred(lines[0]) else 0.0
     if text.strip(" .:").casefold() in _KNOWN or key_of(text) in _KNOWN:
         score += 2.0
-    if above is None or above.lines[-1].frame is not lines[0].frame or lines[0].baseline - above.lines[-1].baseline > 1.3 * typography.pitch(lines[0]):
-        score += 1.0
+    apart = above is None or above.lines[-1].frame is not lines[0].frame
+    if above is not None and not apart:
+        step = lines[0].baseline - above.lines[-1].baseline
+        heads = len(above.lines) == 1 and len(above.text) < 80 and NUMBERING.match(above.text)
+        apart = step > 1.3 * typography.pitch(lines[0]) or bool(heads)
+    score += 1.0 if apart else 0.0
     if text.endswith((".", ";", ",", ":", "。", "；", "，")) and not numbering:
         score -= 2.0
     if text.endswith((",", ";", "-", ":", "：")):

@@ -202,7 +202,8 @@ def _find_code(lines: Sequence[Line], typography: Typography) -> set[int]:
     """Return the lines in a typewriter font that are not part of running text."""
     found: set[int] = set()
     for number, line in enumerate(lines):
-        if line.mono < 0.75 or typography.is_mono:
+        is_heading = line.bold > 0.9 and line.size > 1.1 * typography.size
+        if line.mono < 0.75 or typography.is_mono or is_heading:
             continue
         above = lines[number - 1] if number else None
         runs_on = (
@@ -338,7 +339,7 @@ def _begins_paragraph(lines: Sequence[Line], first: int, number: int) -> bool:
     is_item = BULLET.match(lines[first].words[0]) or _ENUMERATOR.match(lines[first].words[0])
     if is_item:
         if indent < -0.3 * em and line.left < lines[first].left + 0.5 * em:
-            return True
+            return _fits(above, line) or above.text.endswith(_TERMINAL)
         return _fits(above, line) and above.text.endswith(_TERMINAL)
     if number - first == 1 and 0.5 * em < indent:  # hanging indentation
         return _fits(above, line) and above.text.endswith((*_TERMINAL, ":"))
