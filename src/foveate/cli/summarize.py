@@ -21,13 +21,17 @@ def command(
     sentences: Annotated[
         int | None,
         typer.Option(
-            "--sentences", "-s", help="Number of sentences. Default: 5.", show_default=False
+            "--sentences", "-s", min=1, help="Number of sentences. Default: 5.", show_default=False
         ),
     ] = None,
     words: Annotated[
         int | None,
         typer.Option(
-            "--words", "-w", help="Number of words, instead of sentences.", show_default=False
+            "--words",
+            "-w",
+            min=1,
+            help="Number of words, instead of sentences.",
+            show_default=False,
         ),
     ] = None,
     query: Annotated[

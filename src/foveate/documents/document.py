@@ -223,7 +223,7 @@ class Document:
             language = language or _detect_language(parsed)
             sections = build_sections(parsed.blocks, language)
         except DocumentError as error:
-            raise DocumentError(f"{file.name} {error}") from error
+            raise type(error)(f"{file.name} {error}") from error
         return cls(
             title=title or parsed.title or "",
             sections=sections,
