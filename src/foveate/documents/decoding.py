@@ -7,14 +7,8 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from foveate.documents.compression import decompress
-from foveate.documents.formats import (
-    FORMATS,
-    Format,
-    check_format,
-    format_from_name,
-    sniff,
-    sniff_bytes,
-)
+from foveate.documents.formats import FORMATS, Format, check_format
+from foveate.documents.recognition import format_from_name, sniff, sniff_bytes
 from foveate.documents.structure import DocumentError
 
 _BYTE_ORDER_MARKS = (

@@ -12,8 +12,8 @@ from foveate.documents.decoding import File, load, load_bytes
 from foveate.documents.document import Document
 from foveate.documents.formats import FORMATS
 from foveate.documents.members import ErrorHandler, expand, is_readable
-from foveate.documents.readers.mail import join_messages
-from foveate.documents.readers.mailbox import threads
+from foveate.documents.readers.mail.mailbox import threads
+from foveate.documents.readers.mail.message import join_messages
 from foveate.documents.structure import DocumentError
 
 _HEAD = 4096  # bytes by which a file in a folder is recognized

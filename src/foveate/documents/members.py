@@ -6,7 +6,8 @@ from pathlib import PurePath
 
 from foveate.documents.compression import decompress, strip_suffix
 from foveate.documents.decoding import File, is_text, load_bytes
-from foveate.documents.formats import Member, format_from_name, sniff, sniff_bytes
+from foveate.documents.formats import Member
+from foveate.documents.recognition import format_from_name, sniff, sniff_bytes
 from foveate.documents.structure import DocumentError
 
 _MAX_DEPTH = 3  # of collections in collections

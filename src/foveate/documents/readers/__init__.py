@@ -1,1 +1,5 @@
-"""One module per format, each with a function `read` that returns headings and paragraphs."""
+"""A module or package for each format, with a function `read` that returns a `ParsedText`.
+
+Modules of formats that hold several documents have a function `split` instead, which yields a
+`Member` for each of them.
+"""

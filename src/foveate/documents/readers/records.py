@@ -18,7 +18,7 @@ from foveate.documents.blocks import (
 )
 from foveate.documents.compose import split_section
 from foveate.documents.formats import FORMATS, Format, Member
-from foveate.documents.readers import meeting
+from foveate.documents.readers.speech import meeting
 from foveate.documents.structure import MAX_DEPTH, DocumentError
 
 TEXT_FIELDS = (

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from foveate.documents.blocks import name_set
-from foveate.documents.readers.html_tree import INLINE, Element, Text
+from foveate.documents.readers.html.tree import INLINE, Element, Text
 
 _NOT_TEXT = name_set(
     "script style template noscript select button textarea svg canvas iframe object audio video "

@@ -10,15 +10,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from foveate.documents.blocks import ParsedText, name_set
-from foveate.documents.readers.numbering import format_number
-from foveate.documents.readers.office import (
+from foveate.documents.readers.office.numbering import format_number
+from foveate.documents.readers.office.package import (
+    Element,
+    Package,
+    attribute,
+    integer,
+    local,
+    resolve,
+)
+from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
     heading_level,
     is_contents_style,
     style_kind,
     table_cell,
 )
-from foveate.documents.readers.package import Element, Package, attribute, integer, local, resolve
 from foveate.documents.structure import DocumentError, Kind
 from foveate.documents.tables import Cell
 

@@ -29,15 +29,15 @@ from foveate.documents.blocks import (
     collapse,
     lift_title,
 )
-from foveate.documents.readers.contents import find_contents, is_announcement
-from foveate.documents.readers.headings import (
+from foveate.documents.readers.plain.contents import find_contents, is_announcement
+from foveate.documents.readers.plain.headings import (
     levels_of,
     mark_by_typography,
     mark_listed,
     mark_numbered,
     mark_parts,
 )
-from foveate.documents.readers.lines import (
+from foveate.documents.readers.plain.lines import (
     Chunk,
     Line,
     breaks_on_purpose,
@@ -46,7 +46,7 @@ from foveate.documents.readers.lines import (
     mapped,
     prevailing_indent,
 )
-from foveate.documents.readers.preformatted import (
+from foveate.documents.readers.plain.preformatted import (
     are_records,
     is_code,
     is_drawn_table,

@@ -24,7 +24,7 @@ from foveate.documents.blocks import (
     name_set,
 )
 from foveate.documents.readers import html
-from foveate.documents.readers.package import (
+from foveate.documents.readers.office.package import (
     Element,
     Package,
     attribute,

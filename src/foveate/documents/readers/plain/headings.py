@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from foveate.documents.readers.lines import Chunk, prevailing_indent, text_indents
+from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text_indents
 
 _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
 _NUMBER = (

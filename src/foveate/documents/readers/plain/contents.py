@@ -5,14 +5,19 @@ from collections.abc import Sequence
 from itertools import islice
 from operator import add
 
-from foveate.documents.readers.headings import (
+from foveate.documents.readers.plain.headings import (
     has_number,
     has_page,
     heading_key,
     listed_key,
     numbered_key,
 )
-from foveate.documents.readers.lines import MAX_WRAPPED_HEADING, Chunk, breaks_on_purpose, columns
+from foveate.documents.readers.plain.lines import (
+    MAX_WRAPPED_HEADING,
+    Chunk,
+    breaks_on_purpose,
+    columns,
+)
 
 _ANNOUNCED = re.compile(
     r"(?:(?:brief|full|detailed) )?"

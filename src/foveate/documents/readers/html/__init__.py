@@ -16,8 +16,8 @@ from foveate.documents.blocks import (
     name_set,
     with_terms,
 )
-from foveate.documents.readers.html_content import find_content, is_invisible
-from foveate.documents.readers.html_tree import INLINE, Element, Text, parse
+from foveate.documents.readers.html.content import find_content, is_invisible
+from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 

@@ -4,8 +4,8 @@ import re
 from collections import Counter
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
-from foveate.documents.readers.lines import line_blocks
-from foveate.documents.readers.speech import clean
+from foveate.documents.readers.plain.lines import line_blocks
+from foveate.documents.readers.speech.fillers import clean
 
 _TURN = re.compile(
     r"(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?[\])]?\s*[-–]?\s*)?"  # the time

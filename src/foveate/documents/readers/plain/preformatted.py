@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from foveate.documents.blocks import MappedText, Prose, table_row
-from foveate.documents.readers.lines import Chunk, Line, breaks_on_purpose, columns
+from foveate.documents.readers.plain.lines import Chunk, Line, breaks_on_purpose, columns
 
 _CODE = re.compile(
     r"^[$#%>] \S|^(?:for|while|if|elif|else|def|class|with|try)\b.*:$|^import \w+$|"

@@ -11,14 +11,8 @@ from dataclasses import dataclass
 
 from foveate.documents import mathml
 from foveate.documents.blocks import ParsedText, collapse, name_set
-from foveate.documents.readers.numbering import format_number
-from foveate.documents.readers.office import (
-    BlockCollector,
-    is_contents_style,
-    style_kind,
-    table_cell,
-)
-from foveate.documents.readers.package import (
+from foveate.documents.readers.office.numbering import format_number
+from foveate.documents.readers.office.package import (
     Element,
     Package,
     attribute,
@@ -26,6 +20,12 @@ from foveate.documents.readers.package import (
     local,
     parse_xml,
     resolve,
+)
+from foveate.documents.readers.office.paragraphs import (
+    BlockCollector,
+    is_contents_style,
+    style_kind,
+    table_cell,
 )
 from foveate.documents.structure import DocumentError, Kind
 

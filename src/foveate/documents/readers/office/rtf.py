@@ -9,7 +9,7 @@ import re
 from striprtf.striprtf import rtf_to_text
 
 from foveate.documents.blocks import ParsedText
-from foveate.documents.readers.office import (
+from foveate.documents.readers.office.paragraphs import (
     BlockCollector,
     heading_level,
     is_contents_style,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 
 from foveate.documents.formats import Member
-from foveate.documents.readers.mail import (
+from foveate.documents.readers.mail.message import (
     date,
     header,
     join_messages,

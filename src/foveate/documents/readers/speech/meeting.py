@@ -8,7 +8,7 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined] # missing
 from typing import Any
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose
-from foveate.documents.readers.speech import clean
+from foveate.documents.readers.speech.fillers import clean
 from foveate.documents.structure import DocumentError
 
 _PIECE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.|[^\\]+", re.DOTALL)

@@ -1,0 +1,1 @@
+"""E-mail: single messages and mailboxes."""

@@ -1,0 +1,1 @@
+"""Word processors' files and e-books."""

@@ -1,0 +1,1 @@
+"""Transcripts, meetings and subtitles."""
