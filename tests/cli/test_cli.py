@@ -108,13 +108,20 @@ def test_json_has_the_neighbours_and_the_language(foveate, fish):
     assert (hit["before"], hit["after"]) == ("", "")
 
 
-@pytest.mark.parametrize("command", [["summarize"], ["search", "cod"], ["ask", "small fish"]])
-def test_a_page_for_the_browser(foveate, fish, tmp_path, command):
+@pytest.mark.parametrize(
+    ("command", "marked"),
+    [
+        (["summarize"], "Cod swim in cold seas."),
+        (["search", "cod"], "They eat small fish."),
+        (["ask", "small fish"], "They eat small fish."),
+    ],
+)
+def test_a_page_for_the_browser(foveate, fish, tmp_path, command, marked):
     page = tmp_path / "page.html"
     code, output, _ = foveate(*command, fish, "--html", page)
     assert code == 0
     assert output.endswith(f"page: {page}\n")
-    assert "<mark>They eat small fish.</mark>" in page.read_text(encoding="utf-8")
+    assert f"<mark>{marked}</mark>" in page.read_text(encoding="utf-8")
     code, output, _ = foveate(*command, fish, "--html", page, "--json")
     json.loads(output)
     code, _, error = foveate(*command, fish, "--html", tmp_path / "nowhere" / "page.html")
