@@ -264,6 +264,29 @@ def test_contradicting_options(foveate, fish):
     assert "not both" in error
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["search", "cod"], "--top-k"),
+        (["ask", "cod"], "--top-k"),
+        (["keywords"], "--top-k"),
+        (["summarize"], "--sentences"),
+        (["summarize"], "--words"),
+    ],
+)
+def test_numbers_are_checked_before_anything_is_read(foveate, command, option):
+    code, output, error = foveate(*command, "no.txt", option, 0)
+    assert (code, output) == (2, "")
+    assert option in error
+    assert "no.txt" not in error
+
+
+def test_an_empty_query_is_refused_before_anything_is_read(foveate):
+    for command in ("search", "ask"):
+        code, _, error = foveate(command, " ", "no.txt")
+        assert (code, error) == (2, "foveate: the query is empty: say what to look for\n")
+
+
 @pytest.mark.parametrize("output", ["nowhere/x.safetensors", "x.csv", "."])
 def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     foveate, fish, tmp_path, monkeypatch, output

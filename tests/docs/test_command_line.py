@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
-import click
 import pytest
 import typer
 
@@ -15,7 +15,7 @@ SECTIONS = dict(re.findall(r"^## (.+)\n\n((?:(?!## ).*\n)*)", PAGE, re.MULTILINE
 READING = "How files are read"
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Visit the commands that help texts list."""
     if command.hidden:
         return
