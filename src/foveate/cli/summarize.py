@@ -146,10 +146,8 @@ def _show(document: Document, summary: "Summary", num_sentences: int) -> None:
     """Print a summary with the place of each of its sentences."""
     from foveate.tasks.context import contexts
 
-    source = document.source if document.title and document.source else ""
-    common.console.print(
-        f"[bold]{escape(common.name_of(document))}[/bold]  [dim]{escape(source)}[/dim]\n"
-    )
+    source = f"  [dim]{escape(document.source)}[/dim]" if document.title and document.source else ""
+    common.console.print(f"[bold]{escape(common.name_of(document))}[/bold]{source}\n")
     if not summary.sentences:
         common.console.print(summary.text, markup=False)
     spans = [sentence.span for sentence in summary.sentences]
