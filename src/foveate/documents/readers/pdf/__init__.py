@@ -65,12 +65,15 @@ def read(
     pages: list[list[Line]] = []
     sheets: list[Sheet] = []
     pictures: list[int] = []
+    known: dict[str, str] = {}
     with opened(data) as document:
         count = len(document)
         with progress("Reading", count) as advance:
             for index in range(count):
                 page = read_page(document, index)
                 words = read_words(page)
+                # A word that many pages have is kept once.
+                words.texts = [known.setdefault(word, word) for word in words.texts]
                 pages.append(_read_lines(page, words))
                 sheets.append(Sheet(page.width, page.height, words.quarter_turns))
                 if page.has_picture and not pages[-1]:
@@ -119,16 +122,16 @@ def _describe_lack(count: int, pictures: int, ocr: bool) -> str:
 
 
 def _compose(
-    pages: Sequence[list[Line]],
+    pages: list[list[Line]],
     sheets: Sequence[Sheet],
     outline: Sequence[Bookmark],
     stated_title: str,
 ) -> ParsedText:
-    """Recognize what the lines are, and write the text."""
-    pages = remove_furniture(pages, [sheet.reading_height for sheet in sheets])
-    lines = [line for page in pages for line in page]
+    """Recognize what the lines are, and write the text; `pages` is empty afterwards."""
+    kept = remove_furniture(pages, [sheet.reading_height for sheet in sheets])
+    lines = [line for page in kept for line in page]
     typography = study(lines)
-    blocks = find_blocks(pages, typography)
+    blocks = find_blocks(kept, typography)
     title = find_title(blocks, stated_title, typography)
     blocks = [block for block in blocks if not any(block is part for part in title)]
     mark_headings(blocks, outline, typography)
@@ -139,11 +142,15 @@ def _compose(
     for block in blocks:
         if block.kind == "footnote":
             marks[block.page].add(block.lines[0].words[0])
-    composer = Composer(vocabulary(lines), detect_language(_sample(lines)))
+    composer = Composer(vocabulary(lines), detect_language(_sample(lines)), marks)
     stated = stated_title if is_title(stated_title) else None
     name = composer.add_title(title) if title else stated
-    for block in blocks:
-        composer.add(block, frozenset(marks[block.page]))
+    # The lines are the most of what reading takes of the memory: each goes once it is written.
+    for held in (pages, kept, lines):
+        held.clear()
+    blocks.reverse()
+    while blocks:
+        composer.add(blocks.pop())
     return composer.finish(name, sheets)
 
 
