@@ -35,6 +35,7 @@ from foveate.documents.readers.pdf.headings import (
 from foveate.documents.readers.pdf.lines import Line, find_frames, find_segments, make_lines
 from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
+from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
 from foveate.documents.readers.pdf.words import Words, read_words
 from foveate.documents.structure import DocumentError
@@ -134,6 +135,7 @@ def _compose(
     blocks = find_blocks(kept, typography)
     title = find_title(blocks, stated_title, typography)
     blocks = [block for block in blocks if not any(block is part for part in title)]
+    blocks = part_run_ins(blocks, outline)
     mark_headings(blocks, outline, typography)
     front = front_matter(blocks, typography) if title else 0
     blocks = divide_columns(blocks[:front]) + blocks[front:]

@@ -378,20 +378,20 @@ def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame
     """Return whether a line has wide gaps only because its words fill the width of its frame."""
     if len(cells) < 2 or boxes[-1, 2] < frame.right - _NEAR:
         return False
-    gaps = boxes[1:, 0] - boxes[:-1, 2]
+    gaps = boxes[2:, 0] - boxes[1:-1, 2]  # the first word may be the mark of an item
     return bool(gaps.min() > _ALIKE * gaps.max())
 
 
 def _lead(styles: NDArray[np.float32]) -> int:
     """Return the number of words before the first that is set in ordinary type.
 
-    Typewriter type counts if what stands before it is set off.
+    Typewriter type among bold or italic words counts as they do.
     """
-    emphasized = styles[:, :2].max(axis=1) > 0.5
-    ordinary = ~emphasized & (styles[:, 2] < 0.5)
-    if not emphasized[0]:
-        return 0
-    return int(ordinary.argmax()) if ordinary.any() else len(styles)
+    emphasis = styles[:, :2].max(axis=1)
+    ordinary = emphasis + styles[:, 2] < 0.5
+    first = int(ordinary.argmax()) if ordinary.any() else len(styles)
+    emphasized = np.flatnonzero(emphasis[:first] > 0.2)
+    return int(emphasized[-1]) + 1 if len(emphasized) and not emphasized[0] else 0
 
 
 def part_of(line: Line, first: int, last: int) -> Line:

@@ -21,6 +21,7 @@ NUMBERING = re.compile(
     r"^((?P<numbers>\d{1,2}(\.\d{1,3})*)\.?|(?P<roman>[IVX]{1,6})\.|(?P<letter>[A-Z])\.?|"
     r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$/])"
 )
+RUN_IN_MARK = re.compile(r"^(?:\d{1,2}|[a-z])[.)]$")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
 _WORDS = re.compile(r"[^\W\d_]{3,}")
@@ -57,12 +58,14 @@ class TextBlock:
         kind: What they are.
         level: Level of the heading that they are; 0 if they are none.
         skipped: Number of words at their beginning that are a mark, such as a bullet.
+        is_run_in: Whether they are a heading whose paragraph goes on in the same line.
     """
 
     lines: list[Line]
     kind: Kind = "prose"
     level: int = 0
     skipped: int = 0
+    is_run_in: bool = False
     text: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -283,6 +286,7 @@ def _separates(
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
     ended = _fits(above, line) or above.text.endswith(_TERMINAL)
+    ended = ended or (bool(NUMBERING.match(above.text)) and not line.lead)
     if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold) and ended:
         return True
     if line.bold > 0.9 and above.bold > 0.9 and NUMBERING.match(line.text) and _fits(above, line):
@@ -290,7 +294,7 @@ def _separates(
     if (
         (above.italic > 0.9) != (line.italic > 0.9)
         and _differ(above.italic, line.italic)
-        and (number - first == 1 or _fits(above, line))
+        and (_fits(above, line) or (number - first == 1 and not line.lead))
     ):
         return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
