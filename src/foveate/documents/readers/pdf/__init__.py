@@ -6,11 +6,10 @@ running heads, `paragraphs` and `tables` group lines, `headings` finds the title
 `flow` joins paragraphs across columns and pages, `composition` writes the text.
 """
 
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
-
-import pypdfium2 as pdfium
 
 from foveate.documents.blocks import ParsedText
 from foveate.documents.language import SAMPLE, detect_language
@@ -43,6 +42,8 @@ from foveate.progress import progress
 
 Engine = Literal["pdfium", "docling"]
 
+_BATCH = 250  # pages after which the file is opened again: PDFium keeps what it has read of it
+
 
 def read(
     data: bytes, *, engine: Engine = "pdfium", ocr: bool = False, ocr_language: str = "en"
@@ -55,6 +56,8 @@ def read(
         ocr: Whether to read pages without text, such as scans, by character recognition.
         ocr_language: ISO 639 codes of the languages of such pages, joined by "+".
 
+    Some pages that are pictures, in a file that has text, give a warning unless `ocr` is on.
+
     Raises:
         DocumentError: The file is damaged or encrypted, or has no text.
         ImportError: docling is not installed.
@@ -63,28 +66,37 @@ def read(
         return read_with_docling(data)
     if engine != "pdfium":
         raise DocumentError(f"cannot be read with {engine!r}: use 'pdfium' or 'docling'.")
+    with opened(data) as document:
+        count = len(document)
+        outline, title = read_outline(document), read_title(document)
     pages: list[list[Line]] = []
     sheets: list[Sheet] = []
     pictures: list[int] = []
     known: dict[str, str] = {}
-    with opened(data) as document:
-        count = len(document)
-        with progress("Reading", count) as advance:
-            for index in range(count):
-                page = read_page(document, index)
-                words = read_words(page)
-                # A word that many pages have is kept once.
-                words.texts = [known.setdefault(word, word) for word in words.texts]
-                pages.append(_read_lines(page, words))
-                sheets.append(Sheet(page.width, page.height, words.quarter_turns))
-                if page.has_picture and not pages[-1]:
-                    pictures.append(index)
-                advance()
-        if ocr and pictures:
-            _read_pictures(document, pictures, pages, ocr_language)
-        outline, title = read_outline(document), read_title(document)
+    with progress("Reading", count) as advance:
+        for start in range(0, count, _BATCH):
+            with opened(data) as document:
+                for index in range(start, min(start + _BATCH, count)):
+                    page = read_page(document, index)
+                    words = read_words(page)
+                    # A word that stands on many pages is kept once.
+                    words.texts = [known.setdefault(word, word) for word in words.texts]
+                    pages.append(_read_lines(page, words))
+                    sheets.append(Sheet(page.width, page.height, words.quarter_turns))
+                    if page.has_picture and not pages[-1]:
+                        pictures.append(index)
+                    advance()
+    if ocr and pictures:
+        _read_pictures(data, pictures, pages, ocr_language)
     if not any(pages):
         raise DocumentError(_describe_lack(count, len(pictures), ocr))
+    if pictures and not ocr:
+        are = "page is a picture" if len(pictures) == 1 else "pages are pictures"
+        warnings.warn(
+            f"{len(pictures)} of the {count} {are} without text, as from a scanner, and left out: "
+            "read them with --ocr (ocr=True), which needs the program tesseract.",
+            stacklevel=2,
+        )
     return _compose(pages, sheets, outline, title)
 
 
@@ -99,11 +111,11 @@ def _read_lines(page: Page, words: Words) -> list[Line]:
 
 
 def _read_pictures(
-    document: pdfium.PdfDocument, indices: Sequence[int], pages: list[list[Line]], language: str
+    data: bytes, indices: Sequence[int], pages: list[list[Line]], language: str
 ) -> None:
     """Read pages that are pictures."""
     models = check_tesseract(language)
-    with progress("Recognizing characters", len(indices)) as advance:
+    with progress("Recognizing characters", len(indices)) as advance, opened(data) as document:
         for index in indices:
             pages[index] = read_scan(document, index, models)
             advance()

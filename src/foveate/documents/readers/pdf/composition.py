@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, TextComposer
 from foveate.documents.layout import Layout
@@ -112,13 +113,8 @@ class Composer:
         """Return the whole, with all boxes on the pages as they are shown."""
         pages = np.asarray(self._pages)
         boxes = np.asarray(self._boxes).reshape(-1, 4)
-        by_page = np.argsort(pages, kind="stable")
-        firsts = np.searchsorted(pages[by_page], np.arange(1, len(sheets) + 2))
-        for index, (width, height, turns) in enumerate(sheets):
-            if turns:
-                size = (height, width) if turns % 2 else (width, height)
-                mine = by_page[firsts[index] : firsts[index + 1]]
-                boxes[mine] = turn_boxes(boxes[mine], *size, turns)
+        if any(sheet.quarter_turns for sheet in sheets):
+            _turn_back(boxes, pages, sheets)
         layout = Layout(
             np.array([sheet[:2] for sheet in sheets], dtype=np.float32).reshape(-1, 2),
             np.asarray(self._starts),
@@ -142,7 +138,8 @@ class Composer:
             for index in chosen:
                 word = line.words[index]
                 if previous >= 0:
-                    gap = "" if all(line.glued[previous + 1 : index + 1]) else " "
+                    follows = previous == index - 1 or not word[0].isalnum()
+                    gap = "" if line.glued[index] and follows else " "
                     gap = "" if gap and _is_wide(end[-1:]) and _is_wide(word[0]) else gap
                 elif pieces:
                     gap, cut = self._gap("".join(pieces[-4:]).rsplit(" ", 1)[-1], word)
@@ -200,7 +197,7 @@ class Composer:
                 return ("" if word[0].isalnum() else " "), False
             first = _LETTERS.findall(end)
             return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
-        if _is_wide(end[-1:]) and _is_wide(word[0]):
+        if _is_wide(end[-1:]) and _is_wide(word[0]) or end[-1:] == word[0] == "-":
             return "", False
         if "://" in end and _continues_address(end, word):
             return "", False
@@ -271,6 +268,19 @@ class Composer:
             text = self._append("".join(pieces), starts, "\n")
             if text and not is_head:
                 self.blocks.append(Prose(text, kind="table"))
+
+
+def _turn_back(
+    boxes: NDArray[np.float32], pages: NDArray[np.int64], sheets: Sequence[Sheet]
+) -> None:
+    """Turn the boxes of words on turned pages, in place, to where the pages show them."""
+    by_page = np.argsort(pages, kind="stable")
+    firsts = np.searchsorted(pages[by_page], np.arange(1, len(sheets) + 2))
+    for index, (width, height, turns) in enumerate(sheets):
+        if turns:
+            size = (height, width) if turns % 2 else (width, height)
+            mine = by_page[firsts[index] : firsts[index + 1]]
+            boxes[mine] = turn_boxes(boxes[mine], *size, turns)
 
 
 def _word_starts(line: Line, offset: int) -> Iterator[int]:

@@ -11,7 +11,7 @@ from foveate.documents.readers.pdf.lines import Line, part_of
 from foveate.documents.readers.pdf.paragraphs import RUN_IN_MARK, TextBlock
 
 _MOST_LINES = 3  # of such a heading
-_LONGEST = 120  # characters
+_SHORTEST, _LONGEST = 3, 120  # characters
 
 
 def part_run_ins(
@@ -32,8 +32,8 @@ def part_run_ins(
         heading, rest = _cut(block.lines, size) if size else ([], block.lines)
         text = " ".join(line.text for line in heading)
         marked = bool(heading and RUN_IN_MARK.match(heading[0].words[0]))
-        is_heading = key_of(text) in named[block.page] if bookmarks else marked and len(text) > 3
-        if not heading or not is_heading or len(text) > _LONGEST:
+        is_heading = key_of(text) in named[block.page] if bookmarks else marked
+        if not is_heading or not _SHORTEST < len(text) < _LONGEST:
             parted.append(block)
             continue
         parted.append(TextBlock(heading, is_run_in=True))
@@ -43,19 +43,16 @@ def part_run_ins(
 
 
 def _heading_size(block: TextBlock) -> int:
-    """Return the number of words in emphasized type that a block begins with, up to a colon.
+    """Return the number of words in emphasized type that a block begins with.
 
     It is 0 if the whole block is emphasized and no colon ends it: that is no heading run in.
     """
     size = 0
     for line in block.lines[:_MOST_LINES]:
-        for index in range(line.lead):
-            if line.words[index].endswith((":", "：")):
-                return size + index + 1
         size += line.lead
         if line.lead < len(line.words):
             return size
-    return 0
+    return size if block.text.endswith((":", "：")) else 0
 
 
 def _cut(lines: Sequence[Line], size: int) -> tuple[list[Line], list[Line]]:
