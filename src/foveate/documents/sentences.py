@@ -117,6 +117,8 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
     following = text[end : end + 3].lstrip()
     if not following:
         return False
+    if text[end - 1] == "." and text[end] == "_":
+        return True  # a name in a program, such as dict.__len__
     if text[end - 1] == ".":
         word = _LAST_WORD.search(text, max(start, end - 20), end)
         last = word[0].casefold() if word else ""

@@ -91,9 +91,9 @@ def read(
     if not any(pages):
         raise DocumentError(_describe_lack(count, len(pictures), ocr))
     if pictures and not ocr:
-        are = "page is a picture" if len(pictures) == 1 else "pages are pictures"
+        are = "is a picture" if len(pictures) == 1 else "are pictures"
         warnings.warn(
-            f"{len(pictures)} of the {count} {are} without text, as from a scanner, and left out: "
+            f"{len(pictures)} of the {count} pages {are} without text, as from a scanner, and left out: "
             "read them with --ocr (ocr=True), which needs the program tesseract.",
             stacklevel=2,
         )

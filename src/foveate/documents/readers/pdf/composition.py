@@ -199,6 +199,8 @@ class Composer:
             return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
         if _is_wide(end[-1:]) and _is_wide(word[0]) or end[-1:] == word[0] == "-":
             return "", False
+        if end.endswith(("http:", "https:")) and word.startswith("//"):
+            return "", False
         if "://" in end and _continues_address(end, word):
             return "", False
         return (" " if not end.endswith("//") else ""), False
@@ -209,6 +211,8 @@ class Composer:
         hyphenated = f"{first}-{second}".casefold()
         if self._words[joined] or self._words[hyphenated]:
             return self._words[hyphenated] > self._words[joined]
+        first, second = first.rsplit("-", 1)[-1], second.split("-", 1)[0]
+        joined = (first + second).casefold()
         if second[0].isupper():
             return not (first.isupper() and second.isupper() and self._frequency(joined) > 0)
         frequency = self._frequency(joined)

@@ -198,19 +198,21 @@ def _spanning_rows(
     """Iterate over rows from top to bottom, and say whether each spans columns."""
     rows = group_rows(segments)
     wide = [
-        (top, bottom)
-        for left, top, right, bottom in rules.tolist()
+        top
+        for left, top, right, _ in rules.tolist()
         if any(left < gutter[0] - 10 and right > gutter[1] + 10 for gutter in gutters)
     ]
-    wide.sort()
-    for row in rows:
+    edges = np.unique(wide)
+    places = np.searchsorted(edges, [(row[0].top + row[0].bottom) / 2 for row in rows])
+    several = [len(row) > 2 for row in rows]
+    between = Counter(places.tolist())
+    tabular = Counter(place for place, is_several in zip(places.tolist(), several, strict=True)
+                      if is_several)
+    for row, place, is_several in zip(rows, places.tolist(), several, strict=True):
         spans = any(_crosses(segment, gutter) for segment in row for gutter in gutters)
-        if not spans and len(row) > 2:
-            middle = (row[0].top + row[0].bottom) / 2
-            above = any(top < middle for top, _ in wide)
-            below = any(top > middle for top, _ in wide)
-            spans = above and below
-        yield row, spans
+        # Between two wide lines stands a table, if most of its rows have several cells.
+        is_table = 0 < place < len(edges) and tabular[place] > 0.5 * between[place]
+        yield row, spans or (is_several and is_table)
 
 
 def _crosses(segment: Segment, gutter: tuple[float, float]) -> bool:
