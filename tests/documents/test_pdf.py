@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from reportlab.pdfbase.pdfmetrics import stringWidth
 
 from foveate.documents import Document, DocumentError
@@ -264,7 +263,6 @@ class TestHeadings:
         document = document_of(writer.bytes())
         assert [section.title for section in document.sections] == ["1 Pilots"]
         assert ". . ." not in document.text
-
 
     def run_in(self, mark, heading):
         """A section with a paragraph that begins with its heading."""

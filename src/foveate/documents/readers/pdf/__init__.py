@@ -93,8 +93,8 @@ def read(
     if pictures and not ocr:
         are = "is a picture" if len(pictures) == 1 else "are pictures"
         warnings.warn(
-            f"{len(pictures)} of the {count} pages {are} without text, as from a scanner, and left out: "
-            "read them with --ocr (ocr=True), which needs the program tesseract.",
+            f"{len(pictures)} of the {count} pages {are} without text, as from a scanner, and left "
+            "out: read them with --ocr (ocr=True), which needs the program tesseract.",
             stacklevel=2,
         )
     return _compose(pages, sheets, outline, title)

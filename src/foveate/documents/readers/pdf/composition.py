@@ -23,6 +23,7 @@ _CONJUNCTIONS = frozenset(
 )
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _REST_OF_ADDRESS = re.compile(r"[\w%~-]*([/_=&?#]|[.-]\w|\d)")
+_CLOSING = frozenset(".,;:!?)]}”’»。，；：！？）」』")
 _SHORT = re.compile(r"^(\w{1,2})?$")  # what has exponents: symbols and units, or nothing
 
 _COMPOUNDING = frozenset(["de", "nl", "sv", "da", "nb", "no", "fi", "hu", "is"])
@@ -138,8 +139,9 @@ class Composer:
             for index in chosen:
                 word = line.words[index]
                 if previous >= 0:
-                    follows = previous == index - 1 or not word[0].isalnum()
-                    gap = "" if line.glued[index] and follows else " "
+                    after_mark = previous < index - 1
+                    glued = word[0] in _CLOSING if after_mark else line.glued[index]
+                    gap = "" if glued else " "
                     gap = "" if gap and _is_wide(end[-1:]) and _is_wide(word[0]) else gap
                 elif pieces:
                     gap, cut = self._gap("".join(pieces[-4:]).rsplit(" ", 1)[-1], word)
@@ -197,7 +199,7 @@ class Composer:
                 return ("" if word[0].isalnum() else " "), False
             first = _LETTERS.findall(end)
             return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
-        if _is_wide(end[-1:]) and _is_wide(word[0]) or end[-1:] == word[0] == "-":
+        if (_is_wide(end[-1:]) and _is_wide(word[0])) or end[-1:] == word[0] == "-":
             return "", False
         if end.endswith(("http:", "https:")) and word.startswith("//"):
             return "", False

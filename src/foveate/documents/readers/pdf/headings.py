@@ -242,7 +242,7 @@ def _score(
     """Return how much speaks for a block being a heading; 3 is enough."""
     text = block.text
     lines = block.lines
-    if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1:
+    if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1 or block.skipped:
         return 0.0
     if text.strip(" :!.").casefold() in _ADMONITIONS:
         return 0.0
@@ -258,7 +258,7 @@ def _score(
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        stands_out = style.is_italic and is_centred(lines[0])
+        stands_out = (style.is_italic or key_of(text) in _KNOWN) and is_centred(lines[0])
         score -= 1.0 if style.is_capital or style.is_bold else 0.5 if stands_out else 2.5
     if style.is_bold and not typography.is_bold:
         score += 2.0
@@ -271,7 +271,7 @@ def _score(
         score += 1.25
         score += 0.75 if is_centred(lines[0]) else 0.0
     if text.strip(" .:").casefold() in _KNOWN or key_of(text) in _KNOWN:
-        score += 2.0
+        score += 3.0 if is_centred(lines[0]) else 2.0
     apart = above is None or above.lines[-1].frame is not lines[0].frame
     if above is not None and not apart:
         step = lines[0].baseline - above.lines[-1].baseline

@@ -139,7 +139,10 @@ def find_segments(words: Words) -> list[Segment]:
 def _segment(words: Words, indices: list[int]) -> Segment:
     main = max(indices, key=lambda index: len(words.texts[index]) * words.sizes[index])
     return Segment(
-        indices, *_corners(words.boxes[indices]), float(words.baselines[main]), float(words.sizes[main])
+        indices,
+        *_corners(words.boxes[indices]),
+        float(words.baselines[main]),
+        float(words.sizes[main]),
     )
 
 
@@ -206,8 +209,9 @@ def _spanning_rows(
     places = np.searchsorted(edges, [(row[0].top + row[0].bottom) / 2 for row in rows])
     several = [len(row) > 2 for row in rows]
     between = Counter(places.tolist())
-    tabular = Counter(place for place, is_several in zip(places.tolist(), several, strict=True)
-                      if is_several)
+    tabular = Counter(
+        place for place, is_several in zip(places.tolist(), several, strict=True) if is_several
+    )
     for row, place, is_several in zip(rows, places.tolist(), several, strict=True):
         spans = any(_crosses(segment, gutter) for segment in row for gutter in gutters)
         # Between two wide lines stands a table, if most of its rows have several cells.
