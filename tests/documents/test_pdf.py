@@ -579,6 +579,13 @@ def scan(words):
     return writer
 
 
+def test_files_are_opened_again(monkeypatch):
+    data = paper()
+    whole = document_of(data)
+    monkeypatch.setattr("foveate.documents.readers.pdf._BATCH", 1)
+    assert document_of(data) == whole
+
+
 class TestScans:
     def test_scans_among_pages_with_text_give_a_warning(self):
         writer = scan("Pilots measure the channel.")

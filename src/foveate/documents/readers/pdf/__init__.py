@@ -2,8 +2,8 @@
 
 PDFium says where each character stands. From there on, each module does one step: `extraction`
 reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
-running heads, `paragraphs` and `tables` group lines, `headings` finds the title and the headings,
-`flow` joins paragraphs across columns and pages, `composition` writes the text.
+running heads, `paragraphs` and `tables` group lines, `run_ins` and `headings` find the headings
+and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text.
 """
 
 import warnings

@@ -388,7 +388,7 @@ def _is_note_mark(line: Line) -> bool:
     if len(line.words) < 2 or not _FOOTNOTE_MARK.match(line.words[0]):
         return False
     raised = line.baselines[0] < line.baselines[1] - 0.1 * line.size
-    return line.sizes[0] < (0.92 if raised else 0.8) * line.sizes[1]
+    return bool(line.sizes[0] < (0.92 if raised else 0.8) * line.sizes[1])
 
 
 def _footnotes(lines: Sequence[Line]) -> Iterator[TextBlock]:
