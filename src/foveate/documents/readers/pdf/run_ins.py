@@ -49,7 +49,7 @@ def _named_by_outline(
     """
     alone: defaultdict[int, set[str]] = defaultdict(set)
     for block in blocks:
-        if len(block.text) < _LONGEST:
+        if len(block.text) < _LONGEST and not RUN_IN_MARK.match(block.lines[0].words[0]):
             alone[block.page].add(key_of(block.text))
     named: defaultdict[int, set[str]] = defaultdict(set)
     for bookmark in bookmarks:
