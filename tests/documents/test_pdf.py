@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reportlab.pdfbase.pdfmetrics import stringWidth
 
 from foveate.documents import Document, DocumentError
 from foveate.documents.readers.pdf import read
@@ -263,8 +264,101 @@ class TestHeadings:
         assert [section.title for section in document.sections] == ["1 Pilots"]
         assert ". . ." not in document.text
 
+    def run_in(self, mark, heading):
+        """A section with a paragraph that begins with its heading."""
+        writer = Writer(initialFontName="Times-Roman")
+        writer.text(72, 80, "1 Ships", "Times-Bold", 12)
+        y = writer.column(72, 100, 440, LOREM) + 6
+        title = f"{mark}{heading}: "
+        writer.text(72, y, title, "Times-Italic")
+        writer.text(72 + stringWidth(title, "Times-Italic", 10), y, "They are made of oak and tar.")
+        return writer, y
+
+    @pytest.mark.parametrize("mark", ["1) ", "a) "])
+    def test_headings_run_in(self, mark):
+        writer, _ = self.run_in(mark, "Masts of ships")
+        writer.page()
+        section = document_of(writer.bytes()).sections[0]
+        assert [inner.title for inner in section.sections] == [mark + "Masts of ships"]
+        sentences = section.sections[0].paragraphs[0].sentences
+        assert [sentence.text for sentence in sentences] == ["They are made of oak and tar."]
+
+    def test_only_marks_or_the_outline_tell_headings_run_in(self):
+        writer, y = self.run_in("", "Masts of ships")
+        writer.page()
+        assert document_of(writer.bytes()).sections[0].sections == ()
+        writer, y = self.run_in("", "Masts of ships")
+        writer.bookmark("Ships", 0, 80)
+        writer.bookmark("Masts of ships", 1, y)
+        writer.page()
+        section = document_of(writer.bytes()).sections[0]
+        assert [inner.title for inner in section.sections] == ["Masts of ships"]
+
+    def test_headings_as_wide_as_their_column(self):
+        writer = Writer()
+        writer.column(54, 60, 240, LOREM * 2)
+        title = "2 Of ships, pilots and harbours, and ice in them"
+        size = 10 * 239 / stringWidth(title, "Times-Bold", 10)
+        writer.text(54, 300, title, "Times-Bold", size)
+        writer.column(54, 314, 240, LOREM * 2, last=False)
+        writer.column(318, 60, 240, LOREM * 4)
+        writer.page()
+        assert [section.title for section in document_of(writer.bytes()).sections] == ["", title]
+
 
 class TestParagraphs:
+    def test_names_with_several_hyphens(self):
+        document = document_of(letter("The pilots have out-", "of-date charts of the harbour."))
+        assert "out-of-date charts" in document.text
+
+    def test_web_addresses_at_line_ends(self):
+        document = document_of(
+            letter("See https://pilots.example/chart", "s/1890/ys.html for the charts of Ys.")
+        )
+        assert "https://pilots.example/charts/1890/ys.html for" in document.text
+
+    def test_items_that_begin_with_code(self):
+        writer = Writer()
+        y = writer.column(72, 100, 440, LOREM) + 6
+        for name, rest in [("open(path,", ""), ("close()", "closes the file.")]:
+            writer.text(82, y, "•")
+            writer.text(92, y, name, "Courier")
+            writer.text(97 + stringWidth(name, "Courier", 10), y, rest)
+            y += PITCH
+        writer.page()
+        items = texts(document_of(writer.bytes()), "item")
+        assert items == ["open(path,", "close() closes the file."]
+
+    def test_stretched_lines_are_no_table(self):
+        writer = Writer()
+        y = writer.column(72, 100, 240, LOREM) + 6
+        for words in ["wholesale removal of", "harbour regulations in", "northern countries which"]:
+            room = 240 - stringWidth(words, "Times-Roman", 10)
+            writer.canvas.setFont("Times-Roman", 10)
+            writer.canvas.drawString(72, HEIGHT - y, words, wordSpace=room / 2)
+            y += PITCH
+        writer.text(72, y, "failed.")
+        writer.page()
+        document = document_of(writer.bytes())
+        assert not texts(document, "table")
+        assert "wholesale removal of harbour regulations in northern" in document.text
+
+    def test_no_space_is_left_where_the_mark_of_a_footnote_stood(self):
+        writer = Writer()
+        y = writer.column(72, 100, 440, LOREM * 2)
+        start = "The pilots measured the channel of the harbour"
+        writer.text(72, y, start)
+        line = writer.canvas.beginText(72, HEIGHT - y)
+        for words, size, rise in [(start, 10, 0), ("1", 7, 3), (".", 10, 0)]:
+            line.setFont("Times-Roman", size)
+            line.setRise(rise)
+            line.textOut(words)
+        writer.canvas.drawText(line)
+        writer.text(72, 720, "1", size=5)
+        writer.text(78, 722, "It is the channel of Ys, in the north.", size=8)
+        writer.page()
+        assert "channel of the harbour." in document_of(writer.bytes()).text
+
     def test_hyphens_at_line_ends(self):
         document = document_of(
             letter(
@@ -485,7 +579,23 @@ def scan(words):
     return writer
 
 
+def test_files_are_opened_again(monkeypatch):
+    data = paper()
+    whole = document_of(data)
+    monkeypatch.setattr("foveate.documents.readers.pdf._BATCH", 1)
+    assert document_of(data) == whole
+
+
 class TestScans:
+    def test_scans_among_pages_with_text_give_a_warning(self):
+        writer = scan("Pilots measure the channel.")
+        writer.page()
+        writer.text(72, 100, "A page with text of its own.")
+        writer.page()
+        with pytest.warns(UserWarning, match="^1 of the 2 pages is a picture without text"):
+            document = document_of(writer.bytes())
+        assert [span.page for span in document.spans()] == [2]
+
     def test_they_say_so(self):
         writer = scan("Pilots measure the channel.")
         writer.page()

@@ -79,3 +79,11 @@ def test_sentences_cover_everything_but_space(text, language):
         covered.append(text[start:stop])
         end = stop
     assert "".join("".join(covered).split()) == "".join(text.split())
+
+
+def test_names_in_programs_are_whole():
+    text = "Call dict.__len__ and list.__iter__ first. Then go on."
+    assert [text[start:end] for start, end in split_sentences(text)] == [
+        "Call dict.__len__ and list.__iter__ first.",
+        "Then go on.",
+    ]

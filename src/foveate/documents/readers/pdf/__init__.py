@@ -2,15 +2,14 @@
 
 PDFium says where each character stands. From there on, each module does one step: `extraction`
 reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
-running heads, `paragraphs` and `tables` group lines, `headings` finds the title and the headings,
-`flow` joins paragraphs across columns and pages, `composition` writes the text.
+running heads, `paragraphs` and `tables` group lines, `run_ins` and `headings` find the headings
+and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text.
 """
 
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
-
-import pypdfium2 as pdfium
 
 from foveate.documents.blocks import ParsedText
 from foveate.documents.language import SAMPLE, detect_language
@@ -35,12 +34,15 @@ from foveate.documents.readers.pdf.headings import (
 from foveate.documents.readers.pdf.lines import Line, find_frames, find_segments, make_lines
 from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
+from foveate.documents.readers.pdf.run_ins import part_run_ins
 from foveate.documents.readers.pdf.scans import check_tesseract, read_scan
 from foveate.documents.readers.pdf.words import Words, read_words
 from foveate.documents.structure import DocumentError
 from foveate.progress import progress
 
 Engine = Literal["pdfium", "docling"]
+
+_BATCH = 250  # pages after which the file is opened again: PDFium keeps what it has read of it
 
 
 def read(
@@ -54,6 +56,8 @@ def read(
         ocr: Whether to read pages without text, such as scans, by character recognition.
         ocr_language: ISO 639 codes of the languages of such pages, joined by "+".
 
+    Some pages that are pictures, in a file that has text, give a warning unless `ocr` is on.
+
     Raises:
         DocumentError: The file is damaged or encrypted, or has no text.
         ImportError: docling is not installed.
@@ -62,25 +66,37 @@ def read(
         return read_with_docling(data)
     if engine != "pdfium":
         raise DocumentError(f"cannot be read with {engine!r}: use 'pdfium' or 'docling'.")
+    with opened(data) as document:
+        count = len(document)
+        outline, title = read_outline(document), read_title(document)
     pages: list[list[Line]] = []
     sheets: list[Sheet] = []
     pictures: list[int] = []
-    with opened(data) as document:
-        count = len(document)
-        with progress("Reading", count) as advance:
-            for index in range(count):
-                page = read_page(document, index)
-                words = read_words(page)
-                pages.append(_read_lines(page, words))
-                sheets.append(Sheet(page.width, page.height, words.quarter_turns))
-                if page.has_picture and not pages[-1]:
-                    pictures.append(index)
-                advance()
-        if ocr and pictures:
-            _read_pictures(document, pictures, pages, ocr_language)
-        outline, title = read_outline(document), read_title(document)
+    known: dict[str, str] = {}
+    with progress("Reading", count) as advance:
+        for start in range(0, count, _BATCH):
+            with opened(data) as document:
+                for index in range(start, min(start + _BATCH, count)):
+                    page = read_page(document, index)
+                    words = read_words(page)
+                    # A word that stands on many pages is kept once.
+                    words.texts = [known.setdefault(word, word) for word in words.texts]
+                    pages.append(_read_lines(page, words))
+                    sheets.append(Sheet(page.width, page.height, words.quarter_turns))
+                    if page.has_picture and not pages[-1]:
+                        pictures.append(index)
+                    advance()
+    if ocr and pictures:
+        _read_pictures(data, pictures, pages, ocr_language)
     if not any(pages):
         raise DocumentError(_describe_lack(count, len(pictures), ocr))
+    if pictures and not ocr:
+        are = "is a picture" if len(pictures) == 1 else "are pictures"
+        warnings.warn(
+            f"{len(pictures)} of the {count} pages {are} without text, as from a scanner, and left "
+            "out: read them with --ocr (ocr=True), which needs the program tesseract.",
+            stacklevel=2,
+        )
     return _compose(pages, sheets, outline, title)
 
 
@@ -95,11 +111,11 @@ def _read_lines(page: Page, words: Words) -> list[Line]:
 
 
 def _read_pictures(
-    document: pdfium.PdfDocument, indices: Sequence[int], pages: list[list[Line]], language: str
+    data: bytes, indices: Sequence[int], pages: list[list[Line]], language: str
 ) -> None:
     """Read pages that are pictures."""
     models = check_tesseract(language)
-    with progress("Recognizing characters", len(indices)) as advance:
+    with progress("Recognizing characters", len(indices)) as advance, opened(data) as document:
         for index in indices:
             pages[index] = read_scan(document, index, models)
             advance()
@@ -119,18 +135,19 @@ def _describe_lack(count: int, pictures: int, ocr: bool) -> str:
 
 
 def _compose(
-    pages: Sequence[list[Line]],
+    pages: list[list[Line]],
     sheets: Sequence[Sheet],
     outline: Sequence[Bookmark],
     stated_title: str,
 ) -> ParsedText:
-    """Recognize what the lines are, and write the text."""
-    pages = remove_furniture(pages, [sheet.reading_height for sheet in sheets])
-    lines = [line for page in pages for line in page]
+    """Recognize what the lines are, and write the text; `pages` is empty afterwards."""
+    kept = remove_furniture(pages, [sheet.reading_height for sheet in sheets])
+    lines = [line for page in kept for line in page]
     typography = study(lines)
-    blocks = find_blocks(pages, typography)
+    blocks = find_blocks(kept, typography)
     title = find_title(blocks, stated_title, typography)
     blocks = [block for block in blocks if not any(block is part for part in title)]
+    blocks = part_run_ins(blocks, outline)
     mark_headings(blocks, outline, typography)
     front = front_matter(blocks, typography) if title else 0
     blocks = divide_columns(blocks[:front]) + blocks[front:]
@@ -139,11 +156,15 @@ def _compose(
     for block in blocks:
         if block.kind == "footnote":
             marks[block.page].add(block.lines[0].words[0])
-    composer = Composer(vocabulary(lines), detect_language(_sample(lines)))
+    composer = Composer(vocabulary(lines), detect_language(_sample(lines)), marks)
     stated = stated_title if is_title(stated_title) else None
     name = composer.add_title(title) if title else stated
-    for block in blocks:
-        composer.add(block, frozenset(marks[block.page]))
+    # The lines are the most of what reading takes of the memory: each goes once it is written.
+    for held in (pages, kept, lines):
+        held.clear()
+    blocks.reverse()
+    while blocks:
+        composer.add(blocks.pop())
     return composer.finish(name, sheets)
 
 

@@ -2,8 +2,9 @@
 
 import re
 import unicodedata
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,9 @@ _CONJUNCTIONS = frozenset(
     ["und", "oder", "bzw", "sowie", "and", "or", "to", "bis", "et", "ou", "y", "o", "e"]
 )
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_FOOTNOTE_MARK = re.compile(r"^(\d{1,3}|[∗*†‡§¶]{1,3})$")
+_REST_OF_ADDRESS = re.compile(r"[\w%~-]*([/_=&?#]|[.-]\w|\d)")
+_CLOSING = frozenset(".,;:!?)]}”’»。，；：！？）」』")
+_SHORT = re.compile(r"^(\w{1,2})?$")  # what has exponents: symbols and units, or nothing
 
 _COMPOUNDING = frozenset(["de", "nl", "sv", "da", "nb", "no", "fi", "hu", "is"])
 """Languages that write compounds as one word: a hyphen before a small letter is never theirs."""
@@ -57,21 +60,26 @@ class Sheet(NamedTuple):
 class Composer:
     """Composes the text of a document, and notes where its words stand."""
 
-    def __init__(self, words: Counter[str], language: str) -> None:
+    def __init__(
+        self, words: Counter[str], language: str, marks: Mapping[int, Collection[str]]
+    ) -> None:
         """Begin with an empty text.
 
         Args:
             words: The vocabulary of the document.
             language: ISO 639 code of its language.
+            marks: The marks of the footnotes on each page. Where they are raised, they are left
+                out.
         """
         self._composer = TextComposer()
         self._words = words
         self._language = language
+        self._marks = marks
         self._length = 0
-        self._starts: list[NDArray[np.int64]] = []
-        self._boxes: list[NDArray[np.float32]] = []
-        self._line_numbers: list[NDArray[np.int64]] = []
-        self._pages: list[NDArray[np.int64]] = []
+        self._starts = array("q")
+        self._boxes = array("f")
+        self._line_numbers = array("q")
+        self._pages = array("q")
         self._num_lines = 0
         self.blocks: list[Block] = []
 
@@ -79,13 +87,8 @@ class Composer:
         """Write the title, and return it."""
         return str(self._write([line for block in blocks for line in block.lines]))
 
-    def add(self, block: TextBlock, marks: frozenset[str]) -> None:
-        """Write a block.
-
-        Args:
-            block: The block.
-            marks: Marks of footnotes, which are left out where they are raised.
-        """
+    def add(self, block: TextBlock) -> None:
+        """Write a block."""
         if block.level:
             self.blocks.append(Heading(block.level, str(self._write(block.lines))))
         elif block.kind == "table":
@@ -97,7 +100,7 @@ class Composer:
             run_in = split_run_in(block.text) if block.kind == "prose" else 0
             if run_in:
                 self.blocks.append(Heading(1, block.text[:run_in].rstrip(" —–-.:：").capitalize()))
-            text = self._write(block.lines, block.skipped, marks, separator)
+            text = self._write(block.lines, block.skipped, separator)
             if run_in:
                 shown = str(text)
                 cut = split_run_in(shown)
@@ -109,32 +112,21 @@ class Composer:
 
     def finish(self, title: str | None, sheets: Sequence[Sheet]) -> ParsedText:
         """Return the whole, with all boxes on the pages as they are shown."""
-        sizes = np.array([sheet[:2] for sheet in sheets], dtype=np.float32).reshape(-1, 2)
-        boxes = np.concatenate([np.zeros((0, 4), np.float32), *self._boxes])
-        none = np.zeros(0, np.int64)
-        pages = np.concatenate([none, *self._pages])
-        by_page = np.argsort(pages, kind="stable")
-        firsts = np.searchsorted(pages[by_page], np.arange(1, len(sheets) + 2))
-        for index, (width, height, turns) in enumerate(sheets):
-            if turns:
-                size = (height, width) if turns % 2 else (width, height)
-                mine = by_page[firsts[index] : firsts[index + 1]]
-                boxes[mine] = turn_boxes(boxes[mine], *size, turns)
+        pages = np.asarray(self._pages)
+        boxes = np.asarray(self._boxes).reshape(-1, 4)
+        if any(sheet.quarter_turns for sheet in sheets):
+            _turn_back(boxes, pages, sheets)
         layout = Layout(
-            sizes,
-            np.concatenate([none, *self._starts]),
-            np.concatenate([none, *self._line_numbers]),
+            np.array([sheet[:2] for sheet in sheets], dtype=np.float32).reshape(-1, 2),
+            np.asarray(self._starts),
+            np.asarray(self._line_numbers),
             pages,
             boxes,
         )
         return ParsedText(title, self.blocks, self._composer.text, layout)
 
     def _write(
-        self,
-        lines: Sequence[Line],
-        skipped: int = 0,
-        marks: frozenset[str] = frozenset(),
-        separator: str = "\n\n",
+        self, lines: Sequence[Line], skipped: int = 0, separator: str = "\n\n"
     ) -> MappedText:
         """Write lines as one paragraph."""
         pieces: list[str] = []
@@ -142,16 +134,14 @@ class Composer:
         length = 0
         end = ""  # the last word of the line before
         for number, line in enumerate(lines):
-            chosen = [
-                index
-                for index in range(skipped if not number else 0, len(line.words))
-                if line.words[index] and not _is_footnote_mark(line, index, marks)
-            ]
+            chosen = self._without_marks(line, skipped if not number else 0)
             previous = -1
             for index in chosen:
                 word = line.words[index]
                 if previous >= 0:
-                    gap = "" if line.glued[index] and previous == index - 1 else " "
+                    after_mark = previous < index - 1
+                    glued = word[0] in _CLOSING if after_mark else line.glued[index]
+                    gap = "" if glued else " "
                     gap = "" if gap and _is_wide(end[-1:]) and _is_wide(word[0]) else gap
                 elif pieces:
                     gap, cut = self._gap("".join(pieces[-4:]).rsplit(" ", 1)[-1], word)
@@ -165,16 +155,34 @@ class Composer:
                 length += len(gap) + len(word)
                 previous, end = index, word
             self._note(line, chosen)
-        paragraph = "".join(pieces)
-        self._starts.append(self._length + np.array(starts, np.int64))
-        self._length += len(paragraph) + len(separator)
-        return self._composer.add(paragraph, separator)
+        return self._append("".join(pieces), starts, separator)
+
+    def _without_marks(self, line: Line, first: int) -> list[int]:
+        """Return the indices of the words of a line, from `first`, that are no footnote's mark."""
+        chosen: list[int] = []
+        # A note may stand on the page before, if another mark refers to it again.
+        marks = {*self._marks.get(line.page, ()), *self._marks.get(line.page - 1, ())}
+        before = ""
+        for index in range(first, len(line.words)):
+            word = line.words[index]
+            if word in marks and _is_raised(line, index) and not _SHORT.match(before):
+                continue
+            if word:
+                chosen.append(index)
+                before = word
+        return chosen
+
+    def _append(self, text: str, starts: Iterable[int], separator: str) -> MappedText:
+        """Append text whose words start there."""
+        self._starts.extend(self._length + start for start in starts)
+        self._length += len(text) + len(separator)
+        return self._composer.add(text, separator)
 
     def _note(self, line: Line, chosen: Sequence[int]) -> None:
         """Note the places of words of a line."""
-        self._boxes.append(line.boxes[list(chosen)])
-        self._line_numbers.append(np.full(len(chosen), self._num_lines, np.int64))
-        self._pages.append(np.full(len(chosen), line.page, np.int64))
+        self._boxes.frombytes(line.boxes[list(chosen)].tobytes())
+        self._line_numbers.extend([self._num_lines] * len(chosen))
+        self._pages.extend([line.page] * len(chosen))
         self._num_lines += 1
 
     def _gap(self, end: str, word: str) -> tuple[str, bool]:
@@ -191,9 +199,11 @@ class Composer:
                 return ("" if word[0].isalnum() else " "), False
             first = _LETTERS.findall(end)
             return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
-        if _is_wide(end[-1:]) and _is_wide(word[0]):
+        if (_is_wide(end[-1:]) and _is_wide(word[0])) or end[-1:] == word[0] == "-":
             return "", False
-        if end and end[-1] in "/-_.=&?" and "://" in end and not word[0].isupper():
+        if end.endswith(("http:", "https:")) and word.startswith("//"):
+            return "", False
+        if "://" in end and _continues_address(end, word):
             return "", False
         return (" " if not end.endswith("//") else ""), False
 
@@ -203,6 +213,8 @@ class Composer:
         hyphenated = f"{first}-{second}".casefold()
         if self._words[joined] or self._words[hyphenated]:
             return self._words[hyphenated] > self._words[joined]
+        first, second = first.rsplit("-", 1)[-1], second.split("-", 1)[0]
+        joined = (first + second).casefold()
         if second[0].isupper():
             return not (first.isupper() and second.isupper() and self._frequency(joined) > 0)
         frequency = self._frequency(joined)
@@ -228,14 +240,9 @@ class Composer:
             width = line.right - line.left
             step = width / max(len(line.text), 1)
             indent = " " * min(round((line.left - left) / step), 40) if step > 1 else ""
-            start = self._length
-            text = indent + line.text
-            mapped = self._composer.add(text, "\n")
-            offset = start + len(indent)
-            self._starts.append(_word_starts(line, offset))
             self._note(line, range(len(line.words)))
-            self._length += len(text) + 1
-            self.blocks.append(Prose(mapped, kind="code"))
+            text = self._append(indent + line.text, _word_starts(line, len(indent)), "\n")
+            self.blocks.append(Prose(text, kind="code"))
 
     def _add_table(self, block: TextBlock) -> None:
         rows = arrange(block.lines)
@@ -264,36 +271,54 @@ class Composer:
                         pieces.append(word)
                         length += len(word)
                     self._note(line, range(first, last))
-            text = "".join(pieces)
-            self._starts.append(self._length + np.array(starts, np.int64))
-            mapped = self._composer.add(text, "\n")
-            self._length += len(text) + 1
+            text = self._append("".join(pieces), starts, "\n")
             if text and not is_head:
-                self.blocks.append(Prose(mapped, kind="table"))
+                self.blocks.append(Prose(text, kind="table"))
 
 
-def _word_starts(line: Line, offset: int) -> NDArray[np.int64]:
-    starts: list[int] = []
+def _turn_back(
+    boxes: NDArray[np.float32], pages: NDArray[np.int64], sheets: Sequence[Sheet]
+) -> None:
+    """Turn the boxes of words on turned pages, in place, to where the pages show them."""
+    by_page = np.argsort(pages, kind="stable")
+    firsts = np.searchsorted(pages[by_page], np.arange(1, len(sheets) + 2))
+    for index, (width, height, turns) in enumerate(sheets):
+        if turns:
+            size = (height, width) if turns % 2 else (width, height)
+            mine = by_page[firsts[index] : firsts[index + 1]]
+            boxes[mine] = turn_boxes(boxes[mine], *size, turns)
+
+
+def _word_starts(line: Line, offset: int) -> Iterator[int]:
+    """Iterate over the offsets of a line's words, if the line starts at `offset`."""
     for index, word in enumerate(line.words):
         offset += 0 if line.glued[index] or not index else 1
-        starts.append(offset)
+        yield offset
         offset += len(word)
-    return np.array(starts, np.int64)
 
 
 def _cell_text(cell: Sequence[tuple[Line, Cell]]) -> str:
     return " ".join(word for line, (first, last) in cell for word in line.words[first:last])
 
 
-def _is_footnote_mark(line: Line, index: int, marks: frozenset[str]) -> bool:
-    word = line.words[index]
-    return (
-        word in marks
-        and index > 0
-        and line.sizes[index] < 0.85 * line.size
+def _is_raised(line: Line, index: int) -> bool:
+    """Return whether a word is smaller than its line and stands above its baseline."""
+    return bool(
+        line.sizes[index] < 0.85 * line.size
         and line.baselines[index] < line.baseline - 0.15 * line.size
-        and (len(line.words[index - 1]) > 2 or not line.words[index - 1].isalnum())
     )
+
+
+def _continues_address(end: str, word: str) -> bool:
+    """Return whether a line goes on with the rest of the web address that the line above ends with.
+
+    Addresses are broken anywhere, without a hyphen.
+    """
+    if "://" in word or end.endswith((",", ";", ")", ">")):
+        return False
+    if end[-1] in "/-_.=&?#%":
+        return not word[0].isupper()
+    return bool(_REST_OF_ADDRESS.match(word))
 
 
 def _is_wide(character: str) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from foveate.documents.readers.pdf.extraction import Bookmark
 from foveate.documents.readers.pdf.paragraphs import (
     NUMBERING,
+    RUN_IN_MARK,
     TextBlock,
     Typography,
     is_centred,
@@ -146,7 +147,10 @@ def style_of(block: TextBlock) -> Style:
 
 def key_of(title: str) -> str:
     """Return the letters and digits of a title without its numbering, for comparisons."""
-    plain = NUMBERING.sub("", title.strip())
+    title = title.strip()
+    plain = NUMBERING.sub("", title)
+    if plain == title and RUN_IN_MARK.match(title.split(None, 1)[0] if title else ""):
+        plain = title.split(None, 1)[-1]
     plain = _NAMED.sub("", plain) or plain
     return _NOT_LETTERS.sub("", plain).casefold() or _NOT_LETTERS.sub("", title).casefold()
 
@@ -169,6 +173,9 @@ def mark_headings(
     for number, block in enumerate(blocks):
         if block.level or block.kind not in ("prose", "item"):
             continue
+        if block.is_run_in:
+            candidates.append(block)
+            continue
         following = blocks[number + 1] if number + 1 < len(blocks) else None
         score = _score(block, blocks[number - 1] if number else None, following, typography)
         if score < 3.0 or number < front:
@@ -177,6 +184,7 @@ def mark_headings(
             continue
         candidates.append(block)
     _set_levels(blocks, candidates, trusted, deepest)
+    _set_run_in_levels(blocks)
 
 
 def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
@@ -234,7 +242,7 @@ def _score(
     """Return how much speaks for a block being a heading; 3 is enough."""
     text = block.text
     lines = block.lines
-    if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1:
+    if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1 or block.skipped:
         return 0.0
     if text.strip(" :!.").casefold() in _ADMONITIONS:
         return 0.0
@@ -250,7 +258,8 @@ def _score(
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        score -= 1.0 if style.is_capital or style.is_bold else 2.5
+        stands_out = (style.is_italic or key_of(text) in _KNOWN) and is_centred(lines[0])
+        score -= 1.0 if style.is_capital or style.is_bold else 0.5 if stands_out else 2.5
     if style.is_bold and not typography.is_bold:
         score += 2.0
     if style.is_capital:
@@ -262,7 +271,7 @@ def _score(
         score += 1.25
         score += 0.75 if is_centred(lines[0]) else 0.0
     if text.strip(" .:").casefold() in _KNOWN or key_of(text) in _KNOWN:
-        score += 2.0
+        score += 3.0 if is_centred(lines[0]) else 2.0
     apart = above is None or above.lines[-1].frame is not lines[0].frame
     if above is not None and not apart:
         step = lines[0].baseline - above.lines[-1].baseline
@@ -329,12 +338,28 @@ def _set_levels(
         previous = max(levels[style], previous if trusted else 0)
     for block in candidates:
         block.kind = "prose"
+        if block.is_run_in:
+            continue
         depth = 0 if trusted else _depth(block.text)
         block.level = depth or levels[style_of(block)]
         if key_of(block.text) in _KNOWN and not depth and not trusted:
             block.level = min(
                 block.level, 1 if not any(_depth(b.text) for b in candidates) else block.level
             )
+
+
+def _set_run_in_levels(blocks: Sequence[TextBlock]) -> None:
+    """Put headings that are run in below the last one that is not, those with letters deeper."""
+    above = 0
+    has_numbers = False
+    for block in blocks:
+        if block.is_run_in and not block.level:
+            is_number = block.text[0].isdigit()
+            has_numbers = has_numbers or is_number
+            block.level = above + 1 + (has_numbers and not is_number)
+        elif block.level and not block.is_run_in:
+            above = block.level
+            has_numbers = False
 
 
 def _depth(text: str) -> int:

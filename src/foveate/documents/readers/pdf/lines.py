@@ -13,6 +13,7 @@ from foveate.documents.readers.pdf.words import Words
 _CELL_GAP = 1.0  # widths of an em between words of one row that do not belong together
 _MOST_COLUMNS = 4
 _NEAR = 3.0  # points by which the edge of a column may be missed
+_ALIKE = 0.6  # of the widest gap between words, the narrowest of a line that is stretched
 
 
 @dataclass(slots=True)
@@ -54,9 +55,9 @@ class Line:
         page: Number of its page.
         words: Its words, from left to right.
         glued: For each word, whether no space parts it from the one before.
-        boxes: `(words, 4)` float32, the boxes of the words.
-        baselines: For each word.
-        sizes: For each word, size of its font in points.
+        places: `(words, 6)` float32, the left, top, right and bottom of each word, its baseline,
+            and the size of its font. One array instead of lists, because a long document has
+            millions of words.
         cells: Indices of the words that follow a wide gap.
         left: Left edge.
         top: Upper edge.
@@ -68,16 +69,15 @@ class Line:
         italic: Share of italic characters.
         mono: Share of characters of a typewriter font.
         math: Share of characters of a mathematical font.
+        lead: Number of words before the first in ordinary type, neither bold nor italic.
         frame: Where it stands.
     """
 
     page: int
-    words: list[str]
-    glued: list[bool]
-    boxes: NDArray[np.float32]
-    baselines: list[float]
-    sizes: list[float]
-    cells: list[int]
+    words: tuple[str, ...]
+    glued: tuple[bool, ...]
+    places: NDArray[np.float32]
+    cells: tuple[int, ...]
     left: float
     top: float
     right: float
@@ -88,12 +88,28 @@ class Line:
     italic: float
     mono: float
     math: float
+    lead: int
     frame: Frame
     text: str = field(init=False)
 
     def __post_init__(self) -> None:
         """Compose the text."""
         self.text = join_words(self.words, self.glued)
+
+    @property
+    def boxes(self) -> NDArray[np.float32]:
+        """`(words, 4)` float32, the left, top, right and bottom of each word."""
+        return self.places[:, :4]
+
+    @property
+    def baselines(self) -> NDArray[np.float32]:
+        """`(words,)` float32, the baseline of each word."""
+        return self.places[:, 4]
+
+    @property
+    def sizes(self) -> NDArray[np.float32]:
+        """`(words,)` float32, the size of the font of each word in points."""
+        return self.places[:, 5]
 
 
 def join_words(words: Sequence[str], glued: Sequence[bool]) -> str:
@@ -121,12 +137,12 @@ def find_segments(words: Words) -> list[Segment]:
 
 
 def _segment(words: Words, indices: list[int]) -> Segment:
-    boxes = words.boxes[indices]
-    left, top = boxes[:, :2].min(axis=0).tolist()
-    right, bottom = boxes[:, 2:].max(axis=0).tolist()
     main = max(indices, key=lambda index: len(words.texts[index]) * words.sizes[index])
     return Segment(
-        indices, left, top, right, bottom, float(words.baselines[main]), float(words.sizes[main])
+        indices,
+        *_corners(words.boxes[indices]),
+        float(words.baselines[main]),
+        float(words.sizes[main]),
     )
 
 
@@ -185,19 +201,22 @@ def _spanning_rows(
     """Iterate over rows from top to bottom, and say whether each spans columns."""
     rows = group_rows(segments)
     wide = [
-        (top, bottom)
-        for left, top, right, bottom in rules.tolist()
+        top
+        for left, top, right, _ in rules.tolist()
         if any(left < gutter[0] - 10 and right > gutter[1] + 10 for gutter in gutters)
     ]
-    wide.sort()
-    for row in rows:
+    edges = np.unique(wide)
+    places = np.searchsorted(edges, [(row[0].top + row[0].bottom) / 2 for row in rows])
+    several = [len(row) > 2 for row in rows]
+    between = Counter(places.tolist())
+    tabular = Counter(
+        place for place, is_several in zip(places.tolist(), several, strict=True) if is_several
+    )
+    for row, place, is_several in zip(rows, places.tolist(), several, strict=True):
         spans = any(_crosses(segment, gutter) for segment in row for gutter in gutters)
-        if not spans and len(row) > 2:
-            middle = (row[0].top + row[0].bottom) / 2
-            above = any(top < middle for top, _ in wide)
-            below = any(top > middle for top, _ in wide)
-            spans = above and below
-        yield row, spans
+        # Between two wide lines stands a table, if most of its rows have several cells.
+        is_table = 0 < place < len(edges) and tabular[place] > 0.5 * between[place]
+        yield row, spans or (is_several and is_table)
 
 
 def _crosses(segment: Segment, gutter: tuple[float, float]) -> bool:
@@ -336,33 +355,57 @@ def _make_line(page: int, words: Words, row: Sequence[Segment], frame: Frame) ->
         ]
         indices += segment.words
         end = max(end, segment.right)
-    texts = [words.texts[index] for index in indices]
-    boxes = words.boxes[indices]
-    baselines = words.baselines[indices]
-    sizes = words.sizes[indices]
+    texts = tuple(words.texts[index] for index in indices)
+    boxes, sizes, styles = words.boxes[indices], words.sizes[indices], words.styles[indices]
+    if _is_stretched(boxes, cells, frame):
+        cells = []
     lengths = np.array([len(text) for text in texts], np.float32)
-    shares = lengths @ words.styles[indices] / max(float(lengths.sum()), 1.0)
-    bold, italic, mono, math = shares.tolist()
+    bold, italic, mono, math = (lengths @ styles / max(float(lengths.sum()), 1.0)).tolist()
     by_size: Counter[float] = Counter()
     for text, size in zip(texts, np.round(sizes, 1).tolist(), strict=True):
         by_size[size] += len(text)
     main = max(row, key=lambda segment: segment.width)
     return Line(
-        page, texts, glued, boxes, baselines.tolist(), sizes.tolist(), cells,
-        float(boxes[:, 0].min()), float(boxes[:, 1].min()),
-        float(boxes[:, 2].max()), float(boxes[:, 3].max()),
-        main.baseline, by_size.most_common(1)[0][0], bold, italic, mono, math, frame,
+        page, texts, tuple(glued),
+        np.column_stack([boxes, words.baselines[indices], sizes]), tuple(cells),
+        *_corners(boxes), main.baseline, by_size.most_common(1)[0][0],
+        bold, italic, mono, math, _lead(styles), frame,
     )  # fmt: skip
+
+
+def _corners(boxes: NDArray[np.float32]) -> tuple[float, float, float, float]:
+    """Return the left, top, right and bottom edges of what the boxes cover."""
+    left, top = boxes[:, :2].min(axis=0).tolist()
+    right, bottom = boxes[:, 2:4].max(axis=0).tolist()
+    return left, top, right, bottom
+
+
+def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame) -> bool:
+    """Return whether a line has wide gaps only because its words fill the width of its frame."""
+    if len(cells) < 2 or boxes[-1, 2] < frame.right - _NEAR:
+        return False
+    gaps = boxes[2:, 0] - boxes[1:-1, 2]  # the first word may be the mark of an item
+    return bool(gaps.min() > _ALIKE * gaps.max())
+
+
+def _lead(styles: NDArray[np.float32]) -> int:
+    """Return the number of words before the first that is set in ordinary type.
+
+    Typewriter type among bold or italic words counts as they do.
+    """
+    emphasis = styles[:, :2].max(axis=1)
+    ordinary = emphasis + styles[:, 2] < 0.5
+    first = int(ordinary.argmax()) if ordinary.any() else len(styles)
+    emphasized = np.flatnonzero(emphasis[:first] > 0.2)
+    return int(emphasized[-1]) + 1 if len(emphasized) and not emphasized[0] else 0
 
 
 def part_of(line: Line, first: int, last: int) -> Line:
     """Return the words of a line from `first` to before `last` as a line of their own."""
-    boxes = line.boxes[first:last]
-    left, top = boxes[:, :2].min(axis=0).tolist()
-    right, bottom = boxes[:, 2:].max(axis=0).tolist()
+    places = line.places[first:last]
     return Line(
-        line.page, line.words[first:last], line.glued[first:last], boxes,
-        line.baselines[first:last], line.sizes[first:last], [],
-        left, top, right, bottom, line.baseline, line.size,
-        line.bold, line.italic, line.mono, line.math, line.frame,
+        line.page, line.words[first:last], line.glued[first:last], places, (),
+        *_corners(places), line.baseline, line.size,
+        line.bold, line.italic, line.mono, line.math,
+        min(max(line.lead - first, 0), last - first), line.frame,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from foveate.documents.readers.pdf.tables import find_tables, is_row
 from foveate.documents.structure import Kind
 
 BULLET = re.compile(r"^[•‣▪■●○◦⁃►➢✓∗·*–—-]$")
+_DASH = re.compile(r"^[∗·*–—-]$")  # what may stand between words too
 _ENUMERATOR = re.compile(r"^(\(?(\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\[\d{1,3}\])$")
 CAPTION = re.compile(
     r"^(Fig(ure|\.)?|Table|Tab\.|Listing|Algorithm|Scheme|Plate|Abbildung|Abb\.|Tabelle|Tableau|"
@@ -21,6 +22,7 @@ NUMBERING = re.compile(
     r"^((?P<numbers>\d{1,2}(\.\d{1,3})*)\.?|(?P<roman>[IVX]{1,6})\.|(?P<letter>[A-Z])\.?|"
     r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$/])"
 )
+RUN_IN_MARK = re.compile(r"^(?:\d{1,2}\)|[a-z][.)])$")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
 _WORDS = re.compile(r"[^\W\d_]{3,}")
@@ -57,12 +59,14 @@ class TextBlock:
         kind: What they are.
         level: Level of the heading that they are; 0 if they are none.
         skipped: Number of words at their beginning that are a mark, such as a bullet.
+        is_run_in: Whether they are a heading whose paragraph goes on in the same line.
     """
 
     lines: list[Line]
     kind: Kind = "prose"
     level: int = 0
     skipped: int = 0
+    is_run_in: bool = False
     text: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -203,20 +207,28 @@ def _find_code(lines: Sequence[Line], typography: Typography) -> set[int]:
     found: set[int] = set()
     for number, line in enumerate(lines):
         is_heading = line.bold > 0.9 and line.size > 1.1 * typography.size
-        if line.mono < 0.75 or typography.is_mono or is_heading:
+        is_item = BULLET.match(line.words[0]) and line.mono < 0.99  # its bullet is in another font
+        if line.mono < 0.75 or typography.is_mono or is_heading or is_item:
             continue
         above = lines[number - 1] if number else None
         runs_on = (
             above is not None
             and number - 1 not in found
             and line.baseline - above.baseline < 1.2 * typography.pitch(above)
-            and abs(line.left - line.frame.left) < line.size
+            and min(abs(line.left - line.frame.left), abs(line.left - _text_left(above)))
+            < line.size
             and not above.text.endswith((*_TERMINAL, ":", "："))
             and not _fits(above, line)
         )
         if not runs_on:
             found.add(number)
     return found
+
+
+def _text_left(line: Line) -> float:
+    """Return the left edge of a line's text, to the right of its bullet if it has one."""
+    is_item = BULLET.match(line.words[0]) and len(line.words) > 1
+    return float(line.boxes[1, 0]) if is_item else line.left
 
 
 def is_formula(line: Line) -> bool:
@@ -283,6 +295,7 @@ def _separates(
     if abs(above.size - line.size) > 0.08 * large + 0.3:
         return True
     ended = _fits(above, line) or above.text.endswith(_TERMINAL)
+    ended = ended or (bool(NUMBERING.match(above.text)) and not line.lead)
     if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold) and ended:
         return True
     if line.bold > 0.9 and above.bold > 0.9 and NUMBERING.match(line.text) and _fits(above, line):
@@ -290,7 +303,7 @@ def _separates(
     if (
         (above.italic > 0.9) != (line.italic > 0.9)
         and _differ(above.italic, line.italic)
-        and (number - first == 1 or _fits(above, line))
+        and (_fits(above, line) or (number - first == 1 and not line.lead))
     ):
         return True
     if step > 1.3 * pitch or step < -0.5 * pitch:
@@ -298,7 +311,8 @@ def _separates(
     if number - first == 1 and _fits(above, line):  # a heading close to its text
         if is_centred(above) and not is_centred(line):
             return True
-        if NUMBERING.match(above.text) and step > 1.03 * pitch:
+        in_two_lines = is_centred(above) or min(above.bold, line.bold) > 0.6
+        if NUMBERING.match(above.text) and step > 1.03 * pitch and not in_two_lines:
             return True
     if _begins_item(line, above):
         return True
@@ -321,11 +335,10 @@ def _fits(above: Line, line: Line) -> bool:
 def _begins_item(line: Line, above: Line) -> bool:
     first = line.words[0]
     if BULLET.match(first) and len(line.words) > 1:
-        return line.left < line.frame.right - 50 and (
-            above.text.endswith((":", ".", ";", ","))
-            or _fits(above, line)
-            or line.left != above.left
-        )
+        if not _DASH.match(first):
+            return True
+        indented = line.left > line.frame.left + 0.3 * line.size and line.left != above.left
+        return indented or _fits(above, line) or above.text.endswith((":", ".", ";"))
     if _ENUMERATOR.match(first) and len(line.words) > 1:
         return _fits(above, line) or above.text.endswith((".", ":", ";"))
     return False
@@ -375,7 +388,7 @@ def _is_note_mark(line: Line) -> bool:
     if len(line.words) < 2 or not _FOOTNOTE_MARK.match(line.words[0]):
         return False
     raised = line.baselines[0] < line.baselines[1] - 0.1 * line.size
-    return line.sizes[0] < (0.92 if raised else 0.8) * line.sizes[1]
+    return bool(line.sizes[0] < (0.92 if raised else 0.8) * line.sizes[1])
 
 
 def _footnotes(lines: Sequence[Line]) -> Iterator[TextBlock]:

@@ -135,8 +135,8 @@ def _make_line(
     tall = float(np.median(boxes[:, 3] - boxes[:, 1]))
     size = round((tall if tall > _LARGE * usual else usual) * _SIZE * 2) / 2
     count = len(rows)
+    places = np.column_stack([boxes, np.full((count, 2), (bottom, size), np.float32)])
     return Line(
-        page, [row["text"].strip() for row in rows], [False] * count, boxes,
-        [bottom] * count, [size] * count, [], left, top, right, bottom, bottom, size,
-        0.0, 0.0, 0.0, 0.0, frame,
+        page, tuple(row["text"].strip() for row in rows), (False,) * count, places, (),
+        left, top, right, bottom, bottom, size, 0.0, 0.0, 0.0, 0.0, 0, frame,
     )  # fmt: skip

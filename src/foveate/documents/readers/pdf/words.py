@@ -23,6 +23,9 @@ _MENDED = {
     0xFB05: "ft", 0xFB06: "st",
     0x0B: "ff", 0x0C: "fi", 0x0D: "fl", 0x0E: "ffi", 0x0F: "ffl",
     0x1B: "ff", 0x1C: "fi", 0x1D: "fl", 0x1E: "ffi", 0x1F: "ffl",
+    # Quotation marks, dashes, a bullet and a trademark of TeX fonts without an encoding.
+    0x10: "“", 0x11: "”", 0x12: "„", 0x13: "«", 0x14: "»", 0x15: "–", 0x16: "—",
+    0x88: "•", 0x97: "™",
     # Hyphens: soft ones are shown only where a line ends, and PDFium marks those with 2 or U+FFFE.
     0x02: "-", 0xFFFE: "-", 0xAD: "-", 0x2010: "-", 0x2011: "-",
     # Bullets of symbol fonts, in the private use area.
@@ -32,6 +35,8 @@ _UNREADABLE = dict.fromkeys((*range(1), 3, 4, 5, 6, 7, 8, 65535))
 _REPAIRS: dict[int, str | None] = _MENDED | _UNREADABLE
 _MENDED_CODES = np.array(list(_REPAIRS), np.uint32)
 _STOPS = np.array([ord(mark) for mark in "。！？；，、：」』）"], np.uint32)
+_CJK = 0x2E80  # the first code point of Chinese and Japanese, whose characters stand further apart
+_SPACE = 0.24  # ems between two letters that a space must part, even if PDFium says none does
 _UPRIGHT = 0.95  # cosine of the greatest angle to the reading direction
 
 
@@ -99,7 +104,8 @@ def read_words(page: Page) -> Words:
     height_of_line = np.maximum(sizes[1:], sizes[:-1])
     gaps = boxes[1:, 0] - boxes[:-1, 2]
     falls = np.abs(origins[1:, 1] - origins[:-1, 1])
-    apart = (gaps > 0.5 * height_of_line) | (gaps < -0.7 * height_of_line)
+    wide = (codes[:-1] >= _CJK) | (codes[1:] >= _CJK)
+    apart = (gaps > np.where(wide, 0.5, _SPACE) * height_of_line) | (gaps < -0.7 * height_of_line)
     script = (falls > 0.1 * height_of_line) | (
         np.minimum(sizes[1:], sizes[:-1]) < 0.75 * height_of_line
     )
