@@ -89,7 +89,7 @@ def test_what_is_no_running_text_is_left_out(encoder):
         "— The cod of the cold sea, by the Fishermen of the Sea.",
         "4. eat the herring of the cold sea and the fish of the rivers.",
         "THE COD AND THE HERRING OF THE COLD SEA ARE ALL SOLD AS THEY ARE.",
-        "The cod of the cold sea eat the herring" + ", and then the herring" * 15 + ".",
+        "The cod of the cold sea eat the herring" + ", and then the herring" * 20 + ".",
         '"The cod of the cold sea are counted every year," she said.',
         "Copyright (C) 1999 by the Fishermen of the Sea, who keep all of the fish.",
         "and in the end the cod of the cold sea eat all of the herring.",
