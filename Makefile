@@ -11,9 +11,10 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/foveate summarize examples/pep-0703.rst --sentences 5
-	$(BIN)/foveate search "what happens to extensions that are not thread safe?" examples/pep-0703.rst
-	$(BIN)/foveate plot tree examples/pep-0703.rst -o pattern.png
+	$(BIN)/foveate summarize examples/pep-0703.pdf
+	$(BIN)/foveate ask "what happens to extensions that are not thread safe?" examples/pep-0703.pdf
+	$(BIN)/foveate plot pdf examples/pep-0703.pdf --summary --output summary.pdf
+	$(BIN)/foveate plot tree examples/pep-0703.pdf --output pattern.png
 
 test: lint
 	$(BIN)/pytest --quiet --numprocesses auto

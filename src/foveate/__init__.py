@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from foveate.detectors import Keyword
-    from foveate.documents import Document, DocumentError, Span
+    from foveate.documents import Document, DocumentError, Span, read_documents
     from foveate.inference import DocumentVectors, Encoder
     from foveate.tasks.ask import Answer, Passage, ask
     from foveate.tasks.embed import EmbeddedSpan, Embeddings, embed
@@ -37,6 +37,7 @@ _MODULE_OF = {
     "embed": "tasks.embed",
     "inspect": "tasks.inspect",
     "keywords": "tasks.keywords",
+    "read_documents": "documents",
     "search": "tasks.search",
     "summarize": "tasks.summarize",
     "train": "training",
@@ -61,6 +62,7 @@ __all__ = [
     "embed",
     "inspect",
     "keywords",
+    "read_documents",
     "search",
     "summarize",
     "train",

@@ -108,13 +108,20 @@ def test_json_has_the_neighbours_and_the_language(foveate, fish):
     assert (hit["before"], hit["after"]) == ("", "")
 
 
-@pytest.mark.parametrize("command", [["summarize"], ["search", "cod"], ["ask", "small fish"]])
-def test_a_page_for_the_browser(foveate, fish, tmp_path, command):
+@pytest.mark.parametrize(
+    ("command", "marked"),
+    [
+        (["summarize"], "Cod swim in cold seas."),
+        (["search", "cod"], "They eat small fish."),
+        (["ask", "small fish"], "They eat small fish."),
+    ],
+)
+def test_a_page_for_the_browser(foveate, fish, tmp_path, command, marked):
     page = tmp_path / "page.html"
     code, output, _ = foveate(*command, fish, "--html", page)
     assert code == 0
     assert output.endswith(f"page: {page}\n")
-    assert "<mark>They eat small fish.</mark>" in page.read_text(encoding="utf-8")
+    assert f"<mark>{marked}</mark>" in page.read_text(encoding="utf-8")
     code, output, _ = foveate(*command, fish, "--html", page, "--json")
     json.loads(output)
     code, _, error = foveate(*command, fish, "--html", tmp_path / "nowhere" / "page.html")
@@ -255,6 +262,29 @@ def test_contradicting_options(foveate, fish):
     code, _, error = foveate("summarize", fish, "--words", 5, "--sentences", 1)
     assert code == 2
     assert "not both" in error
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["search", "cod"], "--top-k"),
+        (["ask", "cod"], "--top-k"),
+        (["keywords"], "--top-k"),
+        (["summarize"], "--sentences"),
+        (["summarize"], "--words"),
+    ],
+)
+def test_numbers_are_checked_before_anything_is_read(foveate, command, option):
+    code, output, error = foveate(*command, "no.txt", option, 0)
+    assert (code, output) == (2, "")
+    assert option in error
+    assert "no.txt" not in error
+
+
+def test_an_empty_query_is_refused_before_anything_is_read(foveate):
+    for command in ("search", "ask"):
+        code, _, error = foveate(command, " ", "no.txt")
+        assert (code, error) == (2, "foveate: the query is empty: say what to look for\n")
 
 
 @pytest.mark.parametrize("output", ["nowhere/x.safetensors", "x.csv", "."])

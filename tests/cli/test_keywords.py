@@ -48,7 +48,6 @@ def test_keywords_of_another_language(foveate, tmp_path):
     ("options", "message"),
     [
         (["--language", "tlh"], "there are no word frequencies for the language 'tlh'"),
-        (["-k", 0], "top_k must be at least 1"),
         (["--device", "cpu"], "only --method embedding uses a model"),
         (["--method", "rake"], "there is no method 'rake'"),
     ],

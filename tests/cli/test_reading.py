@@ -30,6 +30,24 @@ def test_what_cannot_be_read_is_said_at_the_end(foveate, folder):
     )
 
 
+def test_of_very_many_files_that_cannot_be_read_some_are_named(foveate, tmp_path):
+    path = tmp_path / "many.jsonl"
+    path.write_text('{"text": "Cod swim."}\n' + '{"number": 1}\n' * 100)
+    code, _, error = foveate("search", "fish", path)
+    lines = error.splitlines()
+    assert (code, len(lines)) == (1, 20)
+    assert lines[0].startswith(f"foveate: {path}:2 is JSON, but neither")
+    assert lines[-2] == "foveate: 81 other documents could not be read"
+    assert lines[-1].startswith(f"foveate: {path}:101 is JSON, but neither")
+
+
+def test_an_unknown_format_is_reported_once(foveate, folder):
+    code, _, error = foveate("search", "fish", folder, folder, "--format", "klingon")
+    assert code == 2
+    assert error.startswith("foveate: There is no format 'klingon': use one of ")
+    assert error.count("\n") == 1
+
+
 def test_strict_stops_at_once(foveate, folder):
     code, output, error = foveate("search", "long fish", folder, "--strict")
     assert (code, output) == (2, "")

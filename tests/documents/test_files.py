@@ -143,6 +143,40 @@ def test_nothing_to_read(tmp_path):
         read(tmp_path / "none.txt", tmp_path)
 
 
+FOREIGN = {
+    "settings.json": '{"name": "pond", "version": "1.0", "options": {"deep": true}}',
+    "numbers.json": "[1, 2, 3]",
+}
+
+
+def test_what_is_no_document_is_left_out_where_it_is_found(tmp_path):
+    for name, content in FOREIGN.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "a.zip").write_bytes(zipped(FOREIGN))
+    with pytest.raises(DocumentError, match=r"a\.zip holds nothing that can be read"):
+        read(tmp_path / "a.zip", tmp_path)
+    with pytest.raises(DocumentError, match="holds no file in a format that can be read"):
+        read(tmp_path, tmp_path)
+    (tmp_path / "a.zip").write_bytes(zipped({**FOREIGN, "cod.txt": "Cod swim."}))
+    assert read(tmp_path, tmp_path) == {"a.zip/cod.txt": "Cod swim."}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_document_is_refused_if_it_is_named(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(FOREIGN[name])
+    with pytest.raises(DocumentError, match=f"{name}.* is JSON, but neither"):
+        read(path, tmp_path)
+
+
+def test_a_text_with_an_unknown_suffix_is_read_if_it_is_named(tmp_path):
+    path = tmp_path / "README.Debian"
+    path.write_text("Cod swim.")
+    assert read(path, tmp_path) == {"README.Debian": "Cod swim."}
+    with pytest.raises(DocumentError, match="holds no file in a format that can be read"):
+        read(tmp_path, tmp_path)
+
+
 def test_bombs_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "x.zip"
     path.write_bytes(zipped({"a.txt": "word " * 2**20}))

@@ -38,7 +38,13 @@ def test_hostile_files_are_read_or_rejected(format):
     assert not failures
 
 
-@pytest.mark.parametrize(("format", "data"), [("csv", b"\xc3\xa3\n\n"), ("csv", b"a\n\n\n")])
+@pytest.mark.parametrize(
+    ("format", "data"),
+    [
+        ("csv", b"\xc3\xa3\n\n"),
+        ("markdown", b"- 1.\n  m||\n  -|-\n  d\n  > s"),
+    ],
+)
 def test_files_that_once_failed(format, data):
     assert read(format, data).kind != "failed"
 

@@ -21,6 +21,11 @@ def test_the_language_is_detected(language):
     assert Document.from_text(TEXTS[language]).language == language
 
 
+def test_a_short_text_in_chinese():
+    text = "这座桥建于十九世纪。它的支座已经磨损,明年必须更换。修缮费用约为四十五万欧元。"
+    assert detect_language(text) == "zh"
+
+
 @pytest.mark.parametrize("text", ["", "Fisch.", "x = y + 1; " * 50, "123 " * 1000])
 def test_texts_that_say_too_little_count_as_english(text):
     assert detect_language(text) == "en"

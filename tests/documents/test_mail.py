@@ -186,3 +186,13 @@ def threads_by_date(path):
         (document.source, document.title, [sentence.text for sentence in document.sentences()])
         for document in read_documents(path)
     ]
+
+
+def test_headers_without_end_are_shortened():
+    quotes = '"' * 500_000  # the parser of the standard library would take hours
+    part = f"--b\nContent-Type: text/plain; x={quotes}\n\nCod swim.\n--b--\n"
+    head = "From: a@b.c\nSubject: Cod\nMIME-Version: 1.0\n"
+    data = f'{head}X-Y: {quotes}\nContent-Type: multipart/mixed; boundary="b"\n\n{part}'
+    document = Document.from_bytes(data.encode(), format="email")
+    assert document.title == "Cod"
+    assert [sentence.text for sentence in document.sentences()] == ["Cod swim."]

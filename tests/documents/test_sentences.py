@@ -18,6 +18,7 @@ def sentences(text, language="en"):
         ("en", ["He lives in the U.S. and met J. R. R. Tolkien at 5 p.m. in Ch. 3.", "They left."]),
         ("en", ["Smith et al. showed it in vol. 3, no. 4 of it.", "He said no.", "They left."]),
         ("en", ["Visit https://example.com/a.b?c=d.", "Then go to version 3.2.1."]),
+        ("en", ["See README.Debian, changelog.Debian.gz or foo/../bar.", "They say how."]),
         ("de", ["Das ist z. B. ein Test nach § 3 Abs. 2 Satz 1 BGB, d. h. es geht.", "Ja."]),
         ("de", ["Siehe Nr. 5 und Art. 3 Abs. 2 GG.", "Am 3. Oktober 1990 war es so."]),
         ("de", ["Im 19. Jahrhundert lebte Dr. Müller.", "Danach nicht mehr."]),

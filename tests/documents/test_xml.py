@@ -231,3 +231,9 @@ def test_any_nesting_gives_sentences_in_order(format, data):
         assert end <= sentence.start < sentence.end <= len(text)
         assert sentence.text == " ".join(sentence.text.split()) != ""
         end = sentence.end
+
+
+def test_a_term_within_a_sentence_is_a_word_of_it():
+    jats = "<article><body><p>The <term>cod</term> swims.</p></body></article>"
+    [sentence] = Document.from_text(jats, format="jats").sentences()
+    assert sentence.text == "The cod swims."

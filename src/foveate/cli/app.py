@@ -19,6 +19,9 @@ _SHORTAGE = (
     "(--model, --dtype bfloat16); instead of a GPU, --device cpu"
 )
 
+_MAX_ERRORS = 20
+"""Most lines of errors that are printed."""
+
 app = typer.Typer(
     name="foveate",
     no_args_is_help=True,
@@ -26,19 +29,19 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Read long documents: summarize, search, embed and inspect papers, contracts, minutes and "
-    "books of any length, on this machine.",
+    help="Read long documents on this machine: summarize and search papers, contracts, minutes and "
+    "books of any length, and ask them questions.",
 )
 app.command("summarize")(summarize.command)
 app.command("search")(search.command)
 app.command("ask")(ask.command)
+app.command("keywords")(keywords.command)
 app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)
+app.add_typer(plot.app, name="plot")
+app.command("formats")(formats.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
-app.command("formats")(formats.command)
-app.command("keywords")(keywords.command)
-app.add_typer(plot.app, name="plot")
 
 
 def _show_version(is_given: bool) -> None:
@@ -80,8 +83,13 @@ def run() -> None:
 
 
 def _report(errors: Sequence[Exception]) -> None:
-    for error in errors:
-        print(f"foveate: {_sentence(error)}", file=sys.stderr)
+    """Print errors, a line each; of very many, the first ones and the last."""
+    lines = [_sentence(error) for error in errors]
+    if len(lines) > _MAX_ERRORS:
+        num_hidden = len(lines) - _MAX_ERRORS + 1
+        lines[_MAX_ERRORS - 2 : -1] = [f"{num_hidden:,} other documents could not be read"]
+    for line in lines:
+        print(f"foveate: {line}", file=sys.stderr)
 
 
 def _is_shortage(error: MemoryError | RuntimeError) -> bool:

@@ -15,7 +15,7 @@ def command(
         str, typer.Argument(metavar="QUESTION", help="What to answer, in plain words.")
     ],
     files: Files,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of passages.")] = 3,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of passages.")] = 3,
     choice: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,7 +50,7 @@ def command(
     foveate ask "what does the captain hunt, and why?" book.txt --top-k 5 --json
     foveate ask "what did it cost?" report.pdf --model google/flan-t5-base
     """
-    common.check_order("foveate ask", "question", question, files)
+    common.check_query("foveate ask", "question", question, files)
     common.check_html(html)
     documents = reading.documents(files)
     common.prepare()

@@ -19,6 +19,7 @@ from foveate.checkpoints import check_name_or_path
 from foveate.documents import Document, Span
 from foveate.files import check_writable
 from foveate.progress import progress
+from foveate.tasks import arguments
 
 if TYPE_CHECKING:
     from foveate.inference import Answerer, Encoder, Summarizer
@@ -153,13 +154,13 @@ def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -
         closes = is_marked and not (after and after.is_marked)
         style = ("bold" if one.is_marked else "dim") if has_marks else ""
         text.append(f"{asterisks * opens}{one.span.text}{asterisks * closes}", style)
-    indent = " " * (len(score) + 2)
+    indent = " " * (len(score) + 2)  # of the place; without a score, the text has none
     if is_styled:
         columns = Table.grid(padding=(0, 2, 0, 0))
         columns.add_row(Text(score, "bold"), text)
         console.print(columns, Padding(Text(where, "dim"), (0, 0, 1, len(indent))), soft_wrap=False)
     else:
-        lines = text.plain.replace("\n", f"\n{indent}")
+        lines = text.plain.replace("\n", f"\n{indent if score else ''}")
         console.print(f"{score}{'  ' if score else ''}{lines}\n{indent}{where}\n", markup=False)
 
 
@@ -179,8 +180,8 @@ def _contexts(
     return [found[i] for i in range(len(results))]
 
 
-def check_order(command: str, kind: str, query: str, files: list[str]) -> None:
-    """Check that a query was not given after the files.
+def check_query(command: str, kind: str, query: str, files: list[str]) -> None:
+    """Check that a query is not blank, and was not given after the files.
 
     Args:
         command: The command, such as "foveate search".
@@ -189,8 +190,9 @@ def check_order(command: str, kind: str, query: str, files: list[str]) -> None:
         files: The other arguments.
 
     Raises:
-        ValueError: The first argument is a file and the last one is not.
+        ValueError: The query is blank, or it is a file and the last of the others is not.
     """
+    arguments.check_query(query)
     if Path(query).is_file() and files[-1] != "-" and not Path(files[-1]).exists():
         corrected = [files[-1], query, *files[:-1]]
         raise ValueError(f"the {kind} comes first: {command} {shlex.join(corrected)}")

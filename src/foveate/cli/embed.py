@@ -33,11 +33,11 @@ def command(
     foveate embed paper.pdf contract.docx --output vectors.parquet
     foveate embed book.txt -o book.safetensors --dtype bfloat16
     """
-    documents = reading.documents(files)
     common.prepare()
     from foveate.tasks.embed import check_output, embed
 
     check_output(output)
+    documents = reading.documents(files)
     embeddings = embed(documents, model=common.load_encoder(model, device, dtype))
     embeddings.save(output)
     counts = {

@@ -200,7 +200,7 @@ def vip(
     foveate plot vip "who pays for the bridge?" minutes.txt
     foveate plot vip "melting point" handbook.pdf -o seen.png --model roberta-base
     """
-    common.check_order("foveate plot vip", "query", query, [file])
+    common.check_query("foveate plot vip", "query", query, [file])
     document = reading.document(file)
     common.prepare()
     from foveate.tasks.plots import plot_vip

@@ -11,19 +11,20 @@ import typer
 
 from foveate.documents import Document, DocumentError, read_documents
 from foveate.documents.files import read_data
+from foveate.documents.formats import check_format
 from foveate.documents.members import ErrorHandler
 from foveate.progress import progress
 
 _READ = (
-    "Files in any format that `foveate formats` lists, compressed or not; folders, archives and "
-    "mailboxes, of which everything is read; - stands for standard input."
+    "Files in any format that `foveate formats` lists, compressed or not. Of folders, archives and "
+    "mailboxes, everything is read. - stands for standard input."
 )
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help=_READ, show_default=False)]
 File = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="A file in any format that `foveate formats` lists, compressed or not; - stands for "
+        help="A file in any format that `foveate formats` lists, compressed or not. - stands for "
         "standard input.",
         show_default=False,
     ),
@@ -68,8 +69,8 @@ class Reading:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What reads PDF: pdfium, or docling, whose models see tables and formulas but "
-            "take longer. Default: pdfium.",
+            help="What reads PDFs: pdfium, or docling, which finds tables and formulas with models "
+            "and takes longer. Default: pdfium.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
@@ -82,8 +83,8 @@ class Reading:
         bool,
         typer.Option(
             "--strict",
-            help="Stop at the first file that cannot be read. Default: go on, and say at the end "
-            "which these are.",
+            help="Stop at the first file that cannot be read. Default: go on, and name these files "
+            "at the end.",
             rich_help_panel=_PANEL,
         ),
     ] = False
@@ -95,10 +96,13 @@ class Reading:
         What cannot be read is added to `failures`, unless nothing can.
 
         Raises:
-            DocumentError: With `strict`, a file cannot be read; otherwise, none can.
+            DocumentError: With `strict`, a file cannot be read; otherwise, none can. Or there is
+                no such format.
         """
         if files.count("-") > 1:
             raise ValueError("- stands for standard input, which can be read only once")
+        if self.format is not None:
+            check_format(self.format)
         errors: list[Exception] = []
 
         def note(name: str, error: Exception) -> None:

@@ -14,7 +14,7 @@ def command(
         str, typer.Argument(metavar="QUERY", help="What to look for, in plain words.")
     ],
     files: Files,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", help="Number of sentences.")] = 5,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of sentences.")] = 5,
     context: common.Context = 1,
     model: common.Model = None,
     device: common.Device = None,
@@ -31,7 +31,7 @@ def command(
     foveate search "white whale" books/*.txt --top-k 10 --context 2
     foveate search "melting point" handbook.pdf --html found.html
     """
-    common.check_order("foveate search", "query", query, files)
+    common.check_query("foveate search", "query", query, files)
     common.check_html(html)
     documents = reading.documents(files)
     encoder = common.load_encoder(model, device, dtype)

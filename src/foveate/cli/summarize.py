@@ -21,13 +21,17 @@ def command(
     sentences: Annotated[
         int | None,
         typer.Option(
-            "--sentences", "-s", help="Number of sentences. Default: 5.", show_default=False
+            "--sentences", "-s", min=1, help="Number of sentences. Default: 5.", show_default=False
         ),
     ] = None,
     words: Annotated[
         int | None,
         typer.Option(
-            "--words", "-w", help="Number of words, instead of sentences.", show_default=False
+            "--words",
+            "-w",
+            min=1,
+            help="Number of words, instead of sentences.",
+            show_default=False,
         ),
     ] = None,
     query: Annotated[
@@ -142,10 +146,8 @@ def _show(document: Document, summary: "Summary", num_sentences: int) -> None:
     """Print a summary with the place of each of its sentences."""
     from foveate.tasks.context import contexts
 
-    source = document.source if document.title and document.source else ""
-    common.console.print(
-        f"[bold]{escape(common.name_of(document))}[/bold]  [dim]{escape(source)}[/dim]\n"
-    )
+    source = f"  [dim]{escape(document.source)}[/dim]" if document.title and document.source else ""
+    common.console.print(f"[bold]{escape(common.name_of(document))}[/bold]{source}\n")
     if not summary.sentences:
         common.console.print(summary.text, markup=False)
     spans = [sentence.span for sentence in summary.sentences]

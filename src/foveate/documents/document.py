@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from os import PathLike
 from typing import Any, Self, TypeAlias
@@ -223,7 +223,7 @@ class Document:
             language = language or _detect_language(parsed)
             sections = build_sections(parsed.blocks, language)
         except DocumentError as error:
-            raise DocumentError(f"{file.name} {error}") from error
+            raise type(error)(f"{file.name} {error}") from error
         return cls(
             title=title or parsed.title or "",
             sections=sections,
@@ -269,7 +269,7 @@ class Document:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole document as dicts, lists, strings and numbers, which JSON can hold."""
-        return serialization.pack(self)
+        return serialization.pack(**{one.name: getattr(self, one.name) for one in fields(self)})
 
     @classmethod
     def merge(cls, documents: "Iterable[Document]") -> "Document":

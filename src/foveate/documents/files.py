@@ -1,7 +1,7 @@
 """Documents in files, folders, archives and mailboxes."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike, fspath
@@ -14,7 +14,7 @@ from foveate.documents.formats import FORMATS
 from foveate.documents.members import ErrorHandler, expand, is_readable
 from foveate.documents.readers.mail.mailbox import threads
 from foveate.documents.readers.mail.message import join_messages
-from foveate.documents.structure import DocumentError
+from foveate.documents.structure import DocumentError, NotADocumentError
 
 _HEAD = 4096  # bytes by which a file in a folder is recognized
 _MAILDIR = ("cur", "new")  # subfolders that hold the messages of a Maildir
@@ -31,10 +31,10 @@ def read_documents(
 ) -> Iterator[Document]:
     """Read all documents in files and folders, one after another.
 
-    A folder is walked, in the order of its files' names, and so are the folders in it; hidden files
-    and files in unknown formats are left out. A ZIP or TAR archive is read like a folder. A mailbox
-    (mbox or Maildir) gives a document for each thread; JSON Lines, a JSON array and CSV give one
-    for each record.
+    A folder is walked, in the order of its files' names, and so are the folders in it; hidden
+    files, files in unknown formats and JSON that holds no text are left out. A ZIP or TAR archive
+    is read like a folder. A mailbox (mbox or Maildir) gives a document for each thread; JSON Lines,
+    a JSON array and CSV give one for each record.
 
     Args:
         paths: A file or folder, or several.
@@ -127,8 +127,9 @@ class _Reading:
                 yield from self.read_maildir(Path(name))
             for path in (Path(name, file) for file in sorted(files)):
                 if not path.name.startswith(".") and path.is_file() and self.recognizes(path):
-                    is_empty = False
-                    yield from self.read_path(path)
+                    load_path = partial(load, path, self.format, self.encoding)
+                    has_read = yield from self.read_file(fspath(path), load_path, is_found=True)
+                    is_empty = is_empty and not has_read
             while errors:
                 is_empty = False
                 self.fail(name, errors.pop())
@@ -158,16 +159,38 @@ class _Reading:
             first = str(paths[min(numbers)])
             yield from self.read_file(first, partial(File, first, thread, FORMATS["email"]))
 
-    def read_file(self, name: str, load_file: Callable[[], File]) -> Iterator[Document]:
-        """Read a file and, if it is a collection, what it holds."""
+    def read_file(
+        self, name: str, load_file: Callable[[], File], *, is_found: bool = False
+    ) -> Generator[Document, None, bool]:
+        """Read a file and, if it is a collection, what it holds.
+
+        Args:
+            name: Its name.
+            load_file: Loads it.
+            is_found: Whether it was found in a folder. What is no document is then left out, as it
+                is in archives.
+
+        Returns:
+            Whether there was anything to read.
+        """
+        has_read = False
         try:
             for file in expand(load_file(), self.encoding, self.on_error):
                 try:
                     yield self.read_content(file)
+                except NotADocumentError as error:
+                    if is_found or file.name.startswith(f"{name}/"):
+                        continue
+                    self.fail(file.name, error)
                 except (DocumentError, ImportError) as error:
                     self.fail(file.name, error)
+                has_read = True
+            if not has_read and not is_found:
+                raise DocumentError(f"{name} holds nothing that can be read.")
         except (DocumentError, ImportError, OSError) as error:
             self.fail(name, error)
+            return True
+        return has_read
 
     def read_content(self, file: File) -> Document:
         """Read a document that has been loaded."""

@@ -7,6 +7,7 @@ SAMPLE = 20_000  # characters that decide
 _MIN_LETTERS = 30  # shorter texts say too little
 _MIN_PROBABILITY = 0.8
 FALLBACK = "en"
+_CHINESE = frozenset(("zh", "wuu", "yue"))  # short texts look alike in all of them
 
 
 def detect_language(text: str) -> str:
@@ -21,7 +22,11 @@ def detect_language(text: str) -> str:
     sample = text[:SAMPLE]
     if sum(map(str.isalpha, sample)) < _MIN_LETTERS and sample.isascii():
         return FALLBACK
-    language, probability = _identifier().classify(sample)
+    ranked = _identifier().rank(sample)
+    language, probability = ranked[0]
+    if language in _CHINESE:
+        language = "zh"
+        probability = sum(share for name, share in ranked if name in _CHINESE)
     return str(language) if probability >= _MIN_PROBABILITY else FALLBACK
 
 

@@ -17,6 +17,7 @@ _WINDOW = 10_000  # characters split at once: the time for quotations grows with
 _UNDECIDED = 200  # characters at the end of a window whose sentences depend on what follows
 _WORD = re.compile(r"\w")
 _ASCII_END = re.compile(r"[.!?]")
+_NAME_PART = re.compile(r"[A-Za-z0-9/\\_~@#=&%+-]")
 _CLOSING = "」』）》】〉"
 _MARKER = re.compile(
     r"[(\[（]?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxlcdmIVXLCDM]{1,6}|[一二三四五六七八九十]{1,3})"
@@ -117,6 +118,8 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
     following = text[end : end + 3].lstrip()
     if not following:
         return False
+    if text[end - 1] in ".?!" and _NAME_PART.match(text, end):  # README.Debian, foo/../bar
+        return True
     if text[end - 1] == ".":
         word = _LAST_WORD.search(text, max(start, end - 20), end)
         last = word[0].casefold() if word else ""

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from foveate.documents.layout import pack_layout, unpack_layout
+from foveate.documents.layout import Layout, pack_layout, unpack_layout
 from foveate.documents.structure import (
     KINDS,
     MAX_DEPTH,
@@ -15,21 +15,26 @@ from foveate.documents.structure import (
     Sentence,
 )
 
-if TYPE_CHECKING:
-    from foveate.documents.document import Document
 
-
-def pack(document: "Document") -> dict[str, Any]:
-    """Return the parts of a document as values that JSON can hold."""
-    layout = document.layout
+def pack(
+    *,
+    title: str,
+    sections: tuple[Section, ...],
+    text: str,
+    source: str | None,
+    language: str | None,
+    layout: Layout | None,
+    landmarks: tuple[Landmark, ...],
+) -> dict[str, Any]:
+    """Return the constructor arguments of a document as values that JSON can hold."""
     return {
-        "title": document.title,
-        "source": document.source,
-        "language": document.language,
-        "sections": [_pack_section(section) for section in document.sections],
-        "text": document.text,
+        "title": title,
+        "source": source,
+        "language": language,
+        "sections": [_pack_section(section) for section in sections],
+        "text": text,
         "layout": None if layout is None else pack_layout(layout),
-        "landmarks": [list(landmark) for landmark in document.landmarks],
+        "landmarks": [list(landmark) for landmark in landmarks],
     }
 
 

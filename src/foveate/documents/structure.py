@@ -18,6 +18,10 @@ class DocumentError(ValueError):
     """A file or text cannot become a document; the message says what is wrong and what to do."""
 
 
+class NotADocumentError(DocumentError):
+    """A file is well-formed, but what it holds is no text, such as the settings of a program."""
+
+
 class Box(NamedTuple):
     """A rectangle on a page, in points (1/72 inch) from the page's upper left corner.
 

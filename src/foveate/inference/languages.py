@@ -91,7 +91,7 @@ def _is_one_of(language: str, trained: frozenset[str]) -> bool:
 def _warn_of_language(language: str) -> None:
     name = _NAMES.get(language, f"the language {language!r}")
     warnings.warn(
-        f"the encoder was not trained on {name}, so results may be poor: name a multilingual one, "
-        f'such as model="{MULTILINGUAL_ENCODER}"',
+        f"the encoder was not trained on {name}, so results may be poor: name a multilingual "
+        f"one as the model, such as {MULTILINGUAL_ENCODER}",
         stacklevel=2,
     )

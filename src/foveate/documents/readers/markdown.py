@@ -83,6 +83,7 @@ class _Walk:
             elif token.type in ("dl_close", "dt_open") and around != "dt_close":
                 yield from self.lone_terms()
             elif token.type == "tr_open":
+                self.marker = None  # it stands before the table, not before the text after it
                 rows.append([])
                 self.at = self.line(token).start()
             elif token.type == "table_close":

@@ -19,7 +19,7 @@ from foveate.documents.blocks import (
 from foveate.documents.compose import split_section
 from foveate.documents.formats import FORMATS, Format, Member
 from foveate.documents.readers.speech import meeting
-from foveate.documents.structure import MAX_DEPTH, DocumentError
+from foveate.documents.structure import MAX_DEPTH, DocumentError, NotADocumentError
 
 TEXT_FIELDS = (
     *("text", "content", "contents", "body", "article", "document", "passage", "abstract"),
@@ -52,9 +52,7 @@ def read(text: str) -> ParsedText:
     if isinstance(data.get("sections"), list):
         blocks = list(_section_blocks(data["sections"], 1))
         return compose_text(title, blocks)
-    body = _field(data, TEXT_FIELDS) or max(
-        (value for value in data.values() if isinstance(value, str)), key=len, default=None
-    )
+    body = _field(data, TEXT_FIELDS) or max(filter(_is_text, data.values()), key=len, default=None)
     if body is None:
         raise _unknown_form()
     if not body.strip():
@@ -86,6 +84,11 @@ def _field(data: Mapping[str, Any], wanted: Sequence[str]) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
+def _is_text(value: object) -> bool:
+    """Return whether a value may be a text: one word in ASCII is a name, a date or a setting."""
+    return isinstance(value, str) and (not value.isascii() or len(value.split()) != 1)
+
+
 def _text_format(name: object) -> Format:
     """Return the format of a record's text, which is plain if the record names none."""
     format = FORMATS.get(name) if isinstance(name, str) else None
@@ -106,8 +109,8 @@ def _section_blocks(sections: Sequence[Any], level: int) -> Iterator[Block]:
         yield from _section_blocks(subsections, level + 1)
 
 
-def _unknown_form() -> DocumentError:
-    return DocumentError(
+def _unknown_form() -> NotADocumentError:
+    return NotADocumentError(
         'is JSON, but neither a meeting ("turns" with "speaker" and "text", and "topics") nor a '
         'text ("text" or "sections", and "title") nor the result of Document.to_dict: convert it '
         "to one of these forms."

@@ -24,6 +24,14 @@ from foveate.documents.structure import DocumentError
 
 _MAX_PARTS = 20  # levels of parts in parts
 _FROM = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n(?=[!-9;-~]+:)")
+# The parser of the standard library takes quadratic time for some long headers.
+_MAX_HEADER = 4000  # bytes
+_HEADERS = re.compile(
+    rb"(?:\A|^--[^\n]*\n)(?:[!-9;-~]+:[^\n]*(?:\n|\Z)(?:[ \t][^\n]*(?:\n|\Z))*)+", re.MULTILINE
+)
+_LONG_HEADER = re.compile(
+    rb"^([!-9;-~]+:(?:[^\n]|\n[ \t]){%d})(?:[^\n]|\n[ \t])+" % _MAX_HEADER, re.MULTILINE
+)
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
 _ANY_FROM = re.compile(rb"^>*From ", re.MULTILINE)
 _ESCAPED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
@@ -112,9 +120,10 @@ def join_messages(messages: list[bytes]) -> bytes:
 
 
 def parse_message(data: bytes) -> EmailMessage:
-    """Parse a message."""
+    """Parse a message, with at most 4,000 bytes of each header."""
+    shortened = _HEADERS.sub(lambda headers: _LONG_HEADER.sub(rb"\1", headers[0]), data.lstrip())
     try:
-        return message_from_bytes(data.lstrip(), policy=policy.default)
+        return message_from_bytes(shortened, policy=policy.default)
     except Exception as error:  # the parser raises many types on damaged messages
         raise DocumentError(f"cannot be read as e-mail ({type(error).__name__}).") from error
 

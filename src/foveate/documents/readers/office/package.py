@@ -76,8 +76,9 @@ def parse_xml(data: bytes, kind: str) -> Element:
     try:
         return etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
+        reason = " ".join(error.msg.split())  # some have lines
         raise DocumentError(
-            f"cannot be read as {kind} ({error.msg:.100}): check that it is that, or open it and "
+            f"cannot be read as {kind} ({reason:.100}): check that it is that, or open it and "
             "save it again."
         ) from error
 

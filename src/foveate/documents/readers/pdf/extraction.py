@@ -129,8 +129,8 @@ def opened(data: bytes) -> Iterator[pdfium.PdfDocument]:
                     "is protected by a password: remove it first, for example with qpdf --decrypt."
                 ) from error
             raise DocumentError(
-                "cannot be read as PDF, it is damaged or incomplete: get it again, or open it in "
-                "a viewer and save it again."
+                "cannot be read as PDF, because it is damaged or incomplete: get it again, or "
+                "open it in a viewer and save it again."
             ) from error
         try:
             yield document

@@ -363,8 +363,15 @@ def has_number(line: str) -> bool:
 
 def has_page(line: str) -> bool:
     """Return whether a line ends in a page number, after dots or a gap."""
-    return line[-1:].isdigit() and _PAGE.search(line) is not None
+    return _page(line) is not None
 
 
 def _without_page(line: str) -> str:
-    return _PAGE.sub("", line) if line[-1:].isdigit() else line
+    page = _page(line)
+    return line[: page.start()] if page else line
+
+
+def _page(line: str) -> re.Match[str] | None:
+    """Find the page number that a line ends in; only its end is searched, in linear time."""
+    gap = len(line.rstrip("0123456789").rstrip(" \t.…"))
+    return _PAGE.search(line, gap)

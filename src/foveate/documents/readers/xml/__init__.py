@@ -216,9 +216,9 @@ class _Handler:
         roles = [role for role in ("parts", "sections") if name in getattr(vocabulary, role)]
         if within["cells"]:
             return ["math"] if name == "math" else []
-        roles += [
-            role for role in ("floats", "terms", "entries") if name in getattr(vocabulary, role)
-        ]
+        roles += [role for role in ("floats", "entries") if name in getattr(vocabulary, role)]
+        if name in vocabulary.terms and not self.shown:  # else it is a word of a sentence
+            roles.append("terms")
         is_heading = name == vocabulary.heading
         if (parent.name, name) in vocabulary.labels:
             roles.append("label")
