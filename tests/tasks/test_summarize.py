@@ -7,7 +7,7 @@ import torch
 from foveate import Document
 from foveate.documents import Paragraph
 from foveate.inference import DocumentVectors
-from foveate.tasks.candidates import is_paper
+from foveate.tasks.candidates import is_paper, is_story
 from foveate.tasks.relevance import SentencePositions, centrality
 from foveate.tasks.summarize import choose, summarize
 
@@ -86,7 +86,11 @@ def test_what_is_no_running_text_is_left_out(encoder):
         "But in the end the cod of the cold sea eat all of the herring.",
         "This is why the cod and the herring of the cold sea are so rare.",
         "The herring of the cold sea are counted and weighed every year as follows.",
-        "For more information on the fish of the cold sea, see chapter 7.",
+        "— The cod of the cold sea, by the Fishermen of the Sea.",
+        "4. eat the herring of the cold sea and the fish of the rivers.",
+        "THE COD AND THE HERRING OF THE COLD SEA ARE ALL SOLD AS THEY ARE.",
+        "The cod of the cold sea eat the herring" + ", and then the herring" * 20 + ".",
+        '"The cod of the cold sea are counted every year," she said.',
         "Copyright (C) 1999 by the Fishermen of the Sea, who keep all of the fish.",
         "and in the end the cod of the cold sea eat all of the herring.",
         "The species of fish that live in the cold sea of the north",
@@ -97,6 +101,33 @@ def test_lead_ins_questions_definitions_and_fragments_are_left_out(encoder, left
     whole = ["Cod live in the cold sea and eat herring.", "Nobody knows why the eel is so long."]
     document = Document.from_sections("Fish", [("Fish", [*whole, left_out])], language="en")
     assert summarize(document, model=encoder).text == " ".join(whole)
+
+
+def test_quotations_of_several_sentences_are_left_out(encoder):
+    said = "“The cod of the cold sea are counted. The herring of the cold sea are not counted.” "
+    told = "The fishermen of the cold sea went home in the evening."
+    document = Document.from_text(said + told, title="The cold sea", language="en")
+    assert summarize(document, model=encoder).text == told
+
+
+def test_stories_are_told_from_other_documents():
+    speech, prose = "“I saw a whale,” he said.", "He went down to the sea."
+    definition = "“Whale” means an animal of the sea."
+    assert is_story(Document.from_text("\n\n".join([speech, prose, prose])))
+    assert is_story(Document.from_text("\n\n".join(["— ¡Una ballena!", "— ¿Dónde?", prose])))
+    assert not is_story(Document.from_text("\n\n".join([speech, *[prose] * 4])))
+    assert not is_story(Document.from_text("\n\n".join([definition, prose])))
+
+
+@pytest.mark.parametrize("budget", [{"sentences": 3}, {"words": 75}])
+def test_a_story_is_summarized_from_beginning_to_end(budget, encoder):
+    told = "The captain of the ship saw the whale of the sea in year {}, and followed it."
+    said = "“Where is the whale, captain?” asked the mate of the ship.\n\n"
+    story = said.join(told.format(year) + "\n\n" for year in range(1800, 1830))
+    document = Document.from_text(story, title="The whale", language="en")
+    summary = summarize(document, **budget, model=encoder)
+    third = len(document.text) / 3
+    assert {int(chosen.span.start / third) for chosen in summary.sentences} == {0, 1, 2}
 
 
 def test_a_text_without_full_stops_is_summarized_too(encoder):
@@ -204,6 +235,12 @@ def test_the_best_is_chosen_first_and_repetition_last():
     scores = torch.tensor([0.9, 0.8, 0.1])
     vectors = torch.stack([EAST, EAST, NORTH])
     assert choose(scores, vectors, torch.ones(3), budget=3) == [0, 2, 1]
+
+
+def test_each_part_gives_one_before_any_gives_two():
+    scores = torch.tensor([0.9, 0.8, 0.1])
+    part_idx = torch.tensor([0, 0, 1])
+    assert choose(scores, torch.eye(3), torch.ones(3), 3, part_idx) == [0, 2, 1]
 
 
 def test_what_does_not_fit_is_passed_over():

@@ -12,10 +12,11 @@ from torch import Tensor
 from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import join_sentences
 from foveate.inference import Encoder, Summarizer, as_encoder_or
-from foveate.tasks.candidates import candidates, is_paper
+from foveate.tasks.candidates import candidates, is_paper, is_story
 from foveate.tasks.relevance import SentencePositions, centrality, relevance
 
 DEFAULT_SENTENCES = 5
+WORDS_PER_SENTENCE = 25  # about as many as chosen sentences have
 
 # The score that a sentence loses per unit of cosine with a sentence that is already chosen; it
 # decides between sentences of similar scores. (ROUGE on ScisummNet hardly depends on it between 0
@@ -92,7 +93,9 @@ def summarize(
     among those that fit the rest of the budget, where c is `foveate.tasks.relevance.centrality`
     or, with a query, `relevance`. Unless there is nothing else, the sentences are those of
     `foveate.tasks.candidates.candidates`: whole sentences of running text and lists. The ends of
-    the document and of its sections count as much as their beginnings in papers alone.
+    the document and of its sections count as much as their beginnings in papers alone. A story is
+    cut into as many parts of equal length as the summary has sentences (one for each 25 words), and
+    without a query each part gives one sentence, since no part of it tells what the others do.
 
     Args:
         documents: One document or a sequence.
@@ -167,7 +170,11 @@ def _extract(
         spans = document.spans()
         rows = candidates(document, skip_backchannels=query is None)
         costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
-        chosen = choose(scores[rows], vectors.sentences[rows], costs, budget)
+        part_idx = None
+        if query is None and is_story(document):
+            num_parts = budget if words is None else -(-budget // WORDS_PER_SENTENCE)
+            part_idx = torch.tensor(rows) * num_parts // len(spans)
+        chosen = choose(scores[rows], vectors.sentences[rows], costs, budget, part_idx)
         picked = tuple(
             SummarySentence(spans[i], float(scores[i])) for i in sorted(rows[j] for j in chosen)
         )
@@ -176,7 +183,9 @@ def _extract(
     return summaries
 
 
-def choose(scores: Tensor, vectors: Tensor, costs: Tensor, budget: int) -> list[int]:
+def choose(
+    scores: Tensor, vectors: Tensor, costs: Tensor, budget: int, part_idx: Tensor | None = None
+) -> list[int]:
     """Choose rows of high score that differ and together cost no more than the budget.
 
     Args:
@@ -184,6 +193,8 @@ def choose(scores: Tensor, vectors: Tensor, costs: Tensor, budget: int) -> list[
         vectors: `(rows, dimension)`.
         costs: `(rows,)` int64.
         budget: Total cost allowed; if every single row exceeds it, the best one is chosen.
+        part_idx: `(rows,)` int64, the part that each row belongs to. Rows of a part that has a
+            chosen one are chosen only if nothing else is left.
 
     Returns:
         The rows, in the order of choice.
@@ -191,13 +202,17 @@ def choose(scores: Tensor, vectors: Tensor, costs: Tensor, budget: int) -> list[
     vectors = F.normalize(vectors, dim=-1)
     nearest = torch.zeros_like(scores)  # cosine with the closest of the chosen rows
     is_free = torch.ones_like(scores, dtype=torch.bool)
+    is_covered = torch.zeros_like(is_free)  # its part has a chosen row
     chosen: list[int] = []
     remaining = budget
     while (fits := is_free & (costs <= remaining)).any():
-        gain = scores - REDUNDANCY_PENALTY * nearest - (nearest > REPETITION_THRESHOLD).float()
+        is_repeated = (nearest > REPETITION_THRESHOLD) | is_covered
+        gain = scores - REDUNDANCY_PENALTY * nearest - is_repeated.float()
         best = int(gain.masked_fill(~fits, -torch.inf).argmax())
         chosen.append(best)
         is_free[best] = False
         remaining -= int(costs[best])
         nearest = torch.maximum(nearest, vectors @ vectors[best])
+        if part_idx is not None:
+            is_covered |= part_idx == part_idx[best]
     return chosen or [int(scores.argmax())]
