@@ -280,7 +280,7 @@ class TestSerialization:
         for paragraphs, message in (
             ([], r"empty section \('A'\)"),
             ([{"sentences": []}], "paragraph without sentences"),
-            ([{"sentences": [empty]}], "empty sentence at 0"),
+            ([{"sentences": [empty]}], "empty sentence"),
         ):
             with pytest.raises(DocumentError, match=message):
                 Document.from_dict(packed([{"title": "A", "paragraphs": paragraphs}]))

@@ -40,7 +40,9 @@ def check_archive(data: bytes, kind: str) -> None:
     except DocumentError:
         raise
     except Exception as error:  # zipfile and zlib raise many types on damaged files
-        raise DocumentError(f"is not a whole {kind} file ({error}): save it again.") from error
+        raise DocumentError(
+            f"is not a whole {kind} file ({type(error).__name__}): save it again."
+        ) from error
 
 
 def _size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) -> int:

@@ -350,26 +350,34 @@ def landmarks(parsed: ParsedText, place: str | None = None) -> tuple[Landmark, .
 def _sentences(block: Prose, language: str) -> tuple[Sentence, ...]:
     text = block.text
     shown = str(text)
+    if not text:
+        return ()
     if block.kind in UNSPLIT:
-        start = len(shown) - len(shown.lstrip())
-        pieces = shorten(shown, start, len(shown.rstrip())) if text else ()
-        return tuple(
-            Sentence(collapse(shown[start:end]), *text.source_span(start, end))
-            for start, end in pieces
-        )
+        first_visible = len(shown) - len(shown.lstrip())
+        pieces: Iterable[tuple[int, int]] = shorten(shown, first_visible, len(shown.rstrip()))
+    else:
+        pieces = split_sentences(shown, language)
     spans: list[tuple[int, int]] = []
-    previous_end = -1  # in the source
-    for start, end in split_sentences(shown, language):
+    previous_start, previous_end = 0, -1  # in the source
+    for start, end in pieces:
         first, last = text.source_span(start, end)
-        is_marked = len(spans) == 1 and _MARKER.fullmatch(shown[slice(*spans[0])])
-        if first < previous_end or (is_marked and block.kind != "prose"):
-            # One piece of source shows parts of both sentences, or a number begins an item.
+        is_marker = len(spans) == 1 and _MARKER.fullmatch(shown[slice(*spans[0])])
+        # One piece of source shows parts of both sentences, nothing in the source shows one of
+        # them, or a number begins an item.
+        if spans and (
+            first < previous_end
+            or last == first
+            or previous_end == previous_start
+            or (is_marker and block.kind != "prose")
+        ):
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
-        previous_end = last
+        previous_start, previous_end = text.source_span(*spans[-1])
     return tuple(
-        Sentence(collapse(shown[start:end]), *text.source_span(start, end)) for start, end in spans
+        Sentence(collapse(shown[start:end]), *text.source_span(start, end))
+        for start, end in spans
+        if previous_end > previous_start
     )
 
 

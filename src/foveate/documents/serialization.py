@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from foveate.documents.blocks import collapse
 from foveate.documents.layout import Layout, pack_layout, unpack_layout
 from foveate.documents.structure import (
     KINDS,
@@ -117,7 +118,7 @@ def _unpack_section(item: Any, length: int, depth: int) -> Section:
 def _unpack_paragraph(item: Any, length: int) -> Paragraph:
     sentences = tuple(
         Sentence(
-            _expect(str, sentence["text"]),
+            collapse(_expect(str, sentence["text"])),
             _expect(int, sentence["start"]),
             _expect(int, sentence["end"]),
         )
@@ -127,11 +128,11 @@ def _unpack_paragraph(item: Any, length: int) -> Paragraph:
         raise DocumentError("has a paragraph without sentences: leave it out.")
     for sentence in sentences:
         if not sentence.text.strip():
-            raise DocumentError(f"has an empty sentence at {sentence.start}: leave it out.")
+            raise DocumentError("has an empty sentence: leave it out.")
         if not 0 <= sentence.start < sentence.end <= length:
             raise DocumentError(
-                f"places a sentence at {sentence.start}-{sentence.end}, outside its text of "
-                f"{length} characters: keep text and sections together."
+                f"places a sentence outside its text of {length} characters: keep text and "
+                "sections together."
             )
     kind = item.get("kind", "prose")
     if kind not in KINDS:

@@ -45,7 +45,9 @@ def _zip_files(data: bytes) -> Iterator[tuple[str, bytes]]:
     except DocumentError:
         raise
     except Exception as error:  # zipfile and zlib raise many types on damaged files
-        raise DocumentError(f"is not a whole ZIP archive ({error}): pack it again.") from error
+        raise DocumentError(
+            f"is not a whole ZIP archive ({type(error).__name__}): pack it again."
+        ) from error
 
 
 def _tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -60,7 +62,9 @@ def _tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
     except DocumentError:
         raise
     except Exception as error:  # tarfile raises many types on damaged files
-        raise DocumentError(f"is not a whole TAR archive ({error}): pack it again.") from error
+        raise DocumentError(
+            f"is not a whole TAR archive ({type(error).__name__}): pack it again."
+        ) from error
 
 
 def _safe_path(name: str) -> str:

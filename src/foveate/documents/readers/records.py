@@ -40,7 +40,7 @@ def read(text: str) -> ParsedText:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise DocumentError(f"is not valid JSON ({error}): correct it there.") from error
-    except RecursionError:
+    except (RecursionError, ValueError):  # nested too deep, or a number of thousands of digits
         data = None
     if isinstance(data, str):
         data = {"text": data}

@@ -69,7 +69,7 @@ _REFERENCES = re.compile(
     re.IGNORECASE,
 )
 _TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)
-_FRAMED = re.compile(r"([#*=~-])\1{2,} *(\S.*?) *\1{3,}")
+_FRAME_SIGNS = frozenset("#*=~-")
 _MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
 _MAX_TITLE = 100
 _MAX_TITLE_CHUNKS = 4
@@ -146,13 +146,19 @@ def _blocks(text: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
     in_references = False
     for chunk in chunks:
         if chunk.heading:
-            framed = _FRAMED.fullmatch(chunk.shown)
-            yield Heading(levels[chunk.heading], framed[2] if framed else chunk.shown)
+            yield Heading(levels[chunk.heading], _unframed(chunk.shown))
             in_references = _REFERENCES.fullmatch(chunk.shown) is not None
         elif in_references:
             yield from _references(text, chunk)
         else:
             yield from _paragraphs(text, chunk, base)
+
+
+def _unframed(heading: str) -> str:
+    """Take the signs off a heading such as "### Title ###"."""
+    frame = heading[0] * 3
+    is_framed = heading[0] in _FRAME_SIGNS and heading.startswith(frame) and heading.endswith(frame)
+    return heading.strip(heading[0] + " ") or heading if is_framed else heading
 
 
 def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:

@@ -76,6 +76,7 @@ _NUMBER_BEFORE = re.compile(
 )
 _NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*)\s+\S")
 _PAGE = re.compile(r"(?:\s*\.\s*\.[\s.]*|\s*…[\s…]*|\s{2,}|\t)\d+$")
+_MAX_GAP = 200  # characters between an entry and its page
 _NOT_WORD = re.compile(r"[\W_]+")
 _WITH_NUMBER = "#"  # before the words of headings that have a number
 _MAX_WRAPPED = 4  # lines of a heading that the table of contents lists
@@ -372,6 +373,9 @@ def _without_page(line: str) -> str:
 
 
 def _page(line: str) -> re.Match[str] | None:
-    """Find the page number that a line ends in; only its end is searched, in linear time."""
-    gap = len(line.rstrip("0123456789").rstrip(" \t.…"))
+    """Find the page number that a line ends in, after a gap that fits on a line."""
+    before = line.rstrip("0123456789")
+    if len(before) == len(line):
+        return None
+    gap = max(len(before.rstrip(" \t.…")), len(before) - _MAX_GAP)
     return _PAGE.search(line, gap)

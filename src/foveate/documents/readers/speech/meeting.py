@@ -58,7 +58,7 @@ def read(text: str) -> ParsedText:
 
 def _blocks(text: str, data: dict[str, Any]) -> Iterator[Block]:
     turns = data["turns"] if "turns" in data else data["meeting_transcripts"]
-    topics = _topics(data.get("topics") or data.get("topic_list") or [])
+    topics = _topics(data.get("topics") or data.get("topic_list") or [], len(turns))
     current = None
     for index, turn in enumerate(turns):
         topic = topics.get(index)
@@ -69,12 +69,12 @@ def _blocks(text: str, data: dict[str, Any]) -> Iterator[Block]:
         yield Prose(_displayed(text, content), str(turn["speaker"]).strip() or None)
 
 
-def _topics(topics: list[dict[str, Any]]) -> dict[int, tuple[int, str]]:
+def _topics(topics: list[dict[str, Any]], num_turns: int) -> dict[int, tuple[int, str]]:
     """Return the number and name of the topic of each turn that has one."""
     topic_of_turn: dict[int, tuple[int, str]] = {}
     for number, topic in enumerate(topics):
         for first, last in topic["relevant_text_span"]:
-            for turn in range(int(first), int(last) + 1):
+            for turn in range(max(int(first), 0), min(int(last) + 1, num_turns)):
                 topic_of_turn.setdefault(turn, (number, str(topic["topic"])))
     return topic_of_turn
 
