@@ -467,3 +467,10 @@ def test_a_long_row_of_cells_side_by_side_is_one_sentence():
     )
     assert document.text[row.start : row.end] == (line * 20).strip()
     assert end.text == "End."
+
+
+def test_sentences_end_within_unfinished_markup():
+    link = "`herring <http://a.b>`_"
+    text = f"Cod\n===\n\nThey eat {link} and ``cmde`y eat {link} and ``cmde`"
+    document = Document.from_text(text, format="rst")
+    assert all(sentence.end <= len(text) for sentence in document.sentences())

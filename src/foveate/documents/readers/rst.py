@@ -359,7 +359,7 @@ def _add_literally(shown: MappedText, text: str, raw: str, at: int, offsets: lis
             if letter.isspace() and raw[at].isspace():
                 break
             at += 1
-        offset = offsets[min(at, len(offsets) - 1)]
+        offset = offsets[min(at, max(len(raw) - 1, 0))]
         shown.add(letter, offset, offset + 1)
         at += 1
     return at
