@@ -1,6 +1,8 @@
 """ZIP archives, alone or as the container of DOCX, ODT and EPUB, without ZIP bombs."""
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 
 from foveate.documents.structure import DocumentError
@@ -21,28 +23,44 @@ def check_archive(data: bytes, kind: str) -> None:
     Raises:
         DocumentError: It is damaged, or decompresses to an unreasonable size.
     """
-    try:
-        with zipfile.ZipFile(BytesIO(data)) as archive:
-            members = archive.infolist()
-            if len(members) > _MAX_MEMBERS:
+    with (
+        archive_errors(f"{kind} file", "save it again"),
+        zipfile.ZipFile(BytesIO(data)) as archive,
+    ):
+        members = archive.infolist()
+        if len(members) > _MAX_MEMBERS:
+            raise DocumentError(f"has {len(members)} parts, too many for {kind}: save it again.")
+        total = 0
+        for member in members:
+            size = _size(archive, member, _MAX_BYTES - total)
+            total += size
+            if total > _MAX_BYTES or is_suspicious(size, member):
                 raise DocumentError(
-                    f"has {len(members)} parts, too many for {kind}: save it again."
+                    f"decompresses to far more than {kind} holds ({member.filename!r:.60}): "
+                    "it is rejected as a ZIP bomb; split it or save it again."
                 )
-            total = 0
-            for member in members:
-                size = _size(archive, member, _MAX_BYTES - total)
-                total += size
-                if total > _MAX_BYTES or size > max(_LARGE, _MAX_RATIO * member.compress_size):
-                    raise DocumentError(
-                        f"decompresses to far more than {kind} holds ({member.filename!r:.60}): "
-                        "it is rejected as a ZIP bomb; split it or save it again."
-                    )
+
+
+def is_suspicious(size: int, member: zipfile.ZipInfo) -> bool:
+    """Return whether a member that decompresses to this size is compressed like a ZIP bomb."""
+    return size > max(_LARGE, _MAX_RATIO * member.compress_size)
+
+
+@contextmanager
+def archive_errors(kind: str, advice: str) -> Iterator[None]:
+    """Turn errors about a damaged archive into a `DocumentError`.
+
+    Args:
+        kind: What it should be, in the message, such as "ZIP archive".
+        advice: What to do about it.
+    """
+    try:
+        yield
     except DocumentError:
         raise
-    except Exception as error:  # zipfile and zlib raise many types on damaged files
-        raise DocumentError(
-            f"is not a whole {kind} file ({type(error).__name__}): save it again."
-        ) from error
+    except Exception as error:  # zipfile, zlib and tarfile raise many types on damaged files
+        name = type(error).__name__
+        raise DocumentError(f"is not a whole {kind} ({name}): {advice}.") from error
 
 
 def _size(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) -> int:

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import PurePosixPath
 
+from foveate.documents.archives import archive_errors, is_suspicious
 from foveate.documents.compression import MAX_BYTES
 from foveate.documents.formats import Member
 from foveate.documents.structure import DocumentError
-
-_MAX_RATIO = 200  # compression ratio of a large file
-_LARGE = 2**20  # bytes
 
 
 def split(data: bytes) -> Iterator[Member]:
@@ -26,45 +24,37 @@ def split(data: bytes) -> Iterator[Member]:
 
 
 def _zip_files(data: bytes) -> Iterator[tuple[str, bytes]]:
-    try:
-        with zipfile.ZipFile(BytesIO(data)) as archive:
-            for info in archive.infolist():
-                if info.is_dir() or not _safe_path(info.filename):
-                    continue
-                if info.flag_bits & 1:
-                    raise DocumentError("is encrypted: unpack it first.")
-                with archive.open(info) as stream:
-                    content = stream.read(MAX_BYTES + 1)
-                if len(content) > max(_LARGE, _MAX_RATIO * info.compress_size):
-                    raise DocumentError(
-                        f"unpacks to far more than its size ({info.filename!r:.60}), and is "
-                        "rejected as a ZIP bomb: unpack it first."
-                    )
-                _check_size(info.filename, len(content))
-                yield info.filename, content
-    except DocumentError:
-        raise
-    except Exception as error:  # zipfile and zlib raise many types on damaged files
-        raise DocumentError(
-            f"is not a whole ZIP archive ({type(error).__name__}): pack it again."
-        ) from error
+    with (
+        archive_errors("ZIP archive", "pack it again"),
+        zipfile.ZipFile(BytesIO(data)) as archive,
+    ):
+        for info in archive.infolist():
+            if info.is_dir() or not _safe_path(info.filename):
+                continue
+            if info.flag_bits & 1:
+                raise DocumentError("is encrypted: unpack it first.")
+            with archive.open(info) as stream:
+                content = stream.read(MAX_BYTES + 1)
+            if is_suspicious(len(content), info):
+                raise DocumentError(
+                    f"unpacks to far more than its size ({info.filename!r:.60}), and is "
+                    "rejected as a ZIP bomb: unpack it first."
+                )
+            _check_size(info.filename, len(content))
+            yield info.filename, content
 
 
 def _tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
-    try:
-        with tarfile.open(fileobj=BytesIO(data), mode="r:") as archive:
-            for info in archive:
-                if not info.isreg() or not _safe_path(info.name):
-                    continue
-                _check_size(info.name, info.size)
-                if stream := archive.extractfile(info):
-                    yield info.name, stream.read()
-    except DocumentError:
-        raise
-    except Exception as error:  # tarfile raises many types on damaged files
-        raise DocumentError(
-            f"is not a whole TAR archive ({type(error).__name__}): pack it again."
-        ) from error
+    with (
+        archive_errors("TAR archive", "pack it again"),
+        tarfile.open(fileobj=BytesIO(data), mode="r:") as archive,
+    ):
+        for info in archive:
+            if not info.isreg() or not _safe_path(info.name):
+                continue
+            _check_size(info.name, info.size)
+            if stream := archive.extractfile(info):
+                yield info.name, stream.read()
 
 
 def _safe_path(name: str) -> str:
