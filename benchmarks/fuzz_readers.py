@@ -155,7 +155,7 @@ def read(format: str, data: bytes, *, names_format: bool = True) -> Outcome:
     Args:
         format: Name of its format.
         data: Its content.
-        names_format: Whether the reader is told the format.
+        names_format: Whether the format is named or has to be recognized.
     """
     from foveate.documents import DocumentError, read_documents
 

@@ -104,7 +104,7 @@ def locate(
     Args:
         document: The document.
         ranked: Phrases with their scores, in the order in which the keywords are returned.
-        language: The language by which words are told apart; by default the document's.
+        language: The language whose rules separate words; by default the document's.
     """
     ranked = list(ranked)
     language = language or document.language
