@@ -120,11 +120,14 @@ class DocumentVectors:
         document: `(dimension,)`.
         sections: `(sections, dimension)`, in the order of `Document.walk`.
         sentences: `(sentences, dimension)`, in the order of `Document.sentences`.
+        salience: `(sentences,)`, how much each sentence belongs in a summary, on a scale of the
+            document's own; None if the model has no head for it.
     """
 
     document: Tensor
     sections: Tensor
     sentences: Tensor
+    salience: Tensor | None = None
 
 
 class Encoder:
@@ -322,6 +325,10 @@ class Encoder:
                     self._pool(hidden_states, nodes.positions == 0, text_idx, sums, counts)
                     advance(len(batch))
         return self._finish(sums, counts)
+
+    def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
+        """Encode queries, to be compared with the vectors of `encode`; see `encode_texts`."""
+        return self.encode_texts(queries)
 
     def _encode_lists(
         self, lists: list[list[str]], show_progress: bool | None
