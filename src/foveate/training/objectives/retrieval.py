@@ -93,8 +93,8 @@ class Retrieval(Objective):
         in_document: Weight of the loss among the other sentences and sections of the document.
         across_documents: Weight of the loss among the sentences and sections of other documents.
         documents: Weight of the loss among documents, by their vectors and by their best sentences.
-        distillation: Weight of 1 minus the cosine between a query's vector and that of the model
-            before the training, so that isolated sentences keep theirs.
+        distillation: Weight of `distillation_loss` between the vectors of queries and those that
+            the model gave before the training, so that isolated sentences keep theirs.
         salience: Weight of the cross-entropy between the salience of a document's sentences and
             the sentences that make the best summary.
         max_queries: Largest number of queries of each kind.
@@ -108,7 +108,7 @@ class Retrieval(Objective):
     in_document: float = 1.0
     across_documents: float = 1.0
     documents: float = 1.0
-    distillation: float = 2.0
+    distillation: float = 4.0
     salience: float = 0.3
     max_queries: int = 8
     chunk_tokens: int = 65536
@@ -230,8 +230,7 @@ class Retrieval(Objective):
             return total
         query_vectors = torch.cat([chunk[0] for chunk in queries])
         if "teacher" in targets:
-            kept = F.cosine_similarity(query_vectors, targets["teacher"], dim=-1)
-            total = total + self.distillation * (1 - kept).mean()
+            total = total + self.distillation * distillation_loss(query_vectors, targets["teacher"])
         candidates = {
             "sentence": targets["is_candidate"],
             "section": targets["kind"] == NODE_TYPES["section"],
@@ -273,6 +272,20 @@ class Retrieval(Objective):
         nearest = scores.new_full((len(query), num_documents), -1 / self.temperature)
         nearest = nearest.scatter_reduce(1, of_row, scores, "amax")
         return F.cross_entropy(nearest, targets["query_document"][query])
+
+
+def distillation_loss(vectors: Tensor, teacher: Tensor) -> Tensor:
+    """Compute how far vectors, and their cosines with each other, are from those of a teacher.
+
+    Args:
+        vectors: `(texts, dimension)`, of unit length.
+        teacher: `(texts, dimension)`, of unit length.
+
+    Returns:
+        The mean of 1 minus the cosine, and ten times the mean squared difference of cosines.
+    """
+    apart = 1 - (vectors * teacher).sum(-1)
+    return apart.mean() + 10 * F.mse_loss(vectors @ vectors.T, teacher @ teacher.T)
 
 
 def contrastive_loss(scores: Tensor, pairs: tuple[Tensor, Tensor], is_negative: Tensor) -> Tensor:
