@@ -6,8 +6,8 @@
 A large page of a manual becomes a document. Smaller pages that follow each other in the manual
 become the sections of one document. These are left out: pages of other languages, indexes,
 changelogs, licenses, and references that are generated from source code; sections with hardly any
-prose; sentences that many pages of a manual have; pages of which most sentences were on earlier
-pages.
+prose; sentences that a manual often repeats; pages of which most sentences were on earlier pages;
+documents with few headings, or with the same headings over and over.
 """
 
 import re
@@ -34,7 +34,8 @@ MERGED = 12_000  # words at most of a document of smaller pages
 PACKAGE_WORDS = 1_500_000  # at most of a package
 TOTAL_WORDS = 12_000_000
 MAX_BYTES = 6_000_000  # of a page
-MAX_REPEATED = 8  # pages of a manual that may share a sentence
+MAX_REPEATED = 8  # times that a manual may say a sentence
+MIN_DISTINCT = 0.5  # of the headings of a document
 LONG_SENTENCE = 6  # words of a sentence that tells whether a page is a copy
 WORKERS = 2
 
@@ -73,7 +74,7 @@ PACKAGES = {  # and a pattern of the paths of their pages, to leave out referenc
     r"programming_examples|system_\w+|tutorial|oam|installation_guide)/|_(?:chapter|ug|intro)\.html",
     "exim4-doc-html": "",
     "fai-doc": "",
-    "ffmpeg-doc": "",
+    "ffmpeg-doc": r"^(?!.*-all)",
     "fontforge-doc": "",
     "freedombox-doc-en": "",
     "frr-doc": "",
@@ -104,11 +105,11 @@ PACKAGES = {  # and a pattern of the paths of their pages, to leave out referenc
     "knot-doc": "",
     "krb5-doc": r"^(?!.*/refs/)",
     "libboost1.81-doc": r"/doc/html/[^/]*$",
-    "libreoffice-help-en-us": r"^(?!.*/sbasic/)",
+    "libreoffice-help-en-us": r"/(?:guide|00|optionen)/",
     "libvirt-doc": "",
-    "lilypond-doc-html": r"/Documentation/(?:learning|usage|extending|contributor|essay)/",
-    "linux-doc-6.1": r"/html/(?:process|admin-guide|core-api|filesystems|doc-guide|scheduler|mm|"
-    r"RCU|locking|security|dev-tools|maintainer|kernel-hacking)/[^/]*$",
+    "lilypond-doc-html": r"/Documentation/(?:learning|usage|essay)/",
+    "linux-doc-6.1": r"/html/(?:process|admin-guide|doc-guide|scheduler|mm|RCU|locking|security|"
+    r"maintainer|kernel-hacking)/[^/]*$",
     "live-manual-html": "",
     "mailman3-doc": "",
     "maint-guide": "",
@@ -135,11 +136,10 @@ PACKAGES = {  # and a pattern of the paths of their pages, to leave out referenc
     "python-cryptography-doc": "",
     "python-dask-doc": "",
     "python-dipy-doc": "",
-    "python-django-doc": "",
+    "python-django-doc": r"^(?!.*/ref/)",
     "python-flask-doc": "",
     "python-gevent-doc": "",
     "python-hypothesis-doc": "",
-    "python-mdanalysis-doc": "",
     "python-nibabel-doc": r"^(?!.*/reference/)",
     "python-nipype-doc": "",
     "python-pandas-doc": r"/html/(?:user_guide|getting_started|development|[^/]*$)",
@@ -147,20 +147,20 @@ PACKAGES = {  # and a pattern of the paths of their pages, to leave out referenc
     "python-scipy-doc": r"/html/(?:tutorial|dev|[^/]*$)",
     "python-scrapy-doc": "",
     "python-skimage-doc": "",
-    "python-sklearn-doc": r"/html/(?:modules|auto_examples|tutorial|developers|[^/]*$)",
+    "python-sklearn-doc": r"/html/(?:modules|tutorial|developers|[^/]*$)",
     "python-sqlalchemy-doc": r"/html/(?:orm|tutorial|faq)/",
     "python-statsmodels-doc": "",
-    "python-sympy-doc": r"/html/(?:tutorials|guides|explanation|contributing|modules/[^/]*$)",
+    "python-sympy-doc": r"/html/(?:tutorials|guides|explanation|contributing)/",
     "python-tornado-doc": "",
     "python-werkzeug-doc": "",
     "python-xarray-doc": "",
-    "python3.11-doc": r"/html/(?!c-api/)",
+    "python3.11-doc": r"/html/(?!c-api/|library/)",
     "qtcreator-doc": "",
     "r-doc-html": "",
-    "racket-doc": r"/racket/(?:guide|continue|web-server|style|more|htdp-langs|raco|drracket)/",
+    "racket-doc": r"/racket/(?:guide|continue|web-server|style|more)/",
     "rsyslog-doc": "",
-    "rust-doc": r"/html/(?:book|reference|nomicon|rustc|rustdoc|cargo|edition-guide|embedded-book|"
-    r"rust-by-example|clippy|style-guide)/(?!print)",
+    "rust-doc": r"/html/(?:book/(?!first|second|2018)|reference/|nomicon/|rustc/|cargo/|"
+    r"edition-guide/)(?!print)",
     "sbcl-doc": "",
     "shorewall-doc": "",
     "slurm-wlm-doc": "",
@@ -314,8 +314,7 @@ def read_packages(folder: Path) -> list[Package]:
                     "license": license,
                 }
                 for page in assembled(pages)
-                if MIN_WORDS <= page.num_words <= MAX_WORDS
-                and num_titled(page.sections) >= MIN_SECTIONS
+                if MIN_WORDS <= page.num_words <= MAX_WORDS and has_structure(page.sections)
             ]
             packages.append(Package(name, version, license, documents))
             package = packages[-1]
@@ -440,8 +439,8 @@ def is_prose(sentence: str) -> bool:
 
 
 def without_repeated(pages: Sequence[Page]) -> Iterator[Page]:
-    """Leave out licenses, and sentences that many pages have, such as those of their headers."""
-    counts = Counter(one for page in pages for one in set(sentences(page.sections)))
+    """Leave out licenses, and sentences that are often repeated, such as those of headers."""
+    counts = Counter(one for page in pages for one in sentences(page.sections))
 
     def keep(sections: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = []
@@ -455,7 +454,8 @@ def without_repeated(pages: Sequence[Page]) -> Iterator[Page]:
         return kept
 
     for page in pages:
-        if sections := keep(page.sections):
+        sections = [] if _LICENSE.fullmatch(page.title) else keep(page.sections)
+        if sections:
             yield replace(page, sections=sections)
 
 
@@ -480,7 +480,7 @@ def assembled(pages: Iterable[Page]) -> Iterator[Page]:
         heading, small, num_words = "", [], 0
         for page in chain.from_iterable(map(split, group)):
             starts_chapter = bool(_CHAPTER.match(page.title)) or page.path.name in _INDEXES
-            is_large = page.num_words >= LARGE_PAGE and num_titled(page.sections) >= MIN_SECTIONS
+            is_large = page.num_words >= LARGE_PAGE and has_structure(page.sections)
             if is_large or starts_chapter or num_words + page.num_words > MERGED:
                 if small:
                     yield joined(heading, small)
@@ -519,9 +519,17 @@ def joined(heading: str, pages: Sequence[Page]) -> Page:
     return Page(pages[0].path, heading or pages[0].title, sections)
 
 
-def num_titled(sections: Iterable[dict[str, Any]]) -> int:
-    """Count the sections that have a heading, at any depth."""
-    return sum(bool(section["title"]) + num_titled(section["sections"]) for section in sections)
+def has_structure(sections: Iterable[dict[str, Any]]) -> bool:
+    """Return whether there are enough headings, and most of them are different."""
+    found = list(filter(None, titles(sections)))
+    return len(found) >= MIN_SECTIONS and len(set(found)) >= MIN_DISTINCT * len(found)
+
+
+def titles(sections: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield the headings of sections at any depth."""
+    for section in sections:
+        yield section["title"]
+        yield from titles(section["sections"])
 
 
 def fair_limit(sizes: Sequence[int], total: int) -> int:

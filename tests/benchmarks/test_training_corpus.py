@@ -11,6 +11,7 @@ from manuals import (
     assembled,
     cleaned_title,
     fair_limit,
+    has_structure,
     in_reading_order,
     is_new,
     is_prose,
@@ -154,6 +155,22 @@ def test_what_pages_repeat_is_left_out(tmp_path):
     copy = Page(tmp_path / "b.html", "", [section("", [PROSE, f"{PROSE} Really.", "Other one."])])
     assert is_new(page, seen)
     assert not is_new(copy, seen)
+
+
+def test_licenses_are_left_out(tmp_path):
+    parts = [section("Cod", ["Cod swim."]), section("GNU General Public License", [PROSE])]
+    page = Page(tmp_path / "a.html", "Cod", parts)
+    license = Page(tmp_path / "b.html", "Appendix C. GNU Free Documentation License", parts)
+    assert [kept.sections for kept in without_repeated([page, license])] == [parts[:1]]
+
+
+@pytest.mark.parametrize(
+    ("headings", "expected"),
+    [("ABC", True), ("AB", False), ("AABBC", True), ("AAAABB", False), (["", "A", "B"], False)],
+)
+def test_structure(headings, expected):
+    nested = [section(headings[0], ["x"], [section(title, ["x"]) for title in headings[1:]])]
+    assert has_structure(nested) is expected
 
 
 @given(st.lists(st.integers(0, 100), min_size=1), st.integers(0, 2000))
