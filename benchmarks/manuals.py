@@ -227,6 +227,8 @@ _SKIPPED = re.compile(
     re.IGNORECASE,
 )
 _LINK = re.compile(r"""href\s*=\s*["']?([^"'#?> ]+)""", re.IGNORECASE)
+_LINK_TAG = re.compile(r"<link\b[^>]*>", re.IGNORECASE)
+_NEXT = re.compile(r"""rel\s*=\s*["']?next\b""", re.IGNORECASE)
 _INDEXES = ("index.html", "index.en.html", "index.html.en", "toc.html", "contents.html")
 _LICENSE = re.compile(r".*\blicen[cs]es?\b.*|.*\bcopying\b.*|copyright.*", re.IGNORECASE)
 _CHAPTER = re.compile(r"(?:chapter|part|appendix)\s+\w+", re.IGNORECASE)
@@ -304,7 +306,7 @@ def read_packages(folder: Path) -> list[Package]:
             license = LICENSES.get(name) or stated_license(root, name)
             documents = [
                 {
-                    "id": f"{name}/{page.path.relative_to(root)}",
+                    "id": f"{name}/{page.path.relative_to(root)}#{number}",
                     "title": page.title,
                     "sections": page.sections,
                     "references": [],
@@ -313,7 +315,7 @@ def read_packages(folder: Path) -> list[Package]:
                     "source": f"Debian package {name} {version}",
                     "license": license,
                 }
-                for page in assembled(pages)
+                for number, page in enumerate(assembled(pages))
                 if MIN_WORDS <= page.num_words <= MAX_WORDS and has_structure(page.sections)
             ]
             packages.append(Package(name, version, license, documents))
@@ -353,16 +355,37 @@ def page_paths(root: Path, pattern: str) -> list[Path]:
 
 
 def in_reading_order(paths: Iterable[Path]) -> Iterator[Path]:
-    """Sort pages by their folders and, within a folder, by the links of its table of contents."""
+    """Sort pages by folder; there, by their links to the next page, then by the contents."""
     for folder, group in groupby(sorted(paths, key=natural_order), key=lambda path: path.parent):
+        left = {path.name: path for path in group}
         places: dict[str, int] = {}
         for index in filter(Path.is_file, (folder / name for name in _INDEXES)):
             for link in _LINK.findall(index.read_text(errors="replace")):
                 places.setdefault(link.removeprefix("./"), len(places))
-        yield from sorted(
-            group,
-            key=lambda path: -1 if path.name in _INDEXES else places.get(path.name, len(places)),
+        following = {name: next_page(path) for name, path in left.items()}
+        followers = set(following.values())
+        starts = sorted(
+            left,
+            key=lambda name: (
+                name not in _INDEXES,
+                name in followers,
+                places.get(name, len(places)),
+            ),
         )
+        for start in starts:
+            name: str | None = start
+            while name in left:
+                yield left.pop(name)
+                name = following.get(name)
+
+
+def next_page(path: Path) -> str | None:
+    """Return the name of the page that a page in HTML declares as the next one."""
+    with path.open("rb") as file:
+        head = file.read(20_000).decode(errors="replace")
+    tag = next((tag for tag in _LINK_TAG.findall(head) if _NEXT.search(tag)), "")
+    link = _LINK.search(tag)
+    return link[1].removeprefix("./") if link else None
 
 
 def natural_order(path: Path) -> list[Any]:
@@ -485,6 +508,7 @@ def assembled(pages: Iterable[Page]) -> Iterator[Page]:
                 if small:
                     yield joined(heading, small)
                 small, num_words = [], 0
+                heading = heading if _CHAPTER.match(heading) else ""  # that of an index
             if starts_chapter:
                 heading = page.title
             if is_large:
@@ -506,7 +530,7 @@ def split(page: Page) -> Iterator[Page]:
 
 
 def joined(heading: str, pages: Sequence[Page]) -> Page:
-    """Return pages as the sections of one document."""
+    """Return pages as the sections of one document, which has no title if there is no heading."""
     if len(pages) == 1:
         return pages[0]
     sections = []
@@ -516,7 +540,7 @@ def joined(heading: str, pages: Sequence[Page]) -> Page:
             first, others = {"sentences": [], "sections": []}, page.sections
         below = first["sections"] + others
         sections.append({"title": page.title, "sentences": first["sentences"], "sections": below})
-    return Page(pages[0].path, heading or pages[0].title, sections)
+    return Page(pages[0].path, heading, sections)
 
 
 def has_structure(sections: Iterable[dict[str, Any]]) -> bool:

@@ -113,6 +113,14 @@ def test_pages_in_english_in_reading_order(tmp_path):
     assert [path.name for path in page_paths(tmp_path, r"z\.html$")] == ["z.html"]
 
 
+def test_pages_that_name_the_next_one(tmp_path):
+    for name, following in [("index", "b"), ("b", "a"), ("a", "../c"), ("c", "")]:
+        link = f'<link rel="next" href="{following}.html">' if following else ""
+        (tmp_path / f"{name}.html").write_text(f"<head>{link}</head><p>Cod.</p>")
+    ordered = [path.name for path in in_reading_order(page_paths(tmp_path, ""))]
+    assert ordered == ["index.html", "b.html", "a.html", "c.html"]
+
+
 def pages(folder, sizes):
     return [
         Page(folder / f"{i}.html", f"Page {i}", [section("", [f"word{i} " * size])])
@@ -125,7 +133,7 @@ def test_small_pages_are_joined(tmp_path):
     parts = pages(tmp_path, [100, 200, 300])
     parts.insert(2, Page(tmp_path / "large.html", "Large", large))
     joined = list(assembled(parts))
-    assert [page.title for page in joined] == ["Page 0", "Large", "Page 2"]
+    assert [page.title for page in joined] == ["", "Large", "Page 2"]
     assert [part["title"] for part in joined[0].sections] == ["Page 0", "Page 1"]
     assert [page.num_words for page in joined] == [300, 1800, 300]
 
