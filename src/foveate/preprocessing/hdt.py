@@ -47,7 +47,7 @@ class HDTProcessor(DocumentProcessor):
 
     Example:
         >>> from foveate import Document
-        >>> from foveate.inference.encoder import default_model_path
+        >>> from foveate.inference import default_model_path
         >>> from foveate.preprocessing import HDTProcessor
         >>> from transformers import AutoTokenizer
         >>> processor = HDTProcessor(AutoTokenizer.from_pretrained(default_model_path()))

@@ -28,7 +28,7 @@ class TreeBertProcessor(HDTProcessor):
 
     Example:
         >>> from foveate import Document
-        >>> from foveate.inference.encoder import default_model_path
+        >>> from foveate.inference import default_model_path
         >>> from foveate.preprocessing import TreeBertProcessor
         >>> from transformers import AutoTokenizer
         >>> processor = TreeBertProcessor(AutoTokenizer.from_pretrained(default_model_path()))
