@@ -1,5 +1,7 @@
 """Validation of the arguments that several tasks share."""
 
+from collections.abc import Collection
+
 
 def check_query(query: object) -> None:
     """Check that a query is a string that is not blank.
@@ -19,3 +21,9 @@ def check_top_k(top_k: int) -> None:
     """Raise a ValueError if `top_k` is below 1."""
     if top_k < 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raise a ValueError if an argument is none of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
