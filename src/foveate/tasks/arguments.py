@@ -1,6 +1,9 @@
 """Validation of the arguments that several tasks share."""
 
-from collections.abc import Collection
+from typing import Literal, get_args
+
+Unit = Literal["sentence", "section", "document"]
+"""What `search` finds."""
 
 
 def check_query(query: object) -> None:
@@ -23,7 +26,7 @@ def check_top_k(top_k: int) -> None:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
 
 
-def check_choice(name: str, value: object, choices: Collection[str]) -> None:
-    """Raise a ValueError if an argument is none of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+def check_unit(by: str) -> None:
+    """Raise a ValueError if `by` is no `Unit`."""
+    if by not in get_args(Unit):
+        raise ValueError(f"by must be 'sentence', 'section' or 'document', got {by!r}")

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Literal, get_args
 
 import torch
 
 from foveate.documents import Document, Span, as_documents
 from foveate.inference import Encoder, as_encoder
-from foveate.tasks.arguments import check_choice, check_query, check_top_k
+from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
 from foveate.tasks.relevance import (
     DOCUMENT_WEIGHTS,
@@ -18,8 +17,6 @@ from foveate.tasks.relevance import (
     match,
     weighted_mean,
 )
-
-Unit = Literal["sentence", "section", "document"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def search(
     """
     check_query(query)
     check_top_k(top_k)
-    check_choice("by", by, get_args(Unit))
+    check_unit(by)
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to search: give at least one")
