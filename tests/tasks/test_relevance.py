@@ -17,8 +17,8 @@ class Compass:
     def __init__(self, direction):
         self.direction = direction
 
-    def encode_texts(self, text):
-        return self.direction
+    def encode_queries(self, texts):
+        return self.direction.expand(len(texts), -1)
 
 
 def test_relevance_is_the_mean_of_closeness_and_words_of_sentence_and_section():
