@@ -38,7 +38,8 @@ def test_sections_are_found_with_their_best_sentence(sea, encoder):
     assert (boats.span.text, boats.span.path) == ("Boats", ("Boats",))
     assert boats.best.text == "Diesel is dear."
     text = sea.text[boats.span.start : boats.span.end]
-    assert text.startswith("Trawlers drag") and text.endswith("The harbour is small.")
+    assert text.startswith("Trawlers drag")
+    assert text.endswith("The harbour is small.")
     assert boats.score > hits[1].score
 
 

@@ -133,7 +133,7 @@ def show_results(
 
 
 def _quoted(result: "Result") -> Span:
-    """Return what to show of a result: a passage or, of a section or document, its best sentence."""
+    """Return what to show of a result: a passage, or the best sentence of a section or document."""
     from foveate.tasks.ask import Passage
 
     return result.span if isinstance(result, Passage) else result.best

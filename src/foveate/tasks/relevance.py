@@ -15,12 +15,28 @@ from foveate.documents import Document
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.inference import DocumentVectors, Encoder
+from foveate.inference.encoder import Context
 from foveate.tasks.bm25 import bm25, count_terms, terms
 from foveate.tasks.centrality import SentencePositions
 
-SENTENCE_WEIGHTS = (0.25, 0.25, 0.25, 0.25)
-SECTION_WEIGHTS = (0.25, 0.25, 0.25, 0.25)
-DOCUMENT_WEIGHTS = (0.5, 0.5)
+
+class Weights(NamedTuple):
+    """The weights of the columns of `Matches`, which sum to 1 for each level."""
+
+    sentences: tuple[float, ...]
+    sections: tuple[float, ...]
+    documents: tuple[float, ...]
+
+
+WEIGHTS: dict[Context, Weights] = {
+    "sentence": Weights((0.7, 0.0, 0.2, 0.1), (0.4, 0.3, 0.3), (0.5, 0.5)),
+    "tree": Weights((0.7, 0.0, 0.2, 0.1), (0.4, 0.3, 0.3), (0.5, 0.5)),
+}
+"""Weights for encoders of either context.
+
+`benchmarks/fusion.py` chose them, of all weights in steps of 0.1, as those that rank best on average
+without losing to vectors alone on any kind of query.
+"""
 
 
 class Matches(NamedTuple):
@@ -32,9 +48,8 @@ class Matches(NamedTuple):
     Attributes:
         sentences: For each document `(sentences, 4)`: of each sentence s, directly in section S,
             ⟨s, q⟩, ⟨S, q⟩, b(s) and b(S).
-        sections: For each document `(sections, 4)`: of each section S, ⟨s, q⟩ of the closest
-            sentence directly in it, ⟨S, q⟩, the highest b(s) of these sentences, and b(S). Without
-            a sentence of its own, the maxima are 0.
+        sections: For each document `(sections, 3)`: of each section S, ⟨s, q⟩ of the closest
+            sentence directly in it, 0 if there is none, ⟨S, q⟩ and b(S).
         documents: `(documents, 2)`: of each document, ⟨s, p⟩ of the sentence closest to p, averaged
             over the sentences p of the query, and b of the document.
     """
@@ -83,7 +98,6 @@ def match(
                 [
                     _maxima(sentence_cosines, section_idx, len(section_words)),
                     section_cosines,
-                    _maxima(sentence_words, section_idx, len(section_words)),
                     section_words,
                 ],
                 dim=1,
@@ -107,8 +121,9 @@ def relevance(
     Returns:
         For each document, `(sentences,)` float64, at most 1.
     """
-    found = match(query, documents, vectors, encoder)
-    return [weighted_mean(features, SENTENCE_WEIGHTS) for features in found.sentences]
+    found = match(query, documents, vectors, encoder).sentences
+    weights = WEIGHTS[encoder.context].sentences
+    return [weighted_mean(features, weights) for features in found]
 
 
 def weighted_mean(features: Tensor, weights: Sequence[float]) -> Tensor:

@@ -10,13 +10,7 @@ from foveate.documents import Document, Span, as_documents
 from foveate.inference import Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
-from foveate.tasks.relevance import (
-    DOCUMENT_WEIGHTS,
-    SECTION_WEIGHTS,
-    SENTENCE_WEIGHTS,
-    match,
-    weighted_mean,
-)
+from foveate.tasks.relevance import WEIGHTS, match, weighted_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +74,14 @@ def search(
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
     found = match(query, documents, encoder.encode(documents), encoder)
-    of_sentences = [weighted_mean(features, SENTENCE_WEIGHTS) for features in found.sentences]
+    weights = WEIGHTS[encoder.context]
+    of_sentences = [weighted_mean(features, weights.sentences) for features in found.sentences]
     if by == "sentence":
         scores = of_sentences
     elif by == "section":
-        scores = [weighted_mean(features, SECTION_WEIGHTS) for features in found.sections]
+        scores = [weighted_mean(features, weights.sections) for features in found.sections]
     else:
-        scores = list(weighted_mean(found.documents, DOCUMENT_WEIGHTS).split(1))
+        scores = list(weighted_mean(found.documents, weights.documents).split(1))
     places = [(idx, i) for idx, of_document in enumerate(scores) for i in range(len(of_document))]
     best = torch.cat(scores).argsort(descending=True, stable=True)[:top_k].tolist()
     units = {idx: _units(documents[idx], by) for idx in {places[place][0] for place in best}}
