@@ -34,8 +34,8 @@ WEIGHTS: dict[Context, Weights] = {
 }
 """Weights for encoders of either context.
 
-`benchmarks/fusion.py` chose them, of all weights in steps of 0.1, as those that rank best on average
-without losing to vectors alone on any kind of query.
+Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those that rank best on average without
+losing to vectors alone on any kind of query.
 """
 
 
