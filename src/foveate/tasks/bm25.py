@@ -66,12 +66,16 @@ def count_terms(query: Sequence[str], texts: Iterable[str]) -> tuple[Tensor, Ten
         has in all, `(texts,)`.
     """
     wanted = frozenset(query)
+    none = [0] * len(query)
     counts: list[list[int]] = []
     lengths: list[int] = []
     for text in texts:
         found = terms(text)
-        count = Counter(term for term in found if term in wanted)
-        counts.append([count[term] for term in query])
+        if wanted.isdisjoint(found):
+            counts.append(none)
+        else:
+            count = Counter(found)
+            counts.append([count[term] for term in query])
         lengths.append(len(found))
     return torch.tensor(counts).view(len(lengths), len(query)), torch.tensor(lengths)
 

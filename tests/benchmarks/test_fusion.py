@@ -1,0 +1,69 @@
+"""The choice of the weights of search."""
+
+import json
+from math import log2
+
+import pytest
+import torch
+
+import fusion
+from fusion import Judged, choose, judge, measure, named_document, simplex
+from retrieval import Query
+
+VECTORS, WORDS = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+
+
+def judged(relevant, *columns):
+    return Judged(torch.tensor(columns).T, torch.tensor(relevant))
+
+
+def test_weights_sum_to_1():
+    grid = simplex(3)
+    assert grid.sum(1).tolist() == pytest.approx([1] * len(grid))
+    assert len(grid.unique(dim=0)) == len(grid) == 11 * 12 / 2
+
+
+def test_rankings_are_measured():
+    query = judged([False, True, True], [0.9, 0.5, 0.1], [0.0, 0.3, 0.3])
+    by_vectors, by_words = measure([query], torch.stack([VECTORS, WORDS])).T.tolist()
+    ideal = 1 + 1 / log2(3)
+    assert by_words == pytest.approx([100, 100, 100])
+    assert by_vectors == pytest.approx([0, 100, 100 * (1 / log2(3) + 1 / 2) / ideal])
+
+
+def test_what_helps_on_average_but_loses_somewhere_is_not_chosen():
+    words_help = judged([False, True], [0.51, 0.5], [0.0, 0.9])
+    words_hurt = judged([False, True], [0.5, 0.51], [0.9, 0.0])
+    sets = {"a": [words_help] * 3, "b": [words_help, words_hurt]}
+    chosen = choose(sets, ("vectors", "words"))["forms"]["chosen"]
+    assert chosen["sets"]["a"]["hit@1"] == 100
+    assert chosen["worst loss"] <= 0
+    sets["c"] = [words_hurt]
+    result = choose(sets, ("vectors", "words"))["forms"]
+    assert result["chosen"]["weights"] == [1, 0]
+    assert result["highest mean"]["weights"] != [1, 0]
+    del sets["c"]
+    sets["c, dev"] = [words_hurt]
+    assert choose(sets, ("vectors", "words"))["forms"]["chosen"]["weights"] == chosen["weights"]
+
+
+def test_sections_are_relevant_if_half_of_their_sentences_are(sea, encoder):
+    queries = [Query("cod", [3, 4, 5, 6]), Query("eel", [2])]
+    of_sentences, of_sections = judge([(sea, queries)], encoder)
+    assert [one.relevant.nonzero().flatten().tolist() for one in of_sentences] == [
+        [3, 4, 5, 6],
+        [2],
+    ]
+    assert [one.relevant.nonzero().flatten().tolist() for one in of_sections] == [[1, 2]]
+    assert of_sentences[0].features.shape == (len(of_sentences[0].relevant), 4)
+
+
+def test_questions_point_at_sentences(tmp_path):
+    path = fusion.HERE / "questions.jsonl"
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len({record["query"] for record in records}) == len(records) > 50
+    assert {record["part"] for record in records} == {"train", "dev"}
+    for record in records:
+        if record["document"].startswith("examples/"):
+            document = named_document(record["document"], tmp_path)
+            assert set(record["starts"]) <= {one.start for one in document.sentences()}
