@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from foveate import Document, DocumentError
-from foveate.data import Corpus
+from foveate.data import Corpus, Query
 
 LINES = [
     {"title": "A", "sections": [{"heading": "One", "sentences": ["Cod swim.", "They eat."]}]},
@@ -69,6 +69,55 @@ def test_what_a_task_has(tmp_path):
     assert (asked.references, asked.labels) == (("y",), ("a",))
 
 
+def test_sentences_that_are_given_are_not_split_and_sections_nest(tmp_path):
+    inner = {"title": "Food", "sentences": ["They eat. Herring, etc. and so on"]}
+    outer = {"heading": "Cod", "sentences": ["Cod swim. Far."], "sections": [inner]}
+    line = {"title": "Fish", "sections": [outer], "license": "CC0", "language": "en"}
+    (tmp_path / "t.jsonl").write_text(json.dumps(line))
+    [example] = Corpus(tmp_path / "t.jsonl")
+    assert [path for path, _ in example.document.walk()] == [("Cod",), ("Cod", "Food")]
+    assert [sentence.text for sentence in example.document.sentences()] == [
+        "Cod swim. Far.",
+        "They eat. Herring, etc. and so on",
+    ]
+    assert example.document.language == "en"
+
+
+def test_a_language_that_is_given_is_not_detected(tmp_path):
+    lines = [{"text": "Cod swim. They eat.", "language": "de"}, {**LINES[3], "language": "fr"}]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert [one.document.language for one in Corpus(tmp_path / "t.jsonl")] == ["de", "fr"]
+
+
+def test_queries_with_the_sentences_that_answer_them(tmp_path):
+    queries = [{"text": "Who eats?", "sentence_ids": [1]}, {"text": "Cod", "sentence_ids": [0, 1]}]
+    (tmp_path / "t.jsonl").write_text(json.dumps({**LINES[0], "queries": queries}))
+    [example] = Corpus(tmp_path / "t.jsonl")
+    assert example.queries == (Query("Who eats?", (1,)), Query("Cod", (0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("queries", "reason"),
+    [
+        (
+            [{"text": "Who?", "sentence_ids": [1, 2]}],
+            "sentence_ids of the query 'Who\\?' must be between 0 and 1, "
+            "as the document has 2 sentences, got 2",
+        ),
+        ([{"text": "Who?", "sentence_ids": [-1]}], "must be between 0 and 1"),
+        ([{"text": "Who?"}], 'an object with a "text" and a list of integers "sentence_ids"'),
+        ([{"text": 5, "sentence_ids": [0]}], "an object with"),
+        ([{"text": "Who?", "sentence_ids": [0.0]}], "an object with"),
+        (["Who?"], "an object with"),
+        ("Who?", "queries must be a list of objects, got 'Who"),
+    ],
+)
+def test_queries_of_another_form(queries, reason, tmp_path):
+    (tmp_path / "t.jsonl").write_text(json.dumps({**LINES[0], "queries": queries}))
+    with pytest.raises(ValueError, match=rf"line 1 of .*t\.jsonl is not a document: .*{reason}"):
+        list(Corpus(tmp_path / "t.jsonl").read_all())
+
+
 def test_a_text_stands_for_a_list_of_one(tmp_path):
     file = tmp_path / "t.jsonl"
     file.write_text(json.dumps({**LINES[0], "references": "All cod swim", "labels": "3"}))
@@ -93,6 +142,7 @@ def test_a_corpus_takes_one_index_at_a_time(corpus_file):
         *("{", '{"title": "no text"}', "[1]", '{"text": ""}', '{"title": ["x"], "text": "Cod."}'),
         '{"title": 5, "sections": [["A", "Cod."]]}',
         '{"text": "Cod.", "query": 5}',
+        '{"text": "Cod.", "language": 5}',
         '{"sections": [{"heading": "A", "sentences": ["Cod \\ud800."]}]}',
     ],
 )

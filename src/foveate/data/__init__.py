@@ -1,7 +1,17 @@
 """Data sets: one `Example` type, readers of benchmark files, and corpora that stay on disk."""
 
+from .abstracts import abstract_sections, without_sections
 from .corpus import Corpus
-from .example import Example, Ranking
+from .example import Example, Query, Ranking
 from .readers import BENCHMARKS, read_benchmark
 
-__all__ = ["BENCHMARKS", "Corpus", "Example", "Ranking", "read_benchmark"]
+__all__ = [
+    "BENCHMARKS",
+    "Corpus",
+    "Example",
+    "Query",
+    "Ranking",
+    "abstract_sections",
+    "read_benchmark",
+    "without_sections",
+]

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 from foveate.documents import Document, DocumentError
 from foveate.documents.compression import gzip_errors
 
-from .example import Example
+from .example import Example, Query
 from .records import Record, check_texts
 
 _LINE_SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -27,11 +27,16 @@ class Corpus(Sequence[Example]):
     line is an object with
 
     - a document: what `Document.to_dict` returns; or `sections` and an optional `title`, as
-      `Document.from_sections` takes them; or `text` with an optional `format`, plain text by
-      default; or the `turns` of a meeting;
+      `Document.from_sections` takes them, where a list of `sentences` is not split any further; or
+      `text` with an optional `format`, plain text by default; or the `turns` of a meeting; and
+      optionally its `language`;
     - optionally the fields of a task: `id`, `query`, and the lists of texts `choices`,
       `references` and `labels`, where a text stands for a list of one;
+    - optionally `queries`, a list of objects with a `text` and with `sentence_ids`, the indices of
+      the sentences that answer it, in the order of `Document.sentences()`;
     - or `anchor`, `positive` and optionally `negative`, each a document as above.
+
+    Other fields, such as a license, are ignored.
 
     Args:
         paths: Files, patterns such as `corpus/*.jsonl.gz`, or folders, of which all files are read
@@ -134,26 +139,56 @@ def _parse_example(record: Record) -> Example:
     query = record.get("query", "")
     if not isinstance(query, str):
         raise ValueError(f"query must be a text, got {query!r}")
+    document = _parse_document(record)
     return Example(
         id=str(record.get("id", "")),
-        document=_parse_document(record),
+        document=document,
         query=query,
         choices=check_texts(record.get("choices", []), "choices"),
         references=check_texts(record.get("references", []), "references"),
         labels=check_texts(record.get("labels", []), "labels"),
+        queries=_parse_queries(record.get("queries", []), document),
     )
+
+
+def _parse_queries(records: object, document: Document) -> tuple[Query, ...]:
+    if not isinstance(records, list):
+        raise ValueError(f"queries must be a list of objects, got {records!r:.60}")
+    num_sentences = sum(section.num_sentences for section in document.sections)
+    return tuple(_parse_query(record, num_sentences) for record in records)
+
+
+def _parse_query(record: object, num_sentences: int) -> Query:
+    text, ids = None, None
+    if isinstance(record, dict):
+        text, ids = record.get("text"), record.get("sentence_ids")
+    if not (isinstance(text, str) and isinstance(ids, list) and all(type(i) is int for i in ids)):
+        raise ValueError(
+            'a query must be an object with a "text" and a list of integers "sentence_ids", '
+            f"got {record!r:.60}"
+        )
+    for sentence_id in ids:
+        if not 0 <= sentence_id < num_sentences:
+            raise ValueError(
+                f"sentence_ids of the query {text!r} must be between 0 and {num_sentences - 1}, "
+                f"as the document has {num_sentences} sentences, got {sentence_id}"
+            )
+    return Query(text, tuple(ids))
 
 
 def _parse_document(record: Record) -> Document:
     if {"title", "sections", "text"} <= set(record):
         return Document.from_dict(record)
+    title, language = record.get("title"), record.get("language")
+    if not isinstance(language, str | None):
+        raise ValueError(f"language must be an ISO 639 code, got {language!r}")
     if "sections" in record:
-        return Document.from_sections(record.get("title") or "", record["sections"])
+        return Document.from_sections(title or "", record["sections"], language=language)
     if "turns" in record:
-        return Document.from_text(json.dumps(record), format="json", title=record.get("title"))
+        return Document.from_text(json.dumps(record), format="json", title=title, language=language)
     if "text" in record:
         return Document.from_text(
-            record["text"], format=record.get("format", "text"), title=record.get("title")
+            record["text"], format=record.get("format", "text"), title=title, language=language
         )
     raise ValueError("it has neither sections, text nor turns")
 

@@ -1,8 +1,22 @@
-"""The records of data sets: examples and rankings."""
+"""The records of data sets: examples, queries and rankings."""
 
 from dataclasses import dataclass
 
 from foveate.documents import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question or topic with the sentences of the document that answer it.
+
+    Attributes:
+        text: The question, or a few words.
+        sentence_ids: The indices, in the order of `Document.sentences()`, of the sentences that
+            are relevant to it.
+    """
+
+    text: str
+    sentence_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +35,7 @@ class Example:
         labels: The classes that the document belongs to.
         target: The number to predict, in regression.
         related: A positive and, optionally, a negative document, in contrastive learning.
+        queries: Queries with the sentences that answer them, in retrieval.
     """
 
     id: str = ""
@@ -31,6 +46,7 @@ class Example:
     labels: tuple[str, ...] = ()
     target: float | None = None
     related: tuple[Document, ...] = ()
+    queries: tuple[Query, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,207 @@
+"""Real documents with sections, abstracts or summaries, and queries, from ../shared/data.
+
+README.md there describes the files. Each reader yields examples, and `without_abstract` gives the
+document of an example without the sections that hold its abstract.
+"""
+
+import gzip
+import json
+import lzma
+import tarfile
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from foveate import Document
+from foveate.data import Example, Query, abstract_sections, without_sections
+from foveate.documents import Section
+from scisummnet import repeats
+
+DEV_STEP = 8  # every eighth Python Enhancement Proposal is for development
+SUMMARY_TITLES = ("abstract", "author summary")  # of articles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExampleWithAbstract(Example):
+    """A document of which it is known which sections hold its abstract.
+
+    Attributes:
+        abstract: The indices of these sections in the order of `Document.walk`.
+    """
+
+    abstract: frozenset[int]
+
+
+def papers(path: Path) -> Iterator[Example]:
+    """Read papers of ScisummNet; the reference is the human summary.
+
+    An abstract is in the document only if the paper repeats it in a section.
+    """
+    for record in _records(path):
+        document = Document.from_sections(record["title"], record["sections"], language="en")
+        repeated = {
+            index
+            for index, section in enumerate(document.sections)
+            if repeats(list(_sentences(section)), record["abstract"])
+        }
+        yield ExampleWithAbstract(
+            id=record["id"],
+            document=document,
+            references=(" ".join(record["summary"]),),
+            abstract=abstract_sections(document, " ".join(record["abstract"])) | repeated,
+        )
+
+
+def proposals(path: Path) -> Iterator[Example]:
+    """Read technical proposals; the reference is the abstract, if there is one.
+
+    The labels are the project that the proposal is from, and its license.
+    """
+    for record in _records(path):
+        document = Document.from_text(
+            record["text"], format=record["format"], title=record["title"], language="en"
+        )
+        abstract = record["abstract"]
+        located: frozenset[int] = frozenset()
+        if abstract:
+            start, end = record["abstract_at"]
+            located = _sections_within(document, start, end) | abstract_sections(document, abstract)
+        yield ExampleWithAbstract(
+            id=record["id"],
+            document=document,
+            references=(abstract,) if abstract else (),
+            labels=(record["source"], record["license"]),
+            abstract=located,
+        )
+
+
+def peps(path: Path, part: Literal["train", "dev"] | None = None) -> Iterator[Example]:
+    """Read Python Enhancement Proposals; the reference is the abstract, if there is one.
+
+    Args:
+        path: The file.
+        part: "dev" is every eighth proposal by its id, "train" the others; by default all.
+    """
+    records = sorted(_records(path), key=lambda record: record["id"])
+    for index, record in enumerate(records):
+        if part and (part == "dev") != (index % DEV_STEP == 0):
+            continue
+        document = Document.from_text(record["text"], format=record["format"], language="en")
+        yield _with_titled_abstract(record["id"], document, ("abstract",))
+
+
+def meetings(path: Path) -> Iterator[Example]:
+    """Read meetings of QMSum; the reference is the summary of the whole meeting.
+
+    The queries are the specific questions. The sections' titles are the topics; `topics` yields
+    these as queries.
+    """
+    for record in _records(path):
+        questions = [query for query in record["queries"] if query["kind"] == "specific"]
+        yield _meeting(record, [(query["query"], query["spans"]) for query in questions])
+
+
+def topics(path: Path) -> Iterator[Example]:
+    """Read meetings of QMSum with their topics as queries."""
+    for record in _records(path):
+        spans = [(topic["topic"], topic["relevant_text_span"]) for topic in record["topics"]]
+        yield _meeting(record, spans)
+
+
+def plos(path: Path) -> Iterator[Example]:
+    """Read articles in JATS from an archive; the reference is the abstract."""
+    with tarfile.open(path) as archive:
+        for member in sorted(archive.getmembers(), key=lambda member: member.name):
+            content = archive.extractfile(member)
+            if content is not None:
+                document = Document.from_bytes(content.read(), format="jats", language="en")
+                yield _with_titled_abstract(Path(member.name).stem, document, SUMMARY_TITLES)
+
+
+def without_abstract(example: Example) -> Document:
+    """Leave the sections that hold the abstract out of the example's document.
+
+    The document of an example without references is returned unchanged.
+
+    Raises:
+        DocumentError: The document has no other section.
+    """
+    if isinstance(example, ExampleWithAbstract):
+        return without_sections(example.document, example.abstract)
+    found = (abstract_sections(example.document, text) for text in example.references)
+    return without_sections(example.document, frozenset().union(*found))
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    with (lzma if path.suffix == ".xz" else gzip).open(path, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def _sections_within(document: Document, start: int, end: int) -> frozenset[int]:
+    """Return the sections whose own sentences are all in a stretch of the text."""
+    return frozenset(
+        index
+        for index, (_, section) in enumerate(document.walk())
+        if section.paragraphs
+        and start <= section.paragraphs[0].sentences[0].start
+        and section.paragraphs[-1].sentences[-1].end <= end
+    )
+
+
+def _with_titled_abstract(id: str, document: Document, titles: tuple[str, ...]) -> Example:
+    """Return a document whose abstracts are outermost sections with the given titles.
+
+    The text of the first is the reference.
+    """
+    walked = list(document.walk())
+    abstract = frozenset(i for i, (path, _) in enumerate(walked) if path[0].lower() in titles)
+    first = next((s for s in document.sections if s.title.lower() == titles[0]), None)
+    return ExampleWithAbstract(
+        id=id,
+        document=document,
+        references=() if first is None else (" ".join(_sentences(first)),),
+        abstract=abstract,
+    )
+
+
+def _sentences(section: Section) -> Iterator[str]:
+    for paragraph in section.paragraphs:
+        yield from (sentence.text for sentence in paragraph.sentences)
+    for subsection in section.sections:
+        yield from _sentences(subsection)
+
+
+def _meeting(record: dict[str, Any], queries: Iterable[tuple[str, list[list[str]]]]) -> Example:
+    """Return a meeting and its queries, whose spans are in turns, with spans in sentences."""
+    # The document's reader leaves out turns that say nothing. The offsets of the others in the
+    # text, which is JSON, tell which turn a sentence belongs to.
+    text = json.dumps({"topics": record["topics"], "turns": []})[: -len("]}")]
+    starts = []
+    for turn in record["turns"]:
+        starts.append(len(text))
+        text += json.dumps(turn) + ", "
+    text = text.removesuffix(", ") + "]}"
+    document = Document.from_text(text, format="json", language="en")
+    turns = [bisect_right(starts, sentence.start) - 1 for sentence in document.sentences()]
+    general = [query["answer"] for query in record["queries"] if query["kind"] == "general"]
+    return Example(
+        id=record["id"],
+        document=document,
+        references=tuple(general[:1]),
+        queries=tuple(_query(text, spans, turns) for text, spans in queries),
+    )
+
+
+def _query(text: str, spans: list[list[str]], turns: list[int]) -> Query:
+    """Return a query with the sentences whose turns are in one of the spans, ends included."""
+    bounds = [(int(first), int(last)) for first, last in spans]
+    return Query(
+        text,
+        tuple(
+            index
+            for index, turn in enumerate(turns)
+            if any(first <= turn <= last for first, last in bounds)
+        ),
+    )
