@@ -15,6 +15,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
@@ -33,6 +34,7 @@ from sumy.utils import get_stop_words
 import report
 from foveate import Document, Encoder, summarize
 from foveate.data import Example
+from foveate.documents import DocumentError
 from scisummnet import papers_with_abstract
 from structured_documents import meetings, papers, plos, proposals, without_abstract
 
@@ -48,10 +50,11 @@ System = Callable[[Document], str]
 
 
 def without_abstracts(examples: Iterable[Example]) -> Iterator[Text]:
-    """Yield documents that have a summary, their abstracts cut out."""
+    """Yield documents that have a summary, their abstracts cut out, unless nothing is left."""
     for example in examples:
         if example.references:
-            yield without_abstract(example), example.references[0]
+            with suppress(DocumentError):
+                yield without_abstract(example), example.references[0]
 
 
 def as_they_are(examples: Iterable[Example]) -> Iterator[Text]:

@@ -9,7 +9,7 @@ ROUGE-1, 2 and L, in which every set of texts counts the same.
 
 import argparse
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -40,8 +40,9 @@ class Text(NamedTuple):
     """What decides about the summary of a text, for each sentence that can stand in it.
 
     Attributes:
-        terms: `(4, sentences)`, what the first four `Weights` multiply.
+        terms: `(5, sentences)`, what the first five `Weights` multiply.
         cosines: `(sentences, sentences)`.
+        shared: `(sentences, sentences)`, the share of a row's trigrams that a column has, too.
         costs: `(sentences,)`, numbers of words.
         words: The words of each sentence as ROUGE counts them.
         human: Those of the human summary.
@@ -49,19 +50,23 @@ class Text(NamedTuple):
 
     terms: Tensor
     cosines: Tensor
+    shared: Tensor
     costs: Tensor
     words: list[list[str]]
     human: list[str]
 
 
 class Weights(NamedTuple):
-    """The weights of a sentence's score, and of its cosine with a sentence already chosen."""
+    """The weights of a sentence's score, and how like a chosen one it may be."""
 
-    salience: float
-    closeness: float
-    section: float
-    sentence: float
-    redundancy: float
+    salience: float = 0.1
+    closeness: float = 1
+    section: float = SECTION_BONUS
+    sentence: float = SENTENCE_BONUS
+    abstract: float = 0
+    redundancy: float = REDUNDANCY_PENALTY
+    cosine: float = REPETITION_THRESHOLD
+    trigrams: float = 1
 
 
 GRIDS = {
@@ -69,7 +74,10 @@ GRIDS = {
     "closeness": (0, 0.25, 0.5, 0.75, 1, 1.5, 2, 3),
     "section": (0, 0.05, 0.1, 0.15, 0.2, 0.3),
     "sentence": (0, 0.02, 0.05, 0.1, 0.15),
+    "abstract": (0, 0.1, 0.2, 0.5),
     "redundancy": (0, 0.05, 0.1, 1 / 6, 0.25, 0.4, 0.6, 1),
+    "cosine": (0.6, 0.7, 0.8, 0.9, 1),
+    "trigrams": (0, 0.1, 0.2, 0.3, 0.5, 1),
 }
 
 
@@ -84,18 +92,40 @@ def read(document: Document, human: str, encoder: Encoder) -> Text:
             torch.zeros(len(vectors.sentences)) if salience is None else standardize(salience),
             closeness(vectors, positions, title),
             *emphasis(positions, len(vectors.sections), ends_count=is_paper(document)),
+            torch.tensor([is_abstract(path) for path, _ in document.walk()])[positions.section_idx],
         ]
     )
     rows = candidates(document, skip_backchannels=True)
     sentences = F.normalize(vectors.sentences[rows], dim=-1)
     texts = [sentence.text for sentence in document.sentences()]
+    words = [tokenize(texts[i]) for i in rows]
     return Text(
         terms[:, rows],
         sentences @ sentences.T,
+        shared_trigrams(words),
         torch.tensor([len(texts[i].split()) for i in rows]),
-        [tokenize(texts[i]) for i in rows],
+        words,
         tokenize(human),
     )
+
+
+def is_abstract(path: tuple[str, ...]) -> bool:
+    return any(
+        title.strip(" .:").lower() in ("abstract", "summary", "author summary") for title in path
+    )
+
+
+def shared_trigrams(sentences: list[list[str]]) -> Tensor:
+    """Compute the share of a row's trigrams that a column has, too."""
+    trigrams = [set(zip(words, words[1:], words[2:], strict=False)) for words in sentences]
+    where = defaultdict(list)
+    for i, of_sentence in enumerate(trigrams):
+        for trigram in of_sentence:
+            where[trigram].append(i)
+    counts = torch.zeros(len(sentences), len(sentences))
+    for rows in where.values():
+        counts[torch.tensor(rows)[:, None], rows] += 1
+    return counts / torch.tensor([max(len(of_sentence), 1) for of_sentence in trigrams])[:, None]
 
 
 def standardize(scores: Tensor) -> Tensor:
@@ -104,18 +134,20 @@ def standardize(scores: Tensor) -> Tensor:
 
 def choose(text: Text, weights: Weights) -> list[int]:
     """Choose sentences as `foveate.tasks.summarize.choose` does."""
-    scores = torch.tensor(weights[:4]) @ text.terms
+    scores = torch.tensor(weights[:5]) @ text.terms
     nearest = torch.zeros_like(scores)
+    shared = torch.zeros_like(scores)
     is_free = torch.ones_like(scores, dtype=torch.bool)
     remaining, chosen = WORDS, []
     while (fits := is_free & (text.costs <= remaining)).any():
+        is_new = fits & (nearest <= weights.cosine) & (shared <= weights.trigrams)
         gain = scores - weights.redundancy * nearest
-        gain -= 100 * (nearest > REPETITION_THRESHOLD)
-        best = int(gain.masked_fill(~fits, -torch.inf).argmax())
+        best = int(gain.masked_fill(~(is_new if is_new.any() else fits), -torch.inf).argmax())
         chosen.append(best)
         is_free[best] = False
         remaining -= int(text.costs[best])
         nearest = torch.maximum(nearest, text.cosines[best])
+        shared = torch.maximum(shared, text.shared[:, best])
     return chosen or [int(scores.argmax())]
 
 
@@ -195,7 +227,7 @@ def main() -> None:
             print(f"{name}: {len(sample)} texts", flush=True)
         torch.save(read_sets, options.texts)
     sets: dict[str, list[Text]] = torch.load(options.texts, weights_only=False)
-    found = search(sets, Weights(0.1, 1, SECTION_BONUS, SENTENCE_BONUS, REDUNDANCY_PENALTY))
+    found = search(sets, Weights())
     for name, texts in sets.items():
         print(f"{name:24}" + " / ".join(f"{mean:.2f}" for mean in quality(texts, found)))
 
