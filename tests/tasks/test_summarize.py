@@ -6,6 +6,7 @@ import torch
 
 from foveate import Document
 from foveate.documents import Paragraph
+from foveate.inference import Encoder
 from foveate.tasks.candidates import is_paper, is_story
 from foveate.tasks.summarize import choose, summarize
 
@@ -197,6 +198,34 @@ def test_what_cannot_be_done_is_said(sea, arguments, message):
 
 
 EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+
+
+def rate(monkeypatch, salience):
+    """Make encoders rate the sentences of each document."""
+    plain = Encoder.encode
+
+    def encode(self, documents, **options):
+        return [
+            replace(vectors, salience=salience(len(vectors.sentences)))
+            for vectors in plain(self, documents, **options)
+        ]
+
+    monkeypatch.setattr(Encoder, "encode", encode)
+
+
+def test_what_an_encoder_rates_high_is_chosen(sea, encoder, monkeypatch):
+    is_last = torch.eye(20)[-1]
+    rate(monkeypatch, lambda count: 7 + is_last[-count:] / 100)  # on any scale
+    [chosen] = summarize(sea, sentences=1, model=encoder).sentences
+    assert chosen.span == sea.spans()[-1]
+    [chosen] = summarize(sea, sentences=1, query="nets and ports", model=encoder).sentences
+    assert chosen.span.path == ("Boats",)
+
+
+def test_equal_ratings_change_nothing(sea, encoder, monkeypatch):
+    plain = summarize(sea, model=encoder)
+    rate(monkeypatch, lambda count: torch.full((count,), 0.3))
+    assert summarize(sea, model=encoder) == plain
 
 
 def test_the_best_is_chosen_first_and_repetition_last():
