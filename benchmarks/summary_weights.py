@@ -22,7 +22,7 @@ from rouge_score.tokenizers import DefaultTokenizer
 from torch import Tensor
 
 from foveate import Document, Encoder
-from foveate.tasks.candidates import candidates, is_paper
+from foveate.tasks.candidates import abstract, candidates, is_paper
 from foveate.tasks.centrality import (
     SECTION_BONUS,
     SENTENCE_BONUS,
@@ -87,15 +87,16 @@ def read(document: Document, human: str, encoder: Encoder) -> Text:
     positions = SentencePositions.from_document(document)
     title = encoder.encode_texts(document.title) if document.title else None
     salience = vectors.salience
+    own = abstract(document)
     terms = torch.stack(
         [
             torch.zeros(len(vectors.sentences)) if salience is None else standardize(salience),
             closeness(vectors, positions, title),
             *emphasis(positions, len(vectors.sections), ends_count=is_paper(document)),
-            torch.tensor([is_abstract(path) for path, _ in document.walk()])[positions.section_idx],
+            torch.zeros(len(vectors.sentences)).index_fill(0, torch.tensor(own).long(), 1),
         ]
     )
-    rows = candidates(document, skip_backchannels=True)
+    rows = sorted({*candidates(document, skip_backchannels=True), *own})
     sentences = F.normalize(vectors.sentences[rows], dim=-1)
     texts = [sentence.text for sentence in document.sentences()]
     words = [tokenize(texts[i]) for i in rows]
@@ -106,12 +107,6 @@ def read(document: Document, human: str, encoder: Encoder) -> Text:
         torch.tensor([len(texts[i].split()) for i in rows]),
         words,
         tokenize(human),
-    )
-
-
-def is_abstract(path: tuple[str, ...]) -> bool:
-    return any(
-        title.strip(" .:").lower() in ("abstract", "summary", "author summary") for title in path
     )
 
 
@@ -129,7 +124,7 @@ def shared_trigrams(sentences: list[list[str]]) -> Tensor:
 
 
 def standardize(scores: Tensor) -> Tensor:
-    return (scores - scores.mean()) / scores.std(correction=0).clamp(min=1e-6)
+    return (scores - scores.mean()) / scores.std(correction=0).clamp(min=1e-3)
 
 
 def choose(text: Text, weights: Weights) -> list[int]:
@@ -223,10 +218,11 @@ def main() -> None:
         for name in options.sets:
             pairs = list(SETS[name](options.data, options.split))
             sample = random.Random(SEED).sample(pairs, min(options.limit, len(pairs)))
-            read_sets[name] = [read(*pair, encoder) for pair in sample]
+            read_sets[name] = [tuple(read(*pair, encoder)) for pair in sample]
             print(f"{name}: {len(sample)} texts", flush=True)
         torch.save(read_sets, options.texts)
-    sets: dict[str, list[Text]] = torch.load(options.texts, weights_only=False)
+    kept = torch.load(options.texts)
+    sets = {name: [Text(*text) for text in texts] for name, texts in kept.items()}
     found = search(sets, Weights())
     for name, texts in sets.items():
         print(f"{name:24}" + " / ".join(f"{mean:.2f}" for mean in quality(texts, found)))

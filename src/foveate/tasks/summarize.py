@@ -11,8 +11,8 @@ from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import join_sentences
-from foveate.inference import DocumentVectors, Encoder, Summarizer, as_encoder_or
-from foveate.tasks.candidates import candidates, is_paper, is_story
+from foveate.inference import Encoder, Summarizer, as_encoder_or
+from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality
 from foveate.tasks.relevance import relevance
 
@@ -28,6 +28,9 @@ REDUNDANCY_PENALTY = 1 / 6
 REPETITION_THRESHOLD = 0.9
 # The score that a sentence gains per standard deviation of its salience.
 SALIENCE_WEIGHT = 0.1
+# What a sentence of the document's own abstract gains: so much that others only fill up what the
+# abstract leaves of the budget.
+ABSTRACT_BONUS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +165,22 @@ def _extract(
     budget = words or sentences or DEFAULT_SENTENCES
     summaries = []
     for document, vectors in zip(documents, encoder.encode(documents), strict=True):
+        spans = document.spans()
+        rows = candidates(document, skip_backchannels=query is None)
         if query is not None:
             [scores] = relevance(query, [document], [vectors], encoder)
         else:
-            scores = _scores(document, vectors, encoder)
-        spans = document.spans()
-        rows = candidates(document, skip_backchannels=query is None)
+            scores = centrality(
+                vectors,
+                SentencePositions.from_document(document),
+                encoder.encode_texts(document.title) if document.title else None,
+                ends_count=is_paper(document),
+            )
+            if vectors.salience is not None:
+                own = abstract(document)
+                rows = sorted({*rows, *own})
+                scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
+                scores[own] += ABSTRACT_BONUS
         costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
         part_idx = None
         if query is None and is_story(document):
@@ -182,21 +195,9 @@ def _extract(
     return summaries
 
 
-def _scores(document: Document, vectors: DocumentVectors, encoder: Encoder) -> Tensor:
-    scores = centrality(
-        vectors,
-        SentencePositions.from_document(document),
-        encoder.encode_texts(document.title) if document.title else None,
-        ends_count=is_paper(document),
-    )
-    if vectors.salience is None:
-        return scores
-    return scores + SALIENCE_WEIGHT * _standardize(vectors.salience)
-
-
 def _standardize(scores: Tensor) -> Tensor:
     """Scale scores to mean 0 and variance 1; equal ones to 0."""
-    return (scores - scores.mean()) / scores.std(correction=0).clamp(min=1e-6)
+    return (scores - scores.mean()) / scores.std(correction=0).clamp(min=1e-3)
 
 
 def choose(
