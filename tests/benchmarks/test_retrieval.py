@@ -1,0 +1,140 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foveate import Document
+from foveate.data import Example
+from foveate.inference import DocumentVectors
+from foveate.tasks.bm25 import bm25, count_terms, terms
+from retrieval import (
+    best_sentences,
+    flat,
+    headings,
+    hit,
+    interval,
+    match_words,
+    ndcg,
+    rank,
+    reciprocal_rank,
+    running_text,
+    section_idx,
+    section_slices,
+    sections_by_heading,
+    sentence_texts,
+    without_headings,
+)
+
+relevances = st.lists(st.booleans(), min_size=1, max_size=30).map(torch.tensor)
+
+
+@pytest.fixture
+def nested():
+    cod = ("2.1 Cod", "Cod swim. They eat herring.")
+    sections = [
+        ("1 Introduction", "Fish live in water. Most have fins. Many are eaten."),
+        ("2 Fish of the North", "The north is cold.", [cod]),
+        ("3", "Numbers say nothing. This has one."),
+        ("Thanks", "To the sea."),
+        ("introduction", "Again it begins. Again it ends."),
+    ]
+    return Document.from_sections("Fish", sections)
+
+
+def test_measures_by_hand():
+    relevant = torch.tensor([False, True, False, True, False, True])
+    assert (hit(relevant, 1), hit(relevant, 2)) == (0, 1)
+    assert reciprocal_rank(relevant) == 1 / 2
+    gained = 1 / math.log2(3) + 1 / math.log2(5)
+    assert ndcg(relevant, 5) == pytest.approx(gained / (1 + 1 / math.log2(3) + 1 / math.log2(4)))
+    # With more relevant candidates than places, the ideal fills the places.
+    assert ndcg(relevant, 2) == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
+
+
+@given(relevances, st.integers(1, 12))
+def test_measures_are_between_none_and_all(relevant, top_k):
+    assert 0 <= ndcg(relevant, top_k) <= 1 + 1e-12
+    best = relevant.sort(descending=True).values
+    assert ndcg(best, top_k) == pytest.approx(float(relevant.any()))
+    assert reciprocal_rank(best) == hit(best, 1) == float(relevant.any())
+    assert (reciprocal_rank(relevant) >= 1 / top_k) == bool(hit(relevant, top_k))
+
+
+def test_rank_keeps_the_order_of_equal_scores():
+    scores = torch.tensor([0.5, 0.9, 0.5, 0.1])
+    relevant = torch.tensor([True, False, False, True])
+    assert rank(scores, relevant).tolist() == [False, True, False, True]
+
+
+def test_interval_resamples_documents_and_not_queries():
+    scores = np.array([[1.0]] * 50 + [[0.0]] * 50)
+    low, high = interval(scores, np.repeat([3, 7], 50))
+    assert (low, high) == (0, 1)  # one of two documents is drawn twice in half of the resamples
+    low, high = interval(scores, np.arange(100))
+    assert 0.38 < low[0] < 0.42
+    assert 0.58 < high[0] < 0.62
+
+
+def test_interval_weighs_documents_by_their_queries():
+    low, high = interval(np.full((5, 1), 0.25), np.array([0, 0, 0, 0, 1]))
+    assert (low, high) == (0.25, 0.25)
+
+
+def test_headings_are_queries_for_all_sentences_of_their_sections(nested):
+    assert sections_by_heading(nested) == {
+        "Introduction": [0, 1, 2, 9, 10],
+        "Fish of the North": [3, 4, 5],
+        "Cod": [4, 5],
+    }
+
+
+def test_sections_of_over_half_of_the_document_are_no_queries():
+    document = Document.from_sections("", [("Whole", list("abc")), ("Rest", list("de"))])
+    assert sections_by_heading(document) == {"Rest": [3, 4]}
+
+
+def test_headings_of_several_documents_are_not_specific(nested):
+    other = Document.from_sections("", [("Introduction", list("ab")), ("Salt", list("cd"))])
+    (document, queries), _ = headings([Example(document=nested), Example(document=other)])
+    assert {query.text: query.specific for query in queries} == {
+        "Introduction": False,
+        "Fish of the North": True,
+        "Cod": True,
+    }
+    assert all(not section.title for _, section in document.walk())
+
+
+def test_without_headings_keeps_sections_and_sentences(nested):
+    bare = without_headings(nested)
+    assert [len(path) for path, _ in bare.walk()] == [len(path) for path, _ in nested.walk()]
+    assert sentence_texts(bare) == sentence_texts(nested) == sentence_texts(flat(nested))
+    assert section_idx(bare).tolist() == [0, 0, 0, 1, 2, 2, 3, 3, 4, 5, 5]
+    assert section_slices(bare)[1:3] == [slice(3, 6), slice(4, 6)]
+    assert running_text(bare)[0] == ["Fish", *sentence_texts(nested)]
+
+
+def test_running_text_has_titles_in_their_places(nested):
+    texts, sentence_idx = running_text(nested)
+    assert texts[:3] == ["Fish", "1 Introduction", "Fish live in water."]
+    assert [texts[i] for i, n in enumerate(sentence_idx) if n >= 0] == sentence_texts(nested)
+
+
+def test_words_match_as_one_query_at_a_time(nested):
+    texts, queries = sentence_texts(nested), ["Do cod eat herring?", "the north, the north", "?"]
+    scores = match_words(texts, queries)
+    for row, query in zip(scores, queries, strict=True):
+        torch.testing.assert_close(row, bm25(*count_terms([*dict.fromkeys(terms(query))], texts)))
+    assert scores.argmax(1)[:2].tolist() == [5, 3]
+
+
+def test_best_sentences_are_averaged_over_the_query():
+    east, north = torch.eye(2)
+    both = torch.stack([east, north])
+    slanted = (2 * (east + north))[None]
+    vectors = [DocumentVectors(east, both, both), DocumentVectors(east, both, slanted)]
+    scores = best_sentences([both, east[None]], vectors)
+    half = math.sqrt(0.5)
+    torch.testing.assert_close(scores, torch.tensor([[1, half], [1, half]]))
