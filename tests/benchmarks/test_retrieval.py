@@ -10,6 +10,16 @@ from foveate import Document
 from foveate.data import Example
 from foveate.inference import DocumentVectors
 from foveate.tasks.bm25 import bm25, count_terms, terms
+from long_context import (
+    DOCUMENTS,
+    GARBAGE,
+    WORDS_PER_TOKEN,
+    by_fifth,
+    make,
+    needles,
+    num_words,
+    passkeys,
+)
 from retrieval import (
     best_sentences,
     flat,
@@ -138,3 +148,29 @@ def test_best_sentences_are_averaged_over_the_query():
     scores = best_sentences([both, east[None]], vectors)
     half = math.sqrt(0.5)
     torch.testing.assert_close(scores, torch.tensor([[1, half], [1, half]]))
+
+
+@given(st.integers(64, 700))
+def test_planted_facts_fit_the_length(length):
+    for hay, facts in ((GARBAGE, passkeys()[:3]), (["It is a long way."], needles()[:3])):
+        task = make(hay, facts, length)
+        assert task.questions == [question for question, _ in facts]
+        for document, place, (_, fact) in zip(task.documents, task.places, facts, strict=True):
+            texts = sentence_texts(document)
+            words = num_words(" ".join(texts))
+            assert length * WORDS_PER_TOKEN - 5 < words <= length * WORDS_PER_TOKEN
+            start = round(place * (len(texts) - len(fact)))
+            assert texts[start : start + len(fact)] == fact
+            rest = texts[:start] + texts[start + len(fact) :]
+            assert rest == [hay[i % len(hay)] for i in range(len(rest))]
+
+
+def test_every_question_has_one_fact():
+    for facts in (passkeys(), needles()):
+        assert len({question for question, _ in facts}) == len(facts) == DOCUMENTS
+        assert len({tuple(fact) for _, fact in facts}) == DOCUMENTS
+
+
+def test_answers_by_where_they_stand():
+    pairs = [(1.0, 0.0), (0.0, 0.19), (1.0, 0.5), (0.0, 1.0)]
+    assert by_fifth(pairs) == [50, None, 100, None, 0]
