@@ -10,7 +10,7 @@ in words, of which LongEmbed counts three for four tokens. The place is a random
 
     python benchmarks/long_context.py                   # BM25 and MiniLM
     python benchmarks/long_context.py --model model     # and an encoder of documents
-    python benchmarks/long_context.py --table           # Markdown from the saved results
+    python benchmarks/long_context.py --docs            # write the saved results into the page
 
 LongEmbed: Zhu et al., 2024, https://github.com/dwzhu-pku/LongEmbed.
 """
@@ -28,7 +28,17 @@ import torch.nn.functional as F
 
 import report
 from foveate import Document
-from retrieval import FIFTHS, SEED, Systems, hit, minilm_path, rank, sentence_texts
+from retrieval import (
+    FIFTHS,
+    PAGE,
+    SEED,
+    Systems,
+    hit,
+    minilm_path,
+    rank,
+    sentence_texts,
+    write_tables,
+)
 
 HERE = Path(__file__).parent
 RESULTS = report.RESULTS / "long_context.json"
@@ -181,10 +191,11 @@ def main() -> None:
     parser.add_argument("--device", help="by default a GPU if there is one")
     parser.add_argument("--dtype", help="of linear layers, by default that of the checkpoint")
     parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--table", action="store_true", help="print the saved results as Markdown")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
-    if options.table:
-        print_tables(json.loads(options.output.read_text(encoding="utf-8"))["results"]["tasks"])
+    if options.docs:
+        saved = json.loads(options.output.read_text(encoding="utf-8"))
+        write_tables(PAGE, tables(saved["results"]["tasks"]))
         return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
     hay = {"passkey": GARBAGE, "needle": book(options.data / "books" / "moby_dick.txt.gz")}
@@ -205,7 +216,8 @@ def main() -> None:
             }
             for system in first[options.lengths[0]]
         }
-    print_tables(results)
+    for name, table in tables(results).items():
+        print(f"\n{name}\n\n{table}")
     setting = {
         "model": options.model,
         "dtype": options.dtype,
@@ -302,24 +314,25 @@ def by_fifth(pairs: Sequence[tuple[float, float]]) -> list[float | None]:
     return [round(100 * float(np.mean(of_fifth)), 1) if of_fifth else None for of_fifth in found]
 
 
-def print_tables(results: dict[str, Any]) -> None:
-    """Print the results as Markdown."""
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the tables of the results, by the names that the page gives them."""
+    found = {}
     for name, of_systems in results.items():
-        lengths = [*next(iter(of_systems.values()))["by length"]]
+        by_length = {system: its["by length"] for system, its in of_systems.items()}
         rows = [
-            [system, *of_system["by length"].values(), np.mean([*of_system["by length"].values()])]
-            for system, of_system in of_systems.items()
+            [system, *map(cell, its.values()), cell(float(np.mean([*its.values()])))]
+            for system, its in by_length.items()
         ]
-        print(f"\n{name}, by tokens\n")
-        print(report.table(["", *lengths, "mean"], [[*map(cell, row)] for row in rows]))
-        fifths = [[system, *of_system["by fifth"]] for system, of_system in of_systems.items()]
+        lengths = [*next(iter(by_length.values()))]
+        found[name] = report.table(["", *map(str, lengths), "mean"], rows)
         header = ["", "first fifth", "second", "third", "fourth", "last"]
-        print(f"\n{name}, by where the answer stands\n")
-        print(report.table(header, [[*map(cell, row)] for row in fifths]))
+        rows = [[system, *map(cell, its["by fifth"])] for system, its in of_systems.items()]
+        found[f"{name} by fifth"] = report.table(header, rows)
+    return found
 
 
-def cell(value: str | float | None) -> str | None:
-    return value if value is None or isinstance(value, str) else f"{value:.0f}"
+def cell(percent: float | None) -> str | None:
+    return None if percent is None else f"{percent:.0f}"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ Among many documents, each is ranked by a text about it:
     python benchmarks/retrieval.py                   # the peers, on all tasks
     python benchmarks/retrieval.py --model model     # and an encoder of documents
     python benchmarks/retrieval.py --only longembed --model model
-    python benchmarks/retrieval.py --table           # Markdown from the saved results
+    python benchmarks/retrieval.py --docs            # write the saved results into the page
 
 Each task's results are saved in a file of its own. Intervals hold 95 % of the means over resampled
 documents.
@@ -57,6 +57,7 @@ from foveate.tasks.relevance import relevance
 from structured_documents import meetings, papers, peps, proposals, without_abstract
 
 HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "numbers" / "retrieval.md"
 TASKS = ("within", "documents", "longembed")
 LONGEST_HEADING = 12  # words; longer ones are rows of tables
 DISTRACTORS = 88  # papers of the training part among those of the development part
@@ -79,10 +80,10 @@ def main() -> None:
     parser.add_argument("--dtype", help="of linear layers, by default that of the checkpoint")
     parser.add_argument("--limit", type=int, help="documents of each set, by default all")
     parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
-    parser.add_argument("--table", action="store_true", help="print the saved results as Markdown")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
-    if options.table:
-        print_tables(options.output)
+    if options.docs:
+        write_tables(PAGE, tables(options.output))
         return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
     runs = {"within": run_within, "documents": run_documents, "longembed": run_longembed}
@@ -756,27 +757,25 @@ def table_of(results: dict[str, Any], kind: str) -> str:
     return report.table(["", *measures], rows)
 
 
-def print_tables(folder: Path) -> None:
-    """Print the saved results as Markdown: systems in rows, sets in columns."""
+def tables(folder: Path) -> dict[str, str]:
+    """Return the tables of the saved results, by the names that the page gives them."""
     sets = {task: saved_sets(folder / f"retrieval-{task}.json") for task in TASKS}
-    headings = {
-        name: its
-        for name, its in sets["within"].items()
-        if 0 < its["specific queries"] < its["queries"]
-    }
-    shown = ("hit@1", "hit@5", "nDCG@10")
-    print_overview("Within a document", sets["within"], "all", shown)
-    print_overview("Specific headings", headings, "specific", shown)
-    print_fifths(sets["within"])
-    for kind in ("sentence", "whole"):
-        of_kind = {
-            name.removesuffix(f", by {kind}"): its
-            for name, its in sets["documents"].items()
-            if name.endswith(f", by {kind}")
-        }
-        print_overview(f"Among documents, by {kind}", of_kind, "all", ("R@1", "MRR"))
-    for name, its in sets["longembed"].items():
-        print_set(name, its)
+    found: dict[str, str] = {}
+    if within := sets["within"]:
+        measures = [*MEASURES["within"]]
+        titled = {name: its for name, its in within.items() if "meetings" not in name}
+        found["within"] = overview(within, "all", measures)
+        found["specific headings"] = overview(titled, "specific", measures)
+        found["fifths"] = fifths_table(within)
+    if sets["documents"]:
+        for kind in ("sentence", "whole"):
+            end = f", by {kind}"
+            of_kind = {name: its for name, its in sets["documents"].items() if name.endswith(end)}
+            columns = {name.removesuffix(end): its for name, its in of_kind.items()}
+            found[f"documents by {kind}"] = overview(columns, "all", ["R@1", "MRR"])
+    for its in sets["longembed"].values():
+        found["longembed"] = table_of(its, "all")
+    return found
 
 
 def saved_sets(path: Path) -> dict[str, Any]:
@@ -787,12 +786,10 @@ def saved_sets(path: Path) -> dict[str, Any]:
     return sets
 
 
-def print_overview(title: str, sets: dict[str, Any], kind: str, measures: Sequence[str]) -> None:
-    """Print one table for several sets."""
-    if not sets:
-        return
+def overview(sets: dict[str, Any], kind: str, measures: Sequence[str]) -> str:
+    """Format the means of several sets, which are the columns."""
     number = "queries" if kind == "all" else f"{kind} queries"
-    header = [f"{name} ({its['documents']}, {its[number]})" for name, its in sets.items()]
+    header = [f"{name}: {its['documents']}, {its[number]}" for name, its in sets.items()]
     rows = [
         [
             system,
@@ -803,14 +800,11 @@ def print_overview(title: str, sets: dict[str, Any], kind: str, measures: Sequen
         ]
         for system in next(iter(sets.values()))["systems"]
     ]
-    print(f"\n{title}: {' / '.join(measures)} (documents, queries)\n")
-    print(report.table(["", *header], rows))
+    return report.table(["", *header], rows)
 
 
-def print_fifths(sets: dict[str, Any]) -> None:
-    """Print the mean over sets of nDCG@10 by where the answer begins."""
-    if not sets:
-        return
+def fifths_table(sets: dict[str, Any]) -> str:
+    """Format the mean over sets of nDCG@10 by where the answer begins."""
     rows = []
     for system in next(iter(sets.values()))["systems"]:
         fifths = zip(*(its["systems"][system]["by fifth"] for its in sets.values()), strict=True)
@@ -818,9 +812,24 @@ def print_fifths(sets: dict[str, Any]) -> None:
         rows.append([system, *(f"{mean:.1f}" for mean in means)])
     queries = np.sum([its["queries by fifth"] for its in sets.values()], 0)
     names = ("first fifth", "second", "third", "fourth", "last")
-    header = [f"{name} ({number})" for name, number in zip(names, queries, strict=True)]
-    print("\nnDCG@10 by where the answer begins, mean over the sets (queries)\n")
-    print(report.table(["", *header], rows))
+    header = [f"{name}: {number}" for name, number in zip(names, queries, strict=True)]
+    return report.table(["", *header], rows)
+
+
+def write_tables(page: Path, found: dict[str, str]) -> None:
+    """Replace the tables of a page that follow comments such as `<!-- table: within -->`.
+
+    Raises:
+        ValueError: The page has no place for one of the tables.
+    """
+    text = page.read_text(encoding="utf-8")
+    for name, table in found.items():
+        place = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\n)(?:\|.*\n)*")
+        text, number = place.subn(lambda match, table=table: f"{match[1]}{table}\n", text)
+        if not number:
+            raise ValueError(f"{page} has no place for the table {name!r}")
+    page.write_text(text, encoding="utf-8")
+    print(page)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from long_context import (
     passkeys,
 )
 from retrieval import (
+    PAGE,
     About,
     Query,
     Systems,
@@ -43,6 +44,7 @@ from retrieval import (
     sentence_texts,
     within,
     without_headings,
+    write_tables,
 )
 from tests.numerics import relative_error
 
@@ -251,3 +253,20 @@ def test_sentences_find_themselves_and_their_document(systems, nested):
     found = among("sea", [nested, other], texts, systems)["sea, by whole"]
     assert found["queries"] == 2
     assert {one["all"]["MRR"]["mean"] for one in found["systems"].values()} == {100}
+
+
+def test_tables_replace_those_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("A\n\n<!-- table: a b -->\n\nB\n\n<!-- table: c -->\n\n| old |\n| 1 |\n\nC\n")
+    write_tables(page, {"c": "| new |", "a b": "| \\1 |"})
+    expected = "A\n\n<!-- table: a b -->\n\n| \\1 |\nB\n\n<!-- table: c -->\n\n| new |\n\nC\n"
+    assert page.read_text() == expected
+    with pytest.raises(ValueError, match="no place for the table 'd'"):
+        write_tables(page, {"d": "| x |"})
+
+
+def test_the_page_has_a_place_for_every_table():
+    names = ("within", "specific headings", "fifths", "documents by sentence", "documents by whole")
+    tasks = ("passkey", "needle", "passkey by fifth", "needle by fifth")
+    text = PAGE.read_text(encoding="utf-8")
+    assert all(f"<!-- table: {name} -->\n\n" in text for name in (*names, "longembed", *tasks))
