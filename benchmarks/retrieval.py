@@ -824,8 +824,8 @@ def write_tables(page: Path, found: dict[str, str]) -> None:
     """
     text = page.read_text(encoding="utf-8")
     for name, table in found.items():
-        place = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\n)(?:\|.*\n)*")
-        text, number = place.subn(lambda match, table=table: f"{match[1]}{table}\n", text)
+        place = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\n)(?:(?:\|.*\n)+\n)?")
+        text, number = place.subn(lambda match, table=table: f"{match[1]}{table}\n\n", text)
         if not number:
             raise ValueError(f"{page} has no place for the table {name!r}")
     page.write_text(text, encoding="utf-8")

@@ -259,7 +259,7 @@ def test_tables_replace_those_of_the_page(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("A\n\n<!-- table: a b -->\n\nB\n\n<!-- table: c -->\n\n| old |\n| 1 |\n\nC\n")
     write_tables(page, {"c": "| new |", "a b": "| \\1 |"})
-    expected = "A\n\n<!-- table: a b -->\n\n| \\1 |\nB\n\n<!-- table: c -->\n\n| new |\n\nC\n"
+    expected = "A\n\n<!-- table: a b -->\n\n| \\1 |\n\nB\n\n<!-- table: c -->\n\n| new |\n\nC\n"
     assert page.read_text() == expected
     with pytest.raises(ValueError, match="no place for the table 'd'"):
         write_tables(page, {"d": "| x |"})
