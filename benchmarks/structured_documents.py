@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from foveate import Document
 from foveate.data import Example, Query, abstract_sections, without_sections
-from foveate.documents import Section
+from foveate.documents import DocumentError, Section
 from scisummnet import repeats
 
 DEV_STEP = 8  # every eighth Python Enhancement Proposal is for development
@@ -88,7 +88,10 @@ def peps(path: Path, part: Literal["train", "dev"] | None = None) -> Iterator[Ex
     for index, record in enumerate(records):
         if part and (part == "dev") != (index % DEV_STEP == 0):
             continue
-        document = Document.from_text(record["text"], format=record["format"], language="en")
+        try:
+            document = Document.from_text(record["text"], format=record["format"], language="en")
+        except DocumentError:
+            continue  # one was rejected before it was written
         yield _with_titled_abstract(record["id"], document, ("abstract",))
 
 

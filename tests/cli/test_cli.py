@@ -71,6 +71,27 @@ def test_search_many_documents(foveate, fish, tmp_path):
     assert f"{other} · line 1" in output
 
 
+def test_search_by_section_and_document(foveate, fish, tmp_path):
+    other = tmp_path / "cows.md"
+    other.write_text("# Cows\n\nCows eat grass all day long.")
+    query = ("search", "who catches cod with nets?", fish, other, "--top-k", 1, "--context", 0)
+    code, output, _ = foveate(*query, "--by", "section")
+    assert code == 0
+    assert re.fullmatch(
+        rf"0\.\d\d  Fishermen catch them with nets.\n      {fish} · line 5 · Cod\n\n", output
+    )
+    code, output, _ = foveate(*query, "--by", "document")
+    assert output.endswith(f"  Fishermen catch them with nets.\n      {fish} · Fish\n\n")
+    [hit] = json.loads(foveate(*query, "--by", "section", "--json")[1])
+    assert (hit["text"], hit["best"]["text"]) == ("Cod", "Fishermen catch them with nets.")
+    assert FISH[hit["start"] : hit["end"]].count(".") == 3
+    [hit] = json.loads(foveate(*query, "--by", "section", "--json", "--context", 1)[1])
+    assert (hit["before"], hit["after"]) == ("They eat small fish.", "")
+    code, _, error = foveate(*query, "--by", "page")
+    assert code == 2
+    assert "'page' is not one of" in error
+
+
 def test_hits_are_marked_among_their_neighbours(foveate, fish):
     query = ("search", "small fish", fish, "--top-k", 1)
     code, output, _ = foveate(*query)

@@ -1,3 +1,6 @@
+from typing import get_args
+
+import bm25s
 import pytest
 import torch
 from hypothesis import given
@@ -5,8 +8,9 @@ from hypothesis import strategies as st
 
 from foveate import Document, search
 from foveate.inference import DocumentVectors
+from foveate.inference.encoder import Context
 from foveate.tasks.bm25 import bm25, count_terms, terms
-from foveate.tasks.relevance import relevance
+from foveate.tasks.relevance import WEIGHTS, match, relevance
 
 EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
 
@@ -14,26 +18,78 @@ EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
 class Compass:
     """Encodes every text as one direction."""
 
-    def __init__(self, direction):
+    def __init__(self, direction, context="sentence"):
         self.direction = direction
+        self.context = context
 
-    def encode_texts(self, text):
-        return self.direction
+    def encode_queries(self, texts):
+        return self.direction.expand(len(texts), -1)
 
 
-def test_relevance_is_the_mean_of_closeness_and_words_of_sentence_and_section():
+@pytest.fixture
+def letters():
+    """A document of two sections, its first sentence and its first section in the east."""
     document = Document.from_sections("", [("A", ["a b.", "c d."]), ("B", ["e f.", "g h."])])
     vectors = DocumentVectors(
         document=NORTH,
         sections=torch.stack([EAST, NORTH]),
         sentences=torch.stack([EAST, 2 * NORTH, NORTH, NORTH]),  # no vector need have unit length
     )
-    [scores] = relevance("?", [document], [vectors], Compass(3 * EAST))
-    assert scores.tolist() == pytest.approx([0.5, 0.25, 0, 0])
-    [scores] = relevance("g", [document], [vectors], Compass(3 * EAST))
-    assert scores[0] == pytest.approx(0.5)
-    assert 0 < scores[2] < scores[3] < 0.5
-    assert scores[1] == pytest.approx(0.25)
+    return document, vectors
+
+
+def test_parts_match_by_meaning(letters):
+    document, vectors = letters
+    found = match("?", [document], [vectors], Compass(3 * EAST))
+    assert found.sentences[0].tolist() == [[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert found.sections[0].tolist() == [[1, 1, 0], [0, 0, 0]]
+    assert found.documents.tolist() == [[1, 0]]
+
+
+def test_parts_match_by_words(letters):
+    document, vectors = letters
+    found = match("g", [document, document], [vectors, vectors], Compass(NORTH))
+    sentence, section = found.sentences[0][:, 2], found.sentences[0][:, 3]
+    assert (sentence > 0).tolist() == [False, False, False, True]
+    assert (section > 0).tolist() == [False, False, True, True]
+    assert found.sections[0][:, 2].tolist() == [0, section[2].item()]
+    assert (found.documents[:, 1] > 0).all()
+    assert torch.equal(found.sentences[0], found.sentences[1])
+
+
+def test_a_section_of_subsections_has_no_closest_sentence():
+    document = Document.from_sections("", [("A", "", [("B", ["a b."])])])
+    vectors = DocumentVectors(NORTH, torch.stack([EAST, NORTH]), torch.stack([EAST]))
+    [sections] = match("?", [document], [vectors], Compass(EAST)).sections
+    assert sections.tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_documents_match_by_the_best_sentence_for_each_of_the_query():
+    class TwoSentences(Compass):
+        def encode_queries(self, texts):
+            assert texts == ["One. Two.", "One.", "Two."]
+            return torch.stack([EAST + NORTH, EAST, NORTH])
+
+    document = Document.from_sections("", [("A", ["a.", "b.", "c."])])
+    both = DocumentVectors(NORTH, NORTH[None], torch.stack([EAST, NORTH, NORTH]))
+    one = DocumentVectors(NORTH, NORTH[None], torch.stack([EAST, EAST, EAST + NORTH]))
+    found = match("One. Two.", [document] * 2, [both, one], TwoSentences(EAST))
+    assert found.documents[:, 0].tolist() == pytest.approx([1, (1 + 0.5**0.5) / 2])
+
+
+@pytest.mark.parametrize("context", get_args(Context))
+def test_relevance_is_a_weighted_mean(letters, context):
+    document, vectors = letters
+    encoder = Compass(EAST, context)
+    [scores] = relevance("g", [document], [vectors], encoder)
+    [features] = match("g", [document], [vectors], encoder).sentences
+    weights = WEIGHTS[context]
+    expected = features.double() @ torch.tensor(weights.sentences, dtype=torch.float64)
+    assert scores.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+    assert scores[0] == max(scores)
+    for level in weights:
+        assert sum(level) == pytest.approx(1)
+        assert min(level) >= 0
 
 
 def test_a_rare_word_is_found_among_many_documents(encoder):
@@ -75,6 +131,17 @@ def test_scores_are_between_0_and_1_and_those_without_a_word_score_0(texts):
     for text, score in zip(texts, scores.tolist(), strict=True):
         assert 0 <= score < 1
         assert (score > 0) == bool({"a", "b"} & set(text))
+
+
+@given(st.lists(st.lists(st.sampled_from("abcde"), min_size=1, max_size=9), min_size=2, max_size=9))
+def test_scores_are_those_of_bm25s_up_to_a_factor(texts):
+    library = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
+    library.index([[*text, "filler"] for text in texts], show_progress=False)
+    expected = torch.tensor(library.get_scores(["a", "b", "filler"]), dtype=torch.float64)
+    counts, lengths = count_terms(["a", "b", "filler"], (" ".join([*t, "filler"]) for t in texts))
+    scores = bm25(counts, lengths).double()
+    factor = expected.norm() / scores.norm()
+    assert (factor * scores - expected).norm() < 1e-5 * expected.norm()
 
 
 def test_rare_words_count_for_more():

@@ -46,7 +46,7 @@ def page(tmp_path):
 
 def hits_of(document, *texts):
     spans = {span.text: span for span in document.spans()}
-    return [Hit(spans[text], 0.5, 0) for text in texts]
+    return [Hit(spans[text], spans[text], 0.5, 0) for text in texts]
 
 
 FOUND = ("They eat small fish.", "Eels are long.")
@@ -88,7 +88,8 @@ def test_text_is_escaped(page):
 def test_only_documents_with_results_are_shown(page):
     cod = Document.from_sections("Cod", [("", "Cod swim in cold seas.")])
     eel = Document.from_sections("Eel", [("", "Eels are long.")])
-    found = page([cod, eel], [Hit(eel.spans()[0], 0.5, 1)])
+    [long] = eel.spans()
+    found = page([cod, eel], [Hit(long, long, 0.5, 1)])
     assert [one for tag, one in found.elements if tag == "article"] != []
     assert "Cod swim in cold seas." not in "".join(found.texts.get("p", []))
     assert found.texts["mark"] == ["Eels are long."]
@@ -121,6 +122,15 @@ def test_deep_sections_keep_their_level(page):
     assert {"role": "heading", "aria-level": "7", "id": "document-1-4"} in [
         one for tag, one in found.elements if tag == "div"
     ]
+
+
+def test_of_a_section_the_best_sentence_is_marked(page):
+    document = Document.from_text(FISH, format="markdown")
+    best = hits_of(document, FOUND[0])[0].best
+    found = page(document, [Hit(document.section_spans()[0], best, 0.5, 0)])
+    assert found.texts["mark"] == [FOUND[0]]
+    assert FOUND[0] in found.texts["a"]
+    assert "0.50 · line 5 · Cod" in found.texts["span"]
 
 
 def test_nothing_found(page):

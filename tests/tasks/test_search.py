@@ -32,6 +32,53 @@ def test_there_are_no_more_hits_than_sentences(encoder):
     assert len(search("cod", Document.from_text("Cod swim."), model=encoder)) == 1
 
 
+def test_sections_are_found_with_their_best_sentence(sea, encoder):
+    hits = search("How expensive is fuel for ships?", sea, by="section", top_k=2, model=encoder)
+    boats = hits[0]
+    assert (boats.span.text, boats.span.path) == ("Boats", ("Boats",))
+    assert boats.best.text == "Diesel is dear."
+    text = sea.text[boats.span.start : boats.span.end]
+    assert text.startswith("Trawlers drag")
+    assert text.endswith("The harbour is small.")
+    assert boats.score > hits[1].score
+
+
+def test_a_section_of_subsections_is_found_by_its_heading(encoder):
+    parts = [("Fish", "", [("A", "Cod swim."), ("B", "Eels are long.")]), ("Salt", "It is white.")]
+    document = Document.from_sections("", parts)
+    hits = search("fish", document, by="section", top_k=9, model=encoder)
+    assert sorted(hit.span.text for hit in hits) == ["A", "B", "Fish", "Salt"]
+    [fish] = [hit for hit in hits if hit.span.text == "Fish"]
+    assert fish.best.text in ("Cod swim.", "Eels are long.")
+    assert fish.span.end == document.section_spans()[2].end
+    assert hits.index(fish) < [hit.span.text for hit in hits].index("Salt")
+
+
+def test_documents_are_found_by_each_sentence_of_the_query(sea, encoder):
+    fish_alone = "Cod hunt herring. Herring are small fish. Eels are long fish. Fish have gills."
+    other = Document.from_sections("Fish", [("", fish_alone)])
+    query = "What do fish eat? How do boats catch them? What does fuel cost?"
+    hits = search(query, [other, sea], by="document", model=encoder)
+    assert [(hit.document_idx, hit.span.text, hit.span.path) for hit in hits] == [
+        (1, "Fish of the sea", ()),
+        (0, "Fish", ()),
+    ]
+    sentences = list(sea.sentences())
+    assert (hits[0].span.start, hits[0].span.end) == (sentences[0].start, sentences[-1].end)
+    assert hits[0].best in sea.spans()
+
+
+@pytest.mark.parametrize("by", ["sentence", "section", "document"])
+def test_without_common_words_scores_do_not_depend_on_other_documents(sea, encoder, by):
+    other = Document.from_text("Gardens. Gardeners plant roses where frost is rare.")
+    alone = search("chilly", sea, by=by, top_k=99, model=encoder)
+    among = search("chilly", [other, sea], by=by, top_k=99, model=encoder)
+    scores = {(hit.span.start, hit.span.path): hit.score for hit in alone}
+    assert scores == {
+        (hit.span.start, hit.span.path): hit.score for hit in among if hit.document_idx
+    }
+
+
 @pytest.mark.parametrize(
     ("query", "documents", "top_k", "message"),
     [
@@ -43,3 +90,9 @@ def test_there_are_no_more_hits_than_sentences(encoder):
 def test_what_cannot_be_searched_is_said(sea, query, documents, top_k, message):
     with pytest.raises(ValueError, match=message):
         search(query, sea if documents is None else documents, top_k=top_k)
+
+
+def test_other_units_cannot_be_found(sea):
+    message = "by must be 'sentence', 'section' or 'document', got 'page'"
+    with pytest.raises(ValueError, match=message):
+        search("cod", sea, by="page")

@@ -104,18 +104,15 @@ def span_as_json(span: Span) -> dict[str, Any]:
 def results_as_json(
     documents: list[Document], results: "Sequence[Result]", num_sentences: int
 ) -> list[dict[str, Any]]:
-    """Return the fields of each result's span, its score, its document's language, its context.
-
-    A passage has its best sentence, too.
-    """
+    """Return the fields of each result: its place, best sentence, score, language and context."""
     return [
         {
             **span_as_json(result.span),
-            **({"best": span_as_json(result.best)} if hasattr(result, "best") else {}),
+            "best": span_as_json(result.best),
             "score": round(result.score, 4),
             "language": documents[result.document_idx].language,
-            "before": _join(one for one in near if one.span.end <= result.span.start),
-            "after": _join(one for one in near if one.span.start >= result.span.end),
+            "before": _join(one for one in near if one.span.end <= _quoted(result).start),
+            "after": _join(one for one in near if one.span.start >= _quoted(result).end),
         }
         for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True)
     ]
@@ -131,7 +128,15 @@ def show_results(
     """Print results with their scores, the sentences around them and, below, their places."""
     for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
         where = [result.span.document] if len(documents) > 1 else []
-        show_sentences(near, " · ".join([*where, place(result.span)]), f"{result.score:.2f}")
+        where.append(place(result.span) if result.span.path else result.span.text)
+        show_sentences(near, " · ".join(filter(None, where)), f"{result.score:.2f}")
+
+
+def _quoted(result: "Result") -> Span:
+    """Return what to show of a result: a passage, or the best sentence of a section or document."""
+    from foveate.tasks.ask import Passage
+
+    return result.span if isinstance(result, Passage) else result.best
 
 
 def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -> None:
@@ -173,8 +178,8 @@ def _contexts(
     found: dict[int, list[ContextSentence]] = {}
     for idx in {result.document_idx for result in results}:
         own = [i for i, result in enumerate(results) if result.document_idx == idx]
-        spans = [results[i].span for i in own]
-        marked = [getattr(results[i], "best", results[i].span) for i in own]
+        spans = [_quoted(results[i]) for i in own]
+        marked = [results[i].best for i in own]
         near = contexts(documents[idx], spans, num_sentences, marked)
         found |= zip(own, near, strict=True)
     return [found[i] for i in range(len(results))]

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from foveate.tasks.arguments import Unit
+
 from . import common
 from .reading import Files, Reading, takes_reading_options
 
@@ -14,7 +16,11 @@ def command(
         str, typer.Argument(metavar="QUERY", help="What to look for, in plain words.")
     ],
     files: Files,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of sentences.")] = 5,
+    by: Annotated[
+        Unit,
+        typer.Option(help="What to find. Of sections and documents, the best sentence is shown."),
+    ] = "sentence",
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of results.")] = 5,
     context: common.Context = 1,
     model: common.Model = None,
     device: common.Device = None,
@@ -24,11 +30,13 @@ def command(
     *,
     reading: Reading,
 ) -> None:
-    """Find the sentences of documents that match a query best, with their places.
+    """Find the sentences, sections or documents that match a query best, with their places.
 
     \b
     foveate search "who pays for delays?" contract.docx
     foveate search "white whale" books/*.txt --top-k 10 --context 2
+    foveate search "how are releases signed?" handbook.pdf --by section
+    foveate search "Counts of fish. Nets are compared with sonar." papers/ --by document
     foveate search "melting point" handbook.pdf --html found.html
     """
     common.check_query("foveate search", "query", query, files)
@@ -38,7 +46,7 @@ def command(
     from foveate.tasks.report import write_report
     from foveate.tasks.search import search
 
-    hits = search(query, documents, top_k=top_k, model=encoder)
+    hits = search(query, documents, by=by, top_k=top_k, model=encoder)
     if html is not None:
         write_report(html, f"Search: {query}", documents, hits)
     if json:

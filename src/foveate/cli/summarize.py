@@ -101,7 +101,7 @@ def command(
     for idx, document in enumerate(documents):  # so that what is done is shown, if interrupted
         summary = summarize(document, query=query, sentences=sentences, words=words, model=loaded)
         summaries.append(summary)
-        chosen += [Hit(sentence.span, sentence.score, idx) for sentence in summary.sentences]
+        chosen += [Hit(one.span, one.span, one.score, idx) for one in summary.sentences]
         if not json:
             _show(document, summary, context)
     if html is not None:

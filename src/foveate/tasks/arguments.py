@@ -1,5 +1,10 @@
 """Validation of the arguments that several tasks share."""
 
+from typing import Literal, get_args
+
+Unit = Literal["sentence", "section", "document"]
+"""What `search` finds."""
+
 
 def check_query(query: object) -> None:
     """Check that a query is a string that is not blank.
@@ -19,3 +24,9 @@ def check_top_k(top_k: int) -> None:
     """Raise a ValueError if `top_k` is below 1."""
     if top_k < 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
+
+
+def check_unit(by: str) -> None:
+    """Raise a ValueError if `by` is no `Unit`."""
+    if by not in get_args(Unit):
+        raise ValueError(f"by must be 'sentence', 'section' or 'document', got {by!r}")

@@ -116,6 +116,13 @@ def embed(
     return Embeddings(spans, torch.stack(vectors))
 
 
+def document_span(document: Document) -> Span:
+    """Locate a document: a span from its first sentence to its last, whose text is the title."""
+    sentences = list(document.sentences())
+    span = document.span(sentences[0].start, sentences[-1].end)
+    return replace(span, text=document.title, boxes=())
+
+
 def check_output(path: str | PathLike[str]) -> None:
     """Check before encoding that `Embeddings.save` can write to a path.
 
@@ -132,9 +139,7 @@ def check_output(path: str | PathLike[str]) -> None:
 def _levels(document: Document, vectors: DocumentVectors) -> Iterator[tuple[Level, Span, Tensor]]:
     """Visit the document, its sections and their sentences, with their vectors."""
     sentences = document.spans()
-    start, end = sentences[0].start, sentences[-1].end
-    whole = replace(document.span(start, end), text=document.title, boxes=())
-    yield "document", whole, vectors.document
+    yield "document", document_span(document), vectors.document
     rest = zip(sentences, vectors.sentences, strict=True)
     sections = zip(document.walk(), document.section_spans(), vectors.sections, strict=True)
     for (_, section), span, vector in sections:

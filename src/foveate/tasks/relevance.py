@@ -1,4 +1,4 @@
-"""How much each sentence of a document matters: by itself, or to a query.
+"""How well the sentences, the sections and the whole of documents match a query.
 
 All vectors are scaled to unit length first, so that products are cosines, written ⟨x, y⟩.
 """
@@ -12,87 +12,105 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.documents import Document
+from foveate.documents.language import FALLBACK
+from foveate.documents.sentences import split_sentences
 from foveate.inference import DocumentVectors, Encoder
+from foveate.inference.encoder import Context
 from foveate.tasks.bm25 import bm25, count_terms, terms
-
-# Authors say what a text is about where it and its sections begin and, in papers, end. Cosines of a
-# document's sentences spread over some 0.3; these bonuses, found on 300 papers of ScisummNet's
-# training part, let the position decide among sentences that are about equally central. The
-# optimum is flat.
-SECTION_BONUS = 0.15
-SENTENCE_BONUS = 0.05
+from foveate.tasks.centrality import SentencePositions
 
 
-class SentencePositions(NamedTuple):
-    """The positions of a document's sentences.
+class Weights(NamedTuple):
+    """The weights of the columns of `Matches`, which sum to 1 for each level."""
+
+    sentences: tuple[float, ...]
+    sections: tuple[float, ...]
+    documents: tuple[float, ...]
+
+
+WEIGHTS: dict[Context, Weights] = {
+    "sentence": Weights((0.7, 0.0, 0.2, 0.1), (0.4, 0.3, 0.3), (0.5, 0.5)),
+    "tree": Weights((0.7, 0.0, 0.2, 0.1), (0.4, 0.3, 0.3), (0.5, 0.5)),
+}
+"""Weights for encoders of either context.
+
+Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those that rank best on average without
+losing to vectors alone on any kind of query.
+"""
+
+
+class Matches(NamedTuple):
+    """How the parts of documents match a query q, by meaning and by words.
+
+    b is `foveate.tasks.bm25.bm25`, counted over all documents. The words of a section are those of
+    the sentences directly in it, of the titles above them, and of the document's name.
 
     Attributes:
-        section_idx: `(sentences,)` int64, each sentence's section in the order of `Document.walk`.
-        sentence_idx: `(sentences,)` int64, its index among the sentences directly in that section.
+        sentences: For each document `(sentences, 4)`: of each sentence s, directly in section S,
+            ⟨s, q⟩, ⟨S, q⟩, b(s) and b(S).
+        sections: For each document `(sections, 3)`: of each section S, ⟨s, q⟩ of the closest
+            sentence directly in it, 0 if there is none, ⟨S, q⟩ and b(S).
+        documents: `(documents, 2)`: of each document, ⟨s, p⟩ of the sentence closest to p, averaged
+            over the sentences p of the query, and b of the document.
     """
 
-    section_idx: Tensor
-    sentence_idx: Tensor
-
-    @classmethod
-    def from_document(cls, document: Document) -> "SentencePositions":
-        """Find the position of each of `Document.sentences`, in their order."""
-        sizes = torch.tensor([section.num_own_sentences for _, section in document.walk()])
-        section = torch.arange(len(sizes)).repeat_interleave(sizes)
-        return cls(section, torch.arange(len(section)) - (sizes.cumsum(0) - sizes)[section])
+    sentences: list[Tensor]
+    sections: list[Tensor]
+    documents: Tensor
 
 
-def centrality(
-    vectors: DocumentVectors,
-    positions: SentencePositions,
-    title: Tensor | None,
-    *,
-    ends_count: bool,
-) -> Tensor:
-    """Score each sentence s by its closeness to everything that it belongs to, and its position.
-
-        c(s) = mean(⟨s, S⟩, ⟨s, D⟩, ⟨s, t⟩) + 0.15 e(S) + 0.05 e(s)
-
-    for the section S and the document D that it belongs to and the document's title t. e(x) is
-    (2p - 1)² for an x at p between 0, the first of its kind, and 1, the last: 1 at both ends, and 0
-    in the middle; or, unless ends count, 0 for all of the second half. Sections are counted in the
-    document, sentences in their section.
+def match(
+    query: str, documents: Sequence[Document], vectors: Sequence[DocumentVectors], encoder: Encoder
+) -> Matches:
+    """Compare documents and their parts with a query.
 
     Args:
-        vectors: The document's vectors.
-        positions: The positions of its sentences.
-        title: `(dimension,)`, the title's vector; None for a document without one.
-        ends_count: Whether the document and its sections end with what matters, as papers do.
-
-    Returns:
-        `(sentences,)`.
+        query: The query.
+        documents: Documents.
+        vectors: Their vectors.
+        encoder: The encoder that made them.
     """
-    section, index = positions.section_idx, positions.sentence_idx
-    sentences = _unit(vectors.sentences)
-    closeness = [
-        (sentences * _unit(vectors.sections)[section]).sum(-1),
-        sentences @ _unit(vectors.document),
-    ]
-    if title is not None:
-        closeness.append(sentences @ _unit(title))
-    sizes = torch.bincount(section, minlength=len(vectors.sections))
-    return (
-        torch.stack(closeness).mean(0)
-        + SECTION_BONUS * _emphasis(section, torch.tensor(len(sizes)), ends_count)
-        + SENTENCE_BONUS * _emphasis(index, sizes[section], ends_count)
-    )
+    language = documents[0].language or FALLBACK
+    parts = [query[start:end] for start, end in split_sentences(query, language)]
+    query_vector, *part_vectors = _unit(encoder.encode_queries([query, *parts]))
+    words = _match_words(query, documents)
+    sentences, sections, closest = [], [], []
+    for document, its_vectors, sentence_words, section_words in zip(
+        documents, vectors, words.sentences, words.sections, strict=True
+    ):
+        section_idx = SentencePositions.from_document(document).section_idx
+        sentence_vectors = _unit(its_vectors.sentences)
+        sentence_cosines = sentence_vectors @ query_vector
+        section_cosines = _unit(its_vectors.sections) @ query_vector
+        sentences.append(
+            torch.stack(
+                [
+                    sentence_cosines,
+                    section_cosines[section_idx],
+                    sentence_words,
+                    section_words[section_idx],
+                ],
+                dim=1,
+            )
+        )
+        sections.append(
+            torch.stack(
+                [
+                    _maxima(sentence_cosines, section_idx, len(section_words)),
+                    section_cosines,
+                    section_words,
+                ],
+                dim=1,
+            )
+        )
+        closest.append((sentence_vectors @ torch.stack(part_vectors).T).amax(0).mean())
+    return Matches(sentences, sections, torch.stack([torch.stack(closest), words.documents], 1))
 
 
 def relevance(
     query: str, documents: Sequence[Document], vectors: Sequence[DocumentVectors], encoder: Encoder
 ) -> list[Tensor]:
-    """Score each sentence s of a section S by how close both are to a query q.
-
-        r(s) = mean(⟨s, q⟩, ⟨S, q⟩, b(s), b(S))
-
-    where b is `foveate.tasks.bm25.bm25`, counted over the sentences and the sections of all
-    documents. The words of a section are those of its own sentences, of the titles above them, and
-    of the document's name. A sentence seldom names its subject; its section does.
+    """Score each sentence of documents by the weighted mean of its `Matches`.
 
     Args:
         query: The query.
@@ -101,54 +119,85 @@ def relevance(
         encoder: The encoder that made them.
 
     Returns:
-        For each document, `(sentences,)` float64, at most 1. Scores are rounded, because equal
-        sentences in different batches differ by some 1e-7.
+        For each document, `(sentences,)` float64, at most 1.
     """
-    query_vector = _unit(encoder.encode_texts(query))
-    words = _word_matches(query, documents)
-    scores: list[Tensor] = []
-    for document, its_vectors, matches in zip(documents, vectors, words, strict=True):
-        section = SentencePositions.from_document(document).section_idx
-        closeness = torch.stack(
-            [
-                _unit(its_vectors.sentences) @ query_vector,
-                (_unit(its_vectors.sections) @ query_vector)[section],
-                *matches,
-            ]
-        ).mean(0)
-        scores.append(closeness.to(torch.float64).round(decimals=5))
-    return scores
+    found = match(query, documents, vectors, encoder).sentences
+    weights = WEIGHTS[encoder.context].sentences
+    return [weighted_mean(features, weights) for features in found]
 
 
-def _word_matches(query: str, documents: Sequence[Document]) -> list[tuple[Tensor, Tensor]]:
-    """Compute b of each sentence and of its section, for each document."""
+def weighted_mean(features: Tensor, weights: Sequence[float]) -> Tensor:
+    """Average features `(parts, features)` with weights that sum to 1.
+
+    Returns:
+        `(parts,)` float64, rounded, because the vectors of equal sentences in different batches
+        differ by some 1e-7.
+    """
+    mean = features.double() @ torch.tensor(weights, dtype=torch.float64)
+    return mean.round(decimals=5)
+
+
+class _WordMatches(NamedTuple):
+    """b of the sentences and sections of each document, and of the documents."""
+
+    sentences: tuple[Tensor, ...]
+    sections: tuple[Tensor, ...]
+    documents: Tensor
+
+
+def _match_words(query: str, documents: Sequence[Document]) -> _WordMatches:
     wanted = list(dict.fromkeys(terms(query)))
-    sections = [(document, path) for document in documents for path, _ in document.walk()]
-    sizes = [section.num_own_sentences for document in documents for _, section in document.walk()]
-    sentences = (sentence.text for document in documents for sentence in document.sentences())
-    counts, lengths = count_terms(wanted, sentences)
-    of_sentence = bm25(counts, lengths)
+    walked = [list(document.walk()) for document in documents]
+    sizes = [section.num_own_sentences for sections in walked for _, section in sections]
+    section_idx = _owners(sizes)
+    document_idx = _owners([len(sections) for sections in walked])
+    names = [f"{PurePath(document.name).stem} {document.title}" for document in documents]
 
-    section_counts, section_lengths = count_terms(
+    sentences = count_terms(
+        wanted, (sentence.text for document in documents for sentence in document.sentences())
+    )
+    headings = count_terms(
         wanted,
         (
-            " ".join((PurePath(document.name).stem, document.title, *path))
-            for document, path in sections
+            " ".join((name, *path))
+            for name, sections in zip(names, walked, strict=True)
+            for path, _ in sections
         ),
     )
-    section_idx = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    section_counts.index_add_(0, section_idx, counts)
-    section_lengths.index_add_(0, section_idx, lengths)
-    of_section = bm25(section_counts, section_lengths)[section_idx]
-    num_sentences = [sum(1 for _ in document.sentences()) for document in documents]
-    return list(zip(of_sentence.split(num_sentences), of_section.split(num_sentences), strict=True))
+    outlines = count_terms(
+        wanted,
+        (
+            " ".join((name, *(section.title for _, section in sections)))
+            for name, sections in zip(names, walked, strict=True)
+        ),
+    )
+    of_sentences = bm25(*sentences)
+    of_sections = bm25(*_add(headings, sentences, section_idx))
+    of_documents = bm25(*_add(outlines, sentences, document_idx[section_idx]))
+    num_sentences = torch.bincount(document_idx[section_idx], minlength=len(documents)).tolist()
+    return _WordMatches(
+        of_sentences.split(num_sentences),
+        of_sections.split([len(sections) for sections in walked]),
+        of_documents,
+    )
+
+
+def _owners(sizes: Sequence[int]) -> Tensor:
+    """Return the index of the group of each of the members of groups of given sizes."""
+    return torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+
+
+def _add(
+    counts: tuple[Tensor, Tensor], parts: tuple[Tensor, Tensor], owner: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Add the counts and lengths of parts to those of what they belong to."""
+    return counts[0].index_add(0, owner, parts[0]), counts[1].index_add(0, owner, parts[1])
+
+
+def _maxima(values: Tensor, owner: Tensor, num_owners: int) -> Tensor:
+    """Return the maximum of the values of each owner; 0 for those without any."""
+    return values.new_zeros(num_owners).scatter_reduce(0, owner, values, "amax", include_self=False)
 
 
 def _unit(vectors: Tensor) -> Tensor:
     return F.normalize(vectors, dim=-1)
-
-
-def _emphasis(index: Tensor, count: Tensor, ends_count: bool) -> Tensor:
-    """Compute e of `centrality`."""
-    from_middle = 2 * index / (count - 1).clamp(min=1) - 1
-    return (from_middle if ends_count else from_middle.clamp(max=0)) ** 2

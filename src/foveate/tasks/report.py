@@ -6,7 +6,7 @@ from importlib.resources import files
 from itertools import accumulate, groupby
 from os import PathLike
 
-from foveate.documents import Document, Paragraph, Span, as_documents
+from foveate.documents import Document, Paragraph, as_documents
 from foveate.documents.sentences import join_sentences
 from foveate.files import atomic_write
 from foveate.tasks.ask import Passage
@@ -125,17 +125,13 @@ def _count(
 def _entry(number: int, result: Hit | Passage, document: str) -> str:
     """Return a result's entry in the list."""
     span = result.span
+    text = span.text if isinstance(result, Passage) else result.best.text
     path = " › ".join(title for title in span.path if title)
     where = " · ".join(filter(None, (document, span.speaker, span.place, path)))
     return (
-        f'<li id="entry-{number}"><a href="#result-{number}" dir="auto">{escape(span.text)}</a>\n'
+        f'<li id="entry-{number}"><a href="#result-{number}" dir="auto">{escape(text)}</a>\n'
         f'<span class="place">{result.score:.2f} · {escape(where)}</span></li>\n'
     )
-
-
-def _marked_span(result: Hit | Passage) -> Span:
-    """Return what to mark: a sentence, of a passage the one that answers best."""
-    return result.best if isinstance(result, Passage) else result.span
 
 
 def _name(document: Document) -> str:
@@ -152,7 +148,7 @@ class _DocumentText:
         self.is_whole = is_whole
         self._prefix = f"document-{idx + 1}"
         numbers = [number for number, one in enumerate(results, 1) if one.document_idx == idx]
-        spans = [_marked_span(results[number - 1]) for number in numbers]
+        spans = [results[number - 1].best for number in numbers]
         self._marked: set[int] = set()  # offsets at which sentences of results begin
         self._numbers: dict[int, list[int]] = {}  # of the results that begin at an offset
         for number, sentences in zip(numbers, contexts(document, spans, 0), strict=True):

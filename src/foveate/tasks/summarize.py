@@ -13,7 +13,8 @@ from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import join_sentences
 from foveate.inference import Encoder, Summarizer, as_encoder_or
 from foveate.tasks.candidates import candidates, is_paper, is_story
-from foveate.tasks.relevance import SentencePositions, centrality, relevance
+from foveate.tasks.centrality import SentencePositions, centrality
+from foveate.tasks.relevance import relevance
 
 DEFAULT_SENTENCES = 5
 WORDS_PER_SENTENCE = 25  # about as many as chosen sentences have
@@ -33,7 +34,7 @@ class SummarySentence:
 
     Attributes:
         span: The sentence and its place.
-        score: Its `foveate.tasks.relevance.centrality` or, with a query, its `relevance`.
+        score: Its `foveate.tasks.centrality.centrality` or, with a query, its `relevance`.
     """
 
     span: Span
@@ -90,7 +91,7 @@ def summarize(
 
         c(s) - x/6 - [x > 0.9],    x = max over the chosen s' of ⟨s, s'⟩, at least 0,
 
-    among those that fit the rest of the budget, where c is `foveate.tasks.relevance.centrality`
+    among those that fit the rest of the budget, where c is `foveate.tasks.centrality.centrality`
     or, with a query, `relevance`. Unless there is nothing else, the sentences are those of
     `foveate.tasks.candidates.candidates`: whole sentences of running text and lists. The ends of
     the document and of its sections count as much as their beginnings in papers alone. A story is

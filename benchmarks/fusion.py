@@ -1,0 +1,321 @@
+"""Weights of vectors and words in the scores of `foveate.search`.
+
+Sentences are ranked by queries about their document:
+
+- meetings (QMSum): the specific questions, with QMSum's topics as sections, and without sections;
+- papers (ScisummNet), PEPs and proposals: the headings that no other of the documents has; none is
+  left in the documents;
+- questions.jsonl: questions that one sentence answers, asked of its document, and of all documents
+  of the same part. `document` is a file of ../examples, or a set and an id;
+  `starts` are the offsets in `Document.text` of the sentences that answer.
+
+Sections are ranked by the headings, and are relevant if at least half of their own sentences are.
+Documents are ranked by each sentence of the human summary of a paper or a meeting, and of a
+proposal's abstract; abstracts are cut out.
+
+All weights in steps of 0.1 are tried. Chosen are those with the highest mean over sets and measures
+among those whose worst loss against the first part alone, in any set and measure, is less than a
+point. The questions of the part "dev" have no say in it.
+
+An encoder that was trained on the training documents has vectors for them that are too good: choose
+its weights with `--split dev`.
+
+    python benchmarks/fusion.py --features minilm.pt
+    python benchmarks/fusion.py --features ours.pt --model model --split dev
+"""
+
+import argparse
+import json
+import random
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+import report
+from foveate import Document, Encoder
+from foveate.data import Example
+from foveate.documents.sentences import split_sentences
+from foveate.tasks.centrality import SentencePositions
+from foveate.tasks.relevance import match
+from retrieval import Query, flat, headings, without_headings
+from structured_documents import meetings, papers, peps, proposals, without_abstract
+
+HERE = Path(__file__).parent
+Split = Literal["train", "dev"]
+LIMIT = 40  # documents of a set; half as many meetings, which are long
+STEPS = 10  # of a weight between 0 and 1
+TOLERANCE = 1.0  # points
+TOP_K = 10
+SEED = 0
+MEASURES = ("hit@1", "hit@5", "nDCG@10")
+PARTS = {
+    "sentences": ("⟨s, q⟩", "⟨S, q⟩", "b(s)", "b(S)"),
+    "sections": ("max ⟨s, q⟩", "⟨S, q⟩", "b(S)"),
+    "documents": ("mean max ⟨s, p⟩", "b(D)"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--model", help="name or path of an encoder, by default all-MiniLM-L6-v2")
+    parser.add_argument("--device", help="by default a GPU if there is one")
+    parser.add_argument("--split", choices=("train", "dev"), default="train")
+    parser.add_argument(
+        "--limit", type=int, default=LIMIT, help="documents of a set; half as many meetings"
+    )
+    parser.add_argument("--features", type=Path, required=True, help="file to keep features in")
+    parser.add_argument("--output", type=Path, help="file for the results, as JSON")
+    options = parser.parse_args()
+    if not options.features.exists():
+        encoder = Encoder.from_pretrained(options.model, device=options.device)
+        torch.save(judge_all(options.data, options.split, options.limit, encoder), options.features)
+    judged = torch.load(options.features, weights_only=False)
+    results = {kind: choose(sets, PARTS[kind]) for kind, sets in judged.items()}
+    for kind, result in results.items():
+        print_result(kind, result)
+    if options.output:
+        setting = {key: getattr(options, key) for key in ("model", "split", "limit")}
+        report.save(options.output, {"setting": setting, **results}, "transformers")
+
+
+# Queries and what they match
+
+
+class Judged(NamedTuple):
+    """A query, and what of the candidates is relevant to it.
+
+    Attributes:
+        features: `(candidates, parts)`, see `foveate.tasks.relevance.Matches`.
+        relevant: `(candidates,)` bool.
+    """
+
+    features: Tensor
+    relevant: Tensor
+
+
+Sets = dict[str, list[Judged]]
+
+
+def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[str, Sets]:
+    """Compare the queries of all sets with their candidates."""
+    examples = {
+        "meetings": draw(read(data, "meetings", split), limit // 2),
+        "papers": draw(read(data, "papers", split), limit),
+        "PEPs": draw(read(data, "peps", split), limit),
+        "proposals": draw(read(data, "proposals", split), limit),
+    }
+    judged: dict[str, Sets] = {kind: {} for kind in PARTS}
+    tasks = [(without_headings(one.document), one.queries) for one in examples["meetings"]]
+    judged["sentences"]["meetings"], _ = judge(tasks, encoder)
+    tasks = [(flat(document), queries) for document, queries in tasks]
+    judged["sentences"]["meetings without sections"], _ = judge(tasks, encoder)
+    for name in ("papers", "PEPs", "proposals"):
+        judged["sentences"][name], judged["sections"][name] = judge(
+            [
+                (document, [query for query in queries if query.specific])
+                for document, queries in headings(examples[name])
+            ],
+            encoder,
+        )
+    for part in ("train", "dev"):
+        tasks = questions(HERE / "questions.jsonl", part, data)
+        name = f"questions, {part}"
+        judged["sentences"][name], _ = judge(tasks, encoder)
+        judged["sentences"][f"{name}, all documents"] = judge_together(tasks, encoder)
+    for name in ("meetings", "papers", "proposals"):
+        judged["documents"][name] = judge_documents(examples[name], encoder)
+    return judged
+
+
+@cache
+def read(data: Path, name: str, split: Split) -> list[Example]:
+    """Read the documents of a set."""
+    match name:
+        case "meetings":
+            part = "val" if split == "dev" else split
+            return list(meetings(data / "qmsum" / f"{part}.jsonl.gz"))
+        case "papers":
+            return list(papers(data / "scisummnet" / f"{split}.jsonl.gz"))
+        case "peps":
+            return list(peps(data / "peps" / "train.jsonl.gz", split))
+        case "proposals":
+            return list(proposals(data / "proposals" / f"{split}.jsonl.xz"))
+    raise ValueError(f"there is no set {name}")
+
+
+def draw(examples: Sequence[Example], limit: int) -> list[Example]:
+    """Draw examples at random, the same each time."""
+    return random.Random(SEED).sample(examples, min(limit, len(examples)))
+
+
+def judge(
+    tasks: Sequence[tuple[Document, Sequence[Query]]], encoder: Encoder
+) -> tuple[list[Judged], list[Judged]]:
+    """Compare queries with the sentences and with the sections of their document."""
+    of_sentences, of_sections = [], []
+    for document, queries in tasks:
+        vectors = encoder.encode(document, show_progress=False)
+        section_idx = SentencePositions.from_document(document).section_idx
+        for query in queries:
+            if not query.sentence_ids:
+                continue
+            found = match(query.text, [document], [vectors], encoder)
+            relevant = marks(len(section_idx), query.sentence_ids)
+            of_sentences.append(Judged(found.sentences[0], relevant))
+            sizes = torch.bincount(section_idx, minlength=len(found.sections[0]))
+            counts = torch.bincount(section_idx[relevant], minlength=len(sizes))
+            of_sections.append(Judged(found.sections[0], (counts > 0) & (2 * counts >= sizes)))
+    return of_sentences, [one for one in of_sections if one.relevant.any()]
+
+
+def judge_together(
+    tasks: Sequence[tuple[Document, Sequence[Query]]], encoder: Encoder
+) -> list[Judged]:
+    """Compare queries with the sentences of all documents."""
+    documents = [document for document, _ in tasks]
+    vectors = encoder.encode(documents, show_progress=False)
+    judged = []
+    for idx, (_, queries) in enumerate(tasks):
+        for query in queries:
+            found = match(query.text, documents, vectors, encoder).sentences
+            relevant = [
+                marks(len(features), query.sentence_ids if i == idx else ())
+                for i, features in enumerate(found)
+            ]
+            judged.append(Judged(torch.cat(found), torch.cat(relevant)))
+    return judged
+
+
+def judge_documents(examples: Sequence[Example], encoder: Encoder) -> list[Judged]:
+    """Compare sentences about documents with the documents."""
+    chosen = [one for one in examples if one.references]
+    documents = [without_abstract(one) for one in chosen]
+    vectors = encoder.encode(documents, show_progress=False)
+    return [
+        Judged(match(text, documents, vectors, encoder).documents, marks(len(documents), [idx]))
+        for idx, one in enumerate(chosen)
+        for text in sentences(one.references[0])
+    ]
+
+
+def questions(path: Path, part: str, data: Path) -> list[tuple[Document, list[Query]]]:
+    """Read the questions of a part, with their documents."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    records = [record for record in map(json.loads, lines) if record["part"] == part]
+    tasks = []
+    for name in dict.fromkeys(record["document"] for record in records):
+        document = named_document(name, data)
+        starts = {sentence.start: i for i, sentence in enumerate(document.sentences())}
+        asked = [
+            Query(record["query"], [starts[start] for start in record["starts"]])
+            for record in records
+            if record["document"] == name
+        ]
+        tasks.append((document, asked))
+    return tasks
+
+
+def named_document(name: str, data: Path) -> Document:
+    """Read the document of a question: of the folder of examples, or of a training set."""
+    folder, _, id = name.partition("/")
+    if folder == "examples":
+        return Document.from_file(HERE.parent / name)
+    return next(one.document for one in read(data, folder, "train") if one.id == id)
+
+
+def sentences(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text)]
+
+
+def marks(size: int, indices: Sequence[int]) -> Tensor:
+    """Return `(size,)` bool, true at the indices."""
+    marked = torch.zeros(size, dtype=torch.bool)
+    marked[list(indices)] = True
+    return marked
+
+
+# Weights
+
+
+def choose(sets: Sets, parts: Sequence[str]) -> dict[str, Any]:
+    """Choose weights of the parts by all sets but those of the part "dev"."""
+    grid = simplex(len(parts))
+    values = {name: measure(judged, grid) for name, judged in sets.items()}
+    deciding = torch.stack([value for name, value in values.items() if "dev" not in name])
+    vectors = int(grid[:, 0].argmax())
+    loss = (deciding[..., vectors, None] - deciding).amax((0, 1))
+    mean = deciding.mean((0, 1))
+    chosen = int(mean.where(loss < TOLERANCE, -torch.inf).argmax())
+    forms = {
+        "vectors": vectors,
+        "words": int(grid[:, parts.index("b(s)") if "b(s)" in parts else -1].argmax()),
+        "all alike": int((grid - 1 / len(parts)).abs().sum(1).argmin()),
+        "highest mean": int(mean.argmax()),
+        "chosen": chosen,
+    }
+    return {
+        "parts": parts,
+        "queries": {name: len(judged) for name, judged in sets.items()},
+        "forms": {
+            form: {
+                "weights": [round(weight, 2) for weight in grid[i].tolist()],
+                "mean": round(float(mean[i]), 2),
+                "worst loss": round(float(loss[i]), 2),
+                "sets": {
+                    name: dict(zip(MEASURES, value[:, i].round(decimals=2).tolist(), strict=True))
+                    for name, value in values.items()
+                },
+            }
+            for form, i in forms.items()
+        },
+    }
+
+
+def simplex(size: int) -> Tensor:
+    """List all weights in steps that sum to 1: `(points, size)` float64."""
+    points = [point for point in product(range(STEPS + 1), repeat=size) if sum(point) == STEPS]
+    return torch.tensor(points, dtype=torch.float64) / STEPS
+
+
+def measure(judged: Sequence[Judged], grid: Tensor) -> Tensor:
+    """Measure rankings by every point of a grid, in percent: `(measures, points)`."""
+    discounts = 1 / torch.arange(2, TOP_K + 2, dtype=torch.float64).log2()
+    total = torch.zeros(len(MEASURES), len(grid), dtype=torch.float64)
+    for features, relevant in judged:
+        scores = features.double() @ grid.T
+        best = scores.argsort(dim=0, descending=True, stable=True)[:TOP_K]
+        found = relevant.double()[best]
+        ideal = discounts[: int(relevant.sum())].sum()
+        gain = (discounts[: len(found), None] * found).sum(0) / ideal
+        total += torch.stack([found[0], found[:5].amax(0), gain])
+    return 100 * total / len(judged)
+
+
+def print_result(kind: str, result: dict[str, Any]) -> None:
+    """Print a table of the forms: hit@1 / hit@5 / nDCG@10 of each set."""
+    rows = [
+        [
+            form,
+            " ".join(map(str, values["weights"])),
+            values["mean"],
+            values["worst loss"],
+            *(
+                " / ".join(f"{v:.1f}" for v in of_set.values())
+                for of_set in values["sets"].values()
+            ),
+        ]
+        for form, values in result["forms"].items()
+    ]
+    names = [f"{name} ({count})" for name, count in result["queries"].items()]
+    header = [kind, ", ".join(result["parts"]), "mean", "worst loss", *names]
+    print(report.table(header, rows), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
