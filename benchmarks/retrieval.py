@@ -53,7 +53,7 @@ from foveate.documents import DocumentError, Section
 from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
 from foveate.tasks.bm25 import bm25, count_terms, terms
-from foveate.tasks.relevance import relevance
+from foveate.tasks.relevance import WEIGHTS, relevance, weighted_mean
 from structured_documents import meetings, papers, peps, proposals, without_abstract
 
 HERE = Path(__file__).parent
@@ -371,13 +371,14 @@ def rank_by_vectors(
     queries: Sequence[Sequence[str]],
     words: Tensor,
 ) -> Iterator[tuple[str, Tensor]]:
-    """Score documents by their sentences' vectors, alone and fused with BM25."""
+    """Score documents by their sentences' vectors, alone and fused as `foveate.search` does."""
     wanted = unit(encoder.encode_queries([" ".join(query) for query in queries]))
     means = torch.stack([unit(its.sentences).mean(0) for its in vectors])
     yield f"{name}, mean of sentences", wanted @ unit(means).T
     closest = best_sentences(encode_lists(encoder, queries), vectors)
     yield f"{name}, best sentences", closest
-    yield f"{name}, fused", (closest + words) / 2
+    weights = WEIGHTS[encoder.context].documents
+    yield f"{name}, fused", weighted_mean(torch.stack([closest, words], dim=-1), weights)
 
 
 def unit(vectors: Tensor) -> Tensor:
