@@ -4,7 +4,7 @@ READY := .venv/.ready
 
 .PHONY: demo test lint format docs
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt model/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'

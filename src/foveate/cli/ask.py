@@ -32,7 +32,7 @@ def command(
             callback=common.check_model,
             help="Checkpoint, a folder or a name on the hub. An encoder finds passages; a T5 reads "
             "everything, writes an answer, and shows the passages that it attended to most. "
-            "Default: all-MiniLM-L6-v2, which is installed with foveate.",
+            "Default: foveate's own model.",
             show_default=False,
         ),
     ] = None,

@@ -45,8 +45,7 @@ Model = Annotated[
     typer.Option(
         metavar="PATH",
         callback=check_model,
-        help="Encoder checkpoint, a folder or a name on the hub. Default: all-MiniLM-L6-v2, which "
-        "is installed with foveate.",
+        help="Encoder checkpoint, a folder or a name on the hub. Default: foveate's own model.",
         show_default=False,
     ),
 ]

@@ -19,7 +19,7 @@ def command(
         typer.Option(
             metavar="PATH",
             callback=common.check_model,
-            help="Checkpoint whose tokens are counted. Default: all-MiniLM-L6-v2.",
+            help="Checkpoint whose tokens are counted. Default: foveate's own model.",
             show_default=False,
         ),
     ] = None,

@@ -30,7 +30,7 @@ _Tokenizer = Annotated[
         "--model",
         metavar="PATH",
         callback=common.check_model,
-        help="Checkpoint whose tokenizer is used. Default: all-MiniLM-L6-v2.",
+        help="Checkpoint whose tokenizer is used. Default: foveate's own model.",
         show_default=False,
     ),
 ]
@@ -186,7 +186,7 @@ def vip(
             metavar="PATH",
             callback=common.check_model,
             help="BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub. "
-            "Default: all-MiniLM-L6-v2.",
+            "Default: foveate's own model.",
             show_default=False,
         ),
     ] = None,

@@ -62,7 +62,7 @@ def command(
             callback=common.check_model,
             help="Checkpoint, a folder or a name on the hub. An encoder chooses sentences; a "
             "sequence-to-sequence model writes the summary in its own words. Default: "
-            "all-MiniLM-L6-v2, which is installed with foveate.",
+            "foveate's own model.",
             show_default=False,
         ),
     ] = None,

@@ -66,8 +66,8 @@ def ask(
             as the sections of one.
         top_k: Number of passages.
         choices: Answers to choose from, for a model that writes.
-        model: A loaded model, or the name or path of its checkpoint; by default the encoder
-            all-MiniLM-L6-v2. An encoder finds passages. A T5 reads everything and writes an
+        model: A loaded model, or the name or path of its checkpoint; by default
+            foveate's own model. An encoder finds passages. A T5 reads everything and writes an
             answer; the passages are those that the question attends to most.
 
     Raises:

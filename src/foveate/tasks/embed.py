@@ -90,7 +90,7 @@ def embed(
 
     Args:
         documents: One document or a sequence.
-        model: An encoder, or the name or path of its checkpoint; by default all-MiniLM-L6-v2.
+        model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
 
     Raises:
         ValueError: There are no documents.

@@ -98,7 +98,7 @@ def inspect(
     Args:
         document: The document.
         model: The checkpoint whose tokens are counted, by name or path, or its tokenizer; by
-            default all-MiniLM-L6-v2.
+            default foveate's own model.
 
     Example:
         >>> from foveate import Document, inspect

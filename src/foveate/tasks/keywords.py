@@ -49,7 +49,7 @@ def keywords(
         top_k: Number of keywords of each document.
         method: One of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector.
         model: For the method "embedding", an encoder, or the name or path of its checkpoint; by
-            default all-MiniLM-L6-v2.
+            default foveate's own model.
         language: ISO 639 code of the documents' language, for methods by name; by default the one
             by which each was split into sentences, and English if none is known.
 

@@ -46,7 +46,7 @@ def search(
         documents: One document or a sequence.
         by: What to find: sentences, sections or documents.
         top_k: Number of hits.
-        model: An encoder, or the name or path of its checkpoint; by default all-MiniLM-L6-v2.
+        model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
 
     Returns:
         The hits, best first; those with equal scores are in the order of the documents.

@@ -55,7 +55,7 @@ def segments(
         query: The query, whose tokens are the VIP tokens.
         document: A document of any length.
         model: A BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub; by default
-            all-MiniLM-L6-v2, whose last four layers are compressed.
+            foveate's own model, whose last four layers are compressed.
         device: The device to run on, by default CUDA if available, else the CPU.
 
     Raises:

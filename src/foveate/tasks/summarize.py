@@ -110,8 +110,8 @@ def summarize(
         sentences: Budget in sentences; 5 by default.
         words: Budget in words instead. If every sentence alone exceeds it, the summary is the best
             sentence.
-        model: A loaded model, or the name or path of its checkpoint; by default the encoder
-            all-MiniLM-L6-v2. An encoder chooses sentences; a sequence-to-sequence model writes
+        model: A loaded model, or the name or path of its checkpoint; by default
+            foveate's own model. An encoder chooses sentences; a sequence-to-sequence model writes
             the summary in its own words.
 
     Returns:

@@ -42,7 +42,7 @@ def plot_vip(
         document: Document of any length.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
         model: BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub. The default is
-            all-MiniLM-L6-v2.
+            foveate's own model.
         device: Device of the model. The default is CUDA if available, else the CPU.
         segments: The result of `foveate.tasks.segments.segments` for the query and document, if
             it is known already; then no model is run.
