@@ -30,7 +30,7 @@ from foveate.tasks.centrality import (
     closeness,
     emphasis,
 )
-from foveate.tasks.summarize import REDUNDANCY_PENALTY, REPETITION_THRESHOLD
+from foveate.tasks.summarize import REDUNDANCY_PENALTY, REPETITION_THRESHOLD, SALIENCE_WEIGHT
 from summarization import HERE, SEED, SETS, WORDS
 
 TRAINING_SETS = ("papers", "papers-as-found", "papers-with-abstract", "proposals", "meetings")
@@ -59,7 +59,7 @@ class Text(NamedTuple):
 class Weights(NamedTuple):
     """The weights of a sentence's score, and how like a chosen one it may be."""
 
-    salience: float = 0.1
+    salience: float = SALIENCE_WEIGHT
     closeness: float = 1
     section: float = SECTION_BONUS
     sentence: float = SENTENCE_BONUS

@@ -212,38 +212,43 @@ def test_what_cannot_be_done_is_said(sea, arguments, message):
 EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
 
 
+PLAIN_ENCODE = Encoder.encode
+
+
 def rate(monkeypatch, salience):
     """Make encoders rate the sentences of each document."""
-    plain = Encoder.encode
 
     def encode(self, documents, **options):
         return [
             replace(vectors, salience=salience(len(vectors.sentences)))
-            for vectors in plain(self, documents, **options)
+            for vectors in PLAIN_ENCODE(self, documents, **options)
         ]
 
     monkeypatch.setattr(Encoder, "encode", encode)
 
 
-def test_what_an_encoder_rates_high_is_chosen(sea, encoder, monkeypatch):
-    is_last = torch.eye(20)[-1]
-    rate(monkeypatch, lambda count: 7 + is_last[-count:] / 100)  # on any scale
-    [chosen] = summarize(sea, sentences=1, model=encoder).sentences
-    assert chosen.span == sea.spans()[-1]
-    [chosen] = summarize(sea, sentences=1, query="nets and ports", model=encoder).sentences
-    assert chosen.span.path == ("Boats",)
+def test_what_an_encoder_rates_high_is_chosen(encoder, monkeypatch):
+    whole = [f"The {fish} is a fish of the cold sea." for fish in ("cod", "eel", "ray", "herring")]
+    document = Document.from_sections("The cod", [("Fish", whole)])
+    rate(monkeypatch, lambda count: 7 + torch.eye(count)[2] / 100)  # on any scale
+    [chosen] = summarize(document, sentences=1, model=encoder).sentences
+    assert chosen.span.text == whole[2]
+    [chosen] = summarize(document, sentences=1, query="an eel", model=encoder).sentences
+    assert chosen.span.text == whole[1]
 
 
 def test_the_documents_own_abstract_comes_first(encoder, monkeypatch):
     own = ["The eel is a very long fish.", "But nobody knows why the eel is so long."]
     cod = ["Cod live in the cold sea and eat herring.", "Cod are counted every year in winter."] * 3
     document = Document.from_sections("The cod of the sea", [("Abstract", own), ("Cod", cod)])
+    rate(monkeypatch, lambda count: None)
     assert summarize(document, sentences=2, model=encoder).text != " ".join(own)
     rate(monkeypatch, lambda count: torch.arange(1.0 + count)[1:])
     assert summarize(document, sentences=2, model=encoder).text == " ".join(own)
 
 
 def test_equal_ratings_change_nothing(sea, encoder, monkeypatch):
+    rate(monkeypatch, lambda count: None)
     plain = summarize(sea, model=encoder)
     rate(monkeypatch, lambda count: torch.full((count,), 0.3))
     assert summarize(sea, model=encoder).text == plain.text

@@ -26,8 +26,9 @@ REDUNDANCY_PENALTY = 1 / 6
 # Above this cosine, sentences repeat each other: they are chosen only if nothing else is left, as
 # with encoders that place all sentences so close.
 REPETITION_THRESHOLD = 0.9
-# The score that a sentence gains per standard deviation of its salience.
-SALIENCE_WEIGHT = 0.1
+# The score that a sentence gains per standard deviation of its salience. (Found on 40 papers of
+# ScisummNet and 50 proposals of the training parts: between 0.1 and 0.3 ROUGE hardly changes.)
+SALIENCE_WEIGHT = 0.15
 # What a sentence of the document's own abstract gains: so much that others only fill up what the
 # abstract leaves of the budget.
 ABSTRACT_BONUS = 1
@@ -223,9 +224,10 @@ def choose(
     chosen: list[int] = []
     remaining = budget
     while (fits := is_free & (costs <= remaining)).any():
-        is_new = fits & (nearest <= REPETITION_THRESHOLD) & ~is_covered
+        faults = (nearest > REPETITION_THRESHOLD).int() + is_covered.int()
+        is_next = fits & (faults == faults[fits].min())
         gain = scores - REDUNDANCY_PENALTY * nearest
-        best = int(gain.masked_fill(~(is_new if is_new.any() else fits), -torch.inf).argmax())
+        best = int(gain.masked_fill(~is_next, -torch.inf).argmax())
         chosen.append(best)
         is_free[best] = False
         remaining -= int(costs[best])
