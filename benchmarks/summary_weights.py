@@ -24,8 +24,6 @@ from torch import Tensor
 from foveate import Document, Encoder
 from foveate.tasks.candidates import abstract, candidates, is_paper
 from foveate.tasks.centrality import (
-    SECTION_BONUS,
-    SENTENCE_BONUS,
     SentencePositions,
     closeness,
     emphasis,
@@ -33,7 +31,7 @@ from foveate.tasks.centrality import (
 from foveate.tasks.summarize import REDUNDANCY_PENALTY, REPETITION_THRESHOLD, SALIENCE_WEIGHT
 from summarization import HERE, SEED, SETS, WORDS
 
-TRAINING_SETS = ("papers", "papers-as-found", "papers-with-abstract", "proposals", "meetings")
+TRAINING_SETS = ("papers", "papers-with-abstract", "proposals", "meetings")
 
 
 class Text(NamedTuple):
@@ -61,8 +59,8 @@ class Weights(NamedTuple):
 
     salience: float = SALIENCE_WEIGHT
     closeness: float = 1
-    section: float = SECTION_BONUS
-    sentence: float = SENTENCE_BONUS
+    section: float = 0
+    sentence: float = 0
     abstract: float = 0
     redundancy: float = REDUNDANCY_PENALTY
     cosine: float = REPETITION_THRESHOLD
