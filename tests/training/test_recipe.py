@@ -61,7 +61,7 @@ def test_the_default_checkpoint_is_the_installed_model():
     assert tokenizer.name_or_path == str(default_model_path())
     model = build_model(recipe, tokenizer)
     assert model.config.model_type == "tree_bert"
-    # It is stored in bfloat16, in which small steps would be lost.
+    # It is stored in bfloat16.
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
 

@@ -96,10 +96,9 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
         )
     model: PreTrainedModel
     if checkpoint is not None:
-        # Small steps are lost in bfloat16, in which some checkpoints are stored.
-        dtype = overrides.get("dtype", torch.float32)
+        # Half precision in a checkpoint is for storage: it would round small updates away.
         model = auto_class.from_pretrained(
-            checkpoint, config=config, dtype=dtype, use_safetensors=True
+            checkpoint, config=config, use_safetensors=True, dtype=torch.float32
         )
     else:
         model = auto_class.from_config(config)
