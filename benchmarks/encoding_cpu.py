@@ -83,7 +83,7 @@ def summarize(book: str, encoder: str, runs: dict[str, list[dict]]) -> dict:
 
 def measure(name: str, book: Path, share: float) -> dict:
     from foveate import Document, Encoder
-    from foveate.inference.encoder import default_model_path
+    from foveate.inference import default_model_path
 
     sentences = [sentence.text for sentence in Document.from_file(book).sentences()]
     sentences = sentences[: int(len(sentences) * share)]
@@ -117,7 +117,7 @@ def error(vectors, sentences) -> float:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    from foveate.inference.encoder import default_model_path
+    from foveate.inference import default_model_path
 
     model = SentenceTransformer(str(default_model_path()), device="cpu")
     lengths = [

@@ -22,7 +22,7 @@ Among many documents, each is ranked by a text about it:
     python benchmarks/retrieval.py                   # the peers, on all tasks
     python benchmarks/retrieval.py --model model     # and an encoder of documents
     python benchmarks/retrieval.py --only longembed --model model
-    python benchmarks/retrieval.py --table           # Markdown from the saved results
+    python benchmarks/retrieval.py --docs            # write the saved results into the page
 
 Each task's results are saved in a file of its own. Intervals hold 95 % of the means over resampled
 documents.
@@ -53,10 +53,11 @@ from foveate.documents import DocumentError, Section
 from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
 from foveate.tasks.bm25 import bm25, count_terms, terms
-from foveate.tasks.relevance import relevance
+from foveate.tasks.relevance import WEIGHTS, relevance, weighted_mean
 from structured_documents import meetings, papers, peps, proposals, without_abstract
 
 HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "numbers" / "retrieval.md"
 TASKS = ("within", "documents", "longembed")
 LONGEST_HEADING = 12  # words; longer ones are rows of tables
 DISTRACTORS = 88  # papers of the training part among those of the development part
@@ -79,10 +80,10 @@ def main() -> None:
     parser.add_argument("--dtype", help="of linear layers, by default that of the checkpoint")
     parser.add_argument("--limit", type=int, help="documents of each set, by default all")
     parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
-    parser.add_argument("--table", action="store_true", help="print the saved results as Markdown")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
-    if options.table:
-        print_tables(options.output)
+    if options.docs:
+        write_tables(PAGE, tables(options.output))
         return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
     runs = {"within": run_within, "documents": run_documents, "longembed": run_longembed}
@@ -370,13 +371,14 @@ def rank_by_vectors(
     queries: Sequence[Sequence[str]],
     words: Tensor,
 ) -> Iterator[tuple[str, Tensor]]:
-    """Score documents by their sentences' vectors, alone and fused with BM25."""
+    """Score documents by their sentences' vectors, alone and fused as `foveate.search` does."""
     wanted = unit(encoder.encode_queries([" ".join(query) for query in queries]))
     means = torch.stack([unit(its.sentences).mean(0) for its in vectors])
     yield f"{name}, mean of sentences", wanted @ unit(means).T
     closest = best_sentences(encode_lists(encoder, queries), vectors)
     yield f"{name}, best sentences", closest
-    yield f"{name}, fused", (closest + words) / 2
+    weights = WEIGHTS[encoder.context].documents
+    yield f"{name}, fused", weighted_mean(torch.stack([closest, words], dim=-1), weights)
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -756,36 +758,79 @@ def table_of(results: dict[str, Any], kind: str) -> str:
     return report.table(["", *measures], rows)
 
 
-def print_tables(folder: Path) -> None:
-    """Print the saved results as Markdown."""
-    for task in TASKS:
-        path = folder / f"retrieval-{task}.json"
-        if not path.exists():
-            continue
-        for name, results in json.loads(path.read_text(encoding="utf-8"))["results"][
-            "sets"
-        ].items():
-            print_set(name, results)
-            if results.get("specific queries", 0) < results["queries"] and task == "within":
-                print(f"\n{name}, {results['specific queries']} specific headings\n")
-                print(table_of(results, "specific"))
-            if task == "within":
-                print(f"\n{name}, hit@1 / nDCG@10 by where the answer begins\n")
-                header = [
-                    "",
-                    *(f"fifth {i + 1}: {n}" for i, n in enumerate(results["queries by fifth"])),
-                ]
-                rows = [
-                    [
-                        system,
-                        *(
-                            f"{fifth['hit@1']:.1f} / {fifth['nDCG@10']:.1f}" if fifth else None
-                            for fifth in of_system["by fifth"]
-                        ),
-                    ]
-                    for system, of_system in results["systems"].items()
-                ]
-                print(report.table(header, rows))
+def tables(folder: Path) -> dict[str, str]:
+    """Return the tables of the saved results, by the names that the page gives them."""
+    sets = {task: saved_sets(folder / f"retrieval-{task}.json") for task in TASKS}
+    found: dict[str, str] = {}
+    if within := sets["within"]:
+        measures = [*MEASURES["within"]]
+        titled = {name: its for name, its in within.items() if "meetings" not in name}
+        found["within"] = overview(within, "all", measures)
+        found["specific headings"] = overview(titled, "specific", measures)
+        found["fifths"] = fifths_table(within)
+    if sets["documents"]:
+        for kind in ("sentence", "whole"):
+            end = f", by {kind}"
+            of_kind = {name: its for name, its in sets["documents"].items() if name.endswith(end)}
+            columns = {name.removesuffix(end): its for name, its in of_kind.items()}
+            found[f"documents by {kind}"] = overview(columns, "all", ["R@1", "MRR"])
+    for its in sets["longembed"].values():
+        found["longembed"] = table_of(its, "all")
+    return found
+
+
+def saved_sets(path: Path) -> dict[str, Any]:
+    """Read the results of a task; none if they are not there."""
+    if not path.exists():
+        return {}
+    sets: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["results"]["sets"]
+    return sets
+
+
+def overview(sets: dict[str, Any], kind: str, measures: Sequence[str]) -> str:
+    """Format the means of several sets, which are the columns."""
+    number = "queries" if kind == "all" else f"{kind} queries"
+    header = [f"{name}: {its['documents']}, {its[number]}" for name, its in sets.items()]
+    rows = [
+        [
+            system,
+            *(
+                " / ".join(f"{its['systems'][system][kind][m]['mean']:.1f}" for m in measures)
+                for its in sets.values()
+            ),
+        ]
+        for system in next(iter(sets.values()))["systems"]
+    ]
+    return report.table(["", *header], rows)
+
+
+def fifths_table(sets: dict[str, Any]) -> str:
+    """Format the mean over sets of nDCG@10 by where the answer begins."""
+    rows = []
+    for system in next(iter(sets.values()))["systems"]:
+        fifths = zip(*(its["systems"][system]["by fifth"] for its in sets.values()), strict=True)
+        means = [np.mean([one["nDCG@10"] for one in fifth if one]) for fifth in fifths]
+        rows.append([system, *(f"{mean:.1f}" for mean in means)])
+    queries = np.sum([its["queries by fifth"] for its in sets.values()], 0)
+    names = ("first fifth", "second", "third", "fourth", "last")
+    header = [f"{name}: {number}" for name, number in zip(names, queries, strict=True)]
+    return report.table(["", *header], rows)
+
+
+def write_tables(page: Path, found: dict[str, str]) -> None:
+    """Replace the tables of a page that follow comments such as `<!-- table: within -->`.
+
+    Raises:
+        ValueError: The page has no place for one of the tables.
+    """
+    text = page.read_text(encoding="utf-8")
+    for name, table in found.items():
+        place = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\n)(?:(?:\|.*\n)+\n)?")
+        text, number = place.subn(lambda match, table=table: f"{match[1]}{table}\n\n", text)
+        if not number:
+            raise ValueError(f"{page} has no place for the table {name!r}")
+    page.write_text(text, encoding="utf-8")
+    print(page)
 
 
 if __name__ == "__main__":

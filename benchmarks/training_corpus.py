@@ -6,6 +6,12 @@ writes papers.jsonl, peps.jsonl, proposals.jsonl and meetings.jsonl to build/cor
 training parts in ../shared/data. Each line has a document with its sentences, references and
 queries, the language, the source and the license. Only prose, items of lists and captions are
 written, not tables, code, formulas, footnotes and bibliographies.
+
+    python benchmarks/training_corpus.py --manuals packages
+
+writes manuals.jsonl as well, from the packages of Debian that manuals.py lists. It downloads those
+that are not yet in the folder `packages`, about 1 GB. manuals.md says how much is from which
+package, and its license. The corpus of the encoder was made with the versions of Debian 12.
 """
 
 import argparse
@@ -17,20 +23,35 @@ from typing import Any
 
 from foveate import Document
 from foveate.data import Example
-from foveate.documents import Section
-from structured_documents import meetings, papers, peps, proposals
+from manuals import Package, read_packages
+from structured_documents import (
+    KINDS,
+    count_words,
+    meetings,
+    papers,
+    peps,
+    proposals,
+    section_records,
+)
 
 HERE = Path(__file__).parent
-KINDS = ("prose", "item", "caption")  # of paragraphs that are kept
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
     parser.add_argument("--output", type=Path, default=HERE.parent / "build" / "corpus")
+    parser.add_argument(
+        "--manuals", type=Path, metavar="FOLDER", help="where the packages of Debian are or go"
+    )
     options = parser.parse_args()
     for name, records in shared_documents(options.data).items():
         write(options.output / f"{name}.jsonl", records)
+    if options.manuals:
+        packages = read_packages(options.manuals.resolve())
+        documents = (document for package in packages for document in package.documents)
+        write(options.output / "manuals.jsonl", documents)
+        (options.output / "manuals.md").write_text(table(packages))
 
 
 def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
@@ -56,7 +77,7 @@ def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
 
 
 def record(example: Example, source: str, license: str) -> dict[str, Any]:
-    """Return an example as an object in JSON, with its document as `sections` gives it."""
+    """Return an example as an object in JSON, with its document as `section_records` has it."""
     kept = kept_sentences(example.document)
     queries = [
         {"text": query.text, "sentence_ids": [kept[i] for i in query.sentence_ids if i in kept]}
@@ -65,29 +86,13 @@ def record(example: Example, source: str, license: str) -> dict[str, Any]:
     return {
         "id": example.id,
         "title": example.document.title,
-        "sections": sections(example.document.sections),
+        "sections": section_records(example.document.sections),
         "references": list(example.references),
         "queries": [query for query in queries if query["sentence_ids"]],
         "language": "en",
         "source": source,
         "license": license,
     }
-
-
-def sections(parts: Iterable[Section]) -> list[dict[str, Any]]:
-    """Return sections with the sentences that are kept, without sections that have none."""
-    written = []
-    for section in parts:
-        sentences = [
-            sentence.text
-            for paragraph in section.paragraphs
-            if paragraph.kind in KINDS
-            for sentence in paragraph.sentences
-        ]
-        below = sections(section.sections)
-        if sentences or below:
-            written.append({"title": section.title, "sentences": sentences, "sections": below})
-    return written
 
 
 def kept_sentences(document: Document) -> dict[int, int]:
@@ -106,15 +111,19 @@ def write(path: Path, records: Iterable[dict[str, Any]]) -> None:
             if one["sections"]:
                 file.write(json.dumps(one, ensure_ascii=False) + "\n")
                 num_documents += 1
-                num_words += words(one["sections"])
+                num_words += count_words(one["sections"])
     print(f"{path.name}: {num_documents:,} documents, {num_words:,} words", flush=True)
 
 
-def words(parts: Iterable[dict[str, Any]]) -> int:
-    """Count the words in sections."""
-    return sum(
-        sum(len(sentence.split()) for sentence in part["sentences"]) + words(part["sections"])
-        for part in parts
+def table(packages: Iterable[Package]) -> str:
+    """Return a table of packages in Markdown."""
+    rows = [
+        f"| {package.name} | {package.version} | {package.license} | {len(package.documents)} "
+        f"| {package.num_words:,} |"
+        for package in packages
+    ]
+    return "\n".join(
+        ("| Package | Version | License | Documents | Words |", "|---|---|---|--:|--:|", *rows, "")
     )
 
 

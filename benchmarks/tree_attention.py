@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import report
-from foveate.models.hdt.modeling_hdt import PackedForest
+from foveate.models.padding import PackedForest
 from foveate.ops.tree_attention import Tree, tree_attention
 from tree_documents import document
 

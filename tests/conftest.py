@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from foveate import Document, Encoder
 from foveate.data import Corpus
-from foveate.inference.encoder import default_model_path
+from foveate.inference import default_model_path
 from foveate.models.hdt import HDTConfig, HDTModel
 
 # The time of an example depends on the machine's load.

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from foveate import Document, Encoder
-from foveate.inference.encoder import default_model_path
+from foveate.inference import default_model_path
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.ops.tree_attention import Tree

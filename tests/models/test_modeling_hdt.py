@@ -219,7 +219,7 @@ def test_every_trained_weight_takes_part_in_the_loss(model_class, hdt_config):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"input_ids": IDS}, "HDT needs parent_ids"),
+        ({"input_ids": IDS}, "parent_ids are missing"),
         ({"parent_ids": PARENTS}, "HDT needs input_ids or inputs_embeds"),
         ({"input_ids": IDS, "parent_ids": PARENTS[0]}, "share one shape"),
         (

@@ -275,7 +275,7 @@ def test_collators_of_transformers_find_the_decoder_inputs(model, tokenizer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"input_ids": IDS, "labels": LABELS}, "HDT needs parent_ids"),
+        ({"input_ids": IDS, "labels": LABELS}, "parent_ids are missing"),
         ({"parent_ids": PARENTS, "labels": LABELS}, "HDT needs input_ids"),
         ({"input_ids": IDS, "parent_ids": PARENTS}, "needs decoder_input_ids or labels"),
         (

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from transformers import AutoProcessor, AutoTokenizer
 
 from foveate import Document
-from foveate.inference.encoder import default_model_path
+from foveate.inference import default_model_path
 from foveate.models.hdt import HDTConfig
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import HDTProcessor

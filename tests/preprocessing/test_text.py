@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 
 from foveate import Document
 from foveate.detectors import given_keywords
-from foveate.inference.encoder import default_model_path
+from foveate.inference import default_model_path
 from foveate.preprocessing import HDTProcessor, LEDProcessor, TextProcessor, VCCProcessor
 from foveate.preprocessing.text import plain_text, text_and_sentences
 from tests.led import bpe

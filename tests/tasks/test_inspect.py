@@ -4,7 +4,7 @@ from hypothesis import given
 from transformers import AutoTokenizer
 
 from foveate import Document
-from foveate.inference.encoder import default_model_path
+from foveate.inference import default_model_path
 from foveate.ops.tree_attention.reference import tree_mask
 from foveate.preprocessing.hdt import HDTProcessor
 from foveate.tasks.inspect import attended_pairs, inspect

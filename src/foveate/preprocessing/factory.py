@@ -15,19 +15,21 @@ from .hdt import HDTProcessor
 from .led import LEDProcessor
 from .processor import DocumentProcessor
 from .text import TextProcessor
+from .tree_bert import TreeBertProcessor
 from .vcc import VCCProcessor
 
 PROCESSORS: dict[str, type[DocumentProcessor]] = {
     "hdt": HDTProcessor,
     "led": LEDProcessor,
     "longformer": LEDProcessor,
+    "tree_bert": TreeBertProcessor,
     "vcc_bert": VCCProcessor,
     "vcc_roberta": VCCProcessor,
     "vcc_t5": VCCProcessor,
 }
 """Processors by model type; models of all other types read plain text."""
 
-_UNLIMITED = ("fovea", "hdt", "vcc_bert", "vcc_roberta", "vcc_t5")
+_UNLIMITED = ("fovea", "hdt", "tree_bert", "vcc_bert", "vcc_roberta", "vcc_t5")
 """Model types that read any length, whatever the tokenizer of their checkpoint says."""
 
 _POSITIONS_AFTER_PADDING = (

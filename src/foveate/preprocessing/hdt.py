@@ -10,16 +10,13 @@ from foveate.documents import Document
 
 from .collate import Features
 from .processor import DocumentProcessor, join_prompt
-from .tree import Anchor, TreeNodes, outline, parents_of_pieces, split_long
+from .tree import NODE_TYPES, Anchor, AnchorKind, TreeNodes, outline, parents_of_pieces, split_long
 
 _ANCHOR_TOKENS = {
     "doc_token": ("<doc>", "[DOC]"),
     "sec_token": ("<sec>", "[SEC]"),
     "sent_token": ("<cls>", "<sent>", "[SENT]"),
 }
-
-NODE_TYPES = {"token": 0, "sentence": 1, "section": 2, "document": 3}
-"""Values of `node_types`; padding is -1."""
 
 
 class HDTProcessor(DocumentProcessor):
@@ -50,7 +47,7 @@ class HDTProcessor(DocumentProcessor):
 
     Example:
         >>> from foveate import Document
-        >>> from foveate.inference.encoder import default_model_path
+        >>> from foveate.inference import default_model_path
         >>> from foveate.preprocessing import HDTProcessor
         >>> from transformers import AutoTokenizer
         >>> processor = HDTProcessor(AutoTokenizer.from_pretrained(default_model_path()))
@@ -83,22 +80,19 @@ class HDTProcessor(DocumentProcessor):
         if query_as not in ("section", "global"):
             raise ValueError(f"query_as must be 'section' or 'global', got {query_as!r}")
         self.levels = levels
+        self.closing_ids: list[int] = []
         self.max_sentence_tokens = max_sentence_tokens
         self.query_as = query_as
         self.doc_token = _anchor_token(tokenizer, "doc_token", doc_token)
         self.sec_token = _anchor_token(tokenizer, "sec_token", sec_token)
         self.sent_token = _anchor_token(tokenizer, "sent_token", sent_token)
         vocabulary = tokenizer.get_vocab()
-        self._anchor_ids = {
+        self._anchor_ids: dict[AnchorKind, int] = {
             "document": vocabulary[self.doc_token],
             "section": vocabulary[self.sec_token],
             "sentence": vocabulary[self.sent_token],
         }
         super().__init__(tokenizer, max_length)
-
-    def anchor_ids(self) -> dict[str, int]:
-        """Token id of each kind of anchor: "document", "section", "sentence"."""
-        return self._anchor_ids
 
     def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
         """Tokenize a document of any length with a query.
@@ -110,32 +104,68 @@ class HDTProcessor(DocumentProcessor):
         anchors = outline(document, levels=self.levels)
         if query and self.query_as == "section":
             anchors = _with_query_section(anchors, query)
-        # verbose=False: long sentences are split below, so a warning would be wrong.
-        texts = [anchor.text for anchor in anchors]
-        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        owners, pieces = split_long(tokens, self.max_sentence_tokens)
-        if query and self.query_as == "global":
-            pieces[0] = self.tokenizer(query, add_special_tokens=False)["input_ids"]
-        anchor_ids = self.anchor_ids()
-        nodes = TreeNodes.from_anchors(
-            [anchor_ids[anchors[owner].kind] for owner in owners],
-            parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
-            pieces,
-        )
-        sentences = [anchors[owner].sentence_idx for owner in owners]
-        types = torch.tensor([NODE_TYPES[anchors[owner].kind] for owner in owners])
-        types = types[nodes.anchor_idx]
-        types[nodes.positions > 0] = NODE_TYPES["token"]
+        return self.anchor_features(anchors, query if self.query_as == "global" else "")
+
+    def anchor_features(self, anchors: Sequence[Anchor], query: str = "") -> Features:
+        """Tokenize a tree of anchors.
+
+        Args:
+            anchors: The anchors in reading order, see `foveate.preprocessing.tree.outline`.
+            query: Text below the first anchor, beside the sections.
+
+        Returns:
+            Columns `(nodes,)`, `node_types` among them, see `NODE_TYPES`, and `anchor_ids`, the
+            index in `anchors` that each node is or hangs under.
+        """
+        nodes, owners = self.tree(anchors, query)
+        owner = torch.tensor(owners)[nodes.anchor_idx]
+        sentences = [anchor.sentence_idx for anchor in anchors]
         return {
             "input_ids": nodes.input_ids,
             "attention_mask": torch.ones_like(nodes.input_ids),
             "parent_ids": nodes.parent_ids,
-            "node_types": types,
-            "special_tokens_mask": (types != NODE_TYPES["token"]).long(),
-            "sentence_ids": torch.tensor([-1 if i is None else i for i in sentences])[
-                nodes.anchor_idx
-            ],
+            "node_types": nodes.node_types,
+            "special_tokens_mask": (nodes.positions == 0).long(),
+            "sentence_ids": torch.tensor([-1 if i is None else i for i in sentences])[owner],
+            "anchor_ids": owner,
         }
+
+    def tree(self, anchors: Sequence[Anchor], query: str = "") -> tuple[TreeNodes, list[int]]:
+        """Build the nodes of a tree of anchors; see `anchor_features`.
+
+        Returns:
+            The nodes, and the index in `anchors` that each of their anchors is from: a sentence
+            that is too long has several.
+        """
+        owners, pieces = self.pieces([anchor.text for anchor in anchors])
+        if query:
+            pieces[0] = self.tokenizer(query, add_special_tokens=False)["input_ids"]
+        nodes = TreeNodes.from_anchors(
+            [anchors[owner].kind for owner in owners],
+            parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
+            pieces,
+            self._anchor_ids,
+        )
+        return nodes, owners
+
+    def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
+        """Put every piece under a sentence anchor of its own: a forest of two levels."""
+        number = len(pieces)
+        return TreeNodes.from_anchors(
+            ["sentence"] * number, [-1] * number, pieces, self._anchor_ids
+        )
+
+    def pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+        """Tokenize texts, splitting those that are longer than `max_sentence_tokens`.
+
+        Returns:
+            The index of the text that each piece is from, and the pieces; an empty text gives one
+            empty piece.
+        """
+        # verbose=False: long texts are split below, so a warning would be wrong.
+        ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        owners, pieces = split_long(ids, self.max_sentence_tokens)
+        return owners, [piece + self.closing_ids if piece else piece for piece in pieces]
 
     def document_features(self, document: Document) -> Features:
         """Tokenize a document without a query."""

@@ -38,7 +38,7 @@ class LEDProcessor(TextProcessor):
 
     Example:
         >>> from foveate import Document
-        >>> from foveate.inference.encoder import default_model_path
+        >>> from foveate.inference import default_model_path
         >>> from foveate.preprocessing import LEDProcessor
         >>> from transformers import AutoTokenizer
         >>> tokenizer = AutoTokenizer.from_pretrained(default_model_path())

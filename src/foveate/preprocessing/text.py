@@ -28,7 +28,7 @@ class TextProcessor(DocumentProcessor):
 
     Example:
         >>> from foveate import Document
-        >>> from foveate.inference.encoder import default_model_path
+        >>> from foveate.inference import default_model_path
         >>> from foveate.preprocessing import TextProcessor
         >>> from transformers import AutoTokenizer
         >>> tokenizer = AutoTokenizer.from_pretrained(default_model_path())

@@ -1,6 +1,6 @@
 """Documents as trees: anchors for the document, its sections and sentences, and tokens below."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
@@ -11,6 +11,9 @@ from transformers import PreTrainedTokenizerBase
 from foveate.documents import Document
 
 AnchorKind = Literal["document", "section", "sentence"]
+
+NODE_TYPES = {"token": 0, "sentence": 1, "section": 2, "document": 3}
+"""Values of `node_types`; padding is -1."""
 
 
 class Anchor(NamedTuple):
@@ -82,34 +85,40 @@ class TreeNodes:
     Attributes:
         input_ids: `(nodes,)` int64.
         parent_ids: `(nodes,)` int64, index of each node's parent, -1 at a root.
+        node_types: `(nodes,)` int64, see `NODE_TYPES`.
         anchor_idx: `(nodes,)` int64, the anchor that a node is or hangs under.
         positions: `(nodes,)` int64, 0 at an anchor, and its tokens counted from 1.
     """
 
     input_ids: Tensor
     parent_ids: Tensor
+    node_types: Tensor
     anchor_idx: Tensor
     positions: Tensor
 
     @classmethod
     def from_anchors(
         cls,
-        anchor_ids: Iterable[int],
-        anchor_parents: Sequence[int],
+        kinds: Sequence[AnchorKind],
+        parents: Sequence[int],
         tokens: Sequence[Sequence[int]],
+        anchor_ids: Mapping[AnchorKind, int],
     ) -> Self:
         """Build the nodes of anchors.
 
         Args:
-            anchor_ids: Token id of each anchor.
-            anchor_parents: Index of each anchor's parent among the anchors, -1 at a root.
+            kinds: The kind of each anchor.
+            parents: Index of each anchor's parent among the anchors, -1 at a root.
             tokens: Token ids under each anchor.
+            anchor_ids: Token id of each kind of anchor.
         """
-        parent_ids, anchor_idx, positions = place_nodes(anchor_parents, [len(x) for x in tokens])
-        ids = [
-            i for anchor, below in zip(anchor_ids, tokens, strict=True) for i in (anchor, *below)
+        parent_ids, anchor_idx, positions = place_nodes(parents, [len(ids) for ids in tokens])
+        input_ids = [
+            i for kind, ids in zip(kinds, tokens, strict=True) for i in (anchor_ids[kind], *ids)
         ]
-        return cls(torch.tensor(ids), parent_ids, anchor_idx, positions)
+        types = torch.tensor([NODE_TYPES[kind] for kind in kinds])[anchor_idx]
+        types[positions > 0] = NODE_TYPES["token"]
+        return cls(torch.tensor(input_ids), parent_ids, types, anchor_idx, positions)
 
 
 def place_nodes(
@@ -162,71 +171,12 @@ def parents_of_pieces(owners: Sequence[int], parents: Sequence[int]) -> list[int
     return [first_piece[parents[owner]] for owner in owners]
 
 
-class SentenceTokenizer:
-    """Tokenize sentences, however long, for an encoder that reads each one under an anchor.
-
-    An anchor takes the place of the CLS token. A sentence longer than the encoder takes becomes
-    several pieces, each ending in the tokenizer's closing token, such as [SEP], so that nothing is
-    lost.
-
-    Args:
-        tokenizer: Any tokenizer that puts one token before a sentence.
-        anchor_ids: Token id of each kind of anchor.
-        max_tokens: Tokens that the encoder takes, the anchor and the closing token included.
-        closes_sentences: Whether pieces end in the closing token.
+def closing_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Find the ids that the tokenizer adds after a sentence, such as that of [SEP].
 
     Raises:
         ValueError: The tokenizer does not put exactly one token before a sentence.
     """
-
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        anchor_ids: dict[str, int],
-        max_tokens: int,
-        closes_sentences: bool = True,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.anchor_ids = anchor_ids
-        self.closing_ids = _closing_ids(tokenizer) if closes_sentences else []
-        self.max_piece_tokens = max_tokens - 1 - len(self.closing_ids)
-
-    def pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
-        """Split texts into token ids that fit the encoder.
-
-        Returns:
-            The index of the text that each piece is from, and the pieces.
-        """
-        # verbose=False: long texts are split below, so a warning would be wrong.
-        ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        owners, pieces = split_long(ids, self.max_piece_tokens)
-        return owners, [piece + self.closing_ids for piece in pieces]
-
-    def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
-        """Put every piece under its own sentence anchor: a forest of two levels."""
-        anchor_ids = [self.anchor_ids["sentence"]] * len(pieces)
-        return TreeNodes.from_anchors(anchor_ids, [-1] * len(pieces), pieces)
-
-    def tree(self, anchors: Sequence[Anchor]) -> tuple[TreeNodes, list[int]]:
-        """Put the pieces of a document's sentences under its anchors.
-
-        Returns:
-            The nodes, and the index in `anchors` that each of their anchors is from.
-        """
-        owners, pieces = self.pieces([anchor.text for anchor in anchors])
-        nodes = TreeNodes.from_anchors(
-            [self.anchor_ids[anchors[owner].kind] for owner in owners],
-            parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
-            [
-                piece if anchors[owner].text else []
-                for owner, piece in zip(owners, pieces, strict=True)
-            ],
-        )
-        return nodes, owners
-
-
-def _closing_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Find the ids that the tokenizer adds after a sentence."""
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     enclosed = tokenizer("a")["input_ids"]
     if len(enclosed) < len(bare) + 1 or enclosed[1 : 1 + len(bare)] != bare:

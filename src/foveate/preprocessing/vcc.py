@@ -34,7 +34,7 @@ class VCCProcessor(DocumentProcessor):
 
     Example:
         >>> from foveate import Document
-        >>> from foveate.inference.encoder import default_model_path
+        >>> from foveate.inference import default_model_path
         >>> from foveate.preprocessing import VCCProcessor
         >>> from transformers import AutoTokenizer
         >>> tokenizer = AutoTokenizer.from_pretrained(default_model_path())

@@ -1,4 +1,4 @@
-"""Which sentences of a document can stand in a summary, and whether it is a paper or a story."""
+"""Which sentences of a document can stand in a summary, and what kind of document it is."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -96,6 +96,13 @@ _COPYRIGHT = re.compile(
     re.IGNORECASE,
 )
 
+# How the summary is headed that a document begins with.
+_ABSTRACT = re.compile(
+    r"(?:abstract|(?:executive )?summary|synopsis|tl;dr|zusammenfassung|kurzfassung|résumé|synthèse"
+    r"|resumen(?: ejecutivo)?|摘要|概要|要旨|要約)$"
+)
+_MAX_BEFORE_ABSTRACT = 0.2  # share of the document's sentences
+
 _OPENING = re.compile(
     r"(?:abstract|introduction|einleitung|zusammenfassung|résumé|resumen|introducción|摘要|引言|绪论"
     r"|はじめに|序論|要旨)$"
@@ -158,6 +165,35 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
     if len(whole) >= _MIN_WHOLE * len(said):
         said = whole
     return said or running or list(range(index))
+
+
+def abstract(document: Document) -> list[int]:
+    """Find the summary that a document begins with.
+
+    It is what stands under the first heading such as "Abstract" or "Executive summary" of a section
+    or of its subsection, and has at most a fifth of the document before it.
+
+    Returns:
+        The indices of its sentences of running text and lists, in the order of
+        `Document.sentences`, without fragments. Empty if there is none.
+    """
+    sentences = [
+        (path, paragraph.kind, sentence.text)
+        for path, section in document.walk()
+        for paragraph in section.paragraphs
+        for sentence in paragraph.sentences
+    ]
+    for path, _, _ in sentences[: 1 + int(_MAX_BEFORE_ABSTRACT * len(sentences))]:
+        for depth in (1, 2):
+            if depth <= len(path) and _ABSTRACT.match(_plain(path[depth - 1])):
+                return [
+                    i
+                    for i, (its_path, kind, text) in enumerate(sentences)
+                    if its_path[:depth] == path[:depth]
+                    and kind in _READ_ALOUD
+                    and not _is_fragment(text)
+                ]
+    return []
 
 
 def is_listed(title: str) -> bool:

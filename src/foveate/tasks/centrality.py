@@ -64,19 +64,37 @@ def centrality(
     Returns:
         `(sentences,)`.
     """
-    section, index = positions.section_idx, positions.sentence_idx
+    of_section, of_sentence = emphasis(positions, len(vectors.sections), ends_count=ends_count)
+    return (
+        closeness(vectors, positions, title)
+        + SECTION_BONUS * of_section
+        + SENTENCE_BONUS * of_sentence
+    )
+
+
+def closeness(
+    vectors: DocumentVectors, positions: SentencePositions, title: Tensor | None
+) -> Tensor:
+    """Compute the mean in `centrality`: `(sentences,)`."""
     sentences = _unit(vectors.sentences)
-    closeness = [
-        (sentences * _unit(vectors.sections)[section]).sum(-1),
+    cosines = [
+        (sentences * _unit(vectors.sections)[positions.section_idx]).sum(-1),
         sentences @ _unit(vectors.document),
     ]
     if title is not None:
-        closeness.append(sentences @ _unit(title))
-    sizes = torch.bincount(section, minlength=len(vectors.sections))
+        cosines.append(sentences @ _unit(title))
+    return torch.stack(cosines).mean(0)
+
+
+def emphasis(
+    positions: SentencePositions, num_sections: int, *, ends_count: bool
+) -> tuple[Tensor, Tensor]:
+    """Compute e(S) and e(s) of `centrality`: `(sentences,)` each."""
+    section, index = positions.section_idx, positions.sentence_idx
+    sizes = torch.bincount(section, minlength=num_sections)
     return (
-        torch.stack(closeness).mean(0)
-        + SECTION_BONUS * _emphasis(section, torch.tensor(len(sizes)), ends_count)
-        + SENTENCE_BONUS * _emphasis(index, sizes[section], ends_count)
+        _emphasis(section, torch.tensor(num_sections), ends_count),
+        _emphasis(index, sizes[section], ends_count),
     )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import join_sentences
 from foveate.inference import Encoder, Summarizer, as_encoder_or
-from foveate.tasks.candidates import candidates, is_paper, is_story
+from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality
 from foveate.tasks.relevance import relevance
 
@@ -23,9 +23,14 @@ WORDS_PER_SENTENCE = 25  # about as many as chosen sentences have
 # decides between sentences of similar scores. (ROUGE on ScisummNet hardly depends on it between 0
 # and 0.3.)
 REDUNDANCY_PENALTY = 1 / 6
-# Above this cosine, sentences repeat each other and lose 1, which is more than scores differ by:
-# they are chosen only if nothing else is left, as with encoders that place all sentences so close.
+# Above this cosine, sentences repeat each other: they are chosen only if nothing else is left, as
+# with encoders that place all sentences so close.
 REPETITION_THRESHOLD = 0.9
+# The score that a sentence gains per standard deviation of its salience.
+SALIENCE_WEIGHT = 0.1
+# What a sentence of the document's own abstract gains: so much that others only fill up what the
+# abstract leaves of the budget.
+ABSTRACT_BONUS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +94,12 @@ def summarize(
 
     An encoder chooses sentences one by one, each time the one with the highest
 
-        c(s) - x/6 - [x > 0.9],    x = max over the chosen s' of ⟨s, s'⟩, at least 0,
+        c(s) - x/6,    x = max over the chosen s' of ⟨s, s'⟩, at least 0,
 
-    among those that fit the rest of the budget, where c is `foveate.tasks.centrality.centrality`
-    or, with a query, `relevance`. Unless there is nothing else, the sentences are those of
-    `foveate.tasks.candidates.candidates`: whole sentences of running text and lists. The ends of
+    among those that fit the rest of the budget and, if there are any, have x ≤ 0.9. Here c is
+    `foveate.tasks.centrality.centrality`, to which the salience of an encoder that rates sentences
+    is added, or, with a query, `relevance`. Unless there is nothing else, the sentences are those
+    of `foveate.tasks.candidates.candidates`: whole sentences of running text and lists. The ends of
     the document and of its sections count as much as their beginnings in papers alone. A story is
     cut into as many parts of equal length as the summary has sentences (one for each 25 words), and
     without a query each part gives one sentence, since no part of it tells what the others do.
@@ -159,6 +165,8 @@ def _extract(
     budget = words or sentences or DEFAULT_SENTENCES
     summaries = []
     for document, vectors in zip(documents, encoder.encode(documents), strict=True):
+        spans = document.spans()
+        rows = candidates(document, skip_backchannels=query is None)
         if query is not None:
             [scores] = relevance(query, [document], [vectors], encoder)
         else:
@@ -168,8 +176,11 @@ def _extract(
                 encoder.encode_texts(document.title) if document.title else None,
                 ends_count=is_paper(document),
             )
-        spans = document.spans()
-        rows = candidates(document, skip_backchannels=query is None)
+            if vectors.salience is not None:
+                own = abstract(document)
+                rows = sorted({*rows, *own})
+                scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
+                scores[own] += ABSTRACT_BONUS
         costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
         part_idx = None
         if query is None and is_story(document):
@@ -182,6 +193,11 @@ def _extract(
         text = join_sentences((sentence.span.text for sentence in picked), document.language)
         summaries.append(Summary(text, picked))
     return summaries
+
+
+def _standardize(scores: Tensor) -> Tensor:
+    """Scale scores to mean 0 and variance 1; equal ones to 0."""
+    return (scores - scores.mean()) / scores.std(correction=0).clamp(min=1e-3)
 
 
 def choose(
@@ -207,9 +223,9 @@ def choose(
     chosen: list[int] = []
     remaining = budget
     while (fits := is_free & (costs <= remaining)).any():
-        is_repeated = (nearest > REPETITION_THRESHOLD) | is_covered
-        gain = scores - REDUNDANCY_PENALTY * nearest - is_repeated.float()
-        best = int(gain.masked_fill(~fits, -torch.inf).argmax())
+        is_new = fits & (nearest <= REPETITION_THRESHOLD) & ~is_covered
+        gain = scores - REDUNDANCY_PENALTY * nearest
+        best = int(gain.masked_fill(~(is_new if is_new.any() else fits), -torch.inf).argmax())
         chosen.append(best)
         is_free[best] = False
         remaining -= int(costs[best])

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from os import PathLike
@@ -80,8 +81,11 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     eval_dataset = None
     if dev_data is not None:
         eval_dataset = build_dataset(*dev_data, objective, processor, recipe.batch, seed)
+    trainer_class: Callable[..., Trainer] = Trainer
+    if objective.trainer_class is not None:
+        trainer_class = partial(objective.trainer_class, objective)
     try:
-        return Trainer(
+        return trainer_class(
             model,
             arguments,
             data_collator=partial(collate_packs, partial(objective.collate, processor)),

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from foveate.models.decoding import decode_attention, prefill_attention
-from foveate.models.padding import mask_to_bias
+from foveate.models.padding import PackedForest, mask_to_bias
 from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import IGNORE_INDEX
@@ -27,7 +27,6 @@ from .modeling_hdt import (
     HDTFeedForwardLayer,
     HDTNorm,
     HDTPreTrainedModel,
-    PackedForest,
 )
 
 _UNSUPPORTED = (

@@ -5,6 +5,7 @@ from .classification import Classification, MultipleChoice
 from .contrastive import Contrastive
 from .masked_lm import MaskedLM
 from .question_answering import QuestionAnswering
+from .retrieval import Retrieval
 from .seq2seq import SequenceToSequence
 from .span_corruption import MixtureOfDenoisers, SpanCorruption
 
@@ -17,6 +18,7 @@ __all__ = [
     "MultipleChoice",
     "Objective",
     "QuestionAnswering",
+    "Retrieval",
     "SequenceToSequence",
     "SpanCorruption",
 ]
@@ -26,6 +28,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "span_corruption": SpanCorruption,
     "mixture_of_denoisers": MixtureOfDenoisers,
     "contrastive": Contrastive,
+    "retrieval": Retrieval,
     "sequence_to_sequence": SequenceToSequence,
     "classification": Classification,
     "question_answering": QuestionAnswering,

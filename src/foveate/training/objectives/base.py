@@ -19,11 +19,14 @@ class Objective:
         auto_class: The Auto class of the models that can be trained for it.
         target_columns: The columns of a batch that hold the targets.
         compute_loss: The `compute_loss_func` for a `Trainer`, None if the model computes the loss.
+        trainer_class: A `Trainer` whose first argument is the objective, where the loss is not one
+            of a single forward pass; None for `transformers.Trainer`.
     """
 
     auto_class: ClassVar[Any]
     target_columns: ClassVar[tuple[str, ...]] = ("labels",)
     compute_loss: ClassVar[Callable[..., Tensor] | None] = None
+    trainer_class: ClassVar[Any] = None
 
     def features(
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator

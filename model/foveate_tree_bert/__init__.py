@@ -1,0 +1,1 @@
+"""The default model of foveate, a checkpoint in the layout of transformers."""

@@ -1,0 +1,37 @@
+"""Configuration of TreeBert: BERT's, and the size of its salience head."""
+
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers import BertConfig
+
+from foveate.models.utils import check_model_type
+
+
+@strict
+class TreeBertConfig(BertConfig):
+    """Configuration of a TreeBert model: the fields of `transformers.BertConfig`, and two more.
+
+    Configurations of BERT and MiniLM load too, so that their weights can be trained on trees.
+
+    Args:
+        salience_size: Width inside the salience head.
+        salience_dropout: Dropout inside the salience head.
+
+    Raises:
+        ValueError: The checkpoint is of another model type.
+    """
+
+    model_type = "tree_bert"
+
+    salience_size: int = 128
+    salience_dropout: float = 0.1
+
+    @classmethod
+    def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Load a configuration of TreeBert or BERT."""
+        config_dict, unused = super().get_config_dict(*args, **kwargs)
+        check_model_type(config_dict.get("model_type"), {cls.model_type, "bert"})
+        if config_dict:
+            config_dict["model_type"] = cls.model_type
+        return config_dict, unused

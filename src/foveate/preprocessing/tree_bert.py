@@ -1,0 +1,58 @@
+"""Inputs of TreeBert, and of BERT and its relatives where they read documents as trees."""
+
+from typing import ClassVar, Literal
+
+from transformers import PreTrainedTokenizerBase
+
+from .hdt import HDTProcessor
+from .tree import closing_ids
+
+
+class TreeBertProcessor(HDTProcessor):
+    """Turn documents into token ids, the parent of each, and which of them are anchors.
+
+    Trees are those of `HDTProcessor` with two differences: they have a level for every level of
+    nesting, and sentences are enclosed as BERT was trained, an anchor taking the place of [CLS] and
+    each sentence ending in [SEP].
+
+    Args:
+        tokenizer: Any tokenizer that puts one token before a sentence.
+        max_length: Longest input in nodes, None for no limit.
+        levels: Depth of the tree, None for one level per level of nesting (see `outline`).
+        max_sentence_tokens: Longer sentences are split into several, None for no limit.
+        query_as: See `HDTProcessor`.
+
+    Raises:
+        ValueError: The tokenizer does not put exactly one token before a sentence, or see
+            `HDTProcessor`.
+
+    Example:
+        >>> from foveate import Document
+        >>> from foveate.inference import default_model_path
+        >>> from foveate.preprocessing import TreeBertProcessor
+        >>> from transformers import AutoTokenizer
+        >>> processor = TreeBertProcessor(AutoTokenizer.from_pretrained(default_model_path()))
+        >>> batch = processor(Document.from_sections("", [("", "Cod swim.")]))
+        >>> batch["parent_ids"][0].tolist(), batch["node_types"][0].tolist()
+        ([-1, 0, 1, 2, 2, 2, 2], [3, 2, 1, 0, 0, 0, 0])
+    """
+
+    columns: ClassVar[tuple[str, ...]] = (*HDTProcessor.columns, "node_types")
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int | None = None,
+        levels: int | None = None,
+        max_sentence_tokens: int | None = 254,
+        query_as: Literal["section", "global"] = "section",
+    ) -> None:
+        super().__init__(
+            tokenizer,
+            max_length,
+            levels,
+            max_sentence_tokens,
+            query_as,
+            *[str(tokenizer.cls_token)] * 3,
+        )
+        self.closing_ids = closing_ids(tokenizer)

@@ -1,0 +1,343 @@
+"""Retrieval inside documents and among them, and salience: what TreeBert is trained to do.
+
+Nothing but documents is needed. Queries are made of what is left out of a document before the model
+reads it: its title and headings, and some of its sentences. Queries that come with an example, and
+summaries, are used as well.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModel, Trainer
+
+from foveate.data import Example
+from foveate.preprocessing import DocumentProcessor, Features, HDTProcessor, pack_trees
+from foveate.preprocessing.tree import NODE_TYPES
+from foveate.training.gradient_cache import Vectors, cached_loss
+
+from .base import Objective
+from .self_supervision import read
+
+_COLUMNS = ("input_ids", "parent_ids", "node_types")
+
+
+class RetrievalTrainer(Trainer):
+    """A `Trainer` of `Retrieval`, which compares vectors of more text than fits in memory at once.
+
+    Args:
+        objective: The objective.
+        arguments: Arguments of `Trainer`.
+    """
+
+    def __init__(self, objective: "Retrieval", *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.objective: Retrieval = objective
+        assert self.model is not None
+        self.teacher = deepcopy(self.model).eval().requires_grad_(False)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """Compute the loss of a batch of `Retrieval.collate`."""
+        queries, documents = inputs["queries"], inputs["documents"]
+        targets = dict(inputs["targets"])
+        if self.objective.distillation:
+            with torch.no_grad():
+                targets["teacher"] = torch.cat([_encode(self.teacher, x)[0] for x in queries])
+        loss = cached_loss(
+            partial(_encode, model),
+            [*queries, *documents],
+            lambda vectors: self.objective.loss(
+                vectors[: len(queries)], vectors[len(queries) :], targets
+            ),
+        )
+        return (loss, {}) if return_outputs else loss
+
+
+def _encode(model: Any, chunk: Features) -> Vectors:
+    """Encode a packed forest: the vectors and the salience of its anchors in reading order."""
+    output = model(**chunk)
+    order = output.anchor_indices.argsort()
+    return output.embeddings[order], output.salience[order]
+
+
+@dataclass(frozen=True)
+class Retrieval(Objective):
+    """Vectors by which queries find sentences, sections and documents, and salience.
+
+    For a query q and a positive p among candidates, with cosines divided by the temperature,
+
+        l(q, p) = -log(e^⟨q, p⟩ / (e^⟨q, p⟩ + Σ_n e^⟨q, n⟩))
+
+    over all candidates n that are not positives of q. A query that has several positives counts
+    half with the mean of l over them, and half with all of them as one (the sum of e^⟨q, p⟩).
+
+    Queries of an example: headings, which are left out of the document, for the sentences and the
+    section below them; thinned sentences, for themselves or, if they are left out, for their
+    neighbors; the example's own queries for their sentences; and the title, sentences left out and
+    sentences of a summary for the document. With a summary, its abstract is left out of every
+    other reading of a document.
+
+    Args:
+        temperature: What cosines are divided by.
+        in_document: Weight of the loss among the other sentences and sections of the document.
+        across_documents: Weight of the loss among the sentences and sections of other documents.
+        documents: Weight of the loss among documents, by their vectors and by their best sentences.
+        distillation: Weight of `distillation_loss` between the vectors of queries and those that
+            the model gave before the training, so that isolated sentences keep theirs.
+        salience: Weight of the cross-entropy between the salience of a document's sentences and
+            the sentences that make the best summary.
+        max_queries: Largest number of queries of each kind.
+        chunk_tokens: Tokens that are encoded at once.
+    """
+
+    auto_class: ClassVar[Any] = AutoModel
+    trainer_class: ClassVar[Any] = RetrievalTrainer
+
+    temperature: float = 0.05
+    in_document: float = 1.0
+    across_documents: float = 1.0
+    documents: float = 1.0
+    distillation: float = 4.0
+    salience: float = 0.3
+    max_queries: int = 8
+    chunk_tokens: int = 65536
+
+    def features(
+        self, processor: DocumentProcessor, example: Example, generator: torch.Generator
+    ) -> list[Features]:
+        """Make a tree, its queries, and what they are to find.
+
+        Returns:
+            Columns of the tree, those of the queries with `query_` before their names, and
+            `anchor_ids`; `is_candidate` and `is_salient` `(anchors,)`; `targets` `(3, n)`: a query,
+            an anchor that it is to find, and which kind of anchor that is.
+
+        Raises:
+            ValueError: The processor does not make trees, or the document has no text.
+        """
+        if not isinstance(processor, HDTProcessor):
+            raise ValueError("the retrieval objective needs a model that reads trees: tree_bert")
+        reading = read(example, processor.levels, generator, self.max_queries)
+        anchors = reading.anchors
+        nodes, owners = processor.tree(anchors)
+        first = {owner: i for i, owner in reversed(list(enumerate(owners)))}
+        texts = [query.text for query in reading.queries]
+        query_owners, pieces = processor.pieces(texts)
+        heads = {owner: i for i, owner in reversed(list(enumerate(query_owners)))}
+        query_nodes = processor.forest([pieces[heads[i]] for i in range(len(texts))])
+        targets = [
+            (query_idx, first[anchor], NODE_TYPES[anchors[anchor].kind])
+            for query_idx, query in enumerate(reading.queries)
+            for anchor in query.finds
+        ]
+        is_candidate = [anchors[i].sentence_idx is not None for i in owners]
+        return [
+            {
+                "input_ids": nodes.input_ids,
+                "parent_ids": nodes.parent_ids,
+                "node_types": nodes.node_types,
+                "query_input_ids": query_nodes.input_ids,
+                "query_parent_ids": query_nodes.parent_ids,
+                "query_node_types": query_nodes.node_types,
+                "is_candidate": torch.tensor(is_candidate),
+                "is_salient": torch.tensor([i in reading.salient for i in owners]),
+                "targets": torch.tensor(targets, dtype=torch.long).view(-1, 3).T,
+            }
+        ]
+
+    def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
+        """Pack trees and queries into chunks, and number their anchors through.
+
+        Returns:
+            `documents` and `queries`, lists of packed forests; and `targets`: `document` and
+            `query_document`, the document of each anchor and query, `kind`, `is_candidate` and
+            `is_salient` of each anchor, and `query`, `anchor` and `target_kind` of each pair.
+        """
+        queries = [
+            {name: example[f"query_{name}"] for name in _COLUMNS}
+            for example in features
+            if len(example["query_input_ids"])
+        ]
+        types = [example["node_types"] for example in features]
+        kinds = [column[column > NODE_TYPES["token"]] for column in types]
+        num_anchors = torch.tensor([len(column) for column in kinds])
+        num_queries = torch.tensor(
+            [int((example["query_parent_ids"] < 0).sum()) for example in features]
+        )
+        document = torch.arange(len(features))
+        offsets = torch.stack(
+            [
+                num_queries.cumsum(0) - num_queries,
+                num_anchors.cumsum(0) - num_anchors,
+                torch.zeros_like(num_anchors),
+            ]
+        )
+        pairs = torch.cat(
+            [example["targets"] + offsets[:, i, None] for i, example in enumerate(features)], dim=1
+        )
+        return {
+            "documents": self._chunks(features),
+            "queries": self._chunks(queries),
+            "targets": {
+                "document": document.repeat_interleave(num_anchors),
+                "query_document": document.repeat_interleave(num_queries),
+                "kind": torch.cat(kinds),
+                "is_candidate": torch.cat([example["is_candidate"] for example in features]),
+                "is_salient": torch.cat([example["is_salient"] for example in features]),
+                "query": pairs[0],
+                "anchor": pairs[1],
+                "target_kind": pairs[2],
+            },
+        }
+
+    def _chunks(self, trees: Sequence[Features]) -> list[Features]:
+        chunks: list[list[Features]] = [[]]
+        num_tokens = 0
+        for tree in trees:
+            if chunks[-1] and num_tokens + len(tree["input_ids"]) > self.chunk_tokens:
+                chunks.append([])
+                num_tokens = 0
+            chunks[-1].append(tree)
+            num_tokens += len(tree["input_ids"])
+        return [pack_trees(chunk, ("input_ids", "node_types")) for chunk in chunks if chunk]
+
+    def loss(
+        self, queries: Sequence[Vectors], documents: Sequence[Vectors], targets: Features
+    ) -> Tensor:
+        """Compute the weighted sum of all losses.
+
+        Args:
+            queries: The vectors `(queries, dimension)` of each chunk of queries.
+            documents: The vectors `(anchors, dimension)` and the salience `(anchors,)` of each
+                chunk of documents.
+            targets: See `collate`; and, to distil, `teacher` `(queries, dimension)`.
+        """
+        vectors = torch.cat([chunk[0] for chunk in documents])
+        salience = torch.cat([chunk[1] for chunk in documents])
+        total = self.salience * salience_loss(salience, targets)
+        if not queries:
+            return total
+        query_vectors = torch.cat([chunk[0] for chunk in queries])
+        if "teacher" in targets:
+            total = total + self.distillation * distillation_loss(query_vectors, targets["teacher"])
+        candidates = {
+            "sentence": targets["is_candidate"],
+            "section": targets["kind"] == NODE_TYPES["section"],
+            "document": targets["kind"] == NODE_TYPES["document"],
+        }
+        for kind, is_candidate in candidates.items():
+            is_pair = targets["target_kind"] == NODE_TYPES[kind]
+            if not is_pair.any():
+                continue
+            query, pair_query = targets["query"][is_pair].unique(return_inverse=True)
+            rows = is_candidate.nonzero()[:, 0]
+            column = torch.empty_like(targets["kind"]).index_copy(
+                0, rows, torch.arange(len(rows), device=rows.device)
+            )
+            scores = query_vectors[query] @ vectors[rows].T / self.temperature
+            pairs = pair_query, column[targets["anchor"][is_pair]]
+            of_query, of_row = targets["query_document"][query], targets["document"][rows]
+            is_own = of_query[:, None] == of_row
+            if kind == "document":
+                total = total + self.documents * contrastive_loss(scores, pairs, ~is_own)
+                continue
+            total = (
+                total
+                + self.in_document * contrastive_loss(scores, pairs, is_own)
+                + self.across_documents * contrastive_loss(scores, pairs, ~is_own)
+            )
+        return total + self.documents * self._best_sentence_loss(query_vectors, vectors, targets)
+
+    def _best_sentence_loss(self, queries: Tensor, vectors: Tensor, targets: Features) -> Tensor:
+        """Find documents by the sentence of each that is closest to the query."""
+        is_pair = targets["target_kind"] == NODE_TYPES["document"]
+        query = targets["query"][is_pair]
+        rows = targets["is_candidate"].nonzero()[:, 0]
+        if not len(query) or not len(rows):
+            return vectors.new_zeros(())
+        scores = queries[query] @ vectors[rows].T / self.temperature
+        of_row = targets["document"][rows].expand_as(scores)
+        num_documents = int(targets["document"][-1]) + 1
+        nearest = scores.new_full((len(query), num_documents), -1 / self.temperature)
+        nearest = nearest.scatter_reduce(1, of_row, scores, "amax")
+        return F.cross_entropy(nearest, targets["query_document"][query])
+
+
+def distillation_loss(vectors: Tensor, teacher: Tensor) -> Tensor:
+    """Compute how far vectors, and their cosines with each other, are from those of a teacher.
+
+    Args:
+        vectors: `(texts, dimension)`, of unit length.
+        teacher: `(texts, dimension)`, of unit length.
+
+    Returns:
+        The mean of 1 minus the cosine, and ten times the mean squared difference of cosines.
+    """
+    apart = 1 - (vectors * teacher).sum(-1)
+    return apart.mean() + 10 * F.mse_loss(vectors @ vectors.T, teacher @ teacher.T)
+
+
+def contrastive_loss(scores: Tensor, pairs: tuple[Tensor, Tensor], is_negative: Tensor) -> Tensor:
+    """Compute the loss of `Retrieval` for queries with several positives.
+
+    Args:
+        scores: `(queries, candidates)`.
+        pairs: The row and the column of each positive, `(pairs,)`; each row has at least one.
+        is_negative: `(queries, candidates)` bool, where candidates count that are no positives.
+
+    Returns:
+        The mean over queries, a scalar.
+    """
+    row, column = pairs
+    is_negative = is_negative.index_put(pairs, torch.tensor(False, device=scores.device))
+    negatives = scores.masked_fill(~is_negative, -torch.inf)
+    # Where there are none, the loss is 0: the difference of a very small number.
+    negative = torch.cat([negatives, scores.new_full((len(scores), 1), -1e4)], 1).logsumexp(1)
+    positive = scores[row, column]
+    count = torch.bincount(row, minlength=len(scores))
+    each = F.softplus(negative[row] - positive)
+    mean = scores.new_zeros(len(scores)).index_add(0, row, each) / count
+    is_positive = torch.zeros_like(is_negative).index_put(
+        pairs, torch.tensor(True, device=scores.device)
+    )
+    together = scores.masked_fill(~is_positive, -torch.inf).logsumexp(1)
+    return (mean + F.softplus(negative - together)).mean() / 2
+
+
+def salience_loss(salience: Tensor, targets: Features) -> Tensor:
+    """Compute the cross-entropy of each document's salient sentences among all of its sentences.
+
+    Args:
+        salience: `(anchors,)`.
+        targets: See `Retrieval.collate`.
+
+    Returns:
+        The mean over documents that have salient sentences, a scalar; 0 if there are none.
+    """
+    is_candidate, is_salient = targets["is_candidate"], targets["is_salient"]
+    document = targets["document"]
+    num_documents = int(document[-1]) + 1
+    # One softmax for each document, made stable by its largest score.
+    scores = salience.masked_fill(~is_candidate, -torch.inf)
+    largest = scores.detach().new_full((num_documents,), -torch.inf)
+    largest = largest.scatter_reduce(0, document, scores.detach(), "amax").clamp(min=-1e4)
+    sums = salience.new_zeros(num_documents).index_add(
+        0, document, (scores - largest[document]).exp()
+    )
+    log_probability = salience - largest[document] - sums.clamp(min=1e-20).log()[document]
+    counts = torch.bincount(document[is_salient], minlength=num_documents)
+    losses = salience.new_zeros(num_documents).index_add(
+        0, document[is_salient], -log_probability[is_salient]
+    )
+    return (losses / counts.clamp(min=1)).sum() / (counts > 0).sum().clamp(min=1)
