@@ -19,11 +19,11 @@ measure of any set falls by more than the standard error of the difference. The 
 weight of 0.1 at least, because it alone finds the words of headings and of a document's name, which
 documents without headings cannot show. The questions of the part "dev" have no say in it.
 
-An encoder that was trained on the training documents has vectors for them that are too good: choose
-its weights with `--split dev`.
+The vectors of an encoder that was trained on these documents are better there than elsewhere; so its
+weights are chosen on the documents for development.
 
-    python benchmarks/fusion.py --features minilm.pt
-    python benchmarks/fusion.py --features ours.pt --model model --split dev
+    python benchmarks/fusion.py --features ours.pt --split dev
+    python benchmarks/fusion.py --features minilm.pt --model MINILM --output fusion-minilm.json
 """
 
 import argparse
@@ -65,14 +65,14 @@ PARTS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument("--model", help="name or path of an encoder, by default all-MiniLM-L6-v2")
+    parser.add_argument("--model", help="name or path of an encoder")
     parser.add_argument("--device", help="by default a GPU if there is one")
     parser.add_argument("--split", choices=("train", "dev"), default="train")
     parser.add_argument(
         "--limit", type=int, default=LIMIT, help="documents of a set; half as many meetings"
     )
     parser.add_argument("--features", type=Path, required=True, help="file to keep features in")
-    parser.add_argument("--output", type=Path, help="file for the results, as JSON")
+    parser.add_argument("--output", type=Path, default=report.RESULTS / "fusion.json")
     options = parser.parse_args()
     if not options.features.exists():
         encoder = Encoder.from_pretrained(options.model, device=options.device)
@@ -81,9 +81,8 @@ def main() -> None:
     results = {kind: choose(sets, PARTS[kind]) for kind, sets in judged.items()}
     for kind, result in results.items():
         print_result(kind, result)
-    if options.output:
-        setting = {key: getattr(options, key) for key in ("model", "split", "limit")}
-        report.save(options.output, {"setting": setting, **results}, "transformers")
+    setting = {key: getattr(options, key) for key in ("model", "split", "limit")}
+    report.save(options.output, {"setting": setting, **results}, "transformers")
 
 
 # Queries and what they match

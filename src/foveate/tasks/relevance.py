@@ -29,7 +29,7 @@ class Weights(NamedTuple):
 
 
 WEIGHTS: dict[Context, Weights] = {
-    "sentence": Weights((0.8, 0.0, 0.1, 0.1), (0.4, 0.3, 0.3), (0.6, 0.4)),
+    "sentence": Weights((0.8, 0.0, 0.1, 0.1), (0.3, 0.4, 0.3), (0.6, 0.4)),
     "tree": Weights((0.8, 0.0, 0.1, 0.1), (0.4, 0.3, 0.3), (0.6, 0.4)),
 }
 """Weights for encoders of either context.
