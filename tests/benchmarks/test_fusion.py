@@ -35,14 +35,14 @@ def test_what_helps_on_average_but_loses_somewhere_is_not_chosen():
     words_help = judged([False, True], [0.5, 0.3], [0.0, 0.9])
     words_hurt = judged([False, True], [0.3, 0.5], [0.9, 0.0])
     sets = {"a": [words_help] * 3, "b": [words_help, words_hurt]}
-    forms = choose(sets, ("vectors", "words"))["forms"]
+    forms = choose(sets, ("v", "b"))["forms"]
     assert forms["chosen"]["sets"]["a"]["hit@1"] == 100
     assert forms["chosen"]["worst loss"] <= 0
     weights = forms["chosen"]["weights"]
     sets["c, dev"] = [words_hurt]
-    assert choose(sets, ("vectors", "words"))["forms"]["chosen"]["weights"] == weights
+    assert choose(sets, ("v", "b"))["forms"]["chosen"]["weights"] == weights
     sets["c"] = [words_hurt] * 2
-    forms = choose(sets, ("vectors", "words"))["forms"]
+    forms = choose(sets, ("v", "b"))["forms"]
     assert forms["chosen"]["weights"] == [0.9, 0.1]
     assert forms["highest mean"]["weights"] == weights
 
@@ -52,9 +52,9 @@ def test_a_loss_that_may_be_chance_is_allowed():
     hurts = judged([False, True], [0.3, 0.5], [0.9, 0.0])
     same = judged([False, True], [0.3, 0.5], [0.3, 0.5])
     a = {"a": [helps] * 9, "b": [same] * 9 + [hurts]}
-    assert choose(a, ("vectors", "words"))["forms"]["chosen"]["worst loss"] == pytest.approx(10)
+    assert choose(a, ("v", "b"))["forms"]["chosen"]["worst loss"] == pytest.approx(10)
     a["b"] = [same] * 9 + [hurts] * 9
-    assert choose(a, ("vectors", "words"))["forms"]["chosen"]["worst loss"] == 0
+    assert choose(a, ("v", "b"))["forms"]["chosen"]["worst loss"] == 0
 
 
 def test_sections_are_relevant_if_half_of_their_sentences_are(sea, encoder):
