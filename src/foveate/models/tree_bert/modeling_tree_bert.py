@@ -8,7 +8,7 @@ Inside the model, all documents of a batch are packed in level order: `(nodes, h
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -142,8 +142,8 @@ class TreeBertEmbeddings(nn.Module):
         position = position.masked_fill(node_types != _TOKEN, 0)
         kinds = self.node_type_embeddings[anchors.kinds - 1]
         siblings = self.sibling_scale * sinusoids(anchors.sibling_idx, kinds.shape[-1])
-        words = self.word_embeddings(input_ids)
-        embeddings = words.index_add_(0, anchors.nodes, (kinds + siblings).to(words))
+        embeddings: Tensor = self.word_embeddings(input_ids)
+        embeddings = embeddings.index_add_(0, anchors.nodes, (kinds + siblings).to(embeddings))
         if not _in_place(self):
             return self.add_positions(embeddings, position)
         for chunk, its in zip(
@@ -155,8 +155,9 @@ class TreeBertEmbeddings(nn.Module):
     def add_positions(self, embeddings: Tensor, position: Tensor) -> Tensor:
         """Add positions `(nodes,)` to embeddings `(nodes, hidden_size)`, and normalize."""
         embeddings = embeddings + self.position_embeddings(position)
-        output: Tensor = self.LayerNorm(embeddings + self.token_type_embeddings.weight[0])
-        return self.dropout(output)
+        embeddings = self.LayerNorm(embeddings + self.token_type_embeddings.weight[0])
+        output: Tensor = self.dropout(embeddings)
+        return output
 
 
 class TreeBertSelfAttention(nn.Module):
@@ -243,6 +244,10 @@ class TreeBertLayer(GradientCheckpointingLayer):
             chunk.copy_(self.feed_forward(chunk))
         return hidden_states
 
+    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
+        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
+        return self.attention.self.project(hidden_states)
+
     def finish(self, attended: Tensor, hidden_states: Tensor) -> Tensor:
         """Apply what follows the attention `(nodes, heads, head_dim)`, to every node by itself."""
         output: Tensor = self.attention.output(attended.flatten(1), hidden_states)
@@ -264,8 +269,11 @@ class TreeBertEncoder(nn.Module):
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
         if _in_place(self) and choose(None, hidden_states) == "eager":
-            layers = [(layer.attention.self.project, layer.finish) for layer in self.layer]
-            update_by_family(hidden_states, tree, layers)
+            update_by_family(
+                hidden_states,
+                tree,
+                [(layer.project, layer.finish) for layer in cast(list[TreeBertLayer], self.layer)],
+            )
             return hidden_states
         for layer in self.layer:
             hidden_states = layer(hidden_states, tree)
