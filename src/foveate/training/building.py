@@ -95,7 +95,10 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
         )
     model: PreTrainedModel
     if checkpoint is not None:
-        model = auto_class.from_pretrained(checkpoint, config=config, use_safetensors=True)
+        # Half precision in a checkpoint is for storage: it would round small updates away.
+        model = auto_class.from_pretrained(
+            checkpoint, config=config, use_safetensors=True, dtype=torch.float32
+        )
     else:
         model = auto_class.from_config(config)
     return speed_up(model) if should_speed_up else model
