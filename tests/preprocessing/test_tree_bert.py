@@ -1,13 +1,18 @@
 """Trees as BERT was trained to read sentences: an anchor for [CLS], and [SEP] at the end."""
 
+from itertools import chain, compress
+from unittest import mock
+
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 from transformers import AutoProcessor, PreTrainedTokenizerFast
 
 from foveate import Document
-from foveate.preprocessing import TreeBertProcessor
+from foveate.models.tree_bert import TreeBertConfig
+from foveate.preprocessing import TreeBertProcessor, load_processor, processor_for
 from foveate.preprocessing.tree import NODE_TYPES, outline
 
 CLS, SEP = 101, 102
@@ -53,8 +58,7 @@ def test_trees_have_a_level_for_every_level_of_nesting(processor, tokenizer):
     features = processor.features(DEEP)
     anchors = features["node_types"] != NODE_TYPES["token"]
     assert (features["input_ids"][anchors] == CLS).all()
-    depth = [d for d, is_anchor in zip(depths(features["parent_ids"]), anchors, strict=True)
-             if is_anchor]  # fmt: skip
+    depth = list(compress(depths(features["parent_ids"]), anchors.tolist()))
     assert depth == [0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 1, 2, 2]
     flat = TreeBertProcessor(tokenizer, levels=3).features(DEEP)
     assert max(depths(flat["parent_ids"])) == 3
@@ -66,14 +70,15 @@ def test_trees_have_a_level_for_every_level_of_nesting(processor, tokenizer):
     st.integers(1, 6),
 )
 @settings(max_examples=30)
-def test_long_texts_are_split_and_every_piece_is_closed(tokenizer, texts, longest):
-    owners, pieces = TreeBertProcessor(tokenizer, max_sentence_tokens=longest).pieces(texts)
+def test_long_texts_are_split_and_every_piece_is_closed(processor, tokenizer, texts, longest):
+    with mock.patch.object(processor, "max_sentence_tokens", longest):
+        owners, pieces = processor.pieces(texts)
     assert owners == sorted(owners)
     assert all(piece[-1] == SEP and len(piece) <= longest + 1 for piece in pieces)
     for i, text in enumerate(texts):
         own = [piece[:-1] for piece, owner in zip(pieces, owners, strict=True) if owner == i]
         assert own
-        assert sum(own, []) == tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert list(chain(*own)) == tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 def test_empty_texts_are_closed_and_anchors_of_sections_have_no_tokens(processor):
@@ -93,8 +98,9 @@ def test_batches_have_the_kinds_of_nodes(processor):
 
 
 def test_truncation_leaves_no_anchor_without_a_token(tokenizer):
+    processor = TreeBertProcessor(tokenizer, max_length=4)
     for longest in range(4, 40):
-        processor = TreeBertProcessor(tokenizer, max_length=longest)
+        processor.max_length = longest
         features = processor.document_features(DEEP)
         assert len(features["node_types"]) <= longest
         assert features["node_types"][-1] == NODE_TYPES["token"]
@@ -104,11 +110,11 @@ def test_the_processor_is_saved_with_its_options(tokenizer, tmp_path):
     processor = TreeBertProcessor(tokenizer, levels=4, max_sentence_tokens=9, query_as="global")
     processor.save_pretrained(tmp_path)
     again = AutoProcessor.from_pretrained(tmp_path)
-    assert type(again) is TreeBertProcessor
+    loaded = load_processor(tmp_path, TreeBertConfig())
+    assert type(again) is type(loaded) is type(processor_for(TreeBertConfig(), tokenizer))
+    assert loaded.to_dict() == again.to_dict()
     assert (again.levels, again.max_sentence_tokens, again.query_as) == (4, 9, "global")
-    assert (
-        again.features(DEEP)["input_ids"].tolist() == processor.features(DEEP)["input_ids"].tolist()
-    )
+    assert torch.equal(again.features(DEEP)["input_ids"], processor.features(DEEP)["input_ids"])
 
 
 def test_tokenizers_that_do_not_enclose_sentences_are_refused():
