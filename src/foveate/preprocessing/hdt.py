@@ -167,6 +167,8 @@ class HDTProcessor(DocumentProcessor):
             The index of the text that each piece is from, and the pieces, each with the closing
             tokens; an empty text gives one piece without other tokens.
         """
+        if not texts:
+            return [], []
         # verbose=False: long texts are split below, so a warning would be wrong.
         ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         owners, pieces = split_long(ids, self.max_sentence_tokens)

@@ -38,6 +38,7 @@ class RetrievalTrainer(Trainer):
     def __init__(self, objective: "Retrieval", *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.objective: Retrieval = objective
+        self.can_return_loss = True  # or evaluation would call the model with a whole batch
         assert self.model is not None
         self.teacher = deepcopy(self.model).eval().requires_grad_(False)
 
