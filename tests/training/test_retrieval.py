@@ -389,11 +389,11 @@ def recipe(tmp_path):
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=words_of, sep_token="[SEP]", **special
     )
-    save_bert(tmp_path / "bert", tokenizer)
+    save_bert(tmp_path / "bert", tokenizer, num_hidden_layers=1)
     data = tmp_path / "voyages.jsonl"
     data.write_text("".join(json.dumps(random_record(i)) + "\n" for i in range(6)))
 
-    def make(**training):
+    def make(documents, **training):
         quick = {"use_cpu": True, "disable_tqdm": True, "dataloader_pin_memory": False}
         quick |= {"logging_steps": 1, "learning_rate": 1e-2}
         return Recipe.from_dict(
@@ -401,7 +401,7 @@ def recipe(tmp_path):
                 "model": {"type": "tree_bert", "checkpoint": str(tmp_path / "bert")},
                 "objective": {"name": "retrieval", "chunk_tokens": 200},
                 "data": {"train": str(data), "dev": str(data)},
-                "batch": {"documents": 6},
+                "batch": {"documents": documents},
                 "training": {**quick, **training},
             }
         )
@@ -415,7 +415,7 @@ def silent(monkeypatch):
 
 
 def test_training_lowers_the_loss(recipe, tmp_path):
-    trainer = build_trainer(recipe(max_steps=8, save_strategy="no"), tmp_path / "out")
+    trainer = build_trainer(recipe(6, max_steps=8, save_strategy="no"), tmp_path / "out")
     teacher = [p.clone() for p in trainer.teacher.parameters()]
     before, again = (trainer.evaluate()["eval_loss"] for _ in range(2))
     assert before == again
@@ -443,7 +443,7 @@ class Killed(transformers.TrainerCallback):
 
 
 def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(recipe, tmp_path):
-    steps = recipe(max_steps=4, save_steps=2, gradient_accumulation_steps=2)
+    steps = recipe(2, max_steps=4, save_steps=2, gradient_accumulation_steps=2)
     whole = train(steps, tmp_path / "whole")
     broken = build_trainer(steps, tmp_path / "broken")
     broken.add_callback(Killed())
