@@ -231,6 +231,12 @@ class Encoder:
         elif device.type == "cpu":
             _use_onednn(model)
         processor = load_processor(path, model.config)
+        is_tree_bert = model.config.model_type == "tree_bert"
+        if is_tree_bert and load_checkpoint_json(path, "processor_config.json") is None:
+            raise ValueError(
+                f"{path} has no processor_config.json, which says how documents become trees: "
+                "save the TreeBertProcessor that the model was trained with there"
+            )
         if not isinstance(processor, HDTProcessor):
             tokenizer = processor.tokenizer
             longest = _longest_sentence(model, tokenizer, pooling)

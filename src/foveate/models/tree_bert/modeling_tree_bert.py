@@ -60,8 +60,9 @@ class Anchors:
         nodes: `(anchors,)` int64, their indices among all nodes.
         kinds: `(anchors,)` int64, see `NODE_TYPES`.
         parent: `(anchors,)` int64, the index of each one's parent among the anchors, -1 at a root.
-        sibling_idx: `(anchors,)` int64, the index of each one among its siblings; 0 at a root.
-        num_siblings: `(anchors,)` int64, how many siblings each has, itself included; 1 at a root.
+        sibling_idx: `(anchors,)` int64, the index of each one among the anchors that are its
+            siblings; 0 at a root.
+        num_siblings: `(anchors,)` int64, how many they are, itself included; 1 at a root.
     """
 
     nodes: Tensor
@@ -79,12 +80,17 @@ class Anchors:
         index[nodes] = torch.arange(len(nodes), device=nodes.device)
         parent = tree.parent[nodes]
         is_root = parent < 0
+        parent = torch.where(is_root, -1, index[parent])
+        # In level order parents ascend, so siblings are consecutive.
+        first = torch.searchsorted(parent, parent)
+        end = torch.searchsorted(parent, parent, right=True)
+        number = torch.arange(len(nodes), device=nodes.device)
         return cls(
             nodes=nodes,
             kinds=node_types[nodes],
-            parent=torch.where(is_root, -1, index[parent]),
-            sibling_idx=torch.where(is_root, 0, nodes - tree.first_child[parent]),
-            num_siblings=torch.where(is_root, 1, tree.num_children[parent]),
+            parent=parent,
+            sibling_idx=torch.where(is_root, 0, number - first),
+            num_siblings=torch.where(is_root, 1, end - first),
         )
 
     @property
@@ -302,7 +308,7 @@ class TreeBertPooling(nn.Module):
 
     def forward(self, hidden_states: Tensor, tree: Tree, anchors: Anchors) -> Tensor:
         """Pool hidden states `(nodes, hidden_size)`: `(anchors, hidden_size)` of unit length."""
-        hidden_states = hidden_states.float()
+        hidden_states = _at_least_float32(hidden_states)
         own = hidden_states[anchors.nodes]
         index = torch.empty_like(tree.parent)
         index[anchors.nodes] = torch.arange(len(own), device=own.device)
@@ -311,11 +317,11 @@ class TreeBertPooling(nn.Module):
         owner = index[owner]
         sentences = torch.zeros_like(own).index_add(0, owner, hidden_states)
         sentences = F.normalize(sentences, dim=-1)  # the mean has the direction of the sum
-        weight = torch.sigmoid(own @ self.sentence + self.bias)[:, None]
+        weight = torch.sigmoid(own @ self.sentence.to(own) + self.bias)[:, None]
         weight = weight * anchors.is_sentence[:, None]
         sums = anchors.sum_below(torch.cat([weight * sentences, weight], dim=-1))
         means = sums[:, :-1] / sums[:, -1:].clamp(min=1e-6)  # a section may be empty
-        larger = F.normalize(means + own @ self.anchor.T, dim=-1)
+        larger = F.normalize(means + own @ self.anchor.T.to(own), dim=-1)
         return torch.where(anchors.is_sentence[:, None], sentences, larger)
 
 
@@ -349,7 +355,7 @@ class TreeBertSalience(nn.Module):
         scale = embeddings.shape[-1] ** 0.5  # unit vectors have small entries
         of_section, of_document = embeddings[section], embeddings[root]
         features = [
-            hidden_states.float(),
+            _at_least_float32(hidden_states),
             scale * embeddings,
             scale * of_section,
             scale * of_document,
@@ -357,9 +363,9 @@ class TreeBertSalience(nn.Module):
             (embeddings * of_document).sum(-1, keepdim=True),
             places(anchors, section, root),
         ]
-        inner = self.activation(self.dense(self.norm(torch.cat(features, dim=-1))))
-        salience: Tensor = self.output(self.dropout(inner)).float()[:, 0]
-        return salience * anchors.is_sentence
+        normed = self.norm(torch.cat(features, dim=-1).to(self.norm.weight))
+        salience = self.output(self.dropout(self.activation(self.dense(normed))))[:, 0]
+        return _at_least_float32(salience) * anchors.is_sentence
 
 
 NUM_PLACES = 8
@@ -406,6 +412,10 @@ def roots(anchors: Anchors) -> Tensor:
     while (has_parent := (parent := anchors.parent[root]) >= 0).any():
         root = torch.where(has_parent, parent, root)
     return root
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def sinusoids(index: Tensor, size: int) -> Tensor:
