@@ -12,6 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoProcessor
 
 from foveate.models.accelerate import patches
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
+from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor, load_processor
 from foveate.training import Recipe, build_trainer, recipe_names, train
@@ -331,6 +332,7 @@ def checkpoint(kind, folder, tokenizer):
     led |= {"encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_encoder_position_embeddings": 512}
     model = {
         "bert": lambda: transformers.BertModel(transformers.BertConfig(**sizes, **bert)),
+        "tree-bert": lambda: TreeBertModel(TreeBertConfig(**sizes, **bert)),
         "hdt": lambda: HDTModel(HDTConfig(**sizes, **TINY)),
         "hdt-ed": lambda: HDTForConditionalGeneration(
             HDTConfig(**sizes, **TINY, num_decoder_layers=1)
@@ -369,6 +371,7 @@ CHECKPOINTS = {
     "fovea": "longt5",
     "egad": "led",
     "tree-bert": "bert",
+    "tree-bert-finetuning": "tree-bert",
 }
 """Checkpoints that recipes start from."""
 
@@ -386,6 +389,7 @@ EXPECTED = {
     "hdt-ed": ("HDTForConditionalGeneration", TREE, (1,), GENERATED),
     "hdt-ed-summarization": ("HDTForConditionalGeneration", TREE, (1,), GENERATED),
     "tree-bert": ("TreeBertModel", None, None, None),  # its batches have a form of their own
+    "tree-bert-finetuning": ("TreeBertModel", None, None, None),
     "vcc-roberta": ("VccRobertaForMaskedLM", PAIRS, (2,), LIKE_INPUTS),
     "vcc-roberta-hotpotqa": ("VccRobertaForQuestionAnswering", PAIRS, (2,), (2,)),
     "vcc-roberta-quality": ("VccRobertaForMultipleChoice", PAIRS, (2, 2), (2,)),
@@ -484,7 +488,7 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     entries |= {"batch": "{documents: 2}", "data.dev": "[]"}
     if name in CHECKPOINTS:
         # BERT's, LED's and RoBERTa's tokenizers put special tokens around a text.
-        encloses = CHECKPOINTS[name] in ("bert", "led", "roberta", "vcc-roberta")
+        encloses = CHECKPOINTS[name] in ("bert", "tree-bert", "led", "roberta", "vcc-roberta")
         tokenizer = bert_tokenizer if encloses else small_tokenizer
         checkpoint(CHECKPOINTS[name], tmp_path / "model", tokenizer)
         entries["model.checkpoint"] = tmp_path / "model"
@@ -519,7 +523,7 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
         for column_name, column in saved.features(example.document, **asked).items()
     )
     batch = trainer.data_collator([trainer.train_dataset[0]])
-    if name == "tree-bert":
+    if kind == "TreeBertModel":
         assert len(batch["targets"]["document"].unique()) == 2
         return
     targets = {"start_positions", "end_positions"} if name.endswith("hotpotqa") else {"labels"}
