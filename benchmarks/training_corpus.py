@@ -5,7 +5,10 @@
 writes papers.jsonl, peps.jsonl, proposals.jsonl and meetings.jsonl to build/corpus, from the
 training parts in ../shared/data. Each line has a document with its sentences, references and
 queries, the language, the source and the license. Only prose, items of lists and captions are
-written, not tables, code, formulas, footnotes and bibliographies.
+written, not tables, code, formulas, footnotes and bibliographies. A paper whose text does not begin
+with its abstract gets it as its first section. meetings_flat.jsonl has the meetings in one section,
+without QMSum's topics. Since meetings are few, and alone have questions that people asked, both
+files are written a second time: meetings_2.jsonl and meetings_flat_2.jsonl.
 
     python benchmarks/training_corpus.py --manuals packages
 
@@ -15,7 +18,9 @@ package, and its license. The corpus of the encoder was made with the versions o
 """
 
 import argparse
+import gzip
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
@@ -47,6 +52,8 @@ def main() -> None:
     options = parser.parse_args()
     for name, records in shared_documents(options.data).items():
         write(options.output / f"{name}.jsonl", records)
+    for name in ("meetings", "meetings_flat"):
+        shutil.copyfile(options.output / f"{name}.jsonl", options.output / f"{name}_2.jsonl")
     if options.manuals:
         packages = read_packages(options.manuals.resolve())
         documents = (document for package in packages for document in package.documents)
@@ -57,14 +64,9 @@ def main() -> None:
 def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
     """Return the documents of each kind in the training parts."""
     return {
-        "papers": (
-            record(paper, "ScisummNet", "CC BY 4.0")
-            for paper in papers(data / "scisummnet" / "train.jsonl.gz")
-        ),
-        "meetings": (
-            record(meeting, "QMSum", "MIT")
-            for meeting in meetings(data / "qmsum" / "train.jsonl.gz")
-        ),
+        "papers": papers_with_abstracts(data / "scisummnet" / "train.jsonl.gz"),
+        "meetings": meeting_records(data / "qmsum" / "train.jsonl.gz"),
+        "meetings_flat": map(flat, meeting_records(data / "qmsum" / "train.jsonl.gz")),
         "peps": (
             record(pep, "Python Enhancement Proposals", "public domain or CC0-1.0")
             for pep in peps(data / "peps" / "train.jsonl.gz", "train")
@@ -74,6 +76,34 @@ def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
             for proposal in proposals(data / "proposals" / "train.jsonl.xz")
         ),
     }
+
+
+def papers_with_abstracts(path: Path) -> Iterator[dict[str, Any]]:
+    """Return papers whose first section is the abstract, unless they begin with it already."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for paper, line in zip(papers(path), lines, strict=True):
+            one, abstract = record(paper, "ScisummNet", "CC BY 4.0"), json.loads(line)["abstract"]
+            if not begins_with(one["sections"], abstract):
+                section = {"title": "Abstract", "sentences": abstract, "sections": []}
+                one["sections"].insert(0, section)
+            yield one
+
+
+def begins_with(sections: list[dict[str, Any]], abstract: list[str]) -> bool:
+    """Return whether the first two sections have the first 60 characters of an abstract."""
+    texts = (" ".join(section["sentences"]) for section in sections[:2])
+    return not abstract or any(abstract[0][:60] in text for text in texts)
+
+
+def meeting_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Return meetings with their topics as sections."""
+    return (record(meeting, "QMSum", "MIT") for meeting in meetings(path))
+
+
+def flat(meeting: dict[str, Any]) -> dict[str, Any]:
+    """Put all sentences of a meeting into one section."""
+    sentences = [sentence for section in meeting["sections"] for sentence in section["sentences"]]
+    return {**meeting, "sections": [{"title": "", "sentences": sentences, "sections": []}]}
 
 
 def record(example: Example, source: str, license: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from manuals import (
     without_repeated,
 )
 from structured_documents import count_words
-from training_corpus import record, write
+from training_corpus import begins_with, flat, record, write
 
 PROSE = "The cod is a fish that swims in the cold water of the north."
 
@@ -48,6 +48,23 @@ def test_a_corpus_keeps_prose_and_the_sentences_of_queries(tmp_path):
     assert [sentence.text for sentence in read.document.sentences()] == ["Cod swim.", "They eat."]
     assert [path for path, _ in read.document.walk()] == [("Cod",)]
     assert read.queries == (Query("Food?", (1,)),)
+
+
+def test_a_meeting_without_its_topics_has_the_same_sentences():
+    meeting = {
+        "id": "1",
+        "sections": [section("Cod", ["Cod swim.", "Far."]), section("", ["End."])],
+    }
+    assert flat(meeting) == {"id": "1", "sections": [section("", ["Cod swim.", "Far.", "End."])]}
+
+
+@pytest.mark.parametrize(
+    ("titles", "expected"), [("AB", True), ("BAC", True), ("BCA", False), ("", False)]
+)
+def test_whether_a_paper_begins_with_its_abstract(titles, expected):
+    sections = [section(title, [f"Title {title}.", f"{title}: {PROSE}"]) for title in titles]
+    assert begins_with(sections, [f"A: {PROSE}", "More."]) is expected
+    assert begins_with(sections, [])
 
 
 @pytest.mark.parametrize(

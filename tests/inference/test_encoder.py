@@ -1,8 +1,9 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
+from torch.nn.functional import normalize
 from transformers import (
     AutoModel,
     BertConfig,
@@ -18,13 +19,15 @@ from transformers import (
 )
 
 from foveate import Document, Encoder
-from foveate.inference import default_model_path
+from foveate.documents import Section
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
+from foveate.models.tree_bert import TreeBertModel
 from foveate.ops.tree_attention import Tree
-from foveate.preprocessing import HDTProcessor
+from foveate.preprocessing import HDTProcessor, TreeBertProcessor
 from foveate.preprocessing.tree import outline
 from tests.numerics import relative_error
+from tests.tree_bert import save_bert, save_tree_bert
 
 TEXTS = [
     "Call me Ishmael.",
@@ -43,59 +46,153 @@ WHALE = Document.from_sections(
 )
 
 
+LONG = "whale " * 600 + "and a very small shark"
+EMPTY = Section("", ())
+RAGGED = Document.from_sections(
+    "",
+    [
+        ("Long", ["It dives.", LONG, "It rises."], [("", [], [("Deep", ["Dark."])])]),
+        ("", ["Nothing is said."]),
+    ],
+)
+RAGGED = replace(RAGGED, sections=(EMPTY, *RAGGED.sections, Section("Last", (), (EMPTY,))))
+
+
 @pytest.fixture(scope="module")
 def default():
     return Encoder.from_pretrained(device="cpu")
 
 
-def test_sentences_equal_sentence_transformers(default):
-    expected = SentenceTransformer(str(default_model_path()), device="cpu").encode(
-        TEXTS, convert_to_tensor=True
-    )
-    vectors = default.encode_texts(TEXTS)
-    assert (vectors - expected).norm(dim=1).max() < 1e-5
-    document = default.encode(WHALE)
-    assert (document.sentences[:3] - expected[:3]).norm(dim=1).max() < 1e-5
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory, tokenizer):
+    """A random BERT, and a TreeBert that was initialized with it."""
+    folder = tmp_path_factory.mktemp("fresh")
+    bert = save_bert(folder / "bert", tokenizer)
+    TreeBertModel.from_pretrained(folder / "bert").save_pretrained(folder / "tree")
+    TreeBertProcessor(tokenizer).save_pretrained(folder / "tree")
+    return bert, Encoder.from_pretrained(folder / "tree", device="cpu")
 
 
-def test_vectors_do_not_depend_on_batch_mates(default, monkeypatch):
+@pytest.fixture(scope="module")
+def small_tree_bert(tmp_path_factory, tokenizer):
+    """A TreeBert whose heads and anchors are random."""
+    folder = tmp_path_factory.mktemp("small")
+    save_tree_bert(folder, tokenizer)
+    return Encoder.from_pretrained(folder, device="cpu")
+
+
+def mean_of_bert(bert, tokenizer, text):
+    with torch.no_grad():
+        states = bert(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+    return normalize(states.mean(0), dim=0)
+
+
+def test_a_fresh_tree_bert_gives_sentences_alone_what_bert_gives(fresh, tokenizer):
+    bert, encoder = fresh
+    assert encoder.context == "tree"
+    vectors = encoder.encode_texts(TEXTS)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        assert relative_error(vector, mean_of_bert(bert, tokenizer, text)) < 1e-5
+    assert torch.equal(encoder.encode_queries(TEXTS), vectors)
+    in_document = encoder.encode(WHALE).sentences[:3]
+    assert relative_error(in_document, vectors[:3]) > 1e-2  # in a tree they exchange
+
+
+def test_a_fresh_tree_bert_splits_long_texts(fresh, tokenizer):
+    bert, encoder = fresh
+    ids = tokenizer(LONG, add_special_tokens=False, verbose=False)["input_ids"]
+    pieces = [tokenizer.decode(ids[i : i + 254]) for i in range(0, len(ids), 254)]
+    assert len(pieces) == 3
+    expected = sum(mean_of_bert(bert, tokenizer, piece) for piece in pieces)
+    vector = encoder.encode_texts(LONG)
+    assert relative_error(vector, normalize(expected, dim=0)) < 1e-5
+
+
+def test_sentence_context_gives_means_of_sentences_alone(fresh):
+    _, encoder = fresh
+    alone = Encoder(encoder.model, encoder.processor, "sentence", encoder.pooling)
+    vectors = alone.encode(WHALE)
+    anchors = outline(WHALE)
+    texts = encoder.encode_texts([anchor.text for anchor in anchors if anchor.text])
+    assert relative_error(vectors.sentences[:3], texts[2:5]) < 1e-5
+    assert relative_error(vectors.document, normalize(texts.mean(0), dim=0)) < 1e-5
+    carpet_bag = normalize(texts[5:].mean(0), dim=0)  # with its subsection
+    assert relative_error(vectors.sections[1], carpet_bag) < 1e-5
+    assert vectors.salience is None
+
+
+def test_vectors_of_the_default_encoder(default):
+    vectors = default.encode(WHALE)
+    assert default.context == "tree"
+    assert vectors.document.shape == (384,)
+    assert vectors.sections.shape == (3, 384)
+    assert vectors.sentences.shape == (6, 384)
+    assert vectors.salience.shape == (6,)
+    assert vectors.salience.std() > 1e-3
+    for x in (vectors.document[None], vectors.sections, vectors.sentences):
+        assert x.dtype == torch.float32
+        assert relative_error(x.norm(dim=1), torch.ones(len(x))) < 1e-5
+    texts = default.encode_texts(TEXTS)
+    assert relative_error(texts.norm(dim=1), torch.ones(5)) < 1e-5
+    assert torch.equal(default.encode_queries(TEXTS), texts)
+
+
+def all_of(vectors):
+    return torch.cat([vectors.document[None], vectors.sections, vectors.sentences])
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 60, 100_000])
+def test_documents_do_not_depend_on_batch_mates(batch_tokens, small_tree_bert, monkeypatch):
+    encoder = small_tree_bert
+    documents = [WHALE, RAGGED, Document.from_sections("Eels", [("", "Eels are long.")])]
+    alone = [encoder.encode(document) for document in documents]
+    monkeypatch.setattr(encoder, "_batch_tokens", batch_tokens)
+    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        together = encoder.encode([documents[i] for i in order])
+        for i, vectors in zip(order, together, strict=True):
+            assert relative_error(all_of(vectors), all_of(alone[i])) < 1e-5
+            assert relative_error(vectors.salience, alone[i].salience) < 1e-5
+    assert encoder.encode([]) == []
+
+
+def test_texts_do_not_depend_on_batch_mates(default, monkeypatch):
     together = default.encode_texts(TEXTS)
+    reversed_order = default.encode_texts(TEXTS[::-1]).flip(0)
     monkeypatch.setattr(default, "_batch_tokens", 1)
     alone = default.encode_texts(TEXTS)
     assert (together - alone).norm(dim=1).max() < 1e-5
+    assert (together - reversed_order).norm(dim=1).max() < 1e-5
 
 
-def test_sections_and_document_are_the_means_of_their_sentences(default):
-    vectors = default.encode(WHALE)
-    anchors = outline(WHALE)
-    texts = default.encode_texts([anchor.text for anchor in anchors if anchor.text])
-    assert (
-        relative_error(vectors.document, torch.nn.functional.normalize(texts.mean(0), dim=0)) < 1e-5
+def test_empty_sections_and_long_sentences(default):
+    vectors = default.encode(RAGGED)
+    assert vectors.sections.shape == (7, 384)
+    assert vectors.sentences.shape == (5, 384)
+    assert vectors.salience.shape == (5,)
+    for x in (vectors.document, *vectors.sections, *vectors.sentences):
+        assert float(x.norm()) == pytest.approx(1, abs=1e-5)
+    assert torch.isfinite(vectors.salience).all()
+    # Every sentence stands in its own row: the long one, whose pieces are averaged, is the second.
+    texts = default.encode_texts([sentence.text for sentence in RAGGED.sentences()])
+    assert (vectors.sentences @ texts.T).argmax(1).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_nothing_of_a_long_sentence_is_lost(small_tree_bert):
+    encoder = small_tree_bert
+    longer, shorter = (
+        Document.from_sections("", [("", [text])]) for text in (LONG, LONG.rpartition(" ")[0])
     )
-    carpet_bag = torch.nn.functional.normalize(texts[5:].mean(0), dim=0)  # with its subsection
-    assert relative_error(vectors.sections[1], carpet_bag) < 1e-5
-    assert vectors.sections.shape == (3, 384)
-    assert vectors.sentences.shape == (6, 384)
-
-
-def test_a_sequence_of_documents_gives_a_list(default):
-    other = Document.from_sections("Eels", [("", "Eels are long.")])
-    whale, eels = default.encode([WHALE, other])
-    assert relative_error(whale.document, default.encode(WHALE).document) < 1e-5
-    assert relative_error(eels.document, default.encode(other).document) < 1e-5
-
-
-def test_nothing_of_a_long_sentence_is_lost(default):
-    long = "whale " * 600
-    vector = default.encode_texts([long + "and a very small shark"])
-    assert (vector - default.encode_texts([long])).norm() > 1e-3
+    assert (encoder.encode_texts(LONG) - encoder.encode_texts(LONG[:-20])).norm() > 1e-3
+    assert (encoder.encode(longer).sentences - encoder.encode(shorter).sentences).norm() > 1e-3
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", torch.float16])
 def test_reduced_precision_stays_close(default, dtype):
-    reduced = Encoder.from_pretrained(device="cpu", dtype=dtype).encode_texts(TEXTS)
-    assert reduced.dtype == torch.float32
-    assert relative_error(reduced, default.encode_texts(TEXTS)) < 1e-2
+    reduced = Encoder.from_pretrained(device="cpu", dtype=dtype)
+    texts, vectors = reduced.encode_texts(TEXTS), reduced.encode(WHALE)
+    assert texts.dtype == vectors.document.dtype == vectors.salience.dtype == torch.float32
+    assert relative_error(texts, default.encode_texts(TEXTS)) < 1e-2
+    assert relative_error(all_of(vectors), all_of(default.encode(WHALE))) < 1e-2
 
 
 def small(model_class, config_class, **kwargs):
@@ -139,6 +236,40 @@ def test_any_encoder_gives_what_it_gives_for_each_sentence_alone(checkpoint, tok
         with torch.no_grad():
             rows = model(**tokenizer(text, return_tensors="pt", return_token_type_ids=False))
         assert relative_error(vector, rows.last_hidden_state[0].mean(0)) < 1e-5
+
+
+def test_means_of_hidden_states_in_sections_and_the_document(checkpoint):
+    encoder = Encoder.from_pretrained(checkpoint, device="cpu")
+    vectors = encoder.encode(WHALE)
+    texts = encoder.encode_texts([anchor.text for anchor in outline(WHALE) if anchor.text])
+    assert relative_error(vectors.document, texts.mean(0)) < 1e-5
+    assert relative_error(vectors.sections[1], texts[5:].mean(0)) < 1e-5
+    assert vectors.salience is None
+
+
+def test_sentences_equal_sentence_transformers(tmp_path, tokenizer):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    save_bert(tmp_path, tokenizer)
+    (tmp_path / "1_Pooling").mkdir()
+    options = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    options.pop("processor_class", None)  # of the model that the tokenizer is from
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+    modules = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    pooling = {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True}
+    for file, content in {
+        "modules.json": [
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (path, kind) in enumerate(modules.items())
+        ],
+        "1_Pooling/config.json": pooling,
+        "sentence_bert_config.json": {"max_seq_length": 128},
+    }.items():
+        (tmp_path / file).write_text(json.dumps(content))
+    model = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
+    encoder = Encoder.from_pretrained(tmp_path, device="cpu")
+    expected = model.encode(TEXTS, convert_to_tensor=True)
+    assert relative_error(encoder.encode_texts(TEXTS), expected) < 1e-5
+    assert relative_error(encoder.encode(WHALE).sentences[:3], expected[:3]) < 1e-5
 
 
 def test_tree_context_reaches_across_sentences_but_padding_does_not(checkpoint):
@@ -247,6 +378,7 @@ def test_pooling_is_read_from_the_checkpoint(checkpoint):
 
 def test_a_string_is_one_text_and_no_document(default):
     assert torch.equal(default.encode_texts(TEXTS[0]), default.encode_texts(TEXTS[:1])[0])
+    assert torch.equal(default.encode_queries(TEXTS[0]), default.encode_texts(TEXTS[0]))
     with pytest.raises(TypeError, match=r"expected a Document, got str: make one with Document\."):
         default.encode("whale.txt")
 

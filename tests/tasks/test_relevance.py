@@ -77,14 +77,15 @@ def test_documents_match_by_the_best_sentence_for_each_of_the_query():
     assert found.documents[:, 0].tolist() == pytest.approx([1, (1 + 0.5**0.5) / 2])
 
 
+@pytest.mark.parametrize(("query", "kind"), [("g", "topics"), ("Is it g?", "sentences")])
 @pytest.mark.parametrize("context", get_args(Context))
-def test_relevance_is_a_weighted_mean(letters, context):
+def test_relevance_is_a_weighted_mean(letters, context, query, kind):
     document, vectors = letters
     encoder = Compass(EAST, context)
-    [scores] = relevance("g", [document], [vectors], encoder)
-    [features] = match("g", [document], [vectors], encoder).sentences
+    [scores] = relevance(query, [document], [vectors], encoder)
+    [features] = match(query, [document], [vectors], encoder).sentences
     weights = WEIGHTS[context]
-    expected = features.double() @ torch.tensor(weights.sentences, dtype=torch.float64)
+    expected = features.double() @ torch.tensor(getattr(weights, kind), dtype=torch.float64)
     assert scores.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
     assert scores[0] == max(scores)
     for level in weights:

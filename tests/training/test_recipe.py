@@ -1,7 +1,10 @@
 import pytest
+import torch
 import yaml
 
+from foveate.inference import default_model_path
 from foveate.training import Recipe, recipe_names
+from foveate.training.building import build_model, build_tokenizer
 from foveate.training.objectives import MaskedLM
 
 GOOD = {
@@ -48,6 +51,26 @@ def test_numbers_are_read_as_written(text, number, tmp_path):
     again = Recipe.load(file, [f"training.weight_decay={text}", "data.train=1e-3x"])
     assert again.training["weight_decay"] == number
     assert again.data.train == ("1e-3x",)
+
+
+def test_the_default_checkpoint_is_the_installed_model():
+    recipe = Recipe.load("tree-bert-finetuning")
+    assert recipe.checkpoint == str(default_model_path())
+    assert recipe.to_dict()["model"] == {"checkpoint": "default"}  # on any machine
+    tokenizer = build_tokenizer(recipe, [])
+    assert tokenizer.name_or_path == str(default_model_path())
+    model = build_model(recipe, tokenizer)
+    assert model.config.model_type == "tree_bert"
+    # It is stored in bfloat16.
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_other_checkpoints_are_taken_by_their_names():
+    assert Recipe.load("tree-bert").checkpoint == "sentence-transformers/all-MiniLM-L6-v2"
+    assert Recipe.load("tree-bert-finetuning", ["model.checkpoint=./default"]).checkpoint == (
+        "./default"
+    )
+    assert Recipe.from_dict(GOOD).checkpoint is None
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -12,6 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoProcessor
 
 from foveate.models.accelerate import patches
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
+from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor, load_processor
 from foveate.training import Recipe, build_trainer, recipe_names, train
@@ -227,6 +228,14 @@ def test_entries_of_the_model_that_do_not_fit(
         build_trainer(masked_lm(corpus_file, changes), tmp_path / "out")
 
 
+def test_weights_in_half_precision_are_trained_in_float32(corpus_file, tmp_path, small_tokenizer):
+    checkpoint("hdt", tmp_path / "model", small_tokenizer)
+    HDTModel.from_pretrained(tmp_path / "model").bfloat16().save_pretrained(tmp_path / "model")
+    changes = {"model": {"checkpoint": str(tmp_path / "model")}, "tokenizer": None}
+    model = build_trainer(masked_lm(corpus_file, changes), tmp_path / "out").model
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
 def test_a_vocabulary_larger_than_the_model_knows(corpus_file, tmp_path, small_tokenizer):
     checkpoint("hdt", tmp_path / "model", small_tokenizer)
     larger = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
@@ -322,6 +331,8 @@ def checkpoint(kind, folder, tokenizer):
     led |= {f"{part}_{what}": 2 for part in ("encoder", "decoder") for what in ("attention_heads",)}
     led |= {"encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_encoder_position_embeddings": 512}
     model = {
+        "bert": lambda: transformers.BertModel(transformers.BertConfig(**sizes, **bert)),
+        "tree-bert": lambda: TreeBertModel(TreeBertConfig(**sizes, **bert)),
         "hdt": lambda: HDTModel(HDTConfig(**sizes, **TINY)),
         "hdt-ed": lambda: HDTForConditionalGeneration(
             HDTConfig(**sizes, **TINY, num_decoder_layers=1)
@@ -359,6 +370,8 @@ CHECKPOINTS = {
     "vcc-t5-finetuning": "vcc-t5",
     "fovea": "longt5",
     "egad": "led",
+    "tree-bert": "bert",
+    "tree-bert-finetuning": "tree-bert",
 }
 """Checkpoints that recipes start from."""
 
@@ -375,6 +388,8 @@ EXPECTED = {
     "hdt-e-contrastive": ("HDTModel", TREE | TEXT, (6,), (2,)),
     "hdt-ed": ("HDTForConditionalGeneration", TREE, (1,), GENERATED),
     "hdt-ed-summarization": ("HDTForConditionalGeneration", TREE, (1,), GENERATED),
+    "tree-bert": ("TreeBertModel", None, None, None),  # its batches have a form of their own
+    "tree-bert-finetuning": ("TreeBertModel", None, None, None),
     "vcc-roberta": ("VccRobertaForMaskedLM", PAIRS, (2,), LIKE_INPUTS),
     "vcc-roberta-hotpotqa": ("VccRobertaForQuestionAnswering", PAIRS, (2,), (2,)),
     "vcc-roberta-quality": ("VccRobertaForMultipleChoice", PAIRS, (2, 2), (2,)),
@@ -472,14 +487,16 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     entries |= {"training.eval_strategy": "no", "training.load_best_model_at_end": False}
     entries |= {"batch": "{documents: 2}", "data.dev": "[]"}
     if name in CHECKPOINTS:
-        # LED's and RoBERTa's tokenizers put special tokens around a text.
-        encloses = CHECKPOINTS[name] in ("led", "roberta", "vcc-roberta")
+        # BERT's, LED's and RoBERTa's tokenizers put special tokens around a text.
+        encloses = CHECKPOINTS[name] in ("bert", "tree-bert", "led", "roberta", "vcc-roberta")
         tokenizer = bert_tokenizer if encloses else small_tokenizer
         checkpoint(CHECKPOINTS[name], tmp_path / "model", tokenizer)
         entries["model.checkpoint"] = tmp_path / "model"
     else:
         entries["tokenizer"] = 420
         entries |= {f"model.{entry}": value for entry, value in TINY.items()}
+    if name == "tree-bert":
+        entries["training.dataloader_prefetch_factor"] = "null"  # there are no workers
     if "roberta" in name:
         entries["processor.max_length"] = 256
     recipe = Recipe.load(name, [f"{entry}={value}" for entry, value in entries.items()])
@@ -506,6 +523,9 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
         for column_name, column in saved.features(example.document, **asked).items()
     )
     batch = trainer.data_collator([trainer.train_dataset[0]])
+    if kind == "TreeBertModel":
+        assert len(batch["targets"]["document"].unique()) == 2
+        return
     targets = {"start_positions", "end_positions"} if name.endswith("hotpotqa") else {"labels"}
     assert set(batch) == columns | targets
     inputs = batch["input_ids"].shape

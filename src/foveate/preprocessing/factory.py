@@ -119,6 +119,9 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
         ValueError: Its tokenizer is missing or damaged.
     """
     check_name_or_path(name_or_path)
+    missing = (
+        f"{name_or_path} has no tokenizer: save the tokenizer that the model was trained with there"
+    )
     try:
         tokenizer = AutoTokenizer.from_pretrained(name_or_path)
     except (KeyError, TypeError, AttributeError) as error:
@@ -126,6 +129,10 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
             f"the tokenizer of {name_or_path} is damaged ({type(error).__name__}: {error}): "
             "copy or download it again"
         ) from error
+    except ValueError as error:
+        if "instantiate the backend tokenizer" not in str(error):
+            raise
+        raise ValueError(missing) from error
     # Without its files, transformers makes an empty tokenizer; byte tokenizers have no files.
     files = {*tokenizer.vocab_files_names.values(), "tokenizer.json"}
     folder = Path(name_or_path)
@@ -134,10 +141,7 @@ def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase
         and tokenizer.vocab_files_names
         and not any((folder / file).exists() for file in files)
     ):
-        raise ValueError(
-            f"{name_or_path} has no tokenizer: save the tokenizer that the model was trained with "
-            "there"
-        )
+        raise ValueError(missing)
     return tokenizer
 
 

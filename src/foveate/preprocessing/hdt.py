@@ -138,6 +138,11 @@ class HDTProcessor(DocumentProcessor):
             that is too long has several.
         """
         owners, pieces = self.pieces([anchor.text for anchor in anchors])
+        # Only sentences have tokens, not even a closing one stands below other anchors.
+        pieces = [
+            ids if anchors[owner].kind == "sentence" else []
+            for owner, ids in zip(owners, pieces, strict=True)
+        ]
         if query:
             pieces[0] = self.tokenizer(query, add_special_tokens=False)["input_ids"]
         nodes = TreeNodes.from_anchors(
@@ -159,13 +164,15 @@ class HDTProcessor(DocumentProcessor):
         """Tokenize texts, splitting those that are longer than `max_sentence_tokens`.
 
         Returns:
-            The index of the text that each piece is from, and the pieces; an empty text gives one
-            empty piece.
+            The index of the text that each piece is from, and the pieces, each with the closing
+            tokens; an empty text gives one piece without other tokens.
         """
+        if not texts:
+            return [], []
         # verbose=False: long texts are split below, so a warning would be wrong.
         ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         owners, pieces = split_long(ids, self.max_sentence_tokens)
-        return owners, [piece + self.closing_ids if piece else piece for piece in pieces]
+        return owners, [piece + self.closing_ids for piece in pieces]
 
     def document_features(self, document: Document) -> Features:
         """Tokenize a document without a query."""

@@ -116,9 +116,11 @@ class TreeNodes:
         input_ids = [
             i for kind, ids in zip(kinds, tokens, strict=True) for i in (anchor_ids[kind], *ids)
         ]
-        types = torch.tensor([NODE_TYPES[kind] for kind in kinds])[anchor_idx]
+        types = torch.tensor([NODE_TYPES[kind] for kind in kinds], dtype=torch.long)[anchor_idx]
         types[positions > 0] = NODE_TYPES["token"]
-        return cls(torch.tensor(input_ids), parent_ids, types, anchor_idx, positions)
+        return cls(
+            torch.tensor(input_ids, dtype=torch.long), parent_ids, types, anchor_idx, positions
+        )
 
 
 def place_nodes(
@@ -130,11 +132,11 @@ def place_nodes(
         anchor_parents: Index of each anchor's parent, -1 at a root.
         num_tokens: Number of tokens under each anchor.
     """
-    sizes = torch.tensor(num_tokens) + 1
+    sizes = torch.tensor(num_tokens, dtype=torch.long) + 1
     starts = sizes.cumsum(0) - sizes
     anchor_idx = torch.arange(len(sizes)).repeat_interleave(sizes)
     positions = torch.arange(len(anchor_idx)) - starts[anchor_idx]
-    parents = torch.tensor(anchor_parents)
+    parents = torch.tensor(anchor_parents, dtype=torch.long)
     parents = torch.where(parents >= 0, starts[parents], -1)
     parent_ids = torch.where(positions == 0, parents[anchor_idx], starts[anchor_idx])
     return parent_ids, anchor_idx, positions

@@ -23,8 +23,8 @@ class TreeBertProcessor(HDTProcessor):
         query_as: See `HDTProcessor`.
 
     Raises:
-        ValueError: The tokenizer does not put exactly one token before a sentence, or see
-            `HDTProcessor`.
+        ValueError: The tokenizer has no CLS token or does not put exactly one token before a
+            sentence, or see `HDTProcessor`.
 
     Example:
         >>> from foveate import Document
@@ -47,6 +47,11 @@ class TreeBertProcessor(HDTProcessor):
         max_sentence_tokens: int | None = 254,
         query_as: Literal["section", "global"] = "section",
     ) -> None:
+        if tokenizer.cls_token is None:
+            raise ValueError(
+                "the tokenizer names no CLS token, which the anchors are: name it in its "
+                "tokenizer_config.json"
+            )
         super().__init__(
             tokenizer,
             max_length,

@@ -21,22 +21,34 @@ from foveate.tasks.centrality import SentencePositions
 
 
 class Weights(NamedTuple):
-    """The weights of the columns of `Matches`, which sum to 1 for each level."""
+    """The weights of the columns of `Matches`, which sum to 1.
+
+    Attributes:
+        sentences: Of sentences that answer a question.
+        topics: Of sentences about a topic, see `names_topic`.
+        sections: Of sections.
+        documents: Of documents.
+    """
 
     sentences: tuple[float, ...]
+    topics: tuple[float, ...]
     sections: tuple[float, ...]
     documents: tuple[float, ...]
 
 
 WEIGHTS: dict[Context, Weights] = {
-    "sentence": Weights((0.7, 0.0, 0.2, 0.1), (0.4, 0.3, 0.3), (0.5, 0.5)),
-    "tree": Weights((0.7, 0.0, 0.2, 0.1), (0.4, 0.3, 0.3), (0.5, 0.5)),
+    "sentence": Weights((0.8, 0.0, 0.1, 0.1), (0.8, 0.0, 0.1, 0.1), (0.3, 0.4, 0.3), (0.6, 0.4)),
+    "tree": Weights((0.7, 0.1, 0.1, 0.1), (0.5, 0.3, 0.1, 0.1), (0.3, 0.6, 0.1), (0.4, 0.6)),
 }
 """Weights for encoders of either context.
 
 Of all weights in steps of 0.1, `benchmarks/fusion.py` chose those that rank best on average without
-losing to vectors alone on any kind of query.
+losing to vectors alone on any kind of query: for all-MiniLM-L6-v2 on training documents, for our
+own model, which knows these, on documents for development. A topic has most of its sentences in
+sections about it: there our model gains much by their vectors, by which questions would lose.
 """
+
+_MAX_TOPIC_WORDS = 6
 
 
 class Matches(NamedTuple):
@@ -122,8 +134,24 @@ def relevance(
         For each document, `(sentences,)` float64, at most 1.
     """
     found = match(query, documents, vectors, encoder).sentences
-    weights = WEIGHTS[encoder.context].sentences
+    weights = sentence_weights(query, encoder.context)
     return [weighted_mean(features, weights) for features in found]
+
+
+def sentence_weights(query: str, context: Context) -> tuple[float, ...]:
+    """Return the weights with which sentences are ranked by a query."""
+    weights = WEIGHTS[context]
+    return weights.topics if names_topic(query) else weights.sentences
+
+
+def names_topic(query: str) -> bool:
+    """Tell whether a query names a topic, as headings do: a few words without a question mark.
+
+    Example:
+        >>> names_topic("memory allocator"), names_topic("Who allocates memory?")
+        (True, False)
+    """
+    return len(query.split()) <= _MAX_TOPIC_WORDS and not any(mark in query for mark in "?？؟")
 
 
 def weighted_mean(features: Tensor, weights: Sequence[float]) -> Tensor:

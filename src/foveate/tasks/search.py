@@ -10,7 +10,7 @@ from foveate.documents import Document, Span, as_documents
 from foveate.inference import Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
-from foveate.tasks.relevance import WEIGHTS, match, weighted_mean
+from foveate.tasks.relevance import WEIGHTS, match, sentence_weights, weighted_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ def search(
     encoder = as_encoder(model)
     found = match(query, documents, encoder.encode(documents), encoder)
     weights = WEIGHTS[encoder.context]
-    of_sentences = [weighted_mean(features, weights.sentences) for features in found.sentences]
+    for_sentences = sentence_weights(query, encoder.context)
+    of_sentences = [weighted_mean(features, for_sentences) for features in found.sentences]
     if by == "sentence":
         scores = of_sentences
     elif by == "section":

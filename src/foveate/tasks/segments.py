@@ -18,6 +18,7 @@ _ENCODERS = {
     "bert": vcc.VccBertModel,
     "roberta": vcc.VccRobertaModel,
     "t5": vcc.VccT5EncoderModel,
+    "tree_bert": vcc.VccBertModel,
 }
 
 

@@ -61,7 +61,7 @@ def build_tokenizer(
         step = max(1, len(examples) // _TOKENIZER_DOCUMENTS)
         documents = (examples[i].document for i in range(0, len(examples), step))
         return train_tokenizer(documents, recipe.tokenizer)
-    return load_tokenizer(str(checkpoint or recipe.tokenizer or recipe.model["checkpoint"]))
+    return load_tokenizer(str(checkpoint or recipe.tokenizer or recipe.checkpoint))
 
 
 def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
@@ -72,7 +72,8 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
             checkpoint, or the model cannot be sped up.
     """
     overrides = dict(recipe.model)
-    checkpoint, model_type = overrides.pop("checkpoint", None), overrides.pop("type", None)
+    overrides.pop("checkpoint", None)
+    checkpoint, model_type = recipe.checkpoint, overrides.pop("type", None)
     should_speed_up = check_type(overrides.pop("speed_up", False), bool, "model: speed_up")
     auto_class, options = recipe.objective.auto_class, recipe.objective.config_options()
     if checkpoint is not None:
@@ -95,7 +96,10 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
         )
     model: PreTrainedModel
     if checkpoint is not None:
-        model = auto_class.from_pretrained(checkpoint, config=config, use_safetensors=True)
+        # Half precision in a checkpoint is for storage: it would round small updates away.
+        model = auto_class.from_pretrained(
+            checkpoint, config=config, use_safetensors=True, dtype=torch.float32
+        )
     else:
         model = auto_class.from_config(config)
     return speed_up(model) if should_speed_up else model

@@ -8,6 +8,7 @@ from typing import Any, Self, get_args
 import yaml
 
 from foveate.data import BENCHMARKS
+from foveate.inference import default_model_path
 
 from .config import (
     apply_override,
@@ -79,9 +80,10 @@ class Recipe:
     """A training run.
 
     Attributes:
-        model: A `checkpoint`, that is a folder or a name on the hub; or the `type` of a new model,
-            as configurations name it ("hdt"); or both, to load the weights of a checkpoint into
-            another type (LongT5's into "fovea"). Other entries override the configuration.
+        model: A `checkpoint`, that is a folder, a name on the hub or "default" for the model that
+            is installed with foveate; or the `type` of a new model, as configurations name it
+            ("hdt"); or both, to load the weights of a checkpoint into another type (LongT5's into
+            "fovea"). Other entries override the configuration.
         objective: What the model is trained to do.
         data: What it is trained on.
         batch: How much of it in one step.
@@ -110,6 +112,19 @@ class Recipe:
                 "tokenizer: a checkpoint has its own vocabulary: omit the entry or name a tokenizer"
             )
         _check_training(self.training)
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Folder or name of the checkpoint, None for a new model.
+
+        Raises:
+            ImportError: It is the default model, which is not installed.
+            ValueError: It is the default model, whose weights are not the published ones.
+        """
+        checkpoint = self.model.get("checkpoint")
+        if checkpoint == "default":
+            return str(default_model_path())
+        return None if checkpoint is None else str(checkpoint)
 
     @classmethod
     def load(cls, name: str | PathLike[str], overrides: Sequence[str] = ()) -> Self:

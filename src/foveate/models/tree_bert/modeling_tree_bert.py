@@ -8,7 +8,7 @@ Inside the model, all documents of a batch are packed in level order: `(nodes, h
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,15 +20,17 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from foveate.models.padding import PackedForest
+from foveate.ops.backends import choose
 from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.ops.tree_attention.eager import update_by_family
 from foveate.preprocessing.tree import NODE_TYPES
 
 from .configuration_tree_bert import TreeBertConfig
 
 _TOKEN, _SENTENCE = NODE_TYPES["token"], NODE_TYPES["sentence"]
 
-_FEED_FORWARD_CHUNK = 16384
-"""Nodes that go through a feed-forward layer at once in inference, which bounds its memory."""
+_NODES_PER_CHUNK = 16384
+"""Nodes that go through embeddings or a feed-forward layer at once in inference, to save memory."""
 
 
 @dataclass
@@ -58,8 +60,9 @@ class Anchors:
         nodes: `(anchors,)` int64, their indices among all nodes.
         kinds: `(anchors,)` int64, see `NODE_TYPES`.
         parent: `(anchors,)` int64, the index of each one's parent among the anchors, -1 at a root.
-        sibling_idx: `(anchors,)` int64, the index of each one among its siblings; 0 at a root.
-        num_siblings: `(anchors,)` int64, how many siblings each has, itself included; 1 at a root.
+        sibling_idx: `(anchors,)` int64, the index of each one among the anchors that are its
+            siblings; 0 at a root.
+        num_siblings: `(anchors,)` int64, how many they are, itself included; 1 at a root.
     """
 
     nodes: Tensor
@@ -77,12 +80,17 @@ class Anchors:
         index[nodes] = torch.arange(len(nodes), device=nodes.device)
         parent = tree.parent[nodes]
         is_root = parent < 0
+        parent = torch.where(is_root, -1, index[parent])
+        # In level order parents ascend, so siblings are consecutive.
+        first = torch.searchsorted(parent, parent)
+        end = torch.searchsorted(parent, parent, right=True)
+        number = torch.arange(len(nodes), device=nodes.device)
         return cls(
             nodes=nodes,
             kinds=node_types[nodes],
-            parent=torch.where(is_root, -1, index[parent]),
-            sibling_idx=torch.where(is_root, 0, nodes - tree.first_child[parent]),
-            num_siblings=torch.where(is_root, 1, tree.num_children[parent]),
+            parent=parent,
+            sibling_idx=torch.where(is_root, 0, number - first),
+            num_siblings=torch.where(is_root, 1, end - first),
         )
 
     @property
@@ -106,6 +114,11 @@ class Anchors:
             total += torch.where(ancestor >= 0, values[ancestor], 0)
             ancestor = torch.where(ancestor >= 0, self.parent[ancestor], -1)
         return total
+
+
+def _in_place(module: nn.Module) -> bool:
+    """Tell whether hidden states may be overwritten: in inference, where it saves memory."""
+    return not (module.training or torch.is_grad_enabled())
 
 
 class TreeBertEmbeddings(nn.Module):
@@ -133,15 +146,23 @@ class TreeBertEmbeddings(nn.Module):
         nodes = torch.arange(len(tree), device=input_ids.device)
         position = nodes - tree.first_child[tree.parent.clamp(min=0)] + 1
         position = position.masked_fill(node_types != _TOKEN, 0)
-        embeddings = (
-            self.word_embeddings(input_ids)
-            + self.position_embeddings(position)
-            + self.token_type_embeddings.weight[0]
-        )
         kinds = self.node_type_embeddings[anchors.kinds - 1]
         siblings = self.sibling_scale * sinusoids(anchors.sibling_idx, kinds.shape[-1])
-        embeddings = embeddings.index_add(0, anchors.nodes, (kinds + siblings).to(embeddings))
-        output: Tensor = self.dropout(self.LayerNorm(embeddings))
+        embeddings: Tensor = self.word_embeddings(input_ids)
+        embeddings = embeddings.index_add_(0, anchors.nodes, (kinds + siblings).to(embeddings))
+        if not _in_place(self):
+            return self.add_positions(embeddings, position)
+        for chunk, its in zip(
+            embeddings.split(_NODES_PER_CHUNK), position.split(_NODES_PER_CHUNK), strict=True
+        ):
+            chunk.copy_(self.add_positions(chunk, its))
+        return embeddings
+
+    def add_positions(self, embeddings: Tensor, position: Tensor) -> Tensor:
+        """Add positions `(nodes,)` to embeddings `(nodes, hidden_size)`, and normalize."""
+        embeddings = embeddings + self.position_embeddings(position)
+        embeddings = self.LayerNorm(embeddings + self.token_type_embeddings.weight[0])
+        output: Tensor = self.dropout(embeddings)
         return output
 
 
@@ -157,11 +178,15 @@ class TreeBertSelfAttention(nn.Module):
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Let every node attend to its parent, its siblings, its children and itself."""
-        q, k, v = (
+        q, k, v = self.project(hidden_states)
+        return tree_attention(q, k, v, tree).flatten(1)
+
+    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
+        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
+        return tuple(
             projection(hidden_states).unflatten(-1, (self.num_heads, -1))
             for projection in (self.query, self.key, self.value)
         )
-        return tree_attention(q, k, v, tree).flatten(1)
 
 
 class TreeBertResidual(nn.Module):
@@ -219,11 +244,20 @@ class TreeBertLayer(GradientCheckpointingLayer):
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply the layer to `(nodes, hidden_size)`."""
         hidden_states = self.attention(hidden_states, tree)
-        if self.training or torch.is_grad_enabled():
+        if not _in_place(self):
             return self.feed_forward(hidden_states)
-        for chunk in hidden_states.split(_FEED_FORWARD_CHUNK):
+        for chunk in hidden_states.split(_NODES_PER_CHUNK):
             chunk.copy_(self.feed_forward(chunk))
         return hidden_states
+
+    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
+        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
+        return self.attention.self.project(hidden_states)
+
+    def finish(self, attended: Tensor, hidden_states: Tensor) -> Tensor:
+        """Apply what follows the attention `(nodes, heads, head_dim)`, to every node by itself."""
+        output: Tensor = self.attention.output(attended.flatten(1), hidden_states)
+        return self.feed_forward(output)
 
     def feed_forward(self, hidden_states: Tensor) -> Tensor:
         """Transform every hidden state independently."""
@@ -239,7 +273,14 @@ class TreeBertEncoder(nn.Module):
         self.layer = nn.ModuleList(TreeBertLayer(config) for _ in range(config.num_hidden_layers))
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply all layers to `(nodes, hidden_size)`."""
+        """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
+        if _in_place(self) and choose(None, hidden_states) == "eager":
+            update_by_family(
+                hidden_states,
+                tree,
+                [(layer.project, layer.finish) for layer in cast(list[TreeBertLayer], self.layer)],
+            )
+            return hidden_states
         for layer in self.layer:
             hidden_states = layer(hidden_states, tree)
         return hidden_states
@@ -267,21 +308,20 @@ class TreeBertPooling(nn.Module):
 
     def forward(self, hidden_states: Tensor, tree: Tree, anchors: Anchors) -> Tensor:
         """Pool hidden states `(nodes, hidden_size)`: `(anchors, hidden_size)` of unit length."""
-        hidden_states = hidden_states.float()
+        hidden_states = _at_least_float32(hidden_states)
         own = hidden_states[anchors.nodes]
-        is_token = torch.ones(len(tree), dtype=torch.bool, device=own.device)
-        is_token[anchors.nodes] = False
         index = torch.empty_like(tree.parent)
         index[anchors.nodes] = torch.arange(len(own), device=own.device)
-        owner = index[tree.parent[is_token]]
-        num_tokens = torch.bincount(owner, minlength=len(own))[:, None]
-        sentences = own.index_add(0, owner, hidden_states[is_token]) / (1 + num_tokens)
-        sentences = F.normalize(sentences, dim=-1)
-        weight = torch.sigmoid(own @ self.sentence + self.bias)[:, None]
+        owner = tree.parent.clone()
+        owner[anchors.nodes] = anchors.nodes
+        owner = index[owner]
+        sentences = torch.zeros_like(own).index_add(0, owner, hidden_states)
+        sentences = F.normalize(sentences, dim=-1)  # the mean has the direction of the sum
+        weight = torch.sigmoid(own @ self.sentence.to(own) + self.bias)[:, None]
         weight = weight * anchors.is_sentence[:, None]
         sums = anchors.sum_below(torch.cat([weight * sentences, weight], dim=-1))
         means = sums[:, :-1] / sums[:, -1:].clamp(min=1e-6)  # a section may be empty
-        larger = F.normalize(means + own @ self.anchor.T, dim=-1)
+        larger = F.normalize(means + own @ self.anchor.T.to(own), dim=-1)
         return torch.where(anchors.is_sentence[:, None], sentences, larger)
 
 
@@ -315,7 +355,7 @@ class TreeBertSalience(nn.Module):
         scale = embeddings.shape[-1] ** 0.5  # unit vectors have small entries
         of_section, of_document = embeddings[section], embeddings[root]
         features = [
-            hidden_states.float(),
+            _at_least_float32(hidden_states),
             scale * embeddings,
             scale * of_section,
             scale * of_document,
@@ -323,9 +363,9 @@ class TreeBertSalience(nn.Module):
             (embeddings * of_document).sum(-1, keepdim=True),
             places(anchors, section, root),
         ]
-        inner = self.activation(self.dense(self.norm(torch.cat(features, dim=-1))))
-        salience: Tensor = self.output(self.dropout(inner)).float()[:, 0]
-        return salience * anchors.is_sentence
+        normed = self.norm(torch.cat(features, dim=-1).to(self.norm.weight))
+        salience = self.output(self.dropout(self.activation(self.dense(normed))))[:, 0]
+        return _at_least_float32(salience) * anchors.is_sentence
 
 
 NUM_PLACES = 8
@@ -372,6 +412,10 @@ def roots(anchors: Anchors) -> Tensor:
     while (has_parent := (parent := anchors.parent[root]) >= 0).any():
         root = torch.where(has_parent, parent, root)
     return root
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def sinusoids(index: Tensor, size: int) -> Tensor:

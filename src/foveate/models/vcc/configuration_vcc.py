@@ -101,7 +101,7 @@ class VccBertConfig(VipFields, BertConfig):
     """The fields of `transformers.BertConfig` and of `VipFields`."""
 
     model_type = "vcc_bert"
-    compatible_model_types = ("bert",)
+    compatible_model_types = ("bert", "tree_bert")
 
 
 @strict

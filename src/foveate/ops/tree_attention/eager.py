@@ -5,17 +5,21 @@ node's result depends on the other families of the batch. For nodes whose attent
 two parts, the parts are merged by their log-sum-exps.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from .families import FamilyBatch, batch_families
 from .tree import Tree
 
 _MAX_SCORES = 1 << 22
 """Attention scores that are materialized at a time for log-sum-exps."""
+
+_MAX_MEMBERS = 2048
+"""Members of the families that a layer reads at a time: few enough to stay in cache."""
 
 
 @torch.compiler.disable  # its loop over the groups would be recompiled for every tree
@@ -44,6 +48,80 @@ def tree_attention(
     child_share = torch.sigmoid(child_lse - lse)[..., None]  # of the softmax's total mass
     merged = torch.lerp(out[inner_nodes].to(lse), child_out.to(lse), child_share)
     return out.index_copy(0, inner_nodes, merged.to(out))
+
+
+@torch.compiler.disable
+def update_by_family(
+    hidden_states: Tensor,
+    tree: Tree,
+    layers: Iterable[tuple[Callable[[Tensor], tuple[Tensor, ...]], Callable[..., Tensor]]],
+) -> None:
+    """Apply layers of tree attention in place, without gradients, some families at a time.
+
+    Only `hidden_states` has as many rows as there are nodes; all else is small enough to stay in
+    cache. A leaf belongs to one family, so nobody needs its old state once that family is read.
+    An inner node belongs to two, whose parts of its attention are merged; it is updated last.
+
+    Args:
+        hidden_states: `(n, size)`, level-ordered.
+        tree: The forest.
+        layers: For each layer a function from states `(m, size)` to queries, keys and values
+            `(m, heads, head_dim)`, and one from the attention's output `(m, heads, head_dim)` and
+            the states to new states. Both treat every row by itself.
+    """
+    is_inner = tree.num_children > 0
+    inner_nodes = is_inner.nonzero()[:, 0]
+    inner_index = is_inner.cumsum(0) - 1
+    batches = batch_families(tree.parent, tree.first_child, tree.num_children, _MAX_MEMBERS)
+    for project, finish in layers:
+        merged = lse = hidden_states.new_empty(0)
+        for batch in batches:
+            states = hidden_states.index_select(0, batch.nodes)
+            q, k, v = project(states)
+            out, out_lse = _attend_within(q, k, v, batch)
+            if not len(lse):
+                merged = out_lse.new_zeros(len(inner_nodes), *out.shape[1:])
+                lse = out_lse.new_full(merged.shape[:2], float("-inf"))
+            for members in (batch.parents, batch.children):
+                index = inner_index[batch.nodes[members]]
+                share = torch.sigmoid(out_lse[members] - lse[index])[..., None]
+                merged[index] = torch.lerp(merged[index], out[members].to(merged), share)
+                lse[index] = torch.logaddexp(lse[index], out_lse[members])
+            leaves = batch.leaves
+            hidden_states[batch.nodes[leaves]] = finish(out[leaves], states[leaves])
+        for start in range(0, len(inner_nodes), _MAX_MEMBERS):
+            nodes = inner_nodes[start : start + _MAX_MEMBERS]
+            attended = merged[start : start + _MAX_MEMBERS].to(q)
+            hidden_states[nodes] = finish(attended, hidden_states[nodes])
+
+
+def _attend_within(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> tuple[Tensor, Tensor]:
+    """Attend within families.
+
+    Returns:
+        The output `(members, heads, head_dim)`, that of parents from their children only unless
+        they are roots; and for inner nodes the log-sum-exp of the scores, `(members, heads)`.
+    """
+    scale = q.shape[-1] ** -0.5
+    out = torch.empty_like(q)
+    lse = q.new_zeros(q.shape[:2], dtype=torch.promote_types(q.dtype, torch.float32))
+    sizes = [number * size for number, size, _, _ in batch.groups]
+    parts = zip(*(x.split(sizes) for x in (q, k, v, out, lse)), strict=True)
+    for (number, size, any_inner, are_roots), part in zip(batch.groups, parts, strict=True):
+        q, k, v, group_out, group_lse = (x.unflatten(0, (number, size)) for x in part)
+        everyone, parents, children = slice(None), slice(1), slice(1, None)
+        attentions = (
+            [(everyone, everyone, any_inner)]
+            if are_roots
+            else [(children, everyone, any_inner), (parents, children, True)]
+        )
+        for queries, keys, are_inner in attentions:
+            attended = _attend(q[:, queries], k[:, keys], v[:, keys], scale)
+            group_out[:, queries] = attended.unflatten(0, (number, -1))
+            if are_inner:
+                part_lse = _log_sum_exp(q[:, queries], k[:, keys], scale)
+                group_lse[:, queries] = part_lse.unflatten(0, (number, -1))
+    return out, lse
 
 
 def _gather(x: Tensor, nodes: list[Tensor]) -> list[Tensor]:

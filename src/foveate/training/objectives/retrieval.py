@@ -33,11 +33,18 @@ class RetrievalTrainer(Trainer):
     Args:
         objective: The objective.
         arguments: Arguments of `Trainer`.
+        options: Arguments of `Trainer` by name.
+
+    Raises:
+        ValueError: There are several processes.
     """
 
     def __init__(self, objective: "Retrieval", *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        if self.args.world_size > 1:  # processes would have different numbers of chunks
+            raise ValueError("the retrieval objective trains on one device: start one process")
         self.objective: Retrieval = objective
+        self.can_return_loss = True  # or evaluation would call the model with a whole batch
         assert self.model is not None
         self.teacher = deepcopy(self.model).eval().requires_grad_(False)
 

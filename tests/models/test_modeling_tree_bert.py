@@ -1,0 +1,411 @@
+"""TreeBert against a dense reference, one document at a time, in float64."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoProcessor,
+    BertForMaskedLM,
+    BertModel,
+    RobertaConfig,
+)
+
+from foveate import Document
+from foveate.models.tree_bert import TreeBertConfig, TreeBertModel, modeling_tree_bert
+from foveate.ops.tree_attention import Tree, eager
+from foveate.preprocessing import TreeBertProcessor
+from foveate.preprocessing.collate import pack_trees
+from foveate.preprocessing.tree import NODE_TYPES, TreeNodes
+from tests.numerics import relative_error
+from tests.tree_bert import SIZES, tree_bert
+
+TOKEN, SENTENCE = NODE_TYPES["token"], NODE_TYPES["sentence"]
+TOLERANCE = 1e-6  # sinusoids and places are computed in float32
+
+
+@st.composite
+def trees(draw, max_depth=4):
+    """A document of any shape, with a query below its root perhaps; or a sentence alone."""
+    kinds, parents, tokens = [], [], []
+
+    def add(kind, parent, least=0):
+        kinds.append(kind)
+        parents.append(parent)
+        longest = 0 if kind == "section" else 4
+        tokens.append(draw(st.lists(st.integers(4, 59), min_size=least, max_size=longest)))
+        return len(kinds) - 1
+
+    def add_below(parent, depth):
+        for kind in draw(st.lists(st.sampled_from(["sentence", "section"]), max_size=3)):
+            anchor = add(kind, parent)
+            if kind == "section" and depth < max_depth:
+                add_below(anchor, depth + 1)
+
+    if draw(st.integers(0, 4)) == 0:
+        add("sentence", -1)
+    else:
+        add_below(add("document", -1), 1)
+    ids = {"document": 1, "section": 2, "sentence": 3}
+    nodes = TreeNodes.from_anchors(kinds, parents, tokens, ids)
+    return {name: getattr(nodes, name) for name in ("input_ids", "parent_ids", "node_types")}
+
+
+def sinusoids(index, size):
+    angles = [index * 10000.0 ** (-(channel - channel % 2) / size) for channel in range(size)]
+    return torch.tensor([math.cos(a) if i % 2 else math.sin(a) for i, a in enumerate(angles)])
+
+
+def layer_norm(weights, name, x):
+    return F.layer_norm(
+        x, x.shape[-1:], weights[f"{name}.weight"], weights[f"{name}.bias"], eps=1e-12
+    )
+
+
+def linear(weights, name, x):
+    return F.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+
+def reference(model, input_ids, parent_ids, node_types):
+    """Hidden states of all nodes, and embedding and salience of each anchor in reading order."""
+    weights, heads = dict(model.named_parameters()), model.config.num_attention_heads
+    size = model.config.hidden_size
+    ids, parents, types = input_ids.tolist(), parent_ids.tolist(), node_types.tolist()
+    nodes = range(len(ids))
+    anchors = [i for i in nodes if types[i] != TOKEN]
+
+    def siblings(i):
+        """The nodes of the same kind, anchor or token, below the parent of i; i at a root."""
+        is_same = [(types[j] == TOKEN) == (types[i] == TOKEN) for j in nodes]
+        return [j for j in nodes if is_same[j] and parents[j] == parents[i] >= 0] or [i]
+
+    rows = []
+    for i in nodes:
+        place = siblings(i).index(i)
+        row = weights["embeddings.word_embeddings.weight"][ids[i]]
+        row = row + weights["embeddings.token_type_embeddings.weight"][0]
+        position = place + 1 if types[i] == TOKEN else 0
+        row = row + weights["embeddings.position_embeddings.weight"][position]
+        if types[i] != TOKEN:
+            row = row + weights["embeddings.node_type_embeddings"][types[i] - 1]
+            row = row + weights["embeddings.sibling_scale"] * sinusoids(place, size)
+        rows.append(row)
+    x = layer_norm(weights, "embeddings.LayerNorm", torch.stack(rows))
+
+    allowed = torch.tensor(
+        [
+            [
+                i == j or parents[i] == j or parents[j] == i or parents[i] == parents[j] >= 0
+                for j in nodes
+            ]
+            for i in nodes
+        ]
+    )
+    for layer in range(model.config.num_hidden_layers):
+        name = f"encoder.layer.{layer}"
+        q, k, v = (
+            linear(weights, f"{name}.attention.self.{part}", x).unflatten(1, (heads, -1))
+            for part in ("query", "key", "value")
+        )
+        scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(size // heads)
+        attention = scores.masked_fill(~allowed, -math.inf).softmax(-1)
+        mixed = torch.einsum("hij,jhd->ihd", attention, v).flatten(1)
+        x = layer_norm(
+            weights,
+            f"{name}.attention.output.LayerNorm",
+            x + linear(weights, f"{name}.attention.output.dense", mixed),
+        )
+        inner = F.gelu(linear(weights, f"{name}.intermediate.dense", x))
+        x = layer_norm(
+            weights, f"{name}.output.LayerNorm", x + linear(weights, f"{name}.output.dense", inner)
+        )
+
+    def below(i):
+        """The anchors below i in reading order, and i."""
+        return [i, *(k for j in anchors if parents[j] == i for k in below(j))]
+
+    vectors = {}
+    for i in anchors:
+        if types[i] == SENTENCE:
+            states = [x[i], *(x[j] for j in nodes if parents[j] == i)]
+            vectors[i] = F.normalize(sum(states) / len(states), dim=0)
+    for i in anchors:
+        if types[i] != SENTENCE:
+            total, mass = torch.zeros(size, dtype=x.dtype), 0
+            for s in below(i):
+                if types[s] == SENTENCE:
+                    w = torch.sigmoid(weights["pooling.sentence"] @ x[s] + weights["pooling.bias"])
+                    total, mass = total + w * vectors[s], mass + w
+            mean = total / mass if isinstance(mass, torch.Tensor) else total
+            vectors[i] = F.normalize(mean + weights["pooling.anchor"] @ x[i], dim=0)
+
+    def among_siblings(i):
+        index, number = siblings(i).index(i), len(siblings(i))
+        return [index / max(1, number - 1), 1 / (1 + index), 1 / (number - index)]
+
+    salience = {i: torch.zeros((), dtype=x.dtype) for i in anchors}
+    for order, i in enumerate(anchors, start=1):
+        if types[i] != SENTENCE:
+            continue
+        section, root = (i if parents[i] < 0 else parents[i]), anchors[0]
+        of_section, of_document = vectors[section], vectors[root]
+        features = [
+            x[i],
+            *(math.sqrt(size) * y for y in (vectors[i], of_section, of_document)),
+            torch.stack([vectors[i] @ of_section, vectors[i] @ of_document]),
+            torch.tensor(
+                [
+                    *among_siblings(i),
+                    *among_siblings(section),
+                    order / len(anchors),
+                    math.log(len(anchors)) / 5,
+                ]
+            ),
+        ]
+        normed = F.layer_norm(
+            torch.cat(features),
+            (4 * size + 10,),
+            weights["salience.norm.weight"],
+            weights["salience.norm.bias"],
+        )
+        inner = F.gelu(linear(weights, "salience.dense", normed))
+        salience[i] = linear(weights, "salience.output", inner)[0]
+    return x, torch.stack([vectors[i] for i in anchors]), torch.stack(list(salience.values()))
+
+
+def pad(documents, lefts):
+    """Pad each document on the left or on the right, with numbers that nobody may read."""
+    longest = max(len(document["input_ids"]) for document in documents)
+    batch = {name: [] for name in ("input_ids", "parent_ids", "node_types", "attention_mask")}
+    starts = []
+    for document, is_left in zip(documents, lefts, strict=True):
+        number = len(document["input_ids"])
+        left = longest - number if is_left else 0
+        right = longest - number - left
+        starts.append(left)
+        parents = document["parent_ids"]
+        columns = {
+            **document,
+            "parent_ids": torch.where(parents < 0, -1, parents + left),
+            "attention_mask": torch.ones_like(parents),
+        }
+        padding = {"input_ids": 7, "parent_ids": 3, "node_types": -1, "attention_mask": 0}
+        for name, column in columns.items():
+            batch[name].append(F.pad(column, (left, right), value=padding[name]))
+    return {name: torch.stack(columns) for name, columns in batch.items()}, starts
+
+
+def in_reading_order(output):
+    order = output.anchor_indices.argsort()
+    return output.embeddings[order], output.salience[order]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tree_bert().double()
+
+
+@given(st.lists(st.tuples(trees(), st.booleans()), min_size=1, max_size=3))
+@settings(max_examples=40)
+def test_the_model_is_the_dense_reference(model, drawn):
+    documents, lefts = zip(*drawn, strict=True)
+    batch, starts = pad(documents, lefts)
+    with torch.no_grad():
+        output = model(**batch)
+        expected = [reference(model, **document) for document in documents]
+    states, vectors, salience = (torch.cat(parts) for parts in zip(*expected, strict=True))
+    assert relative_error(in_reading_order(output)[0], vectors) < TOLERANCE
+    assert relative_error(in_reading_order(output)[1], salience) < TOLERANCE
+    found = output.last_hidden_state[batch["attention_mask"] == 1]
+    assert relative_error(found, states) < TOLERANCE
+    assert (output.last_hidden_state[batch["attention_mask"] == 0] == 0).all()
+    length = batch["input_ids"].shape[1]
+    positions = [
+        row * length + start + i
+        for row, (start, document) in enumerate(zip(starts, documents, strict=True))
+        for i in document["node_types"].nonzero()[:, 0].tolist()
+    ]
+    assert output.anchor_indices.sort().values.tolist() == positions
+
+
+@given(st.lists(trees(), min_size=1, max_size=3))
+@settings(max_examples=20)
+def test_packed_documents_give_what_each_gives_alone(model, documents):
+    packed = pack_trees(documents, ("input_ids", "node_types"))
+    tree = Tree.from_parents(packed["parent_ids"][0])
+    ids, types = (tree.to_level_order(packed[x][0])[None] for x in ("input_ids", "node_types"))
+    with torch.no_grad():
+        alone = [in_reading_order(model(**{k: x[None] for k, x in d.items()})) for d in documents]
+        together = in_reading_order(model(**packed))
+        in_level_order = model(ids, node_types=types, tree=tree.in_level_order)
+    for found, expected in zip(together, zip(*alone, strict=True), strict=True):
+        assert relative_error(found, torch.cat(expected)) < 1e-12
+    # The anchors of a packed level-ordered forest, back in reading order.
+    positions = torch.arange(len(tree)) if tree.order is None else tree.order
+    order = positions[in_level_order.anchor_indices].argsort()
+    assert relative_error(in_level_order.embeddings[order], together[0]) < 1e-12
+    assert relative_error(in_level_order.salience[order], together[1]) < 1e-12
+
+
+def gradients(model, loss):
+    model.zero_grad()
+    loss.backward()
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def weighted_sum(vectors, salience):
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(vectors.shape, generator=generator, dtype=vectors.dtype)
+    return (weights * vectors).sum() + (weights[:, 0] * salience).sum()
+
+
+@given(trees())
+@settings(max_examples=15)
+def test_gradients_are_those_of_the_dense_reference(model, document):
+    expected = gradients(model, weighted_sum(*reference(model, **document)[1:]))
+    output = model(**{name: column[None] for name, column in document.items()})
+    found = gradients(model, weighted_sum(*in_reading_order(output)))
+    for name, gradient in expected.items():
+        # Shifting all keys changes nothing, so the gradient of their bias is rounding alone.
+        if not name.endswith("key.bias") and gradient.norm() > 1e-9:
+            assert relative_error(found[name], gradient) < 1e-5, name
+    assert all(found[name].norm() < 1e-9 for name in found.keys() - expected.keys())
+
+
+@pytest.fixture
+def example():
+    kinds = ["document", "sentence", "section", "sentence", "sentence", "section"]
+    tokens = [[], [7, 8], [], [9, 10, 11], [12], []]
+    ids = {"document": 1, "section": 2, "sentence": 3}
+    nodes = TreeNodes.from_anchors(kinds, [-1, 0, 0, 2, 2, 0], tokens, ids)
+    columns = ("input_ids", "parent_ids", "node_types")
+    return {name: getattr(nodes, name)[None] for name in columns}
+
+
+def test_gradient_checkpointing_changes_no_gradient(example):
+    model = tree_bert(hidden_dropout_prob=0.0, salience_dropout=0.0).double().train()
+    expected = gradients(model, weighted_sum(*in_reading_order(model(**example))))
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    calls = []
+    model.encoder.layer[0].intermediate.register_forward_hook(lambda *_: calls.append(1))
+    found = gradients(model, weighted_sum(*in_reading_order(model(**example))))
+    assert len(calls) == 2  # once more in the backward pass
+    for name, gradient in expected.items():
+        assert torch.equal(found[name], gradient), name
+
+
+@pytest.mark.parametrize("chunk", [1, 5])
+def test_without_gradients_layers_read_some_families_at_a_time(chunk, model, example, monkeypatch):
+    expected = model(**example)
+    monkeypatch.setattr(modeling_tree_bert, "_NODES_PER_CHUNK", chunk)
+    monkeypatch.setattr(eager, "_MAX_MEMBERS", chunk)
+    sizes = []
+    hook = model.encoder.layer[0].intermediate.register_forward_hook(
+        lambda module, inputs, output: sizes.append(len(output))
+    )
+    with torch.no_grad():
+        output = model(**example)
+    hook.remove()
+    largest_family = max(torch.bincount(example["parent_ids"].flatten() + 1).tolist()[1:]) + 1
+    assert max(sizes) <= max(chunk, largest_family)
+    assert sum(sizes) == example["input_ids"].shape[1]
+    assert relative_error(output.embeddings, expected.embeddings) < 1e-12
+    assert relative_error(output.salience, expected.salience) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_weights_of_any_precision(dtype, model, example):
+    expected = model(**example)
+    with torch.no_grad():
+        output = tree_bert().to(dtype)(**example)
+    assert output.last_hidden_state.dtype == dtype
+    assert output.embeddings.dtype == output.salience.dtype == torch.float32
+    bound = {torch.bfloat16: 5e-2, torch.float16: 5e-3, torch.float32: 1e-5}[dtype]
+    assert relative_error(output.embeddings, expected.embeddings) < bound
+
+
+def test_only_sentences_are_salient_and_all_vectors_have_unit_length(model, example):
+    output = model(**example)
+    kinds = example["node_types"].flatten()[output.anchor_indices]
+    assert ((output.salience != 0) == (kinds == SENTENCE)).all()
+    assert relative_error(output.embeddings.norm(dim=1), torch.ones(6)) < 1e-12
+    as_tuple = model(**example, return_dict=False)
+    assert torch.equal(as_tuple[2], output.embeddings)
+
+
+def test_a_checkpoint_is_saved_and_loaded_by_the_auto_classes(tmp_path, tokenizer):
+    document = Document.from_sections("Fish", [("Cod", ["Cod swim.", "They eat."])])
+    model = tree_bert(vocab_size=len(tokenizer))
+    model.save_pretrained(tmp_path)
+    TreeBertProcessor(tokenizer).save_pretrained(tmp_path)
+    loaded, processor = (x.from_pretrained(tmp_path) for x in (AutoModel, AutoProcessor))
+    config = AutoConfig.from_pretrained(tmp_path)
+    assert [type(x) for x in (loaded, processor, config)] == [
+        TreeBertModel,
+        TreeBertProcessor,
+        TreeBertConfig,
+    ]
+    assert (config.salience_size, config.model_type) == (8, "tree_bert")
+    expected, found = model(**processor(document)), loaded(**processor(document))
+    assert torch.equal(found.embeddings, expected.embeddings)
+    assert torch.equal(found.salience, expected.salience)
+
+
+@pytest.mark.parametrize("kind", [BertModel, BertForMaskedLM])
+def test_berts_weights_load_and_nothing_is_added_to_them(kind, tmp_path, example):
+    torch.manual_seed(1)
+    sizes = {name: size for name, size in SIZES.items() if name != "salience_size"}
+    bert = kind(kind.config_class(vocab_size=60, **sizes)).eval()
+    bert.save_pretrained(tmp_path)
+    model, info = TreeBertModel.from_pretrained(tmp_path, output_loading_info=True)
+    own = dict(model.named_parameters())
+    heads = ("pooling.", "salience.")
+    added = {"embeddings.node_type_embeddings", "embeddings.sibling_scale"}
+    assert set(info["missing_keys"]) == added | {name for name in own if name.startswith(heads)}
+    stock = dict(getattr(bert, "bert", bert).named_parameters())
+    assert len(own.keys() & stock.keys()) == len(own) - len(info["missing_keys"])
+    for name in own.keys() & stock.keys():
+        assert torch.equal(own[name], stock[name]), name
+    for name in own:
+        if name in added or name.startswith("pooling."):
+            assert (own[name] == 0).all(), name
+    # Without weights in the pooling, sections and the document are means of their sentences.
+    vectors = in_reading_order(model(**example))[0]
+    document, title, section, first, second, empty = vectors
+    assert relative_error(document, F.normalize(title + first + second, dim=0)) < 1e-5
+    assert relative_error(section, F.normalize(first + second, dim=0)) < 1e-5
+    assert (empty == 0).all()
+
+
+def test_a_checkpoint_of_another_type_is_refused(tmp_path):
+    RobertaConfig().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="roberta"):
+        TreeBertModel.from_pretrained(tmp_path)
+
+
+def test_missing_inputs_are_named(model, example):
+    ids, parents, types = (example[x] for x in ("input_ids", "parent_ids", "node_types"))
+    with pytest.raises(ValueError, match="node_types are missing: prepare documents with"):
+        model(ids, parent_ids=parents)
+    with pytest.raises(ValueError, match="parent_ids are missing: prepare documents with"):
+        model(ids, node_types=types)
+    cycle = parents.clone()
+    cycle[0, 0] = 1
+    with pytest.raises(ValueError, match="its own ancestor"):
+        model(ids, parent_ids=cycle, node_types=types)
+    tree = Tree.from_parents(parents[0])
+    with pytest.raises(ValueError, match="must be in level order"):
+        model(ids, node_types=types, tree=tree)
+
+
+def test_the_vocabulary_can_grow(example):
+    model = tree_bert()
+    expected = model(**example).embeddings
+    model.resize_token_embeddings(64)
+    assert model.config.vocab_size == 64
+    assert torch.equal(model(**example).embeddings, expected)
