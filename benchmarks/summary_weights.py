@@ -127,7 +127,7 @@ def standardize(scores: Tensor) -> Tensor:
 
 def choose(text: Text, weights: Weights) -> list[int]:
     """Choose sentences as `foveate.tasks.summarize.choose` does."""
-    scores = torch.tensor(weights[:5]) @ text.terms
+    scores = torch.tensor(weights[:5], dtype=torch.float) @ text.terms
     nearest = torch.zeros_like(scores)
     shared = torch.zeros_like(scores)
     is_free = torch.ones_like(scores, dtype=torch.bool)
