@@ -184,6 +184,8 @@ def _extract(
                 scores = closeness(vectors, positions, title)
                 scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
                 rows = sorted({*rows, *abstract(document)})
+            # Rounded, because vectors of equal texts in different batches differ by some 1e-7.
+            scores = scores.double().round(decimals=5)
         costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
         part_idx = None
         if query is None and is_story(document):
