@@ -20,10 +20,10 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
+from debian import unpack
 from foveate import Document
 from foveate.documents import DocumentError
 from foveate.documents.language import detect_language
-from reading_corpus import unpack
 from structured_documents import count_words, section_records
 
 MIN_SECTIONS = 3  # with a heading, of a document

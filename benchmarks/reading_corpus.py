@@ -40,6 +40,7 @@ import pypdfium2
 from lxml import html
 from pypdf import PdfWriter
 
+from debian import unpack
 from reading_words import UNKNOWN, cut, masked, words
 
 CHAPTER = ("Chapter", "Kapitel")  # above the title of each, not a running head
@@ -143,18 +144,6 @@ def main() -> None:
         source = novel(options.data) if sort == "book" else proposal(options.data, name)
         (typeset_book if sort == "book" else typeset_paper)(source, folder / f"{name}.pdf")
         write_truth(folder, name, sort, [source])
-
-
-def unpack(package: str, folder: Path) -> Path:
-    """Download a Debian package and unpack it, unless that is done."""
-    root = folder / package
-    if not root.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        if not any(folder.glob(f"{package}_*.deb")):
-            subprocess.run(["apt-get", "download", package], cwd=folder, check=True)
-        (archive,) = folder.glob(f"{package}_*.deb")
-        subprocess.run(["dpkg", "-x", archive, root], check=True)
-    return root
 
 
 def copy(source: Path, target: Path) -> None:
