@@ -1,6 +1,6 @@
 """Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, chain
@@ -20,6 +20,7 @@ from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import HDTProcessor, TreeBertProcessor, load_processor
+from foveate.preprocessing.collate import fill_packs
 from foveate.preprocessing.factory import load_checkpoint_json
 from foveate.preprocessing.tree import Anchor, TreeNodes, outline
 from foveate.progress import progress
@@ -325,7 +326,7 @@ class Encoder:
                 owners, pieces = self.processor.pieces(texts[start : start + _TEXTS_PER_CHUNK])
                 sizes = [1 + len(piece) for piece in pieces]
                 by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
-                for batch in _batches(by_length, sizes, self._batch_tokens):
+                for batch in fill_packs(by_length, sizes, self._batch_tokens):
                     states = self._read(self.processor.forest([pieces[i] for i in batch]))
                     states.add_to(sums, counts, [start + owners[i] for i in batch])
                     advance(len(batch))
@@ -351,7 +352,7 @@ class Encoder:
         limit = self._batch_tokens * _CHARACTERS_PER_TOKEN
         vectors: list[DocumentVectors] = []
         with progress("Encoding", len(outlines), show_progress) as advance:
-            for batch in _batches(range(len(outlines)), sizes, limit):
+            for batch in fill_packs(range(len(outlines)), sizes, limit):
                 vectors += self._encode_forest([outlines[i] for i in batch])
                 advance(len(batch))
         return vectors
@@ -552,20 +553,6 @@ def _first_position(model: PreTrainedModel) -> int:
     """Return the first position id: RoBERTa and models like it begin after the padding id."""
     padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
-
-
-def _batches(order: Iterable[int], sizes: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Group indices, in the order given, so that the sizes of a group add up to the limit."""
-    batch: list[int] = []
-    total = 0
-    for i in order:
-        if batch and total + sizes[i] > limit:
-            yield batch
-            batch, total = [], 0
-        batch.append(i)
-        total += sizes[i]
-    if batch:
-        yield batch
 
 
 def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) -> DocumentVectors:

@@ -1,6 +1,6 @@
 """Tokenized examples as a batch: padded, or packed into one sequence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -74,3 +74,22 @@ def pack_trees(features: Sequence[Features], columns: Sequence[str] = ("input_id
         offset += len(parent_ids)
     packed = {name: torch.cat([tree[name] for tree in features])[None] for name in columns}
     return {**packed, "parent_ids": torch.cat(parents)[None]}
+
+
+def fill_packs(order: Iterable[int], lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Group indices, in order, into packs whose lengths add up to at most the budget.
+
+    Example:
+        >>> list(fill_packs([0, 1, 2, 3], [4, 5, 20, 1], budget=10))
+        [[0, 1], [2], [3]]
+    """
+    pack: list[int] = []
+    total = 0
+    for index in order:
+        if pack and total + lengths[index] > budget:
+            yield pack
+            pack, total = [], 0
+        pack.append(index)
+        total += lengths[index]
+    if pack:
+        yield pack

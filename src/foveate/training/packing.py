@@ -2,13 +2,13 @@
 
 import random
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch.utils.data import Dataset
 
-from foveate.preprocessing.collate import Features
+from foveate.preprocessing.collate import Features, fill_packs
 
 T = TypeVar("T")
 
@@ -114,25 +114,6 @@ class PackedDataset(Dataset[list[Features]], Generic[T]):
             self._epoch_ends.append(len(packs) + (self._epoch_ends[-1] if epoch else 0))
         self._last_epoch = epoch, packs
         return packs
-
-
-def fill_packs(order: Sequence[int], lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Group indices, in order, into packs whose lengths add up to at most the budget.
-
-    Example:
-        >>> list(fill_packs([0, 1, 2, 3], [4, 5, 20, 1], budget=10))
-        [[0, 1], [2], [3]]
-    """
-    pack: list[int] = []
-    total = 0
-    for index in order:
-        if pack and total + lengths[index] > budget:
-            yield pack
-            pack, total = [], 0
-        pack.append(index)
-        total += lengths[index]
-    if pack:
-        yield pack
 
 
 def collate_packs(collate: Callable[[list[Features]], Any], packs: Sequence[list[Features]]) -> Any:

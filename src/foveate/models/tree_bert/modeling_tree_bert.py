@@ -511,7 +511,7 @@ class TreeBertModel(TreeBertPreTrainedModel):
             attention_mask: `(batch, length)`, 0 at padding, which may be on either side.
             parent_ids: `(batch, length)` int64, the position of each node's parent in its
                 sequence, -1 at a root, as a `TreeBertProcessor` returns them.
-            node_types: `(batch, length)` int64, see `foveate.preprocessing.hdt.NODE_TYPES`.
+            node_types: `(batch, length)` int64, see `foveate.preprocessing.tree.NODE_TYPES`.
             tree: In place of `attention_mask` and `parent_ids`, for documents that are packed into
                 one sequence `(1, nodes)` in level order.
             kwargs: `return_dict`, False for a tuple.
