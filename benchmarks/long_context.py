@@ -219,7 +219,7 @@ def main() -> None:
     for name, table in tables(results).items():
         print(f"\n{name}\n\n{table}")
     setting = {
-        "model": options.model,
+        "model": options.model and Path(options.model).name,
         "dtype": options.dtype,
         "documents": DOCUMENTS,
         "queries": QUERIES,

@@ -90,7 +90,7 @@ def main() -> None:
     for task in options.only:
         results = runs[task](options.data, options.limit, systems)
         setting = {
-            "model": options.model,
+            "model": options.model and Path(options.model).name,
             "dtype": options.dtype,
             "resamples": RESAMPLES,
             "seed": SEED,

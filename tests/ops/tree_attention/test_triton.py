@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from tests.numerics import TOLERANCE, relative_error
+from tests.tree_bert import tree_bert
 from tests.trees import batches, forests
 
 ON_GPU = torch.cuda.is_available()
@@ -298,6 +299,19 @@ def test_parents_that_are_padding_and_empty_sequences_are_rejected():
     for mask in ([[1, 1, 1], [0, 1, 1]], [[1, 1, 1], [0, 0, 0]]):
         assert build_forest(parents, torch.tensor(mask, device=DEVICE)) is None
     assert build_forest(parents, torch.tensor([[1, 1, 1], [1, 1, 0]], device=DEVICE)) is not None
+
+
+def test_models_without_gradients_use_them_whatever_the_hidden_size(monkeypatch):
+    model = tree_bert(hidden_size=144, num_attention_heads=9).to(DEVICE)
+    parents = torch.tensor([-1, 0, 1, 1, 0, 4, -1, 6], device=DEVICE)
+    kinds = torch.tensor([3, 1, 0, 0, 1, 0, 1, 0], device=DEVICE)
+    inputs = {"input_ids": kinds + 1, "parent_ids": parents, "node_types": kinds}
+    inputs = {name: ids[None] for name, ids in inputs.items()}
+    monkeypatch.setenv("FOVEATE_BACKEND", "reference")
+    expected = model(**inputs).embeddings
+    monkeypatch.setenv("FOVEATE_BACKEND", "triton")
+    with torch.no_grad():
+        assert relative_error(model(**inputs).embeddings, expected) < 1e-4
 
 
 @gpu

@@ -270,11 +270,13 @@ class TreeBertEncoder(nn.Module):
 
     def __init__(self, config: TreeBertConfig) -> None:
         super().__init__()
+        self.num_heads = config.num_attention_heads
         self.layer = nn.ModuleList(TreeBertLayer(config) for _ in range(config.num_hidden_layers))
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
-        if _in_place(self) and choose(None, hidden_states) == "eager":
+        queries = hidden_states.unflatten(-1, (self.num_heads, -1))  # their shape decides
+        if _in_place(self) and choose(None, queries) == "eager":
             update_by_family(
                 hidden_states,
                 tree,
