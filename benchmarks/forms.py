@@ -5,8 +5,8 @@
   length. Layers of one kind share what is compiled; what surrounds them, embeddings and a norm, is
   eager. `--whole` compiles the model as one.
 - "captured" and "compiled, captured": the whole forward pass or training step replayed as one CUDA
-  graph of its fixed shape, which takes the host's part out of the time. Models for which foveate has
-  a `capture` of its own use that in the forward pass.
+  graph of its fixed shape, which takes the host's part out of the time. Models for which foveate
+  has a `capture` of its own use that in the forward pass.
 
 A training step is a forward and a backward pass without dropout; an optimizer would cost all
 encoders the same. Inputs have no padding, so no encoder is given a mask. Times are medians with
@@ -19,6 +19,7 @@ so that whatever goes wrong costs one measurement, which is recorded with the re
 
 import argparse
 import gc
+import logging
 import time
 import traceback
 import warnings
@@ -30,6 +31,7 @@ from statistics import quantiles
 from typing import Any, NamedTuple
 
 import torch
+import transformers
 from torch import Tensor, nn
 
 import report
@@ -240,6 +242,8 @@ class _BrokenDeviceError(RuntimeError):
 def serve(connection: Any, device: str, whole: bool) -> None:
     """Measure what is asked for through a connection, until None is."""
     warnings.filterwarnings("ignore")
+    torch._logging.set_logs(all=logging.CRITICAL)
+    transformers.logging.set_verbosity_error()
     # What is not compiled any more would be measured as if it were.
     torch._dynamo.config.fail_on_recompile_limit_hit = True
     torch._dynamo.config.recompile_limit = 64
