@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 
 import report
 
@@ -46,12 +47,12 @@ CAPTURED_UP_TO = 65_536
 """Beyond these tokens the host is done long before the GPU, and a graph changes nothing."""
 COMPILED_UP_TO = 262_144
 SECONDS, FEWEST_RUNS, MOST_RUNS = 0.3, 5, 60
-LONGEST = 75.0
+LONGEST = 120.0
 """Seconds for a measurement, what is compiled for it included."""
-STARTING = 60.0
+STARTING = 120.0
 """Seconds for a process to start."""
-WAITS = "waits for the device"
-"""How the reason begins why something cannot be captured."""
+OUT_OF_MEMORY, WAITS = "out of memory", "waits for the device"
+"""Reasons; the second, with a line of code, why something cannot be captured."""
 
 
 class Encoder(NamedTuple):
@@ -147,6 +148,7 @@ class Subject:
     """
 
     def __init__(self, wanted: Measurement, device: str, whole: bool) -> None:
+        counters.clear()
         self.device, self.whole = device, whole
         self.own_capture = wanted.encoder.own_capture
         torch.manual_seed(0)
@@ -168,8 +170,12 @@ class Subject:
                 module.compile(dynamic=False)
             with torch.inference_mode(part == FORWARD):
                 if form in (CAPTURED, BOTH):
-                    return self._measure_captured(part)
-                return self._measure_direct(self._function(part))
+                    found = self._measure_captured(part)
+                else:
+                    found = self._measure_direct(self._function(part))
+            if compiled and not counters["stats"]["unique_graphs"]:
+                raise RuntimeError("nothing was compiled")
+            return found
         finally:
             for module in compiled:
                 module._compiled_call_impl = None
@@ -291,7 +297,7 @@ def _reason(error: Exception) -> str:
     """Why a measurement failed, in one line, with the model's line of code if there is one."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if "out of memory" in str(error).lower():
-        return "out of memory"
+        return OUT_OF_MEMORY
     if "synchroniz" in text:
         text = WAITS
         places = [
@@ -351,9 +357,9 @@ class Worker:
     def measure(self, wanted: Measurement) -> Row:
         """Measure in the process."""
         begun = time.perf_counter()
-        if self._process is None:
-            self._start()
         try:
+            if self._process is None:
+                self._start()
             self._connection.send(wanted)
             if self._connection.poll(LONGEST):
                 row = self._connection.recv()
@@ -372,8 +378,9 @@ class Worker:
         self._process = context.Process(target=serve, args=(other, *self._arguments))
         self._process.start()
         other.close()
-        if self._connection.poll(STARTING):
-            self._connection.recv()
+        if not self._connection.poll(STARTING):
+            raise OSError("the process did not start")
+        self._connection.recv()
 
     def stop(self) -> None:
         """End the process."""
@@ -465,7 +472,8 @@ def _known_failure(one: Measurement, rows: list[Row], slowest: float) -> str | N
         if (row["tokens"], row["batch"]) == (one.tokens, one.batch):
             if one.form == BOTH and same_part and row["form"] == COMPILED and row["failed"]:
                 return row["failed"]
-            if one.form in (CAPTURED, BOTH) and row["form"] == CAPTURED and _waits(row):
+            tries_again = one.form in (CAPTURED, BOTH) and row["form"] == CAPTURED
+            if tries_again and row["failed"] not in (None, OUT_OF_MEMORY):
                 return row["failed"]
         elif same_part and row["form"] == one.form and row["failed"] and _shorter(row, one):
             reason, at, place = row["failed"].partition(", as at ")
@@ -487,10 +495,6 @@ def _known_failure(one: Measurement, rows: list[Row], slowest: float) -> str | N
 
 def _shorter(row: Row, one: Measurement) -> bool:
     return row["tokens"] <= one.tokens and row["batch"] * row["tokens"] < one.batch * one.tokens
-
-
-def _waits(row: Row) -> bool:
-    return (row["failed"] or "").startswith(WAITS)
 
 
 # Tables
@@ -613,6 +617,8 @@ def run(
     compiled = f"{what}, torch.compile(dynamic=False), default mode"
     results = {**settings, "compiled": compiled, "minutes": options.minutes, "rows": []}
     worker = Worker(options.device, options.whole)
+    report.machine()
+    _free()  # what the settings were measured with
     missing = [str(one) for one in wanted]
     try:
         for results["rows"], missing in measure_all(wanted, worker, options.minutes, slowest):
