@@ -15,7 +15,8 @@ backward pass.
 ModernBERT runs with each attention that the installed versions have: SDPA, for which transformers
 turns windows into a dense mask; FlexAttention, whose block masks are built beforehand; and
 FlashAttention, by the package flash-attn if that is installed and otherwise by torch's own kernels,
-`varlen_attn` within windows and for full attention the fastest backend of SDPA.
+`varlen_attn` within windows and for full attention the fastest backend of SDPA. With SDPA it is
+not compiled: its time is that of the dense masks.
 
 Others are left out at greater lengths after all of their forms took over ten times HDT's time. The
 floor is arithmetic: two operations per token and matrix weight, three times that for a training
@@ -241,14 +242,14 @@ HDT = "HDT (foveate)"
 CHECKPOINTED = f"{HDT}, packed, checkpointed"
 FLASH = "ModernBERT, FlashAttention"
 ENCODERS = {
-    HDT: Encoder(hdt, ours=True),
+    HDT: Encoder(hdt, ours=True, forms=(EAGER, CAPTURED)),  # its layers are those of the next
     f"{HDT}, packed": Encoder(hdt_packed, ours=True),
     CHECKPOINTED: Encoder(hdt_checkpointed, ours=True, parts=(STEP,), forms=(EAGER, CAPTURED)),
     "HAT": Encoder(hat),
     "PEGASUS-X": Encoder(pegasus_x),
     FLASH: Encoder(modernbert_flash, weights="ModernBERT"),
     "ModernBERT, FlexAttention": Encoder(modernbert_flex, weights="ModernBERT"),
-    "ModernBERT, SDPA": Encoder(modernbert_sdpa, weights="ModernBERT"),
+    "ModernBERT, SDPA": Encoder(modernbert_sdpa, forms=(EAGER, CAPTURED), weights="ModernBERT"),
     "Longformer": Encoder(longformer),
 }
 
