@@ -51,8 +51,9 @@ LONGEST = 120.0
 """Seconds for a measurement, what is compiled for it included."""
 STARTING = 120.0
 """Seconds for a process to start."""
-OUT_OF_MEMORY, WAITS = "out of memory", "waits for the device"
-"""Reasons; the second, with a line of code, why something cannot be captured."""
+OUT_OF_MEMORY, LEFT_OUT, WAITS = "out of memory", "left out", "waits for the device"
+MAY_DO = (OUT_OF_MEMORY, LEFT_OUT)
+"""How reasons begin for which another form may do better."""
 
 
 class Encoder(NamedTuple):
@@ -476,13 +477,12 @@ def _known_failure(one: Measurement, rows: list[Row], slowest: float) -> str | N
             if one.form == BOTH and same_part and row["form"] == COMPILED and row["failed"]:
                 return row["failed"]
             tries_again = one.form in (CAPTURED, BOTH) and row["form"] == CAPTURED
-            if tries_again and row["failed"] not in (None, OUT_OF_MEMORY):
+            if tries_again and not (row["failed"] or OUT_OF_MEMORY).startswith(MAY_DO):
                 return row["failed"]
         elif same_part and row["form"] == one.form and row["failed"] and _shorter(row, one):
-            reason, at, place = row["failed"].partition(", as at ")
-            if at or reason.startswith("left out"):
+            if ", as at " in row["failed"] or row["failed"].startswith(LEFT_OUT):
                 return row["failed"]
-            return f"{reason}, as at {place or row['tokens']:,} tokens"
+            return f"{row['failed']}, as at {row['tokens']:,} tokens"
     shorter = [row for row in rows if row["part"] == one.part and row["ms"] and _shorter(row, one)]
     theirs = [row for row in shorter if row["encoder"] == one.name]
     if one.encoder.ours or not theirs:
@@ -492,7 +492,7 @@ def _known_failure(one: Measurement, rows: list[Row], slowest: float) -> str | N
     ours = [row["ms"] for row in same if row["ours"] and row["group"] == one.encoder.group]
     fastest = min(row["ms"] for row in same if row["encoder"] == one.name)
     if ours and fastest > slowest * min(ours):
-        return f"left out, over {slowest:.0f} × ours at {tokens:,} tokens"
+        return f"{LEFT_OUT}, over {slowest:.0f} × ours at {tokens:,} tokens"
     return None
 
 
