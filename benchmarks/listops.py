@@ -1,6 +1,6 @@
 """ListOps (HDT, 4.1, Table 1 and Figure 11): does attending along a tree help to evaluate one?
 
-    python benchmarks/listops.py --gpus 4             # train all models with three seeds each
+    python benchmarks/listops.py --gpus 0 1 2 3       # train all models with three seeds each
     python benchmarks/listops.py --docs --plot        # write saved results into page and picture
 
 The models are those of `listops_models.py`: 12 layers, width 128. 85,000 expressions to train on,
