@@ -59,6 +59,14 @@ def command(
             help="What scirepeval ranks candidates by: euclidean, as published, or cosine."
         ),
     ] = "euclidean",
+    flat: Annotated[
+        bool,
+        typer.Option(
+            "--flat",
+            help="scirepeval: take the first token's vector of a paper as one text, cut where the "
+            "model's positions end, as is usual for SciBERT, SciNCL and models like them.",
+        ),
+    ] = False,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -73,23 +81,20 @@ def command(
 ) -> None:
     """Score a model on a benchmark: its summaries, answers or classes, or its vectors.
 
-    A model that was trained to summarize, answer or classify is scored with the recipe that it was
-    trained with. An encoder, pretrained or contrastive, has vectors, which scirepeval scores on
-    tasks of proximity, search, regression and classification.
-
     \b
-    foveate evaluate hdt-ed-summarization --model hdt-ed-summarization test.jsonl --beams 4
-    foveate evaluate vcc-roberta-quality --model model QuALITY.v1.0.1.dev
+    foveate evaluate hdt-ed-summarization --model hdt-ed test.jsonl --beams 4
+    foveate evaluate vcc-roberta-quality -m quality QuALITY.v1.0.1.dev
     foveate evaluate scirepeval tasks/ --model hdt-e-contrastive --json
-    foveate evaluate scirepeval tasks/cite_count tasks/scidocs_cite --model bert-base-uncased
+    foveate evaluate scirepeval tasks/search tasks/cite_count
+    foveate evaluate scirepeval tasks/ --model malteos/scincl --flat
     """
     if benchmark == _VECTORS:
         if overrides or beams != 1:
             raise ValueError("scirepeval has no recipe and no beams: leave out --set and --beams")
-        _evaluate_vectors(files or [], model, distance, limit, device, dtype, json)
+        _evaluate_vectors(files or [], model, flat, distance, limit, device, dtype, json)
         return
-    if dtype is not None or distance != "euclidean":
-        raise ValueError("--dtype and --distance are for scirepeval: leave them out")
+    if dtype is not None or flat or distance != "euclidean":
+        raise ValueError("--dtype, --flat and --distance are for scirepeval: leave them out")
     _evaluate_recipe(benchmark, files or [], model, overrides or [], beams, limit, device, json)
 
 
@@ -146,6 +151,7 @@ def _evaluate_recipe(
 def _evaluate_vectors(
     places: list[str],
     model: str | None,
+    flat: bool,
     distance: Literal["euclidean", "cosine"],
     limit: int | None,
     device: str | None,
@@ -157,14 +163,21 @@ def _evaluate_vectors(
         raise ValueError(
             "name folders of SciRepEval's tasks, or tasks to download, such as scidocs_cite"
         )
+    if flat and model is None:
+        raise ValueError("--flat is for models that read one text: name one with --model")
     common.check_model(model)
     common.prepare()
-    from foveate.evaluation.scirepeval import check_gives_vectors, evaluate_scirepeval, find_tasks
+    from foveate.evaluation.papers import FirstTokens, check_gives_vectors
+    from foveate.evaluation.scirepeval import evaluate_scirepeval, find_tasks
 
     sources = find_tasks(places)
     if model is not None:
         check_gives_vectors(model)
-    encoder = common.load_encoder(model, device, dtype)
+    encoder = (
+        FirstTokens.from_pretrained(model, device=device, dtype=dtype)
+        if model is not None and flat
+        else common.load_encoder(model, device, dtype)
+    )
     results = evaluate_scirepeval(encoder, sources, distance=distance, limit=limit)
     average = sum(result.main_score for result in results) / len(results)
     if json:

@@ -120,7 +120,7 @@ def _check_has_head(model: str | PathLike[str], config: Any, objective: Objectiv
     if is_bare and not config.is_encoder_decoder and objective.auto_class is not AutoModel:
         raise ValueError(
             f"{model} is an encoder without a head ({', '.join(classes)}), which gives vectors and "
-            f"makes no predictions: run `foveate evaluate scirepeval --model {model}`, or fine-tune "
+            "makes no predictions: evaluate them with `foveate evaluate scirepeval`, or fine-tune "
             "it with this recipe first"
         )
 

@@ -6,7 +6,7 @@ ranked by their distance to the query, and labels are predicted by linear suppor
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -21,13 +21,11 @@ from torch import Tensor
 from foveate.data.readers import hub
 from foveate.data.readers.scirepeval import Label, parse_judgements, parse_labels, parse_papers
 from foveate.data.records import LocatedRecords, read_records
-from foveate.documents import Document
 from foveate.inference import Encoder
-from foveate.models.loading import load_config
-from foveate.progress import progress
 
 from .linear import predict_class, predict_classes, predict_numbers
 from .metrics import _import_extra, average_precision, kendall_tau, label_f1, ndcg
+from .papers import PaperEncoder, WholePapers, encode_papers
 
 Kind = Literal["proximity", "search", "regression", "classification"]
 
@@ -38,8 +36,6 @@ Vectors = Mapping[str, Tensor]
 
 Open = Callable[[], LocatedRecords]
 """Opens a file, or a part of a data set on the hub."""
-
-_PAPERS_PER_BATCH = 64
 
 
 class Task(NamedTuple):
@@ -188,23 +184,8 @@ def tasks_on_hub(tasks: Iterable[str], papers: str = hub.FULL_TEXT_PAPERS) -> li
     return sources
 
 
-def check_gives_vectors(model: str | PathLike[str]) -> None:
-    """Check that a checkpoint is of an encoder: HDT-E, TreeBert, BERT …, with or without a head.
-
-    Raises:
-        OSError: There is no such checkpoint.
-        ValueError: The checkpoint is of a model that writes text.
-    """
-    config = load_config(model)
-    if config.is_encoder_decoder:
-        raise ValueError(
-            f"{model} is a {config.model_type} model, which writes text and gives no vectors to "
-            "compare: evaluate it with the recipe that it was trained with"
-        )
-
-
 def evaluate_scirepeval(
-    encoder: Encoder,
+    encoder: Encoder | PaperEncoder,
     sources: Sequence[TaskSource],
     *,
     distance: Distance = "euclidean",
@@ -215,7 +196,7 @@ def evaluate_scirepeval(
     Papers that several tasks share are encoded once.
 
     Args:
-        encoder: The encoder.
+        encoder: An encoder of documents, or what else gives papers vectors, such as `FirstTokens`.
         sources: What `find_tasks` or `tasks_on_hub` returns.
         distance: What candidates are ranked by. SciRepEval's evaluation uses the Euclidean
             distance, and so does HDT's, though its paper says cosine; vectors of unit length have
@@ -240,7 +221,7 @@ def evaluate_scirepeval(
     for group in by_papers.values():
         answers = {source: _read_answers(source, limit) for source in group}
         vectors = encode_papers(
-            encoder,
+            WholePapers(encoder) if isinstance(encoder, Encoder) else encoder,
             parse_papers(group[0].papers()),
             only=set().union(*(known.paper_ids for known in answers.values())),
             queries=set().union(*(known.query_ids for known in answers.values())),
@@ -248,44 +229,6 @@ def evaluate_scirepeval(
         for source, known in answers.items():
             results[source] = _score(source, known, vectors, distance)
     return [results[source] for source in sources]
-
-
-def encode_papers(
-    encoder: Encoder,
-    papers: Iterable[tuple[str, Document]],
-    *,
-    only: Collection[str] | None = None,
-    queries: Collection[str] = (),
-) -> dict[str, Tensor]:
-    """Encode papers, each of which is held in memory only for a short time.
-
-    Args:
-        encoder: The encoder.
-        papers: Identifiers and papers, which may be repeated.
-        only: The identifiers of the papers to encode, None for all.
-        queries: The identifiers of those that are queries of a few words instead of papers.
-
-    Returns:
-        The vector `(dimension,)` of each, float32 on the CPU.
-    """
-    # HDT represents a query, as everything else, by the anchor of a document (as its evaluation
-    # does); other encoders have vectors for texts.
-    takes_queries = encoder.model.config.model_type != "hdt"
-    vectors: dict[str, Tensor] = {}
-    wanted = _first_of_each(papers, only)
-    with progress("Encoding", None if only is None else len(only)) as advance:
-        while batch := dict(islice(wanted, _PAPERS_PER_BATCH)):
-            texts = {
-                name: batch.pop(name).text
-                for name in list(batch)
-                if name in queries and takes_queries
-            }
-            if texts:
-                vectors |= zip(texts, encoder.encode_queries(list(texts.values())), strict=True)
-            encoded = encoder.encode(list(batch.values()), show_progress=False)
-            vectors |= {name: one.document for name, one in zip(batch, encoded, strict=True)}
-            advance(len(texts) + len(batch))
-    return vectors
 
 
 def score_rankings(
@@ -351,9 +294,12 @@ def score_regression(
     for label in (*train, *test):
         if label.number is None:
             raise ValueError(f"the label of the paper {label.paper_id} is not a number: correct it")
-    numbers = [torch.tensor([float(label.number or 0) for label in part]) for part in (train, test)]
-    predictions = predict_numbers(_stack(vectors, train), numbers[0], _stack(vectors, test))
-    return {"Kendall's τ": kendall_tau(predictions, numbers[1])}
+    y_train, y_test = (
+        torch.tensor([label.number for label in part], dtype=torch.float64)
+        for part in (train, test)
+    )
+    predictions = predict_numbers(_stack(vectors, train), y_train, _stack(vectors, test))
+    return {"Kendall's τ": kendall_tau(predictions, y_test)}
 
 
 def score_classification(
@@ -372,24 +318,26 @@ def score_classification(
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: There are too few papers to learn from, or all have the same class.
+        ValueError: There are too few papers to learn from, all have the same class, or a paper has
+            several classes without `multi_label`.
     """
     x_train, x_test = _stack(vectors, train), _stack(vectors, test)
-    correct = [label.names for label in test]
+    y_train, y_test = [label.names for label in train], [label.names for label in test]
     if multi_label:
-        predicted = predict_classes(x_train, [label.names for label in train], x_test)
+        predicted = predict_classes(x_train, y_train, x_test)
+    elif any(len(names) != 1 for names in (*y_train, *y_test)):
+        raise ValueError("a paper has several classes or none, but each should have one")
     else:
-        predicted = [
-            (name,)
-            for name in predict_class(
-                x_train, [*chain.from_iterable(label.names for label in train)], x_test
-            )
-        ]
-    found = label_f1(predicted, correct)
-    scores = {f"{average} F1": found[average] for average in ("macro", "micro")}
-    if {*chain.from_iterable(correct)} == {"0", "1"} and not multi_label:
+        names = predict_class(x_train, [name for [name] in y_train], x_test)
+        predicted = [(name,) for name in names]
+    f1 = label_f1(predicted, y_test)
+    scores = {f"{average} F1": f1[average] for average in ("macro", "micro")}
+    if not multi_label and {*chain.from_iterable(y_train), *chain.from_iterable(y_test)} == {
+        "0",
+        "1",
+    }:
         score = _import_extra("sklearn.metrics").f1_score
-        is_one = [[names == ("1",) for names in labels] for labels in (correct, predicted)]
+        is_one = ([names == ("1",) for names in labels] for labels in (y_test, predicted))
         scores["F1 of class 1"] = 100 * float(score(*is_one, zero_division=0))
     return scores
 
@@ -462,19 +410,11 @@ def _score(
                 scores = score_rankings(vectors, answers.judgements, distance)
     except ValueError as error:
         raise ValueError(f"{source.task}: {error}") from error
+    if task.metric not in scores:
+        raise ValueError(f"{source.task}: the classes should be 0 and 1, for the {task.metric}")
     scores = {task.metric: scores[task.metric], **scores}  # the one that is reported comes first
     num_examples = len(answers.judgements) + len(answers.test)
     return TaskScores(source.task, task.kind, num_examples, scores)
-
-
-def _first_of_each(
-    papers: Iterable[tuple[str, Document]], only: Collection[str] | None
-) -> Iterator[tuple[str, Document]]:
-    seen: set[str] = set()
-    for name, paper in papers:
-        if name not in seen and (only is None or name in only):
-            seen.add(name)
-            yield name, paper
 
 
 def _similarity(query: Tensor, candidates: Tensor, distance: Distance) -> Tensor:
