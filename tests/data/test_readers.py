@@ -207,10 +207,14 @@ def test_qmsum_with_its_domains():
 def test_quality(tmp_path):
     question = {"question": "What swims?", "question_unique_id": "1_1", "options": ["cow", "cod"]}
     record = {"article_id": "1", "title": "Sea", "article": "Cod swim."}
-    record["questions"] = [{**question, "gold_label": 2}, question]
+    record["questions"] = [
+        {**question, "gold_label": 2, "difficult": 1},
+        {**question, "difficult": 0},
+    ]
     first, second = read_benchmark("quality", written(tmp_path / "dev", record))
     assert (first.choices, first.references) == (("cow", "cod"), ("cod",))
     assert second.references == ()
+    assert (first.labels, second.labels) == (("hard",), ())
     assert first.document.title == "Sea"
 
 
@@ -282,6 +286,10 @@ def test_scirepeval_labels(tmp_path):
         papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": ["a", "b"]})
     )
     assert several.labels == ("a", "b")
+    [of_three] = read_labelled_papers(
+        papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": [1, 0, 1]})
+    )
+    assert of_three.labels == ("0", "2")
 
 
 def test_a_record_of_another_form_is_named(tmp_path):
@@ -339,6 +347,13 @@ HUB_RECORDS = {
         "answer": "b",
     },
 }
+
+
+def test_hard_questions_on_the_hub():
+    parse = HUB_BENCHMARKS["quality"].parse
+    easy = {**HUB_RECORDS["quality"], "hard": False}
+    [[hard], [other]] = (parse("", {**easy, "hard": is_hard}) for is_hard in (True, False))
+    assert (hard.labels, other.labels) == (("hard",), ())
 
 
 @pytest.mark.parametrize("name", HUB_RECORDS)
