@@ -11,7 +11,7 @@ from foveate.data.readers.hub import (
     read_labelled_papers_from_hub,
     read_rankings_from_hub,
 )
-from foveate.data.readers.scirepeval import read_labelled_papers, read_rankings
+from foveate.data.readers.scirepeval import parse_papers, read_labelled_papers, read_rankings
 from foveate.preprocessing.text import plain_text
 from tests.paths import shared
 
@@ -275,6 +275,22 @@ def test_scirepeval_rankings(tmp_path):
     written(judgements, {"query_id": "1", "cand_id": "9", "score": 1})
     with pytest.raises(ValueError, match="the paper 9 is judged, but is not among the papers"):
         list(read_rankings(papers, judgements))
+
+
+def test_scirepeval_papers_are_parsed_once_and_only_if_wanted():
+    cod, eel = scientific("1", "Cod", "Of cod."), scientific("2", "Eel", "Of eels.")
+    empty = scientific("3", None, None)
+    records = [
+        ("line 1", {"query": "what swims", "doc_id": "q", "candidates": [empty, cod, eel]}),
+        ("line 2", {"query": eel, "candidates": [cod, empty]}),
+    ]
+    with pytest.warns(UserWarning, match="line 1 is skipped") as warned:
+        found = dict(parse_papers(records))
+    assert len(warned) == 1
+    assert list(found) == ["q", "1", "2"]
+    assert [name for name, _ in parse_papers(records, only={"2", "q"})] == ["q", "2"]
+    with pytest.raises(ValueError, match=r"line 3 is not a record .*'doc_id' is missing"):
+        list(parse_papers([("line 3", {"query": cod, "candidates": [{"title": "Eel"}]})]))
 
 
 def test_scirepeval_labels(tmp_path):

@@ -3,6 +3,8 @@ import math
 import datasets
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from foveate.data.readers.scirepeval import Label
 from foveate.evaluation.scirepeval import (
@@ -55,6 +57,29 @@ def test_rankings_by_hand():
     by_cosine = score_rankings(VECTORS, {"q": relevance}, "cosine")  # aligned, near, far
     assert by_cosine["MAP"] == pytest.approx(100 * (1 + 2 / 3) / 2)
     assert by_cosine["nDCG"] == pytest.approx(100 * (2 + 1 / 2) / ideal)
+
+
+def trec_scores(ranked):
+    """AP and nDCG of relevances in ranked order, as trec_eval defines them."""
+    hits = [i for i, relevance in enumerate(ranked) if relevance]
+    precision = [(number + 1) / (i + 1) for number, i in enumerate(hits)]
+
+    def gain(relevances):
+        return sum(relevance / math.log2(i + 2) for i, relevance in enumerate(relevances))
+
+    return sum(precision) / len(hits), gain(ranked) / gain(sorted(ranked, reverse=True))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=9).filter(any), st.randoms())
+def test_rankings_agree_with_the_definitions_of_trec_eval(ranked, random):
+    names = [str(i) for i in range(len(ranked))]
+    vectors = {"q": torch.zeros(2)} | {name: torch.full((2,), 1.0 + int(name)) for name in names}
+    random.shuffle(names)  # the order in the file does not count
+    judged = {name: float(ranked[int(name)]) for name in names}
+    found = score_rankings(vectors, {"q": judged})
+    expected = dict(zip(("MAP", "nDCG"), trec_scores(ranked), strict=True))
+    assert found == pytest.approx({name: 100 * score for name, score in expected.items()})
 
 
 def test_a_query_without_a_relevant_candidate_counts_as_zero():

@@ -26,7 +26,7 @@ def command(
         typer.Argument(
             metavar="FILE",
             help="scirepeval: folders of tasks, or names of tasks on the hub. A recipe: files in "
-            "the format of the recipe's, by default those that it holds out.",
+            "the same format as its own, by default those that it holds out.",
             show_default=False,
         ),
     ] = None,

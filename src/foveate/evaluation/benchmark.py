@@ -51,7 +51,7 @@ def evaluate(
     Args:
         recipe: The recipe that the model was trained with.
         model: The folder of the model.
-        paths: Files in the format of the recipe's; by default, those that the recipe holds out.
+        paths: Files in the same format as the recipe's; by default, those that it holds out.
         num_beams: Beams of beam search, if the model generates.
         limit: The number of examples to score, None for all.
         device: The device to run on, by default CUDA if available, else the CPU.

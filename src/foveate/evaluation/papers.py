@@ -3,7 +3,7 @@
 A paper is a document as `foveate.data.readers.scirepeval.parse_papers` makes it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from os import PathLike
 from typing import Any, Protocol, Self
@@ -153,24 +153,24 @@ def encode_papers(
     encoder: PaperEncoder,
     papers: Iterable[tuple[str, Document]],
     *,
-    only: Collection[str] | None = None,
     queries: Collection[str] = (),
+    total: int | None = None,
 ) -> dict[str, Tensor]:
     """Encode papers, few of which are in memory at a time.
 
     Args:
         encoder: The encoder.
-        papers: Identifiers and papers, which may be repeated.
-        only: The identifiers of the papers to encode, None for all.
+        papers: Identifiers and papers.
         queries: The identifiers of those that are queries of a few words instead of papers.
+        total: The number of papers, for a progress bar; None if it is not known.
 
     Returns:
         The vector `(dimension,)` of each, float32 on the CPU.
     """
     vectors: dict[str, Tensor] = {}
-    wanted = _first_of_each(papers, only)
-    with progress("Encoding", None if only is None else len(only)) as advance:
-        while batch := dict(islice(wanted, _PAPERS_AT_ONCE)):
+    remaining = iter(papers)
+    with progress("Encoding", total) as advance:
+        while batch := dict(islice(remaining, _PAPERS_AT_ONCE)):
             texts = {name: batch.pop(name).text for name in batch.keys() & set(queries)}
             vectors |= zip(texts, encoder.encode_queries(list(texts.values())), strict=True)
             vectors |= zip(batch, encoder.encode_papers(list(batch.values())), strict=True)
@@ -186,13 +186,3 @@ def _body(paper: Document) -> str:
             texts.append(section.title)
         texts += [sentence.text for part in section.paragraphs for sentence in part.sentences]
     return " ".join(texts)
-
-
-def _first_of_each(
-    papers: Iterable[tuple[str, Document]], only: Collection[str] | None
-) -> Iterator[tuple[str, Document]]:
-    seen: set[str] = set()
-    for name, paper in papers:
-        if name not in seen and (only is None or name in only):
-            seen.add(name)
-            yield name, paper

@@ -220,11 +220,12 @@ def evaluate_scirepeval(
     results: dict[TaskSource, TaskScores] = {}
     for group in by_papers.values():
         answers = {source: _read_answers(source, limit) for source in group}
+        wanted = set().union(*(known.paper_ids for known in answers.values()))
         vectors = encode_papers(
             WholePapers(encoder) if isinstance(encoder, Encoder) else encoder,
-            parse_papers(group[0].papers()),
-            only=set().union(*(known.paper_ids for known in answers.values())),
+            parse_papers(group[0].papers(), only=wanted),
             queries=set().union(*(known.query_ids for known in answers.values())),
+            total=len(wanted),
         )
         for source, known in answers.items():
             results[source] = _score(source, known, vectors, distance)

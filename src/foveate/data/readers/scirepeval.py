@@ -1,6 +1,6 @@
 """SciRepEval (Singh et al., 2023), and FullTextSciRepEval, whose papers have their full text."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from os import PathLike
 from typing import NamedTuple
 
@@ -73,18 +73,32 @@ def parse_labelled_papers(papers: LocatedRecords, labels: LocatedRecords) -> Ite
         )
 
 
-def parse_papers(records: LocatedRecords) -> Iterator[tuple[str, Document]]:
-    """Parse papers, and queries of a few words, each preceded by its identifier.
+def parse_papers(
+    records: LocatedRecords, only: Collection[str] | None = None
+) -> Iterator[tuple[str, Document]]:
+    """Parse papers, and queries of a few words, each preceded by its identifier, and each once.
 
     Args:
         records: Papers with `doc_id`, `title`, `abstract` and optionally `full_text`, a list of
             sections with `title` and `sentences`; or queries with a list of such papers, their
             `candidates`, and as `query` either a paper, or a text and beside it its `doc_id`.
+        only: The identifiers of the papers and queries to parse, None for all.
 
     Raises:
         ValueError: A record has another form.
+
+    Warns:
+        UserWarning: A paper has no text; it is skipped.
     """
-    return parse_records(_paper_or_query_record, records)
+    seen: set[str] = set()
+
+    def parse(place: str, record: Record) -> Iterator[tuple[str, Document]]:
+        name, query = str(record["doc_id"]), record.get("query")
+        if name not in seen and (only is None or name in only):
+            seen.add(name)
+            yield name, _parse_paper(record) if query is None else Document.from_text(query)
+
+    return parse_records(parse, parse_records(_papers_of_record, records))
 
 
 def parse_judgements(records: LocatedRecords) -> dict[str, dict[str, float]]:
@@ -128,17 +142,14 @@ def _parse_paper(record: Record) -> Document:
     return Document.from_sections(title, sections)
 
 
-def _paper_or_query_record(place: str, record: Record) -> Iterator[tuple[str, Document]]:
+def _papers_of_record(place: str, record: Record) -> Iterator[tuple[str, Record]]:
+    """Return the query and the candidates of a record by themselves, or the one paper it is."""
     if "query" not in record:
-        yield str(record["doc_id"]), _parse_paper(record)
+        yield place, record
         return
-    query = record["query"]
-    if isinstance(query, str):
-        yield str(record["doc_id"]), Document.from_text(query)
-    else:
-        yield str(query["doc_id"]), _parse_paper(query)
+    yield place, record if isinstance(record["query"], str) else record["query"]
     for candidate in record["candidates"]:
-        yield str(candidate["doc_id"]), _parse_paper(candidate)
+        yield place, candidate
 
 
 def _judgement_record(place: str, record: Record) -> Iterator[tuple[str, str, float]]:
