@@ -333,10 +333,7 @@ def score_classification(
         predicted = [(name,) for name in names]
     f1 = label_f1(predicted, y_test)
     scores = {f"{average} F1": f1[average] for average in ("macro", "micro")}
-    if not multi_label and {*chain.from_iterable(y_train), *chain.from_iterable(y_test)} == {
-        "0",
-        "1",
-    }:
+    if {*chain.from_iterable((*y_train, *y_test))} == {"0", "1"} and not multi_label:
         score = _import_extra("sklearn.metrics").f1_score
         is_one = ([names == ("1",) for names in labels] for labels in (y_test, predicted))
         scores["F1 of class 1"] = 100 * float(score(*is_one, zero_division=0))
