@@ -6,6 +6,7 @@ from foveate.data.readers.scirepeval import parse_papers
 from foveate.evaluation.papers import FirstTokens, WholePapers, encode_papers
 from foveate.inference.encoder import Pooling
 from foveate.models.hdt import HDTConfig, HDTModel
+from foveate.models.vcc import VccBertConfig
 from foveate.preprocessing import HDTProcessor
 from tests.evaluation.papers import paper
 from tests.numerics import relative_error
@@ -83,6 +84,9 @@ def test_first_tokens_do_not_depend_on_batch_mates(papers, bert):
 
 
 def test_models_that_give_no_first_token(tmp_path, encoder):
+    VccBertConfig().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="which reads with a question and gives no vectors"):
+        FirstTokens.from_pretrained(tmp_path)
     save_t5(tmp_path, "whale")
     with pytest.raises(ValueError, match="is a t5 model, which writes text and gives no vectors"):
         FirstTokens.from_pretrained(tmp_path)

@@ -139,9 +139,14 @@ def check_gives_vectors(name_or_path: str | PathLike[str]) -> None:
 
     Raises:
         OSError: There is no such checkpoint.
-        ValueError: The checkpoint is of a model that writes text.
+        ValueError: The checkpoint is of a model that writes text, or that reads with a question.
     """
     config = load_config(name_or_path)
+    if config.model_type.startswith("vcc"):
+        raise ValueError(
+            f"{name_or_path} is a {config.model_type} model, which reads with a question and gives "
+            "no vectors to compare: evaluate it with the recipe that it was trained with"
+        )
     if config.is_encoder_decoder:
         raise ValueError(
             f"{name_or_path} is a {config.model_type} model, which writes text and gives no "
