@@ -11,7 +11,7 @@ from foveate.data.readers.hub import (
     read_labelled_papers_from_hub,
     read_rankings_from_hub,
 )
-from foveate.data.readers.scirepeval import read_labelled_papers, read_rankings
+from foveate.data.readers.scirepeval import parse_papers, read_labelled_papers, read_rankings
 from foveate.preprocessing.text import plain_text
 from tests.paths import shared
 
@@ -207,10 +207,14 @@ def test_qmsum_with_its_domains():
 def test_quality(tmp_path):
     question = {"question": "What swims?", "question_unique_id": "1_1", "options": ["cow", "cod"]}
     record = {"article_id": "1", "title": "Sea", "article": "Cod swim."}
-    record["questions"] = [{**question, "gold_label": 2}, question]
+    record["questions"] = [
+        {**question, "gold_label": 2, "difficult": 1},
+        {**question, "difficult": 0},
+    ]
     first, second = read_benchmark("quality", written(tmp_path / "dev", record))
     assert (first.choices, first.references) == (("cow", "cod"), ("cod",))
     assert second.references == ()
+    assert (first.labels, second.labels) == (("hard",), ())
     assert first.document.title == "Sea"
 
 
@@ -273,6 +277,22 @@ def test_scirepeval_rankings(tmp_path):
         list(read_rankings(papers, judgements))
 
 
+def test_scirepeval_papers_are_parsed_once_and_only_if_wanted():
+    cod, eel = scientific("1", "Cod", "Of cod."), scientific("2", "Eel", "Of eels.")
+    empty = scientific("3", None, None)
+    records = [
+        ("line 1", {"query": "what swims", "doc_id": "q", "candidates": [empty, cod, eel]}),
+        ("line 2", {"query": eel, "candidates": [cod, empty]}),
+    ]
+    with pytest.warns(UserWarning, match="line 1 is skipped") as warned:
+        found = dict(parse_papers(records))
+    assert len(warned) == 1
+    assert list(found) == ["q", "1", "2"]
+    assert [name for name, _ in parse_papers(records, only={"2", "q"})] == ["q", "2"]
+    with pytest.raises(ValueError, match=r"line 3 is not a record .*'doc_id' is missing"):
+        list(parse_papers([("line 3", {"query": cod, "candidates": [{"title": "Eel"}]})]))
+
+
 def test_scirepeval_labels(tmp_path):
     papers = written(tmp_path / "meta.jsonl", scientific(1, "Cod", "Of cod."))
     (tmp_path / "test.csv").write_text("paper_id,label\n1,2.5\n1,Biology\n")
@@ -282,6 +302,10 @@ def test_scirepeval_labels(tmp_path):
         papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": ["a", "b"]})
     )
     assert several.labels == ("a", "b")
+    [of_three] = read_labelled_papers(
+        papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": [1, 0, 1]})
+    )
+    assert of_three.labels == ("0", "2")
 
 
 def test_a_record_of_another_form_is_named(tmp_path):
@@ -339,6 +363,13 @@ HUB_RECORDS = {
         "answer": "b",
     },
 }
+
+
+def test_hard_questions_on_the_hub():
+    parse = HUB_BENCHMARKS["quality"].parse
+    easy = {**HUB_RECORDS["quality"], "hard": False}
+    [[hard], [other]] = (parse("", {**easy, "hard": is_hard}) for is_hard in (True, False))
+    assert (hard.labels, other.labels) == (("hard",), ())
 
 
 @pytest.mark.parametrize("name", HUB_RECORDS)

@@ -261,5 +261,5 @@ def _import_extra(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"this metric needs {module.partition('.')[0]}: run `pip install 'foveate[evaluation]'`"
+            f"evaluation needs {module.partition('.')[0]}: run `pip install 'foveate[evaluation]'`"
         ) from error

@@ -13,9 +13,12 @@ from foveate.preprocessing import DocumentProcessor, Features
 from foveate.progress import progress
 from foveate.training.objectives import (
     Classification,
+    Contrastive,
+    MaskedLM,
     MultipleChoice,
     Objective,
     QuestionAnswering,
+    Retrieval,
     SequenceToSequence,
 )
 from foveate.training.objectives.classification import choice_features
@@ -67,11 +70,19 @@ def check_predicts(objective: Objective) -> None:
     Raises:
         ValueError: The objective makes no predictions.
     """
-    if _predict.dispatch(type(objective)) is _predict.dispatch(object):
+    if _predict.dispatch(type(objective)) is not _predict.dispatch(object):
+        return
+    name = type(objective).__name__
+    if isinstance(objective, Contrastive | Retrieval):
         raise ValueError(
-            f"{type(objective).__name__} is for pretraining and makes no predictions: "
-            "evaluate a fine-tuned model"
+            f"{name} trains an encoder for its vectors, which makes no predictions: evaluate it "
+            "with `foveate evaluate scirepeval`"
         )
+    vectors = ", or its vectors with `foveate evaluate scirepeval`"
+    raise ValueError(
+        f"{name} is for pretraining and makes no predictions: evaluate a fine-tuned model"
+        f"{vectors if isinstance(objective, MaskedLM) else ''}"
+    )
 
 
 @singledispatch
