@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .metrics import _import_extra
+from .metrics import import_extra
 
 _FOLDS = 3
 
@@ -33,7 +33,7 @@ def predict_numbers(train: Tensor, targets: Tensor, test: Tensor) -> Tensor:
         ImportError: scikit-learn is not installed.
         ValueError: There are fewer than three vectors to learn from.
     """
-    model = _import_extra("sklearn.svm").LinearSVR(fit_intercept=False, random_state=_SEED)
+    model = import_extra("sklearn.svm").LinearSVR(fit_intercept=False, random_state=_SEED)
     search = _grid_search(model, exponents=range(-4, 3))
     return torch.from_numpy(_fit_and_predict(search, train, targets.double().numpy(), test))
 
@@ -53,7 +53,7 @@ def predict_class(train: Tensor, labels: Sequence[str], test: Tensor) -> list[st
     if len(set(labels)) < 2:
         raise ValueError("all papers to learn from have the same class: there is nothing to learn")
     # "auto" solves the smaller of the primal and the dual problem; both have the same solution.
-    model = _import_extra("sklearn.svm").LinearSVC(
+    model = import_extra("sklearn.svm").LinearSVC(
         loss="squared_hinge", dual="auto", fit_intercept=False, random_state=_SEED
     )
     search = _grid_search(model, exponents=range(-2, 3))
@@ -67,14 +67,14 @@ def predict_classes(
 
     Takes the same arguments and raises the same errors as `predict_class`, but for several labels.
     """
-    binarizer = _import_extra("sklearn.preprocessing").MultiLabelBinarizer()
+    binarizer = import_extra("sklearn.preprocessing").MultiLabelBinarizer()
     is_in_class = binarizer.fit_transform(labels)
     if len(binarizer.classes_) < 2:
         raise ValueError("all papers to learn from have the same class: there is nothing to learn")
-    model = _import_extra("sklearn.svm").LinearSVC(
+    model = import_extra("sklearn.svm").LinearSVC(
         loss="hinge", max_iter=10_000, fit_intercept=False, random_state=_SEED
     )
-    search = _import_extra("sklearn.multiclass").OneVsRestClassifier(
+    search = import_extra("sklearn.multiclass").OneVsRestClassifier(
         _grid_search(model, exponents=range(-2, 3))
     )
     predictions = _fit_and_predict(search, train, is_in_class, test)
@@ -84,7 +84,7 @@ def predict_classes(
 def _grid_search(model: Any, exponents: range) -> Any:
     """Choose C among powers of ten by the score of scikit-learn: R² or accuracy."""
     penalties = [10.0**exponent for exponent in exponents]
-    return _import_extra("sklearn.model_selection").GridSearchCV(model, {"C": penalties}, cv=_FOLDS)
+    return import_extra("sklearn.model_selection").GridSearchCV(model, {"C": penalties}, cv=_FOLDS)
 
 
 def _fit_and_predict(model: Any, train: Tensor, targets: Any, test: Tensor) -> Any:
@@ -95,6 +95,6 @@ def _fit_and_predict(model: Any, train: Tensor, targets: Any, test: Tensor) -> A
         )
     with warnings.catch_warnings():
         # With large C, solvers stop at their iteration limit; SciRepEval's do so without a word.
-        warnings.simplefilter("ignore", _import_extra("sklearn.exceptions").ConvergenceWarning)
+        warnings.simplefilter("ignore", import_extra("sklearn.exceptions").ConvergenceWarning)
         model.fit(train.double().numpy(), targets)
     return model.predict(test.double().numpy())

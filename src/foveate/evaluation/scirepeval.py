@@ -24,7 +24,7 @@ from foveate.data.records import LocatedRecords, read_records
 from foveate.inference import Encoder
 
 from .linear import predict_class, predict_classes, predict_numbers
-from .metrics import _import_extra, average_precision, kendall_tau, label_f1, ndcg
+from .metrics import import_extra, average_precision, kendall_tau, label_f1, ndcg
 from .papers import PaperEncoder, WholePapers, encode_papers
 
 Kind = Literal["proximity", "search", "regression", "classification"]
@@ -171,12 +171,12 @@ def tasks_on_hub(tasks: Iterable[str], papers: str = hub.FULL_TEXT_PAPERS) -> li
                 f"{', '.join(TASKS)}"
             )
         config = TASKS[name].papers or name
-        labels = partial(hub._download, f"{papers}_test", name)
+        labels = partial(hub.download_records, f"{papers}_test", name)
         sources.append(
             TaskSource(
                 name,
                 f"{papers}, {config}",
-                partial(hub._download, papers, config, "evaluation"),
+                partial(hub.download_records, papers, config, "evaluation"),
                 partial(labels, "test"),
                 partial(labels, "train") if _has_labels(name) else None,
             )
@@ -334,7 +334,7 @@ def score_classification(
     f1 = label_f1(predicted, y_test)
     scores = {f"{average} F1": f1[average] for average in ("macro", "micro")}
     if {*chain.from_iterable((*y_train, *y_test))} == {"0", "1"} and not multi_label:
-        score = _import_extra("sklearn.metrics").f1_score
+        score = import_extra("sklearn.metrics").f1_score
         is_one = ([names == ("1",) for names in labels] for labels in (y_test, predicted))
         scores["F1 of class 1"] = 100 * float(score(*is_one, zero_division=0))
     return scores
