@@ -24,7 +24,7 @@ from foveate.data.records import LocatedRecords, read_records
 from foveate.inference import Encoder
 
 from .linear import predict_class, predict_classes, predict_numbers
-from .metrics import import_extra, average_precision, kendall_tau, label_f1, ndcg
+from .metrics import average_precision, import_extra, kendall_tau, label_f1, ndcg
 from .papers import PaperEncoder, WholePapers, encode_papers
 
 Kind = Literal["proximity", "search", "regression", "classification"]
