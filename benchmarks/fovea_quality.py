@@ -16,9 +16,10 @@ take the same number of steps.
   masked. The loss on texts that were held out is reported by how far away the nearest visible
   occurrence of the masked word is, on either side, and by whether the published coverage hides all
   occurrences.
-- facts: "KEY VALUE" stands in a text, ASK at a distance; the answer is one of 32 values. Lengths
-  double during training. The share of right answers is reported by distance, and by whether the
-  published coverage hides the value from the block that asks.
+- facts: 16 facts stand in a text, each one token that means "key i has value j", and at a distance
+  from each a token that asks for key i; the answer is one of 16 values. Lengths double during
+  training. The share of right answers is reported by distance, and by whether the published
+  coverage hides the fact from the block that asks.
 
 Each arm is a process; all share one GPU and advance together, so that they have taken the same
 number of steps whenever it is time for the learning rate to fall. That is when the rest of
@@ -124,7 +125,7 @@ def main() -> None:
     )
     parser.add_argument("--double-every", type=int, default=250, help="facts: steps per length")
     parser.add_argument("--asked", type=int, default=16, help="facts, and questions, in a text")
-    parser.add_argument("--words", type=int, default=32, help="number of keys, and of values")
+    parser.add_argument("--words", type=int, default=16, help="number of keys, and of values")
     parser.add_argument(
         "--distances",
         type=int,
@@ -576,19 +577,19 @@ def _distance_name(distance: int) -> str:
 
 
 class Facts:
-    """Keys with values, and questions for them, in running text.
+    """Facts and questions for them, in running text.
 
-    A fact is two tokens, KEY_i VALUE_j; a question is one, ASK_i, and its label is j. The keys of a
-    text are distinct, and each is asked for once.
+    A fact is one token, "key i has value j"; a question is one, "which value has key i?", and its
+    label is j. The keys of a text are distinct, and each is asked for once.
     """
 
     def __init__(self, options: argparse.Namespace, device: str) -> None:
         loaded = Texts.load(options.data, options)
         self.streams = loaded.train.reshape(-1), loaded.held_out.reshape(-1)
         self.words, self.asked, self.device = options.words, options.asked, device
-        self.key = len(loaded.strings)
-        self.value, self.ask = self.key + self.words, self.key + 2 * self.words
-        self.vocabulary, self.outputs = self.key + 3 * self.words, self.words
+        self.fact = len(loaded.strings)
+        self.ask = self.fact + self.words**2
+        self.vocabulary, self.outputs = self.ask + self.words, self.words
         self.lengths, self.longest = options.lengths, options.lengths[-1]
         self.double_every, self.tokens = options.double_every, options.tokens
         self.distances, self.examples = options.distances, options.examples
@@ -603,37 +604,36 @@ class Facts:
             number: of texts.
             length: of each, in tokens.
             random: decides.
-            distance: From each key to its question, in tokens, on either side; each of its own,
+            distance: From each fact to its question, in tokens, on either side; each its own,
                 log-uniform from 8 to the length, if None.
 
         Returns:
-            Ids `(number, length)`, and for each question where it is, where its key is, and its
-            label `(number, asked)`, which is `IGNORED` if another has overwritten part of it.
+            Ids `(number, length)`, and `(number, asked)` each: where questions are, where the facts
+            are, and labels, `IGNORED` where another fact or question took the place of either.
         """
         stream, shape = self.streams[part], (number, self.asked)
         begins = random.integers(len(stream) - length, size=number)
         ids = stream[begins[:, None] + np.arange(length)].astype(np.int64)
-        apart = np.exp(random.uniform(math.log(8), math.log(length - 2), shape)).astype(np.int64)
+        apart = np.exp(random.uniform(math.log(8), math.log(length - 1), shape)).astype(np.int64)
         if distance is not None:
             apart[:] = distance
-        left = (random.random(shape) * (length - 1 - apart)).astype(np.int64)
-        key_first = random.random(shape) < 0.5
-        keys = np.where(key_first, left, left + apart)
-        questions = np.where(key_first, left + apart, left)
-        words = random.permuted(np.tile(np.arange(self.words), (number, 1)), axis=1)
-        words = words[:, : self.asked]
+        left = (random.random(shape) * (length - apart)).astype(np.int64)
+        fact_first = random.random(shape) < 0.5
+        facts = np.where(fact_first, left, left + apart)
+        questions = np.where(fact_first, left + apart, left)
+        keys = random.permuted(np.tile(np.arange(self.words), (number, 1)), axis=1)
+        keys = keys[:, : self.asked]
         values = random.integers(self.words, size=shape)
         planted = (
-            (keys, self.key + words),
-            (keys + 1, self.value + values),
-            (questions, self.ask + words),
+            (facts, self.fact + keys * self.words + values),
+            (questions, self.ask + keys),
         )
         for places, tokens in planted:
             np.put_along_axis(ids, places, tokens, 1)
         intact = np.all(
             [np.take_along_axis(ids, places, 1) == tokens for places, tokens in planted], axis=0
         )
-        return ids, questions, keys, np.where(intact, values, IGNORED)
+        return ids, questions, facts, np.where(intact, values, IGNORED)
 
     def loss(self, model: nn.Module, step: int, seed: int) -> Tensor:
         """Mean loss of a batch, by number: each length in turn, then all of them at random."""
@@ -671,7 +671,7 @@ class Facts:
 
 
 def hidden_facts(study: Facts, block: int, k_neighbours: int) -> NDArray[np.bool_]:
-    """Whether the published coverage hides a value from its question, `(distances, texts, asked)`.
+    """Whether the published coverage hides a fact from its question, `(distances, texts, asked)`.
 
     It hides it from the block of the question in every layer; later layers may still learn of it
     by way of other blocks.
@@ -679,8 +679,8 @@ def hidden_facts(study: Facts, block: int, k_neighbours: int) -> NDArray[np.bool
     shown = _shown_blocks(study.longest // block, k_neighbours)
     hidden = []
     for distance in study.distances:
-        _, questions, keys, _ = study.held_out(distance)
-        hidden.append(~shown[questions // block, (keys + 1) // block])
+        _, questions, facts, _ = study.held_out(distance)
+        hidden.append(~shown[questions // block, facts // block])
     return np.stack(hidden)
 
 
