@@ -97,7 +97,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the texts and stop")
     parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--pieces", type=int, default=3000, help="maximum pieces to train with, prepared")
+    parser.add_argument(
+        "--pieces", type=int, default=3000, help="maximum pieces to train with, prepared"
+    )
     parser.add_argument("--vocabulary", type=int, default=8192)
     parser.add_argument("--data", type=Path, help="the file that --prepare wrote")
     parser.add_argument("--study", choices=STUDIES, default="words")
@@ -219,7 +221,9 @@ def prepare(folder: Path, file: Path, options: argparse.Namespace) -> None:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    learned = (document for (_, out), documents in kinds.items() if not out for document in documents)
+    learned = (
+        document for (_, out), documents in kinds.items() if not out for document in documents
+    )
     tokenizer.train_from_iterator(learned, trainer)
     train: list[list[Ids]] = []
     held_out, names = [], []
@@ -250,8 +254,8 @@ def prepare(folder: Path, file: Path, options: argparse.Namespace) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(lzma.compress(buffer.getvalue(), preset=6))
     print(
-        f"{len(chosen)} pieces to train with, {len(held_out)} held out, of {options.length} tokens; "
-        f"{file.stat().st_size / 1e6:.1f} MB: {file}"
+        f"{len(chosen)} pieces to train with, {len(held_out)} held out, of {options.length} "
+        f"tokens; {file.stat().st_size / 1e6:.1f} MB: {file}"
     )
 
 
@@ -529,9 +533,7 @@ def word_groups(study: Words, block: int) -> dict[str, NDArray[np.bool_]]:
                     nearest = np.abs(others - start).argmin()
                     group[f"shown k={k}"][index] = distance > 512 and seen[nearest]
             row += 1
-    return {
-        name: values.reshape(study.draws, -1, study.number) for name, values in groups.items()
-    }
+    return {name: values.reshape(study.draws, -1, study.number) for name, values in groups.items()}
 
 
 def _occurrences(
@@ -815,9 +817,11 @@ def conduct(options: argparse.Namespace) -> None:
         for name in options.arms
         if not (run_folder(options, name, seed) / "scores.npy").exists()
     ]
-    for first in range(0, len(todo), options.processes):
+    groups = math.ceil(len(todo) / options.processes)
+    for group in range(groups):
+        first, now = group * options.processes, time.perf_counter()
         players = Players(todo[first : first + options.processes], options)
-        if train_together(players, end, options):
+        if train_together(players, now + (end - now) / (groups - group), options):
             players.ask("finish")
         players.ask("save")
         players.close()
@@ -839,13 +843,14 @@ def train_together(players: Players, end: float, options: argparse.Namespace) ->
         plan = {"decay_from": round(options.steps * (1 - DECAY)), "steps": options.steps}
         _write(file, plan)
     saved = time.perf_counter()
-    slowest = 0.0
+    rounds: list[float] = []  # seconds of each; the first compiles kernels
     while players.logs:
         steps = {log["step"] for log in players.logs.values()}
         step = min(steps)
         if plan and step >= plan["steps"]:
             return True
         begun = time.perf_counter()
+        slowest = max(rounds[1:][-3:], default=0.0)
         if plan and begun + slowest > end - options.reserve:
             return False
         until = step + options.every
@@ -855,13 +860,13 @@ def train_together(players: Players, end: float, options: argparse.Namespace) ->
         else:
             players.ask("train", until, None, None)
         now = time.perf_counter()
-        if step:  # the first steps compile kernels
-            slowest = now - begun
+        rounds.append(now - begun)
+        slowest = max(rounds[1:][-3:], default=0.0)
         losses = {name: log["curve"][-1]["loss"] for (name, _), log in players.logs.items()}
         print(f"{until} steps, {now - begun:.1f} s: {json.dumps(losses)}", flush=True)
         rest = math.ceil(until * DECAY / (1 - DECAY))
         left = end - options.reserve - now
-        if plan is None and step and left < (rest / options.every + 1) * slowest:
+        if plan is None and slowest and left < (rest / options.every + 1) * slowest:
             steps_left = max(options.every, min(rest, int(left / slowest * options.every)))
             plan = {"decay_from": until, "steps": until + steps_left}
             _write(file, plan)
@@ -1040,7 +1045,7 @@ def measure_facts(study: Facts, scores: Scores, options: argparse.Namespace) -> 
     for k in NEIGHBOURS:
         hidden = hidden_facts(study, options.block, k)
         groups[f"hidden k={k}"], groups[f"shown k={k}"] = hidden, ~hidden
-        for i, distance in enumerate(study.distances):
+        for distance in study.distances:
             groups[f"hidden k={k}, {distance}"] = groups[str(distance)] & hidden
             groups[f"shown k={k}, {distance}"] = groups[str(distance)] & ~hidden
     answered = ~np.isnan(next(iter(scores.values())))
