@@ -34,7 +34,6 @@ import json
 import lzma
 import math
 import multiprocessing
-import os
 import re
 import sys
 import tempfile
@@ -63,7 +62,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "evidence" / "fovea.md"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 MASKED = 0.15  # of the words
-WARM_UP = 200  # steps
+WARM_UP = 100  # steps
 DECAY = 0.25  # of the steps, in which the learning rate falls to 0
 IGNORED = -100  # label of a question that cannot be answered
 SUMMARIZED = 16  # tokens that LongT5 sums up in one
@@ -108,7 +107,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="steps in all; as --minutes allow without it")
     parser.add_argument("--minutes", type=float, default=6.0, help="everything included")
     parser.add_argument(
-        "--reserve", type=float, default=25.0, help="seconds of --minutes for the evaluation"
+        "--reserve", type=float, default=40.0, help="seconds of --minutes for the evaluation"
     )
     parser.add_argument("--processes", type=int, default=10, help="runs side by side")
     parser.add_argument("--every", type=int, default=50, help="steps between points of the curve")
@@ -125,7 +124,7 @@ def main() -> None:
     parser.add_argument(
         "--lengths", type=int, nargs="+", default=[512, 1024, 2048, 4096, 8192], help="facts"
     )
-    parser.add_argument("--double-every", type=int, default=250, help="facts: steps per length")
+    parser.add_argument("--double-every", type=int, default=200, help="facts: steps per length")
     parser.add_argument("--asked", type=int, default=16, help="facts, and questions, in a text")
     parser.add_argument("--words", type=int, default=16, help="number of keys, and of values")
     parser.add_argument(
@@ -500,61 +499,67 @@ def word_groups(study: Words, block: int) -> dict[str, NDArray[np.bool_]]:
     letters, in any case, that no mask touches, to its left or right; "nowhere" if there is none.
     For each k, "hidden" are those that occur elsewhere, but only in blocks that the published
     coverage does not show to the block of the mask; "shown" are those whose nearest occurrence is
-    as far as more than 512 tokens, and in a block that is shown.
+    more than 512 tokens away, and in a block that is shown.
     """
-    num_blocks = study.longest // block
-    shown = {k: _shown_blocks(num_blocks, k) for k in NEIGHBOURS}
-    names = ["all", "words", *_distance_names(), "beyond 512", "nowhere"]
-    names += [f"{what} k={k}" for k in NEIGHBOURS for what in ("hidden", "shown")]
-    strings = [string.strip().casefold() for string in study.texts.strings]
-    signs = study.texts.signs
-    shape = (study.draws * len(study.held_out), study.number)
-    groups = {name: np.zeros(shape, dtype=bool) for name in names}
-    groups["all"][:] = True
-    row = 0
-    for _, batch_positions, batch_truth in study.held_out_batches():
-        first = row % len(study.held_out)
-        pieces = study.texts.held_out[first : first + len(batch_truth)]
-        for piece, positions in zip(pieces, batch_positions.cpu().numpy(), strict=True):
-            places = _occurrences(piece, positions, signs, strings)
-            for index, start, others in places:
-                group = {name: values[row] for name, values in groups.items()}
-                group["words"][index] = True
-                if not len(others):
-                    group["nowhere"][index] = True
-                    continue
-                distance = int(np.abs(others - start).min())
-                group[_distance_name(distance)][index] = True
-                group["beyond 512"][index] = distance > 512
-                blocks = others // block
-                for k in NEIGHBOURS:
-                    seen = shown[k][start // block, blocks]
-                    group[f"hidden k={k}"][index] = not seen.any()
-                    nearest = np.abs(others - start).argmin()
-                    group[f"shown k={k}"][index] = distance > 512 and seen[nearest]
-            row += 1
-    return {name: values.reshape(study.draws, -1, study.number) for name, values in groups.items()}
+    numbers: dict[str, int] = {}
+    pieces = [_number_words(piece, study.texts, numbers) for piece in study.texts.held_out]
+    shown = {k: _shown_blocks(study.longest // block, k) for k in NEIGHBOURS}
+    rows = [row for _, positions, _ in study.held_out_batches() for row in positions.cpu().numpy()]
+    groups = defaultdict(list)
+    for index, positions in enumerate(rows):
+        starts, words = pieces[index % len(pieces)]
+        masked = np.searchsorted(starts, positions, side="right") - 1
+        for name, values in _groups_of_masks(starts, words, masked, shown, block).items():
+            groups[name].append(values)
+    shape = study.draws, len(pieces), -1
+    return {name: np.stack(values).reshape(shape) for name, values in groups.items()}
 
 
-def _occurrences(
-    piece: Ids, positions: Ids, signs: Ids, strings: list[str]
-) -> Iterator[tuple[list[int], int, NDArray[np.int64]]]:
-    """Yield each masked word: which masks it has, where it starts, and where else it is visible."""
-    starts = word_starts(torch.from_numpy(signs[piece])).numpy()
-    bounds = [*np.flatnonzero(starts).tolist(), len(piece)]
-    masks = {int(position): index for index, position in enumerate(positions)}
-    visible = defaultdict(list)
-    masked = []
-    for start, end in pairwise(bounds):
-        word = "".join(strings[token] for token in piece[start:end])
-        indices = [masks[place] for place in range(start, end) if place in masks]
-        if indices:
-            masked.append((word, indices, start))
-        else:
-            visible[word].append(start)
-    for word, indices, start in masked:
-        if any(character.isalnum() for character in word):
-            yield indices, start, np.array(visible.get(word, []), dtype=np.int64)
+def _number_words(piece: Ids, loaded: Texts, numbers: dict[str, int]) -> tuple[Ids, Ids]:
+    """Return where words start, and a number for each, the same for the same letters in any case.
+
+    The number is -1 for what has neither letters nor digits.
+    """
+    starts = np.flatnonzero(word_starts(torch.from_numpy(loaded.signs[piece])).numpy())
+    words = []
+    for tokens in np.split(loaded.strings[piece], starts[1:]):
+        word = "".join(tokens).strip().casefold()
+        is_word = any(character.isalnum() for character in word)
+        words.append(numbers.setdefault(word, len(numbers)) if is_word else -1)
+    return starts, np.array(words)
+
+
+def _groups_of_masks(
+    starts: Ids, words: Ids, masked: Ids, shown: dict[int, NDArray[np.bool_]], block: int
+) -> dict[str, NDArray[np.bool_]]:
+    """Return which masks of a piece belong to each group; `masked` has the word of each mask."""
+    length = len(next(iter(shown.values()))) * block
+    visible = words >= 0
+    visible[masked] = False
+    # Sorted by word, then by place: the occurrences of a word are a run.
+    places = np.sort((words * length + starts)[visible])
+    word, start = words[masked], starts[masked]
+    first, last = (np.searchsorted(places, (word + one) * length) for one in (0, 1))
+    counts = last - first
+    mask = np.repeat(np.arange(len(masked)), counts)
+    within = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
+    other = places[first[mask] + within] % length
+    distances = np.abs(other - start[mask])
+    nearest = np.full(len(masked), length)
+    np.minimum.at(nearest, mask, distances)
+    is_word, found = word >= 0, counts > 0
+    ends = [0, *DISTANCES, length]
+    groups = {"all": np.ones(len(masked), dtype=bool), "words": is_word}
+    for name, (low, high) in zip(_distance_names(), pairwise(ends), strict=True):
+        groups[name] = found & (nearest > low) & (nearest <= high)
+    groups |= {"beyond 512": found & (nearest > 512), "nowhere": is_word & ~found}
+    for k, blocks in shown.items():
+        seen = blocks[start[mask] // block, other // block]
+        is_seen = np.bincount(mask, seen, len(masked)) > 0
+        near_seen = np.bincount(mask, seen & (distances == nearest[mask]), len(masked)) > 0
+        groups[f"hidden k={k}"] = found & ~is_seen
+        groups[f"shown k={k}"] = groups["beyond 512"] & near_seen
+    return groups
 
 
 def _shown_blocks(num_blocks: int, k_neighbours: int) -> NDArray[np.bool_]:
@@ -569,10 +574,6 @@ def _shown_blocks(num_blocks: int, k_neighbours: int) -> NDArray[np.bool_]:
 def _distance_names() -> list[str]:
     between = [f"{low}–{high}" for low, high in pairwise(DISTANCES)]
     return [f"up to {DISTANCES[0]}", *between, f"beyond {DISTANCES[-1]}"]
-
-
-def _distance_name(distance: int) -> str:
-    return _distance_names()[int(np.searchsorted(DISTANCES, distance))]
 
 
 # Study 2: facts by distance
@@ -823,12 +824,14 @@ def conduct(options: argparse.Namespace) -> None:
         players = Players(todo[first : first + options.processes], options)
         if train_together(players, now + (end - now) / (groups - group), options):
             players.ask("finish")
-        players.ask("save")
+        else:
+            players.ask("save")
         players.close()
         gather(options)
         if time.perf_counter() > end:
             break
-    gather(options, printed=True)
+    if not todo:
+        gather(options)
 
 
 def train_together(players: Players, end: float, options: argparse.Namespace) -> bool:
@@ -886,8 +889,8 @@ def _write(path: Path, value: Any) -> None:
 # Results
 
 
-def gather(options: argparse.Namespace, printed: bool = False) -> None:
-    """Save the results of all runs that are finished, and name those that are missing."""
+def gather(options: argparse.Namespace) -> None:
+    """Save and print the results of all runs that are finished, and name those that are missing."""
     study = STUDIES[options.study](options, "cpu")
     logs, scores = {}, {}
     seeds = sorted({*options.seeds, *_saved_seeds(options)})
@@ -929,9 +932,9 @@ def gather(options: argparse.Namespace, printed: bool = False) -> None:
     partial = path.with_suffix(".partial")
     report.save(partial, results, "transformers", "triton")
     partial.replace(path)
-    if printed:
-        for name, table in tables(options.results).items():
-            print(f"{name}\n\n{table}\n")
+    for name, table in tables(options.results).items():
+        if name.startswith(options.study):
+            print(f"{name}\n\n{table}\n", flush=True)
 
 
 _NO_SETTING = {"smoke", "docs", "arms", "seeds", "minutes", "reserve", "processes", "save_every"}
@@ -1156,5 +1159,4 @@ def _interval(pair: dict[str, Any], group: str, factor: float, digits: int) -> s
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     main()

@@ -103,7 +103,6 @@ def test_masked_words_are_grouped_by_the_nearest_visible_occurrence(options, mon
     piece[[60, 61]] = ICE, BERG  # masked; nowhere else: ice is another word
     piece[[64]] = ICE
     positions = np.array([3, 4, 5, 6, 40, 60, 61, 62])
-    study.texts.held_out[:] = piece
     study.held_out, study.number = torch.from_numpy(piece)[None], len(positions)
     study.texts = fovea_quality.Texts(
         study.texts.train, piece[None], np.array(["papers"]), study.texts.strings
