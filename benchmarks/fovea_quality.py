@@ -56,7 +56,6 @@ from torch import Tensor, nn
 import report
 import runs
 from foveate.ops.fovea_attention import COVERAGES, select_nodes
-from retrieval import write_tables
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "evidence" / "fovea.md"
@@ -114,7 +113,7 @@ def main() -> None:
     parser.add_argument("--save-every", type=float, default=120, help="seconds between savings")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--head", type=int, default=32, help="channels of a head")
+    parser.add_argument("--head", type=int, default=64, help="channels of a head")
     parser.add_argument("--block", type=int, default=64, help="tokens in a block of Fovea")
     parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
     parser.add_argument("--tokens", type=int, default=32_768, help="tokens per step")
@@ -143,6 +142,8 @@ def main() -> None:
         parser.set_defaults(**SMOKE)
     options = parser.parse_args()
     if options.docs:
+        from retrieval import write_tables  # needs what search needs
+
         write_tables(PAGE, tables(options.results))
     elif options.prepare:
         prepare(options.documents, options.prepare, options)
@@ -607,8 +608,8 @@ class Facts:
             number: of texts.
             length: of each, in tokens.
             random: decides.
-            distance: From each fact to its question, in tokens, on either side; each its own,
-                log-uniform from 8 to the length, if None.
+            distance: From each fact to its question, in tokens, on either side; each its own if
+                None, from 8 to the length, log-uniform in one case of two, else uniform.
 
         Returns:
             Ids `(number, length)`, and `(number, asked)` each: where questions are, where the facts
@@ -617,7 +618,11 @@ class Facts:
         stream, shape = self.streams[part], (number, self.asked)
         begins = random.integers(len(stream) - length, size=number)
         ids = stream[begins[:, None] + np.arange(length)].astype(np.int64)
-        apart = np.exp(random.uniform(math.log(8), math.log(length - 1), shape)).astype(np.int64)
+        apart = np.where(
+            random.random(shape) < 0.5,
+            np.exp(random.uniform(math.log(8), math.log(length - 1), shape)),
+            random.uniform(8, length - 1, shape),
+        ).astype(np.int64)
         if distance is not None:
             apart[:] = distance
         left = (random.random(shape) * (length - apart)).astype(np.int64)
@@ -639,10 +644,10 @@ class Facts:
         return ids, questions, facts, np.where(intact, values, IGNORED)
 
     def loss(self, model: nn.Module, step: int, seed: int) -> Tensor:
-        """Mean loss of a batch, by number: each length in turn, then all of them at random."""
+        """Mean loss of a batch, by number: each length in turn, then the last three at random."""
         random = default_rng((seed, step))
         turn = step // self.double_every
-        drawn = int(random.choice(self.lengths))
+        drawn = int(random.choice(self.lengths[-3:]))
         length = self.lengths[turn] if turn < len(self.lengths) else drawn
         ids, questions, _, labels = self.texts(0, max(1, self.tokens // length), length, random)
         return F.cross_entropy(*self._answers(model, ids, questions, labels), ignore_index=IGNORED)
