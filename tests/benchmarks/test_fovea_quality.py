@@ -161,8 +161,9 @@ def test_what_the_published_coverage_hides_is_far(options):
     study = STUDIES["facts"](options, "cpu")
     hidden = {k: hidden_facts(study, options.block, k) for k in NEIGHBOURS}
     assert not any(values[0].any() for values in hidden.values())
-    # Of 16 blocks, the node that reaches 8 blocks away needs all 15 beside it.
-    assert hidden[1][1].all()
+    # Of 16 blocks, the node that reaches 8 blocks away needs the 15 beside the first or the last.
+    blocks = study.held_out(64)[1] // options.block
+    np.testing.assert_array_equal(hidden[1][1], (blocks != 0) & (blocks != 15))
     assert not hidden[4][1].all()
 
 
