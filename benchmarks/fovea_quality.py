@@ -1014,6 +1014,8 @@ def compare(
         for name, group in groups.items():
             found[name] = difference(one, other, group, axes)
             if found[name] is not None:
+                both = group & ~np.isnan(one - other)
+                found[name]["a"], found[name]["b"] = (mean_in_group(x, both) for x in (one, other))
                 found[name]["by seed"] = [
                     mean_in_group(scores[a, seed] - scores[b, seed], group) for seed in seeds
                 ]
@@ -1098,7 +1100,7 @@ def word_tables(results: dict[str, Any]) -> dict[str, str]:
     return {
         "words": report.table(["", "keys", "runs", *groups], rows),
         "words, differences": report.table(["", *shown], compared),
-        "words, hidden": hidden_table(results, results["loss"], results["tokens"], 1, 3),
+        "words, hidden": hidden_table(results, results["tokens"], 1, 3),
     }
 
 
@@ -1120,16 +1122,12 @@ def fact_tables(results: dict[str, Any]) -> dict[str, str]:
     return {
         "facts": report.table(["right %", "keys", "runs", "all", *headings], rows),
         "facts, differences": report.table(["", "right %"], compared),
-        "facts, hidden": hidden_table(results, results["right"], results["questions"], 100, 1),
+        "facts, hidden": hidden_table(results, results["questions"], 100, 1),
     }
 
 
 def hidden_table(
-    results: dict[str, Any],
-    scores: dict[str, dict[str, float]],
-    numbers: dict[str, int],
-    factor: float,
-    digits: int,
+    results: dict[str, Any], numbers: dict[str, int], factor: float, digits: int
 ) -> str:
     """Compare both coverages where the published one hides something, and where it does not."""
     rows = []
@@ -1139,7 +1137,8 @@ def hidden_table(
             continue
         for what in ("hidden", "shown"):
             group = f"{what} {k}"
-            values = (_digits(scores[pair[one]][group], digits, factor) for one in ("b", "a"))
+            found = pair["difference"][group] or {}
+            values = (_digits(found.get(one), digits, factor) for one in ("b", "a"))
             rows.append(
                 [k, what, f"{numbers[group]:,}", *values, _interval(pair, group, factor, digits)]
             )

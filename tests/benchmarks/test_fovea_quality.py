@@ -222,7 +222,11 @@ def test_results_name_what_is_missing_and_fill_the_page(study, options, tmp_path
     assert "dense, seed 0" in saved["missing"]
     assert "Fovea k=1 paper, seed 1" in saved["missing"]
     assert "Fovea k=1 full, seed 1" not in saved["missing"]
-    assert [pair["seeds"] for pair in saved["differences"]] == [[0]]
+    (pair,) = saved["differences"]
+    assert pair["seeds"] == [0]
+    found = pair["difference"]["all"]
+    assert found["a"] - found["b"] == pytest.approx(found["mean"], abs=2e-5)
+    assert found["low"] <= found["mean"] <= found["high"]
     found = tables(options.results)
     page = tmp_path / "page.md"
     page.write_text("".join(f"<!-- table: {name} -->\n\n" for name in found))
