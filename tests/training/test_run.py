@@ -534,3 +534,55 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     for column in targets:
         shape = tuple(batch[column].shape)
         assert shape == {LIKE_INPUTS: inputs, GENERATED: (2, shape[-1])}.get(target, target)
+
+
+def egad(folder, tokenizer, processor, **training):
+    """The recipe `egad`, with a small model, small data and other keywords."""
+    checkpoint("led", folder / "model", tokenizer)
+    entries = {"data.train": write_benchmark("arxiv", folder), "data.dev": "[]"}
+    entries |= {"model.checkpoint": folder / "model", "batch": "{documents: 2}"}
+    training = {**QUICK, "gradient_accumulation_steps": 1, "save_strategy": "no", **training}
+    entries |= {f"training.{entry}": value for entry, value in training.items()}
+    entries |= {f"processor.{entry}": value for entry, value in processor.items()}
+    return Recipe.load("egad", [f"{entry}={value}" for entry, value in entries.items()])
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [
+        "tfidf",
+        "{name: yake, max_words: 1}",
+        "{name: embedding, diversity: 0.7}",
+        "{name: random, seed: 5}",
+        "{name: gibberish, seed: 5}",
+        "{name: given, keywords: [whale, ship]}",
+    ],
+)
+def test_egad_trains_with_every_detector(detector, tmp_path, bert_tokenizer):
+    recipe = egad(tmp_path, bert_tokenizer, {"num_keywords": 2, "detector": detector}, max_steps=1)
+    trainer = train(recipe, tmp_path / "out")
+    assert len(losses(trainer)) == 1
+    saved = load_processor(tmp_path / "out", trainer.model.config)
+    assert saved.detector == recipe.processor["detector"]
+    document = trainer.train_dataset.examples[0].document
+    keywords = " ".join(saved.keywords(document))
+    batch = trainer.data_collator([trainer.train_dataset[0]])
+    num_tokens = len(bert_tokenizer(keywords, add_special_tokens=False)["input_ids"])
+    features = saved.features(document)
+    assert features["global_attention_mask"].sum() == 1 + num_tokens
+    assert (batch["global_attention_mask"].sum(1) > 1).all()
+
+
+@pytest.mark.parametrize(
+    ("processor", "message"),
+    [
+        ({"detector": "rake"}, "processor: there is no detector 'rake': name one of tfidf, yake"),
+        ({"detector": "{name: yake, words: 2}"}, "processor: the detector 'yake' has no option"),
+        ({"detector": "3"}, "processor: `detector` is neither a name, a mapping nor callable"),
+        ({"detector": "yake", "language": "ja"}, "processor: YAKE needs spaces between words"),
+        ({"num_keywords": "-1"}, "processor: num_keywords must be at least 0, got -1"),
+    ],
+)
+def test_a_wrong_detector_of_egad_is_named(processor, message, tmp_path, bert_tokenizer):
+    with pytest.raises(ValueError, match=message):
+        build_trainer(egad(tmp_path, bert_tokenizer, processor), tmp_path / "out")
