@@ -236,6 +236,65 @@ def test_ecthr(tmp_path):
     assert second.id.endswith("dev.jsonl, line 2")
 
 
+def argument_table(path, *rows):
+    lines = [f"{tokens!r}\t{labels!r}\n" for tokens, labels in rows]
+    path.write_text("tokens\tlabels\n" + "".join(lines))
+    return path
+
+
+ARGUMENTS = [
+    (["1", ".", "He", "fished", "(", "cod", ")", "."], ["O"] * 2 + ["B-A law"] + ["I-A law"] * 5),
+    (["He", "was", "fined", "."], ["O", "B-A law", "B-Decision", "I-Decision"]),
+    (["The", "Court"], ["O", "O"]),
+]
+
+
+def test_ecthr_arg_as_published(tmp_path):
+    argument_table(tmp_path / "001-2.csv", *ARGUMENTS)
+    argument_table(tmp_path / "001-1.csv", *ARGUMENTS[:1])
+    first, second = read_benchmark("ecthr_arg", tmp_path)
+    assert (first.id, second.id) == ("001-1", "001-2")
+    texts = [sentence.text for sentence in second.document.sentences()]
+    assert " ".join(texts) == "1. He fished (cod). He was fined. The Court"
+    assert second.section_labels == (("A law",), ("A law", "Decision"), ())
+    assert len(second.document.sections) == 3
+    [alone] = read_benchmark("ecthr_arg", tmp_path / "001-1.csv")
+    assert alone == first
+
+
+def test_ecthr_arg_as_hat_has_it(tmp_path):
+    record = {"case_id": "001-1", "paragraphs": ["He fished.", " ", "He\n\nwas fined."]}
+    record |= {"labels": [["Application", "O", "Application"], ["O"], ["O"]], "data_type": "dev"}
+    hub = {"text": ["He fished."], "labels": [None]}
+    first, second = read_benchmark("ecthr_arg", written(tmp_path / "a.jsonl", record, hub))
+    assert (first.id, first.section_labels) == ("001-1", (("Application",), ()))
+    assert len(first.document.sections) == 2
+    assert second.section_labels == ((),)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((["He"], ["O", "O"]), r"001-1\.csv, record 2 is not a record .*1 tokens have 2 labels"),
+        (("He'", ["O"]), "record 2"),
+        (([1], ["O"]), "tokens must be a text or a list of texts"),
+    ],
+)
+def test_a_damaged_table_of_arguments_is_named(row, message, tmp_path):
+    file = argument_table(tmp_path / "001-1.csv", ARGUMENTS[0], row)
+    with pytest.raises(ValueError, match=message):
+        list(read_benchmark("ecthr_arg", file))
+
+
+def test_paragraphs_without_their_labels_are_named(tmp_path):
+    file = written(tmp_path / "a.jsonl", {"paragraphs": ["He fished."], "labels": []})
+    with pytest.raises(ValueError, match=r"line 1 .*its 1 paragraphs need a list of as many"):
+        list(read_benchmark("ecthr_arg", file))
+    (tmp_path / "001-1.csv").write_text("tokens\tlabels\n['He\t['O']\n")
+    with pytest.raises(ValueError, match=r"record 1 is not a record .*not a list of tokens"):
+        list(read_benchmark("ecthr_arg", tmp_path / "001-1.csv"))
+
+
 def test_mimic(tmp_path):
     file = tmp_path / "dev.csv"
     note = "admitted with cough. " * 10_000

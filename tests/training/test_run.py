@@ -359,6 +359,7 @@ def checkpoint(kind, folder, tokenizer):
 
 
 CHECKPOINTS = {
+    "hdt-e-anchor-classification": "hdt",
     "hdt-e-contrastive": "hdt",
     "hdt-e-classification": "hdt",
     "hdt-ed-summarization": "hdt-ed",
@@ -380,10 +381,12 @@ VIPS = TEXT | {"vip_mask"}
 PAIRS = VIPS | {"token_type_ids"}
 LIKE_INPUTS = ("inputs",)
 GENERATED = (2, "any")
+ANCHORS = ("inputs", 15)
 EXPECTED = {
     "egad": ("LEDForConditionalGeneration", TEXT | {"global_attention_mask"}, (2,), GENERATED),
     "fovea": ("FoveaForConditionalGeneration", TEXT, (2,), GENERATED),
     "hdt-e": ("HDTForMaskedLM", TREE, (1,), LIKE_INPUTS),
+    "hdt-e-anchor-classification": ("HDTForAnchorClassification", TREE, (1,), ANCHORS),
     "hdt-e-classification": ("HDTForSequenceClassification", TREE | TEXT, (2,), (2, 10)),
     "hdt-e-contrastive": ("HDTModel", TREE | TEXT, (6,), (2,)),
     "hdt-ed": ("HDTForConditionalGeneration", TREE, (1,), GENERATED),
@@ -423,6 +426,11 @@ def benchmark_record(benchmark, number):
             "abstract_text": ["<S> the whale </S>"],
         },
         "ecthr": {"case_id": str(number), "facts": texts[0], "violated_articles": ["3"]},
+        "ecthr_arg": {
+            "case_id": str(number),
+            "paragraphs": [" ".join(sentences) for sentences in texts],
+            "labels": [["Subsumtion", "Overruling"] for _ in texts],
+        },
         "facetsum": {
             "id": str(number),
             "title": document["title"],
@@ -533,7 +541,11 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     assert all(batch[column].shape == inputs for column in columns)
     for column in targets:
         shape = tuple(batch[column].shape)
-        assert shape == {LIKE_INPUTS: inputs, GENERATED: (2, shape[-1])}.get(target, target)
+        assert shape == {
+            LIKE_INPUTS: inputs,
+            GENERATED: (2, shape[-1]),
+            ANCHORS: (*inputs, 15),
+        }.get(target, target)
 
 
 def egad(folder, tokenizer, processor, **training):

@@ -5,7 +5,7 @@ from os import PathLike
 
 from foveate.data.example import Example
 
-from .classification import read_ecthr, read_mimic
+from .classification import read_ecthr, read_ecthr_arg, read_mimic
 from .question_answering import (
     read_hotpotqa,
     read_qmsum,
@@ -26,6 +26,7 @@ from .summarization import (
 BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
     "arxiv": read_arxiv,
     "ecthr": read_ecthr,
+    "ecthr_arg": read_ecthr_arg,
     "facetsum": read_facetsum,
     "govreport": read_govreport,
     "hotpotqa": read_hotpotqa,
