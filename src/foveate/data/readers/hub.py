@@ -45,6 +45,7 @@ _SHARED_PAPERS = {
 
 HUB_BENCHMARKS = {
     "arxiv": HubSource("ccdv/arxiv-summarization", "document", _paper_record),
+    "cnn_dailymail": HubSource("abisee/cnn_dailymail", "3.0.0", summarization.news_record),
     "ecthr_a": HubSource("coastalcph/lex_glue", "ecthr_a", classification.ecthr_record),
     "ecthr_b": HubSource("coastalcph/lex_glue", "ecthr_b", classification.ecthr_record),
     "facetsum": HubSource("memray/FacetSum", None, summarization.facetsum_record),

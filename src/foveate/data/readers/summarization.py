@@ -1,7 +1,9 @@
-"""Summarization: arXiv, PubMed, GovReport, Multi-News, WCEP, FacetSum and ScisummNet."""
+"""Summarization: papers, reports, news and interviews."""
 
+import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from foveate.data.example import Example
-from foveate.data.records import Record, open_text, parse_records, read_records
+from foveate.data.records import Record, check_texts, open_text, parse_records, read_records
 from foveate.documents import Document
 
 _SENTENCE_TAG = re.compile(r"</?S>")
@@ -25,6 +27,25 @@ _FACETS = {
 def read_arxiv(path: str | PathLike[str]) -> Iterator[Example]:
     """Read arXiv or PubMed (Cohan et al., 2018): JSON Lines, `train.txt`, `val.txt`, `test.txt`."""
     return parse_records(_arxiv_record, read_records(path))
+
+
+def read_cnn_dailymail(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read CNN/DailyMail (Hermann et al., 2015; See et al., 2017): JSON Lines or CSV.
+
+    A record has an `article`, its `highlights`, one on each line, and an `id`.
+    """
+    return parse_records(news_record, read_records(path))
+
+
+def read_mediasum(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read MediaSum (Zhu et al., 2021): JSON or JSON Lines of interviews from NPR and CNN.
+
+    A record has the utterances `utt`, the `speaker` of each, and a `summary`. An utterance is a
+    paragraph with its speaker, less what says nothing, such as "Mm-hmm". Title, program and date
+    are not part of the document. The authors' `train_val_test_split.json` says which records, by
+    `id`, belong to which part.
+    """
+    return parse_records(mediasum_record, read_records(path))
 
 
 def read_govreport(path: str | PathLike[str]) -> Iterator[Example]:
@@ -77,6 +98,27 @@ def text_and_summary_record(
         id=str(record.get("id", place)),
         document=Document.from_text(record[text]),
         references=(record[summary],),
+    )
+
+
+news_record = partial(text_and_summary_record, text="article", summary="highlights")
+"""Parses an article of CNN/DailyMail."""
+
+
+def mediasum_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse an interview of MediaSum."""
+    utterances = check_texts(record["utt"], "utt")
+    speakers = check_texts(record["speaker"], "speaker")
+    if len(utterances) != len(speakers):
+        raise ValueError(f"{len(utterances)} utterances have {len(speakers)} speakers")
+    turns = [
+        {"speaker": speaker, "text": text}
+        for speaker, text in zip(speakers, utterances, strict=True)
+    ]
+    yield Example(
+        id=str(record.get("id", place)),
+        document=Document.from_text(json.dumps({"turns": turns}), format="json"),
+        references=(record["summary"],),
     )
 
 
