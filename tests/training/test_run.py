@@ -228,6 +228,37 @@ def test_entries_of_the_model_that_do_not_fit(
         build_trainer(masked_lm(corpus_file, changes), tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (200, "max_position_embeddings must be at least 300"),
+        ("many", "model: max_position_embeddings must be of type int or null"),
+    ],
+)
+def test_positions_that_cannot_be_repeated(size, message, corpus_file, tmp_path, small_tokenizer):
+    checkpoint("roberta", tmp_path / "model", small_tokenizer)
+    model = {"checkpoint": str(tmp_path / "model"), "max_position_embeddings": size}
+    with pytest.raises(ValueError, match=message):
+        build_trainer(masked_lm(corpus_file, {"model": model, "tokenizer": None}), tmp_path / "out")
+
+
+def test_the_positions_of_a_checkpoint_are_repeated(corpus_file, tmp_path, small_tokenizer):
+    checkpoint("roberta", tmp_path / "model", small_tokenizer)
+    short = AutoModelForMaskedLM.from_pretrained(tmp_path / "model")
+    model = {"checkpoint": str(tmp_path / "model"), "type": "vcc_roberta"}
+    model["max_position_embeddings"] = 900
+    recipe = masked_lm(corpus_file, {"model": model, "tokenizer": None}, max_steps=1)
+    long = build_trainer(recipe, tmp_path / "out").model
+    table = long.roberta.embeddings.position_embeddings.weight
+    old = short.roberta.embeddings.position_embeddings.weight
+    first = short.config.pad_token_id + 1
+    assert torch.equal(table[:300], old)
+    assert torch.equal(table[300 : 600 - first], old[first:])
+    train(recipe, tmp_path / "out")
+    saved = VccRobertaForMaskedLM.from_pretrained(tmp_path / "out")
+    assert len(saved.roberta.embeddings.position_embeddings.weight) == 900
+
+
 def test_weights_in_half_precision_are_trained_in_float32(corpus_file, tmp_path, small_tokenizer):
     checkpoint("hdt", tmp_path / "model", small_tokenizer)
     HDTModel.from_pretrained(tmp_path / "model").bfloat16().save_pretrained(tmp_path / "model")
