@@ -256,6 +256,54 @@ def test_facetsum(tmp_path):
     assert titles(examples[0]) == ["", "1. Introduction"]
 
 
+FACETS = ["Purpose", "Design/methodology/approach", "Findings", "Originality/value"]
+
+
+def emerald(*sections):
+    return {
+        "id": "x",
+        "title": "Of cod",
+        "section_names": [title for title, _ in sections],
+        "sections": [paragraphs for _, paragraphs in sections],
+        "abstract_sections_names": FACETS,
+        "abstract_sections": [["To know."], ["By looking."], ["They", "swim."], ["New."]],
+    }
+
+
+def test_facetsum_with_the_sections_of_each_facet(tmp_path):
+    record = emerald(
+        ("__NO_TITLE__", ["Preface."]),
+        ("1. INTRODUCTION", ["Cod are fish."]),
+        ("2. Related work", ["Others looked."]),
+        ("3. Research methodology", ["We look.", "Twice."]),
+        ("4. Findings and conclusions", ["They swim."]),
+        ("5. Future research", [" "]),
+    )
+    file = written(tmp_path / "emerald.jsonl", record)
+    examples = list(read_benchmark("facetsum_sections", file))
+    assert {example.query: titles(example) for example in examples} == {
+        "Purpose": ["1. INTRODUCTION"],
+        "Method": ["3. Research methodology"],
+        "Findings": ["4. Findings and conclusions"],
+        "Value": ["4. Findings and conclusions"],
+    }
+    assert len(list(examples[1].document.paragraphs())) == 2
+    whole = list(read_benchmark("facetsum", file))
+    assert [example.references for example in examples] == [example.references for example in whole]
+    assert [example.id for example in examples] == [example.id for example in whole]
+
+
+def test_facets_without_a_section_of_their_own(tmp_path):
+    record = emerald(("Cod", ["They swim."]), ("Eels", ["They glide."]), ("Rays", ["So."]))
+    examples = read_benchmark("facetsum_sections", written(tmp_path / "e.jsonl", record))
+    assert {example.query: titles(example) for example in examples} == {
+        "Purpose": ["Cod"],
+        "Method": ["Cod", "Eels", "Rays"],
+        "Findings": ["Cod", "Eels", "Rays"],
+        "Value": ["Rays"],
+    }
+
+
 def test_scisummnet(tmp_path):
     folder = tmp_path / "A00-1"
     (folder / "Documents_xml").mkdir(parents=True)

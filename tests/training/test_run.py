@@ -516,7 +516,7 @@ def benchmark_record(benchmark, number):
             "paragraphs": [" ".join(sentences) for sentences in texts],
             "labels": [["Subsumtion", "Overruling"] for _ in texts],
         },
-        "facetsum": {
+        "facetsum_sections": {
             "id": str(number),
             "title": document["title"],
             "section_names": titles,

@@ -22,6 +22,13 @@ _FACETS = {
     "Findings": "Findings",
     "Originality/value": "Value",
 }
+_WORDS_OF_SECTIONS = {
+    "Purpose": ("intro", "purpose"),  # introduction
+    "Method": ("design", "method", "approach"),
+    "Findings": ("result", "find", "discuss", "analy"),
+    "Value": ("conclu", "future"),  # conclusion
+}
+"""Parts of words in the titles of the sections that a facet is about."""
 
 
 def read_arxiv(path: str | PathLike[str]) -> Iterator[Example]:
@@ -73,6 +80,18 @@ def read_facetsum(path: str | PathLike[str]) -> Iterator[Example]:
     The query is the facet: "Purpose", "Method", "Findings" or "Value".
     """
     return parse_records(facetsum_record, read_records(path))
+
+
+def read_facetsum_sections(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read FacetSum with the sections that each facet is about, as HDT does (HDT, A.2.2).
+
+    Sections are found by words in their titles: the introduction for "Purpose", methods for
+    "Method", results for "Findings", and the conclusion for "Value"; a section may have several
+    facets. The words are those of FacetSum's authors. Where no title has them, the introduction is
+    the first section and the conclusion the last, and the other two facets are about the whole
+    paper.
+    """
+    return parse_records(facetsum_sections_record, read_records(path))
 
 
 def read_scisummnet(path: str | PathLike[str]) -> Iterator[Example]:
@@ -139,19 +158,41 @@ def article_cluster_record(place: str, record: Record) -> Iterator[Example]:
 
 def facetsum_record(place: str, record: Record) -> Iterator[Example]:
     """Parse a paper of FacetSum into its four examples."""
+    document = Document.from_sections(record["title"], _facetsum_sections(record))
+    for facet, summary in _facetsum_summaries(record).items():
+        yield Example(
+            id=f"{record['id']} {facet}", document=document, query=facet, references=(summary,)
+        )
+
+
+def facetsum_sections_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a paper of FacetSum into four examples with the sections of each facet."""
+    sections = _facetsum_sections(record)
+    for facet, summary in _facetsum_summaries(record).items():
+        own = _sections_of_facet(sections, facet)
+        document = Document.from_sections(record["title"], own)
+        yield Example(
+            id=f"{record['id']} {facet}", document=document, query=facet, references=(summary,)
+        )
+
+
+def _facetsum_sections(record: Record) -> list[tuple[str, str]]:
     titles = ["" if name == "__NO_TITLE__" else name for name in record["section_names"]]
     texts = ["\n\n".join(paragraphs) for paragraphs in record["sections"]]
-    document = Document.from_sections(record["title"], list(zip(titles, texts, strict=True)))
-    abstract = dict(
-        zip(record["abstract_sections_names"], record["abstract_sections"], strict=True)
-    )
-    for name, facet in _FACETS.items():
-        yield Example(
-            id=f"{record['id']} {facet}",
-            document=document,
-            query=facet,
-            references=(" ".join(abstract[name]),),
-        )
+    return [part for part in zip(titles, texts, strict=True) if part[1].strip()]
+
+
+def _facetsum_summaries(record: Record) -> dict[str, str]:
+    names, paragraphs = record["abstract_sections_names"], record["abstract_sections"]
+    abstract = dict(zip(names, paragraphs, strict=True))
+    return {facet: " ".join(abstract[name]) for name, facet in _FACETS.items()}
+
+
+def _sections_of_facet(sections: list[tuple[str, str]], facet: str) -> list[tuple[str, str]]:
+    words = _WORDS_OF_SECTIONS[facet]
+    found = [part for part in sections if any(word in part[0].lower() for word in words)]
+    default = {"Purpose": sections[:1], "Value": sections[-1:]}.get(facet, sections)
+    return found or default
 
 
 def _arxiv_record(place: str, record: Record) -> Iterator[Example]:
