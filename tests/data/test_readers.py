@@ -1,8 +1,12 @@
+import copy
 import gzip
 import json
+import warnings
 
 import datasets
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from foveate.data import BENCHMARKS, Example, read_benchmark
 from foveate.data.readers.hub import (
@@ -182,6 +186,47 @@ def test_a_damaged_record_is_named(benchmark, record, message, tmp_path):
     file = written(tmp_path / "a.jsonl", record)
     with pytest.raises(ValueError, match=rf"a\.jsonl, line 1 is not a record .*{message}"):
         list(read_benchmark(benchmark, file))
+
+
+NEW_RECORDS = {
+    "cnn_dailymail": {"article": "Cod swim.", "highlights": "Cod .", "id": "1"},
+    "ecthr_arg": {"case_id": "1", "paragraphs": ["He fished."], "labels": [["Application"]]},
+    "hupd": application(),
+    "mediasum": INTERVIEW,
+    "unarxive": paper(),
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(benchmark=st.sampled_from(sorted(NEW_RECORDS)), data=st.data())
+def test_any_change_to_a_record_is_read_or_named(benchmark, data, tmp_path):
+    record = copy.deepcopy(NEW_RECORDS[benchmark])
+    part = record
+    if benchmark == "unarxive" and data.draw(st.booleans()):
+        part = record["body_text"][0]
+    field = data.draw(st.sampled_from(sorted(part)))
+    if data.draw(st.booleans()):
+        part[field] = data.draw(JSON)
+    else:
+        del part[field]
+    file = written(tmp_path / "a.jsonl", record)
+    examples, message = [], ""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*line 1 is skipped: ")
+        try:
+            examples = list(read_benchmark(benchmark, file))
+        except ValueError as error:
+            message = str(error)
+    assert not message or "a.jsonl, line 1 is not a record of this benchmark" in message
+    for example in examples:
+        labels = sum(example.section_labels, example.labels)
+        texts = [example.id, example.document.title, *example.references, *labels]
+        assert all(isinstance(text, str) for text in texts)
 
 
 def section(title, *paragraphs, below=()):

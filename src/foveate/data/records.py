@@ -86,6 +86,17 @@ def parse_records(
             ) from error
 
 
+def check_text(value: object, name: str) -> str:
+    """Return a value that is a text.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a text, got {value!r:.60}")
+    return value
+
+
 def check_texts(value: object, name: str) -> tuple[str, ...]:
     """Return a list of texts as a tuple; a single text stands for a list of one.
 

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any
 
 from foveate.data.example import Example
-from foveate.data.records import Record, parse_records, read_records
+from foveate.data.records import Record, check_text, parse_records, read_records
 from foveate.documents import Document
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+):([^{}]*)\}\}")
@@ -61,9 +61,9 @@ def _unarxive_record(place: str, record: Record) -> Iterator[Example]:
         *_nested_sections(record["body_text"], readable),
     ]
     yield Example(
-        id=record["paper_id"],
+        id=check_text(record["paper_id"], "paper_id"),
         document=Document.from_sections(readable(metadata["title"]), sections),
-        labels=(record["discipline"],) if record.get("discipline") else (),
+        labels=_label(record, "discipline"),
     )
 
 
@@ -113,10 +113,15 @@ def _hupd_record(place: str, record: Record) -> Iterator[Example]:
         ("Claims", _paragraphs(record["claims"])),
     ]
     yield Example(
-        id=record.get("application_number") or place,
-        document=Document.from_sections(record["title"] or "", sections),
-        labels=(record["decision"],) if record.get("decision") else (),
+        id=str(record.get("application_number") or place),
+        document=Document.from_sections(check_text(record["title"] or "", "title"), sections),
+        labels=_label(record, "decision"),
     )
+
+
+def _label(record: Record, name: str) -> tuple[str, ...]:
+    """Return a field that may be missing or empty as labels."""
+    return (check_text(record[name], name),) if record.get(name) else ()
 
 
 def _paragraphs(text: str | None) -> str:

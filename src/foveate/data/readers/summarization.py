@@ -11,7 +11,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 from foveate.data.example import Example
-from foveate.data.records import Record, check_texts, open_text, parse_records, read_records
+from foveate.data.records import (
+    Record,
+    check_text,
+    check_texts,
+    open_text,
+    parse_records,
+    read_records,
+)
 from foveate.documents import Document
 
 _SENTENCE_TAG = re.compile(r"</?S>")
@@ -115,8 +122,8 @@ def text_and_summary_record(
     """
     yield Example(
         id=str(record.get("id", place)),
-        document=Document.from_text(record[text]),
-        references=(record[summary],),
+        document=Document.from_text(check_text(record[text], text)),
+        references=(check_text(record[summary], summary),),
     )
 
 
@@ -137,7 +144,7 @@ def mediasum_record(place: str, record: Record) -> Iterator[Example]:
     yield Example(
         id=str(record.get("id", place)),
         document=Document.from_text(json.dumps({"turns": turns}), format="json"),
-        references=(record["summary"],),
+        references=(check_text(record["summary"], "summary"),),
     )
 
 
