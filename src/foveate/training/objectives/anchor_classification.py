@@ -27,8 +27,8 @@ ANCHORS = ("section", "sentence")
 class AnchorClassification(Classification):
     """Predict the class, or the classes, of each section or sentence (HDT, Table 7: ECtHR-ARG).
 
-    Parts without a label, which only a single class leaves open, do not count; nor do parts beyond
-    `max_length`. A sentence that is split because it is long counts at its first anchor.
+    Parts beyond `max_length` do not count, and with a single class for each part neither do those
+    without one. A sentence that is split because it is long counts at its first anchor.
 
     Args:
         labels: Names of the classes.
@@ -91,12 +91,9 @@ class AnchorClassification(Classification):
         Raises:
             ValueError: The processor does not give trees.
         """
-        if not isinstance(processor, HDTProcessor):
-            raise ValueError(
-                f"{type(processor).__name__} has no anchors of sections and sentences to classify: "
-                "choose a model that reads trees, such as HDT"
-            )
-        return processor.features(example.document, query=example.query, choices=example.choices)
+        return _tree_processor(processor).features(
+            example.document, query=example.query, choices=example.choices
+        )
 
     def anchor_nodes(
         self, processor: DocumentProcessor, features: Features, example: Example
@@ -108,13 +105,13 @@ class AnchorClassification(Classification):
             parts if the last ones are truncated.
         """
         is_anchor = features["node_types"] == NODE_TYPES[self.anchors]
-        if self.anchors == "sentence":
+        if self.anchors == "sentence":  # titles have the index -1
             sentence_ids = features["sentence_ids"]
-            is_anchor &= sentence_ids > sentence_ids.cummax(0).values.roll(1)
-            return is_anchor.nonzero()[:, 0]
-        asked = bool(example.query or example.choices)
-        has_query_section = asked and getattr(processor, "query_as", None) == "section"
-        return is_anchor.nonzero()[:, 0][int(has_query_section) :]
+            is_first = sentence_ids > sentence_ids.cummax(0).values.roll(1)
+            return (is_anchor & is_first).nonzero()[:, 0]
+        is_asked = bool(example.query or example.choices)
+        first_is_query = is_asked and _tree_processor(processor).query_as == "section"
+        return is_anchor.nonzero()[:, 0][int(first_is_query) :]
 
     def _target(self, labels: Sequence[str]) -> Tensor:
         """Number the classes of one part: `()` int64, or `(classes,)` floats 0 or 1."""
@@ -127,3 +124,12 @@ class AnchorClassification(Classification):
                 f"a {self.anchors} has the labels {list(labels)}: give it one, or set multi_label"
             )
         return torch.tensor(self.labels.index(labels[0]) if labels else IGNORE_INDEX)
+
+
+def _tree_processor(processor: DocumentProcessor) -> HDTProcessor:
+    if not isinstance(processor, HDTProcessor):
+        raise ValueError(
+            f"{type(processor).__name__} has no anchors of sections and sentences to classify: "
+            "choose a model that reads trees, such as HDT"
+        )
+    return processor
