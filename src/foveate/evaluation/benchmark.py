@@ -12,7 +12,7 @@ from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device
 from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.training.building import load_examples
-from foveate.training.objectives import Classification, Objective
+from foveate.training.objectives import AnchorClassification, Classification, Objective
 from foveate.training.recipe import Recipe
 
 from .metrics import exact_match, label_f1, rouge, token_f1
@@ -107,6 +107,8 @@ def load_trained(
 
 def _with_known_answers(objective: Objective, examples: Sequence[Example]) -> list[Example]:
     """Select the examples with an answer; in multi-label data, having no class is one too."""
+    if isinstance(objective, AnchorClassification):
+        return [example for example in examples if objective.part_labels(example)]
     if not isinstance(objective, Classification):
         return [example for example in examples if example.references]
     answered = [example for example in examples if example.labels]
@@ -129,7 +131,11 @@ def _score(
     objective: Objective, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> dict[str, float]:
     if isinstance(objective, Classification):
-        scores = label_f1(predictions, [example.labels for example in examples])
+        found: Sequence[Any] = predictions
+        correct: Sequence[Any] = [example.labels for example in examples]
+        if isinstance(objective, AnchorClassification):
+            found, correct = _parts(objective, predictions, examples)
+        scores = label_f1(found, correct)
         return {f"{average} F1": score for average, score in scores.items()}
     texts = [str(prediction) for prediction in predictions]
     references = [example.references for example in examples]
@@ -154,3 +160,16 @@ def _score_subsets(
         scores = _score(objective, [predictions[i] for i in chosen], [examples[i] for i in chosen])
         subsets[label] = Evaluation(len(chosen), scores, {})
     return subsets
+
+
+def _parts(
+    objective: AnchorClassification, predictions: Sequence[Any], examples: Sequence[Example]
+) -> tuple[list[Any], list[Any]]:
+    """List the predicted and the correct classes of all parts that have labels."""
+    pairs = [
+        (predicted, correct)
+        for parts, example in zip(predictions, examples, strict=True)
+        for predicted, correct in zip(parts, objective.part_labels(example), strict=True)
+        if correct or objective.multi_label
+    ]
+    return [predicted for predicted, _ in pairs], [correct for _, correct in pairs]

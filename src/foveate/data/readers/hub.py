@@ -49,9 +49,11 @@ _SHARED_PAPERS = {
 
 HUB_BENCHMARKS = {
     "arxiv": HubSource("ccdv/arxiv-summarization", "document", _paper_record),
+    "cnn_dailymail": HubSource("abisee/cnn_dailymail", "3.0.0", summarization.news_record),
     "ecthr_a": HubSource("coastalcph/lex_glue", "ecthr_a", classification.ecthr_record),
     "ecthr_b": HubSource("coastalcph/lex_glue", "ecthr_b", classification.ecthr_record),
     "facetsum": HubSource("memray/FacetSum", None, summarization.facetsum_record),
+    "facetsum_sections": HubSource("memray/FacetSum", None, summarization.facetsum_sections_record),
     "govreport": HubSource("ccdv/govreport-summarization", "document", _report_record),
     "hotpotqa": HubSource("hotpotqa/hotpot_qa", "distractor", question_answering.hotpotqa_record),
     "multi_news": HubSource(
