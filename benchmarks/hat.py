@@ -44,6 +44,14 @@ class HATConfig:
     dropout: float = 0.1
 
 
+def initialize(module: nn.Module) -> None:
+    """Draw the weights of a linear layer or of embeddings as BERT does."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+
+
 class HATLayer(nn.Module):
     """A Transformer layer, normalized after each residual as in BERT."""
 
@@ -66,16 +74,19 @@ class HATLayer(nn.Module):
             hidden_states: `(batch, length, hidden_size)`.
             visible: `(batch, length)` bool, which positions are attended; None for all.
         """
-        projected = self.query_key_value(hidden_states).unflatten(-1, (3, self.num_heads, -1))
-        q, k, v = projected.permute(2, 0, 3, 1, 4)
-        mask = None if visible is None else visible[:, None, None]
-        dropout = self.dropout.p if self.training else 0.0
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-        attended = self.dropout(self.output(attended.transpose(1, 2).flatten(2)))
+        attended = self.dropout(self.output(self.attend(hidden_states, visible)))
         hidden_states = self.attention_norm(hidden_states + attended)
         update = self.dropout(self.down(F.gelu(self.up(hidden_states))))
         output: Tensor = self.norm(hidden_states + update)
         return output
+
+    def attend(self, hidden_states: Tensor, visible: Tensor | None) -> Tensor:
+        """Attend to all visible positions; weights are not dropped out."""
+        projected = self.query_key_value(hidden_states).unflatten(-1, (3, self.num_heads, -1))
+        q, k, v = projected.permute(2, 0, 3, 1, 4)
+        mask = None if visible is None else visible[:, None, None]
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return attended.transpose(1, 2).flatten(2)
 
 
 class HATModel(nn.Module):
@@ -99,11 +110,7 @@ class HATModel(nn.Module):
         self.segment_embeddings = nn.ModuleList(
             nn.Embedding(config.max_segments, size) for _ in range(number)
         )
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=0.02)
-            if isinstance(module, nn.Linear):
-                nn.init.zeros_(module.bias)
+        self.apply(initialize)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutput:
         """Encode texts `(batch, length)`, whose length is a multiple of the segment length.
