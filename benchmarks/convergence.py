@@ -53,7 +53,7 @@ from foveate.preprocessing import HDTProcessor
 from foveate.preprocessing.tree import NODE_TYPES
 from foveate.training.tokenizer import train_tokenizer
 from hat import HATConfig, HATModel
-from retrieval import write_tables
+from report import write_tables
 
 ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "convergence.json"

@@ -48,7 +48,7 @@ from foveate.evaluation.metrics import ROUGE
 from foveate.models.accelerate import speed_up
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.text import plain_text
-from retrieval import write_tables
+from report import write_tables
 from structured_documents import answers, meetings, papers, without_abstract
 
 HERE = Path(__file__).parent

@@ -36,7 +36,7 @@ import runs
 from foveate.ops.tree_attention import Tree
 from listops_data import Expressions, generate
 from listops_models import MODELS, ListOpsModel, build
-from retrieval import write_tables
+from report import write_tables
 
 RESULTS = report.RESULTS / "listops.json"
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"
