@@ -505,8 +505,6 @@ def gather(best: dict[str, float], options: argparse.Namespace) -> None:
     recipe = {key: getattr(options, key) for key in keys}
     results = {
         "recipe": recipe | {"masked": RATIO, "vocabulary": VOCABULARY},
-        "finished": bool(best) and not unfinished,
-        "unfinished runs": unfinished,
         "best rates": best,
         "runs": [
             {"model": name, "rate": rate, "seed": seed, **logs[run_name((name, rate, seed))]}
@@ -514,7 +512,8 @@ def gather(best: dict[str, float], options: argparse.Namespace) -> None:
             if run_name((name, rate, seed)) in logs
         ],
     }
-    report.save(options.results, results)
+    missing = unfinished if best else [*unfinished, "further seeds"]
+    report.save(options.results, results, missing=missing)
     for table in tables(results).values():
         print(f"\n{table}")
 

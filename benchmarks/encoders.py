@@ -288,16 +288,17 @@ def plot(saved: dict[str, Any]) -> None:
     from matplotlib.figure import Figure
 
     rows, rate = saved["results"]["rows"], saved["results"]["matrix TFLOP/s"] * 1e12
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(12, 4), layout="constrained")
     for axes, part in zip(figure.subplots(1, 2), PARTS, strict=True):
-        for name in ENCODERS:
+        for number, name in enumerate(ENCODERS):
             best: dict[int, float] = {}
             for row in rows:
                 if row["encoder"] == name and row["part"] == part and row["ms"]:
                     tokens = row["tokens"]
                     best[tokens] = min(row["ms"], best.get(tokens, row["ms"]))
             if best:
-                axes.plot(*zip(*sorted(best.items()), strict=True), marker="o", label=name)
+                points = zip(*sorted(best.items()), strict=True)
+                axes.plot(*points, f"oC{number}-", label=name)
         lengths = sorted({row["tokens"] for row in rows})
         passes = 3 if part == STEP else 1
         floor = [2 * WEIGHTS * n * passes / rate * 1e3 for n in lengths]
@@ -306,7 +307,7 @@ def plot(saved: dict[str, Any]) -> None:
         axes.set_xticks(lengths, [f"{n // 1024}k" for n in lengths], minor=False)
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", fontsize="small")
     figure.suptitle(f"{saved['machine']['gpu']}, bfloat16, one document")
     IMAGE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGE, dpi=110)

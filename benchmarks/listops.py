@@ -260,32 +260,34 @@ def gather(options: argparse.Namespace, times: dict[str, dict[str, float]]) -> N
     """Save and print the results of all runs."""
     names = [run_name(name, seed) for name in options.models for seed in range(options.seeds)]
     logs = runs.logs(options.state, names)
+    unfinished = [name for name in names if "accuracy" not in logs.get(name, {})]
     results = {
         "recipe": {
             name: getattr(options, name)
             for name in ("layers", "batch", "examples", "epochs", "seeds", "depth", "operands")
         },
-        "finished": all("accuracy" in logs.get(name, {}) for name in names),
-        "unfinished runs": [name for name in names if "accuracy" not in logs.get(name, {})],
         "ms a step, alone": times,
         "models": {
             name: [log for seed in range(options.seeds) if (log := logs.get(run_name(name, seed)))]
             for name in options.models
         },
     }
-    report.save(options.results, results)
+    report.save(options.results, results, missing=unfinished)
     for table in tables(results).values():
         print(f"\n{table}")
 
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of models that finished with every seed."""
+    """Return the tables of models that finished with every seed, and of all at equal steps."""
     seeds = results["recipe"]["seeds"]
     finished = {
         name: logs
         for name, logs in results["models"].items()
         if sum("accuracy" in log for log in logs) == seeds
     }
+    found = {"equal steps": at_equal_steps(results)}
+    if not finished:
+        return found
     rows = [
         [
             name,
@@ -298,16 +300,31 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         for name, logs in finished.items()
     ]
     header = ["", "test accuracy %", "each seed", "published %", "ms a step, alone", "parameters"]
-    found = {"accuracy": report.table(header, rows)}
-    if finished:
-        bins = next(iter(finished.values()))[0]["by length"]
-        rows = [
-            [name, *(spread([rate(log, i) for log in logs]) for i in range(len(bins)))]
-            for name, logs in finished.items()
-        ]
-        header = ["tokens up to", *(f"{b['up to']}: {b['expressions']}" for b in bins)]
-        found["length"] = report.table(header, rows)
+    found["accuracy"] = report.table(header, rows)
+    bins = next(iter(finished.values()))[0]["by length"]
+    rows = [
+        [name, *(spread([rate(log, i) for log in logs]) for i in range(len(bins)))]
+        for name, logs in finished.items()
+    ]
+    header = ["tokens up to", *(f"{b['up to']}: {b['expressions']}" for b in bins)]
+    found["length"] = report.table(header, rows)
     return found
+
+
+def at_equal_steps(results: dict[str, Any]) -> str:
+    """Compare all models after the epochs that every run has finished, on held-out expressions."""
+    curves = {name: [log["curve"] for log in logs] for name, logs in results["models"].items()}
+    epochs = min(len(curve) for its in curves.values() for curve in its)
+    rows = [
+        [
+            name,
+            spread([curve[epochs - 1]["accuracy"] for curve in its]),
+            ", ".join(f"{curve[epochs - 1]['accuracy']:.1f}" for curve in its),
+        ]
+        for name, its in curves.items()
+    ]
+    header = ["", f"held-out accuracy % after epoch {epochs}", "each seed"]
+    return report.table(header, rows)
 
 
 def rate(log: dict[str, Any], i: int) -> float:
@@ -323,28 +340,34 @@ def spread(values: Sequence[float]) -> str:
 
 
 def plot(results: dict[str, Any]) -> None:
-    """Draw the curves of the first seed, and the mean accuracy by length."""
+    """Draw the curves of all seeds and, of finished models, the mean accuracy by length."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    curves, by_length = figure.subplots(1, 2)
+    done = {
+        name: finished
+        for name, logs in results["models"].items()
+        if (finished := [log for log in logs if "by length" in log])
+    }
+    figure = Figure(figsize=(11, 4) if done else (7, 4), layout="constrained")
+    curves, *others = figure.subplots(1, 2 if done else 1, squeeze=False)[0]
+    curves.set(xlabel="epochs", ylabel="accuracy on 5,000 held out, %", title="every seed")
     for number, (name, logs) in enumerate(results["models"].items()):
         for log in logs:
             points = [(point["epoch"], point["accuracy"]) for point in log["curve"]]
             label = name if log is logs[0] else None
             curves.plot(*zip(*points, strict=True), color=f"C{number}", label=label, linewidth=1)
-        done = [log for log in logs if "by length" in log]
-        if done:
-            ends = [b["up to"] for b in done[0]["by length"]]
-            rates = [mean(rate(log, i) for log in done) for i in range(len(ends))]
-            by_length.plot(ends, rates, marker="o", color=f"C{number}", label=name)
-    curves.set(xlabel="epochs", ylabel="accuracy on 5,000 held out, %", title="every seed")
-    by_length.set(xlabel="tokens up to", ylabel="test accuracy, %", title="by length", xscale="log")
-    by_length.set_xticks(BINS[1:], [str(end) for end in BINS[1:]])
-    by_length.minorticks_off()
-    for axes in (curves, by_length):
+    for by_length in others:
+        by_length.set(xlabel="tokens up to", ylabel="test accuracy, %", xscale="log")
+        for number, name in enumerate(results["models"]):
+            if logs := done.get(name):
+                ends = [b["up to"] for b in logs[0]["by length"]]
+                rates = [mean(rate(log, i) for log in logs) for i in range(len(ends))]
+                by_length.plot(ends, rates, marker="o", color=f"C{number}")
+        by_length.set_xticks(BINS[1:], [str(end) for end in BINS[1:]])
+        by_length.minorticks_off()
+    for axes in figure.axes:
         axes.grid(alpha=0.3)
-    curves.legend(loc="lower right")
+    figure.legend(loc="outside right center")
     IMAGE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGE, dpi=110)
 
