@@ -10,25 +10,13 @@ import pytest
 import torch
 
 import fovea_quality
-from fovea_quality import (
-    ARMS,
-    IGNORED,
-    NEIGHBOURS,
-    SMOKE,
-    STUDIES,
-    Learner,
-    difference,
-    gather,
-    hidden_facts,
-    keys_and_radius,
-    mask_words,
-    run_folder,
-    tables,
-    window_keys,
-    word_groups,
-    word_starts,
-)
-from retrieval import write_tables
+import fovea_studies
+from fovea_arms import ARMS, NEIGHBOURS, keys_and_radius, window_keys
+from fovea_quality import SMOKE, Learner, gather, run_folder
+from fovea_scores import difference, tables
+from fovea_studies import IGNORED, STUDIES, hidden_facts, word_groups
+from fovea_texts import Texts, mask_words, word_starts
+from report import write_tables
 
 STRINGS = [
     "<mask>",
@@ -91,7 +79,7 @@ def test_whole_words_are_masked():
 
 
 def test_masked_words_are_grouped_by_the_nearest_visible_occurrence(options, monkeypatch):
-    monkeypatch.setattr(fovea_quality, "DISTANCES", (16, 32))
+    monkeypatch.setattr(fovea_studies, "DISTANCES", (16, 32))
     options.draws, options.block, options.length = 1, 8, 128
     study = STUDIES["words"](options, "cpu")
     piece = np.full(128, COMMA)
@@ -104,9 +92,7 @@ def test_masked_words_are_grouped_by_the_nearest_visible_occurrence(options, mon
     piece[[64]] = ICE
     positions = np.array([3, 4, 5, 6, 40, 60, 61, 62])
     study.held_out, study.number = torch.from_numpy(piece)[None], len(positions)
-    study.texts = fovea_quality.Texts(
-        study.texts.train, piece[None], np.array(["papers"]), study.texts.strings
-    )
+    study.texts = Texts(study.texts.train, piece[None], np.array(["papers"]), study.texts.strings)
     batch = torch.from_numpy(piece)[None], torch.from_numpy(positions)[None], torch.zeros(1, 8)
     monkeypatch.setattr(study, "held_out_batches", lambda: [batch])
     groups = {
