@@ -82,8 +82,8 @@ class _Phrase:
 
     @property
     def form(self) -> _Form:
-        """The most frequent way of writing it."""
-        return max(self.forms, key=self.forms.__getitem__)
+        """The most frequent way of writing it; of equals, one in lower case."""
+        return max(self.forms, key=lambda form: (self.forms[form], form.text.islower()))
 
 
 def phrases(
@@ -218,9 +218,7 @@ def _role(key: _Key, frequencies: Mapping[str, float]) -> _Role:
         return _Role(len(word) <= _MAX_DIGITS_AND_LETTERS and not word.isdigit(), last=False)
     _, _, ending = word.partition("'")
     is_contraction = ending != "s" and 1 <= len(ending) <= 2
-    return _Role(
-        is_content_word(word) and _is_rare(word, frequencies) and not is_contraction, last
-    )
+    return _Role(is_content_word(word) and _is_rare(word, frequencies) and not is_contraction, last)
 
 
 def _is_rare(word: str, frequencies: Mapping[str, float]) -> bool:

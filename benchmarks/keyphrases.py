@@ -1,0 +1,320 @@
+"""Key phrases of full papers and reports, against those that people assigned to them.
+
+Nguyen2007 (209 papers; phrases of authors and readers together) and wiki20 (20 reports; titles of
+Wikipedia articles, of 15 teams together) are read as plain text by `Document.from_file`. The
+constants of `foveate.detectors.phrases` were fitted to half of either set, drawn by a fixed seed;
+"tuned" is this half and "unseen" the other.
+
+Phrases are compared as sequences of words in lower case, split at everything that is neither letter
+nor digit, without possessive 's, and stemmed by Porter's algorithm; of phrases with the same
+stems, only the first counts. For the best k phrases of a document:
+
+- exact: P = hits / k and R = hits / phrases assigned, where a hit is assigned; F1 is their harmonic
+  mean.
+- partial: a phrase is a hit if its stems contain those of an assigned phrase as a contiguous part,
+  or the other way around. P is the share of the k that are hits; R is the share of the assigned
+  phrases that one of the k is a partial match of.
+
+Phrases that were assigned but do not occur in the text count against every method. Reported are
+means over documents, in percent, with 95 % intervals by the bootstrap over documents.
+
+    pip install keybert summa    # besides the extra "benchmark"
+    python benchmarks/keyphrases.py --data ../shared/data/keyphrases --minilm MINILM
+"""
+
+import argparse
+import random
+import re
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import report
+from foveate import Document
+
+SETS = ("Nguyen2007", "wiki20")
+HALVES = ("tuned", "unseen", "all")
+RANKS = (5, 10)
+SEED = 0
+RESAMPLES = 10_000
+TOP_K = 20  # phrases asked for, of which some have the same stems
+OURS, BASELINE = "foveate phrases", "YAKE"
+
+Stems = tuple[str, ...]
+Method = Callable[[Document], list[str]]
+
+
+class Item(NamedTuple):
+    document: Document
+    assigned: set[Stems]
+    tuned: bool
+
+
+def items(data: Path, name: str, limit: int | None) -> list[Item]:
+    with TemporaryDirectory() as folder, zipfile.ZipFile(data / f"{name}.zip") as archive:
+        archive.extractall(folder)
+        texts = sorted((Path(folder) / name / "docsutf8").glob("[!.]*.txt"), key=lambda p: p.stem)
+        shuffled = [path.stem for path in texts]
+        random.Random(SEED).shuffle(shuffled)
+        tuned = set(shuffled[: len(shuffled) // 2])
+        read = []
+        for path in texts[:limit]:
+            keys = Path(folder, name, "keys", f"{path.stem}.key")
+            lines = keys.read_text(encoding="utf-8", errors="replace").splitlines()
+            assigned = {stems(line) for line in lines} - {()}
+            read.append(Item(Document.from_file(path), assigned, path.stem in tuned))
+    return read
+
+
+@cache
+def stem(word: str) -> str:
+    return _porter().stem(word)
+
+
+@cache
+def _porter() -> Any:
+    from nltk.stem.porter import PorterStemmer
+
+    return PorterStemmer()
+
+
+def stems(phrase: str) -> Stems:
+    text = phrase.lower().replace("’", "'").replace("'s", "")
+    return tuple(stem(word) for word in re.findall(r"[^\W_]+", text))
+
+
+def contains(long: Stems, short: Stems) -> bool:
+    return any(long[i : i + len(short)] == short for i in range(len(long) - len(short) + 1))
+
+
+def f1(precision: float, recall: float) -> float:
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def scores(found: Iterable[str], assigned: set[Stems]) -> dict[str, float]:
+    """Score the phrases found in a document, best first, in percent."""
+    distinct = list(dict.fromkeys(filter(None, map(stems, found))))
+    result = {}
+    for k in RANKS:
+        best = distinct[:k]
+        hits = len(assigned.intersection(best))
+        result[f"exact F1@{k}"] = 100 * f1(hits / k, hits / len(assigned))
+        pairs = [
+            [contains(phrase, other) or contains(other, phrase) for other in assigned]
+            for phrase in best
+        ]
+        precision = sum(map(any, pairs)) / k
+        recall = sum(map(any, zip(*pairs, strict=True))) / len(assigned)
+        result[f"partial F1@{k}"] = 100 * f1(precision, recall)
+    return result
+
+
+def detector(name: str, **options: Any) -> Method:
+    """Return a detector of foveate's."""
+    from foveate.detectors import detector_by_name
+
+    detect = detector_by_name(name, **options)
+    return lambda document: [keyword.text for keyword in detect(document, TOP_K)]
+
+
+def yake(document: Document) -> list[str]:
+    from yake import KeywordExtractor
+
+    extractor = KeywordExtractor(lan="en", n=3, top=TOP_K)  # its defaults
+    return [phrase for phrase, _ in extractor.extract_keywords(document.text)]
+
+
+def summa(document: Document) -> list[str]:
+    from summa.keywords import keywords
+
+    return keywords(document.text, split=True)[: 2 * TOP_K]
+
+
+def textrank(document: Document, window: int = 10) -> list[str]:
+    """Rank runs of words that are no stop words by the mean of their words' PageRank.
+
+    This is TextRank (Mihalcea and Tarau, 2004) with a list of stop words in place of a tagger of
+    parts of speech. On documents of the tuned half, windows of 10 words were better than of 2, the
+    mean better than the sum, and runs of at most three words that occur twice better than all.
+    """
+    import networkx
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    runs: list[tuple[str, ...]] = []
+    for sentence in document.sentences():
+        for part in re.split(r"[^\w\s'’-]", sentence.text.lower()):
+            run: list[str] = []
+            for word in [*part.split(), ""]:
+                if len(word) > 1 and word[0].isalpha() and word not in ENGLISH_STOP_WORDS:
+                    run.append(word)
+                elif run:
+                    runs.append(tuple(run))
+                    run = []
+    stream = [word for run in runs for word in run]
+    graph = networkx.Graph()
+    graph.add_nodes_from(stream)
+    for i, word in enumerate(stream):
+        graph.add_edges_from((word, other) for other in stream[i + 1 : i + window])
+    rank = networkx.pagerank(graph)
+    scored = {
+        " ".join(run): sum(map(rank.__getitem__, run)) / len(run)
+        for run, count in Counter(runs).items()
+        if count > 1 and len(run) <= 3
+    }
+    return sorted(scored, key=lambda phrase: -scored[phrase])[: 2 * TOP_K]
+
+
+def keybert(model: str, **options: Any) -> Method:
+    """Return KeyBERT with words and pairs of words that occur twice as its candidates.
+
+    Without this restriction, thousands of phrases of each text would have to be encoded. Vectors
+    are kept, because documents share many phrases.
+    """
+    from keybert import KeyBERT
+    from keybert.backend import BaseEmbedder
+    from sentence_transformers import SentenceTransformer
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    class Remembering(BaseEmbedder):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = _sentence_transformer(model)
+
+        def embed(self, documents: Any, verbose: bool = False) -> np.ndarray:
+            new = [text for text in documents if text not in VECTORS]
+            for text, vector in zip(new, self.model.encode(new) if new else (), strict=True):
+                VECTORS[text] = vector
+            return np.stack([VECTORS[text] for text in documents])
+
+    @cache
+    def _sentence_transformer(model: str) -> SentenceTransformer:
+        return SentenceTransformer(model, device="cpu")
+
+    extractor = KeyBERT(Remembering())
+
+    def extract(document: Document) -> list[str]:
+        counter = CountVectorizer(ngram_range=(1, 2), stop_words="english")
+        counts = np.asarray(counter.fit_transform([document.text]).sum(0))[0]
+        names = counter.get_feature_names_out()
+        repeated = [str(name) for name, count in zip(names, counts, strict=True) if count > 1]
+        found = extractor.extract_keywords(
+            document.text,
+            candidates=repeated,
+            keyphrase_ngram_range=(1, 2),
+            top_n=TOP_K,
+            **options,
+        )
+        return [phrase for phrase, _ in found]
+
+    return extract
+
+
+VECTORS: dict[str, np.ndarray] = {}
+
+
+def methods(minilm: str | None) -> dict[str, Callable[[], Method]]:
+    """Return functions that load the methods, slow ones last."""
+
+    def encoder() -> Any:
+        from foveate import Encoder
+
+        return Encoder.from_pretrained()
+
+    lexical: dict[str, Callable[[], Method]] = {
+        "foveate tfidf (words)": partial(detector, "tfidf"),
+        "TextRank (summa)": lambda: summa,
+        "TextRank (phrases)": lambda: textrank,
+        BASELINE: lambda: yake,
+        "foveate yake": partial(detector, "yake"),
+        OURS: partial(detector, "phrases"),
+    }
+    neural: dict[str, Callable[[], Method]] = {
+        "KeyBERT (MiniLM)": lambda: keybert(str(minilm)),
+        "KeyBERT (MiniLM, MMR 0.5)": lambda: keybert(str(minilm), use_mmr=True, diversity=0.5),
+        "foveate embedding": lambda: detector("embedding", encoder=encoder()),
+    }
+    return lexical | (neural if minilm else {})
+
+
+def interval(values: np.ndarray) -> list[float]:
+    """Return the mean of values and its 95 % interval by the bootstrap."""
+    drawn = np.random.default_rng(SEED).integers(len(values), size=(RESAMPLES, len(values)))
+    low, high = np.percentile(values[drawn].mean(1), (2.5, 97.5))
+    return [round(float(value), 2) for value in (values.mean(), low, high)]
+
+
+def halves(documents: list[Item], values: list[dict[str, float]]) -> dict[str, Any]:
+    """Average each measure over the halves of a set and over all of it."""
+    tuned = np.array([item.tuned for item in documents])
+    rows = {"tuned": tuned, "unseen": ~tuned, "all": np.ones_like(tuned)}
+    columns = {name: np.array([value[name] for value in values]) for name in values[0]}
+    return {
+        half: {name: interval(column[rows[half]]) for name, column in columns.items()}
+        for half in HALVES
+        if rows[half].any()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the two archives")
+    parser.add_argument("--minilm", help="checkpoint of all-MiniLM-L6-v2; without, no KeyBERT")
+    parser.add_argument("--limit", type=int, help="read only the first documents of each set")
+    parser.add_argument("--output", type=Path, default=report.RESULTS / "keyphrases.json")
+    args = parser.parse_args()
+    read = {name: items(args.data, name, args.limit) for name in SETS}
+    packages = ("yake", "keybert", "summa", "networkx", "sentence-transformers", "scikit-learn")
+    results: dict[str, Any] = {
+        "documents": {name: len(documents) for name, documents in read.items()},
+        "finished": False,
+        "methods": {},
+        "ours minus YAKE": {},
+    }
+    single: dict[str, dict[str, list[dict[str, float]]]] = {}
+    for method, load in methods(args.minilm).items():
+        find = load()
+        single[method] = {}
+        result: dict[str, Any] = {}
+        start = time.process_time()
+        for name, documents in read.items():
+            values = [scores(find(item.document), item.assigned) for item in documents]
+            single[method][name] = values
+            result[name] = halves(documents, values)
+        total = sum(map(len, read.values()))
+        result["processor seconds a document"] = (time.process_time() - start) / total
+        results["methods"][method] = result
+        if method == OURS:
+            results["ours minus YAKE"] = {
+                name: halves(
+                    documents,
+                    [
+                        {measure: ours[measure] - theirs[measure] for measure in ours}
+                        for ours, theirs in zip(
+                            single[OURS][name], single[BASELINE][name], strict=True
+                        )
+                    ],
+                )
+                for name, documents in read.items()
+            }
+        print(method, {n: result[n]["all"]["exact F1@10"] for n in SETS}, flush=True)
+        report.save(args.output, results, "nltk", "wordfreq", *packages)
+    results["finished"] = True
+    report.save(args.output, results, "nltk", "wordfreq", *packages)
+    for name in SETS:
+        measures = list(next(iter(single.values()))[name][0])
+        rows = [
+            [method, *(one[name]["unseen"][measure][0] for measure in measures)]
+            for method, one in results["methods"].items()
+        ]
+        print(f"\n{name}, unseen half\n{report.table(['', *measures], rows)}")
+
+
+if __name__ == "__main__":
+    main()
