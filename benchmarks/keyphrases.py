@@ -189,8 +189,7 @@ def keybert(model: str, **options: Any) -> Method:
 
         def embed(self, documents: Any, verbose: bool = False) -> np.ndarray:
             new = [text for text in documents if text not in VECTORS]
-            for text, vector in zip(new, self.model.encode(new) if new else (), strict=True):
-                VECTORS[text] = vector
+            VECTORS.update(zip(new, self.model.encode(new) if new else (), strict=True))
             return np.stack([VECTORS[text] for text in documents])
 
     @cache

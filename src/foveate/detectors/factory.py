@@ -8,7 +8,7 @@ from foveate.detectors.keyword import Detector
 from foveate.detectors.phrases import phrases
 from foveate.detectors.statistical import tfidf, yake
 
-METHODS = ("phrases", "tfidf", "yake", "embedding", "random", "gibberish")
+METHODS = ("tfidf", "phrases", "yake", "embedding", "random", "gibberish")
 
 
 def detector_by_name(

@@ -82,8 +82,8 @@ class _Phrase:
 
     @property
     def form(self) -> _Form:
-        """The most frequent way of writing it; of equals, one in lower case."""
-        return max(self.forms, key=lambda form: (self.forms[form], form.text.islower()))
+        """The most frequent way of writing it; of equals, one with capitals."""
+        return max(self.forms, key=lambda form: (self.forms[form], not form.text.islower()))
 
 
 def phrases(
@@ -125,7 +125,7 @@ def phrases(
         >>> from foveate.detectors import phrases
         >>> sea = Document.from_text("The deep sea is dark. Few fish live in the deep sea.")
         >>> [(keyword.text, len(keyword.spans)) for keyword in phrases(sea, 2)]
-        [('deep sea', 2), ('dark', 1)]
+        [('deep sea', 2), ('fish', 1)]
     """
     if max_words < 1:
         raise ValueError(f"max_words must be at least 1, got {max_words}")
@@ -181,6 +181,8 @@ def _collect(
             if kind == "sentence":
                 phrase.count += 1
                 form = " ".join(text[terms[i].start : terms[j - 1].end].split())
+                if i == 0 and form[1:].islower():  # a capital that says nothing of the word
+                    form = form.lower()
                 phrase.forms[_Form(form, key, j - i)] += 1
             else:
                 phrase.titled = True
