@@ -167,8 +167,8 @@ def _collect(
     found: dict[_Key, _Phrase] = {}
     counts: Counter[str] = Counter()
     roles: dict[_Key, _Role] = {}
+    before = 0  # words in the sentences so far
     for kind, text in _texts(document):
-        before = counts.total()
         terms = _terms(text, language)
         for term in terms:
             if term.key not in roles:
@@ -189,6 +189,7 @@ def _collect(
                 phrase.in_heading |= kind == "heading"
         if kind == "sentence":
             counts.update(word for term in terms for word in term.key)
+            before += sum(len(term.key) for term in terms)
     return found, counts
 
 
