@@ -34,6 +34,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -276,8 +277,9 @@ def halves(documents: list[Item], values: list[Scores | None]) -> dict[str, Any]
     return result
 
 
-def run(group: str, minilm: str | None, read: dict[str, list[Item]]) -> dict[str, Any]:
+def run(group: str, minilm: str | None, data: Path, limit: int | None) -> dict[str, Any]:
     """Score the methods of a group on every document; those with encoders on the unseen half."""
+    read = {name: items(data, name, limit) for name in SETS}
     results: dict[str, Any] = {}
     for method, load in groups(minilm)[group].items():
         find = load()
@@ -293,7 +295,7 @@ def run(group: str, minilm: str | None, read: dict[str, list[Item]]) -> dict[str
         scored = sum(one is not None for column in values.values() for one in column)
         seconds = (time.process_time() - start) / scored
         results[method] = {"values": values, "processor seconds a document": seconds}
-        print(method, flush=True)
+        print(method, round(seconds, 2), "seconds a document", flush=True)
     return results
 
 
@@ -315,8 +317,8 @@ def main() -> None:
     measured: dict[str, Any] = {}
     packages = ("yake", "keybert", "summa", "networkx", "sentence-transformers", "scikit-learn")
     names = groups(args.minilm)
-    with ProcessPoolExecutor(len(names)) as pool:
-        running = [pool.submit(run, group, args.minilm, read) for group in names]
+    with ProcessPoolExecutor(len(names), mp_context=get_context("spawn")) as pool:
+        running = [pool.submit(run, group, args.minilm, args.data, args.limit) for group in names]
         for future in as_completed(running):
             measured |= future.result()
             results = {
