@@ -2,8 +2,8 @@
 
 Nguyen2007 (209 papers; phrases of authors and readers together) and wiki20 (20 reports; titles of
 Wikipedia articles, of 15 teams together) are read as plain text by `Document.from_file`. The
-constants of `foveate.detectors.phrases` were fitted to half of either set, drawn by a fixed seed;
-"tuned" is this half and "unseen" the other.
+constants of `foveate.detectors.phrases` were fitted to half of the papers, drawn by a fixed seed,
+and watched on half of the reports; "tuned" are these halves and "unseen" the others.
 
 Phrases are compared as sequences of words in lower case, split at everything that is neither letter
 nor digit, without possessive 's, and stemmed by Porter's algorithm; of phrases with the same
