@@ -1,32 +1,41 @@
 """Masked language modelling from scratch (HDT, Figure 1b and Table 9): who learns faster?
 
-    python benchmarks/convergence.py --prepare data.npz   # read the documents, train a tokenizer
-    python benchmarks/convergence.py --data data.npz --minutes 6 --models hdt dense
-    python benchmarks/convergence.py --plot               # draw docs/images/convergence.png
+    python benchmarks/convergence.py --prepare data.npz --corpus corpus   # tokenize the documents
+    python benchmarks/convergence.py --data data.npz --minutes 10 --gpus 0 1 2 3
+    python benchmarks/convergence.py --docs --plot        # write saved results into the page
 
-The texts are scientific papers, Python Enhancement Proposals, meetings and two novels; every
-twentieth document is held out. Documents are cut into pieces of --length tokens. All models have
-the same parameters, see the same pieces in the same order, and predict the same masked 15 % of
-the tokens:
+The corpus is what `training_corpus.py` writes: papers, Python Enhancement Proposals, technical
+proposals, meetings and manuals; every twentieth document is held out. Documents are cut into pieces
+of --length tokens. All models see the same pieces in the same order and predict the same masked
+15 % of the tokens:
 
-- hdt: tree attention with the documents' own sections;
-- hdt, pseudo-sections: the same with 32 sentences to a section;
-- longformer: the tokens without anchors, 256 to each side of a token and one global token;
-- dense: the tokens without anchors, each of which attends to all.
+- true sections: HDT with the documents' own sections;
+- pseudo-sections: HDT with 32 sentences to a section;
+- Longformer: HDT's layers with rotary positions over the tokens without anchors, 256 to each side
+  of a token and one global token;
+- dense: the same, each token attending to all;
+- HAT: as `hat.py` describes, with learned positions, which has a third more layers across segments.
 
-The loss is measured on held-out pieces. Seconds are those of the training steps alone. A run that
-is interrupted, or stopped by --minutes, continues when the command is repeated.
+Each model trains with every learning rate for the same minutes on a GPU of its own, and with the
+better of them with further seeds. The loss is measured on held-out pieces. Seconds are those of the
+training steps alone. A run that is interrupted continues when the command is repeated; a model that
+has not finished is named in the results and left out of the tables.
 """
 
 import argparse
-import gzip
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from itertools import chain
-from multiprocessing import Pool
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
+from queue import SimpleQueue
+from statistics import mean, stdev
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,38 +44,49 @@ from torch import Tensor, nn
 
 import report
 import runs
-from foveate import Document, DocumentError
+from foveate.data import Corpus
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
+from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions
 from foveate.ops.tree_attention import Tree
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from foveate.preprocessing import HDTProcessor
-from foveate.preprocessing.hdt import NODE_TYPES
+from foveate.preprocessing.tree import NODE_TYPES
 from foveate.training.tokenizer import train_tokenizer
+from hat import HATConfig, HATModel
+from report import write_tables
 
 ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "convergence.json"
 IMAGE = ROOT / "docs" / "images" / "convergence.png"
+PAGE = ROOT / "docs" / "evidence" / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
 VOCABULARY = 16384
-RATIO, RATE, WARM_UP = 0.15, 5e-4, 500
+TOKENIZED = 2000  # documents that the tokenizer is trained on
+RATIO, WARM_UP = 0.15, 500
+RATES = (2.5e-4, 5e-4, 1e-3)
+SEGMENT = 128
 TOKEN, SENTENCE, SECTION, DOCUMENT = (
     NODE_TYPES[name] for name in ("token", "sentence", "section", "document")
 )
-MODELS = ("hdt", "hdt, pseudo-sections", "longformer", "dense")
+MODELS = ("true sections", "pseudo-sections", "Longformer", "dense", "HAT")
+TREES = MODELS[:2]
+
+Job = tuple[str, float, int]
+"""A model, a learning rate and a seed."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the data and stop")
-    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
-    parser.add_argument(
-        "--data", type=Path, help="file written by --prepare; prepared first without it"
-    )
+    parser.add_argument("--corpus", type=Path, help="folder that training_corpus.py wrote")
+    parser.add_argument("--limit", type=int, help="maximum documents to prepare")
+    parser.add_argument("--data", type=Path, help="file written by --prepare")
     parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
-    parser.add_argument("--steps", type=int, default=6000, help="total number of steps")
+    parser.add_argument("--rates", type=float, nargs="*", default=RATES)
+    parser.add_argument("--seeds", type=int, default=3, help="seeds with the best learning rate")
+    parser.add_argument("--minutes", type=float, default=10, help="of training, for each run")
     parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="maximum minutes per model"
+        "--gpus", type=int, nargs="+", default=[0], help="one run at a time on each"
     )
     parser.add_argument("--every", type=int, default=200, help="steps between points of the curve")
     parser.add_argument("--length", type=int, default=4096, help="tokens per piece")
@@ -77,77 +97,102 @@ def main() -> None:
     parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.plot:
-        plot(options.results)
-        return
-    file = options.prepare or options.data
-    if file is None:
-        file = options.state / "data.npz"
-    if options.prepare or not file.exists():
-        prepare(options.documents, file, options.limit)
-    if options.prepare:
-        return
-    for name in options.models:
-        train(name, file, options)
-    gather(options)
+    if options.plot or options.docs:
+        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        if options.docs:
+            write_tables(PAGE, tables(saved))
+        if options.plot:
+            plot(saved)
+    elif options.prepare:
+        prepare(options.corpus, options.prepare, options.limit)
+    elif options.worker:
+        name, rate, seed = options.worker
+        train((name, float(rate), int(seed)), options)
+    else:
+        run_all([*product(options.models, options.rates, [0])], {}, options)
+        best = {name: best_rate(name, options) for name in options.models}
+        seeds = range(1, options.seeds)
+        jobs = [(name, best[name], seed) for seed in seeds for name in options.models]
+        run_all(jobs, best, options)
+        gather(best, options)
+
+
+def run_all(jobs: Sequence[Job], best: dict[str, float], options: argparse.Namespace) -> None:
+    """Run jobs in processes, one at a time on each GPU, and save the results after each."""
+    free: SimpleQueue[int] = SimpleQueue()
+    for gpu in options.gpus:
+        free.put(gpu)
+
+    def run(job: Job) -> None:
+        gpu = free.get()
+        command = [
+            sys.executable,
+            __file__,
+            "--worker",
+            *map(str, job),
+            "--data",
+            str(options.data),
+        ]
+        for name in ("minutes", "every", "length", "batch", "held_out", "layers", "width", "state"):
+            command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+        subprocess.run(command, check=False, env=os.environ | {"CUDA_VISIBLE_DEVICES": str(gpu)})
+        free.put(gpu)
+        gather(best, options)
+
+    with ThreadPoolExecutor(len(options.gpus)) as pool:
+        list(pool.map(run, jobs))
+
+
+def run_name(job: Job) -> str:
+    name, rate, seed = job
+    return f"{name} rate {rate:g} seed {seed}"
+
+
+def best_rate(name: str, options: argparse.Namespace) -> float:
+    """Return the learning rate whose run with the first seed ended lowest."""
+    logs = runs.logs(options.state, [run_name((name, rate, 0)) for rate in options.rates])
+    losses = {
+        rate: logs[run_name((name, rate, 0))]["curve"][-1]["loss"]
+        for rate in options.rates
+        if logs.get(run_name((name, rate, 0)), {}).get("finished")
+    }
+    if not losses:
+        raise SystemExit(f"no run of {name} finished: give more --minutes, or repeat the command")
+    return min(losses, key=losses.__getitem__)
 
 
 # Documents
 
 
-def records(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield each kind of document with its lines or files."""
-    for kind in ("scisummnet", "peps", "qmsum"):
-        with gzip.open(folder / kind / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
-            yield kind, list(lines)
-    yield "books", [str(path) for path in sorted((folder / "books").glob("*.txt.gz"))]
-
-
-def read(kind_and_text: tuple[str, str]) -> Document | None:
-    kind, text = kind_and_text
-    if kind == "books":
-        return Document.from_file(text)
-    record = json.loads(text)
-    if kind == "qmsum":
-        return Document.from_text(text, format="json")
-    if kind == "peps":
-        try:
-            return Document.from_text(record["text"], format=record["format"])
-        except DocumentError:  # some are withdrawn and empty
-            return None
-    sections = [(section["heading"], section["sentences"]) for section in record["sections"]]
-    return Document.from_sections(record["title"], [("Abstract", record["abstract"]), *sections])
-
-
-def prepare(folder: Path, file: Path, limit: int | None) -> None:
+def prepare(corpus: Path, file: Path, limit: int | None) -> None:
     """Write the nodes of all documents: their ids and types, in reading order."""
     begun = time.perf_counter()
-    texts = chain.from_iterable(
-        ((kind, text) for text in texts[:limit]) for kind, texts in records(folder)
-    )
-    with Pool() as pool:
-        documents = [document for document in pool.imap(read, texts, chunksize=8) if document]
-    tokenizer = train_tokenizer(documents, VOCABULARY)
+    examples = Corpus(sorted(corpus.glob("*.jsonl")))
+    order = np.random.default_rng(0).permutation(len(examples))[:limit]
+    tokenizer = train_tokenizer([examples[i].document for i in order[:TOKENIZED]], VOCABULARY)
     processor = HDTProcessor(tokenizer)
     ids, types, sizes = [], [], []
-    for document in documents:
-        features = processor.features(document)
+    for i in order:
+        features = processor.features(examples[i].document)
         ids.append(features["input_ids"].numpy().astype(np.uint16))
         types.append(features["node_types"].numpy().astype(np.int8))
         sizes.append(len(ids[-1]))
     file.parent.mkdir(parents=True, exist_ok=True)
-    anchors = [processor.anchor_ids()[name] for name in ("document", "section")]
+    all_ids, all_types = np.concatenate(ids), np.concatenate(types)
+    anchors = [all_ids[all_types == kind][0] for kind in (DOCUMENT, SECTION)]
     np.savez_compressed(
         file,
-        ids=np.concatenate(ids),
-        types=np.concatenate(types),
+        ids=all_ids,
+        types=all_types,
         sizes=np.array(sizes),
         special=np.array([*anchors, tokenizer.mask_token_id, len(tokenizer)]),
     )
     tokens = sum(int((kinds == TOKEN).sum()) for kinds in types)
     seconds = time.perf_counter() - begun
-    print(f"{len(documents)} documents, {tokens:,} tokens, {seconds:.0f} s: {file}", flush=True)
+    print(f"{len(sizes)} documents, {tokens:,} tokens, {seconds:.0f} s: {file}", flush=True)
 
 
 # Pieces: ids and types of nodes in reading order, a number of tokens with their anchors.
@@ -190,78 +235,84 @@ class Data:
     def __init__(self, file: Path, name: str, length: int, held_out: int, device: str) -> None:
         arrays = np.load(file)
         self.root, section, self.mask, self.vocabulary = arrays["special"].tolist()
-        self.length, self.device, self.flat = length, device, not name.startswith("hdt")
+        self.name, self.length, self.device = name, length, device
         ends = arrays["sizes"].cumsum()[:-1]
         documents = zip(np.split(arrays["ids"], ends), np.split(arrays["types"], ends), strict=True)
         parts: tuple[list[Nodes], list[Nodes]] = ([], [])
         for number, (ids, types) in enumerate(documents):
-            if name == "hdt, pseudo-sections":
+            if name == "pseudo-sections":
                 ids, types = pseudo_sections(ids, types, section)
             parts[number % 20 == 0].extend(pieces(ids, types, length))
         self.train = [self._form(*piece) for piece in parts[0]]
         self.held_out = [self._form(*piece) for piece in parts[1][:held_out]]
-        self._flat_forms: dict[int, tuple[Tree, Tensor]] = {}
 
     def _form(self, ids: np.ndarray, types: np.ndarray) -> tuple[Tensor, ...]:
-        """Return the ids of nodes, their parents, and the positions of tokens."""
+        """Return ids and the places of tokens among them; of a tree, parents besides.
+
+        Without a tree the tokens follow a root; for HAT a root begins each segment.
+        """
         places = np.flatnonzero(types == TOKEN)
-        if self.flat:
-            ids = np.concatenate([[self.root], ids[places]])
-            above, places = np.zeros(len(ids)), np.arange(1, len(ids))
-            above[0] = -1
-        else:
-            above = parents(types)
-        return tuple(
-            torch.from_numpy(values.astype(np.int64)).to(self.device)
-            for values in (ids, above, places)
-        )
+        if self.name in TREES:
+            return self._tensors(ids, places, parents(types))
+        tokens = ids[places]
+        inner = SEGMENT - 1 if self.name == "HAT" else len(tokens)
+        number = -(-len(tokens) // inner)
+        ids = np.full((number, 1 + inner), self.root)
+        index = np.arange(len(tokens))
+        ids[index // inner, 1 + index % inner] = tokens
+        return self._tensors(ids.flatten(), index // inner * (1 + inner) + 1 + index % inner)
 
-    def batch(self, chosen: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tree, Tensor]:
-        """Return ids in level order, their tree, and each token's index, `(pieces, length)`."""
-        ids, above, places = zip(*chosen, strict=True)
-        if self.flat and len(chosen) in self._flat_forms:
-            tree, index = self._flat_forms[len(chosen)]
-            return tree.to_level_order(torch.cat(ids)), tree.in_level_order, index
+    def _tensors(self, *columns: np.ndarray) -> tuple[Tensor, ...]:
+        return tuple(torch.from_numpy(x.astype(np.int64)).to(self.device) for x in columns)
+
+    def batch(self, chosen: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tree | None, Tensor]:
+        """Return ids `(nodes,)`, of trees in level order with their tree, and tokens' places.
+
+        The places are `(pieces, length)`. Sequences have equal lengths.
+        """
+        ids, places, *above = zip(*chosen, strict=True)
         shifts = np.cumsum([0, *(len(piece) for piece in ids[:-1])]).tolist()
-        forest = torch.cat(
-            [
-                parents.where(parents < 0, parents + shift)
-                for parents, shift in zip(above, shifts, strict=True)
-            ]
+        index = torch.stack([its + shift for its, shift in zip(places, shifts, strict=True)])
+        if not above:
+            return torch.cat(ids), None, index
+        pairs = zip(*above, shifts, strict=True)
+        tree = Tree.from_parents(
+            torch.cat([its.where(its < 0, its + shift) for its, shift in pairs])
         )
-        tree = Tree.from_parents(forest)
-        tokens = torch.stack(
-            [positions + shift for positions, shift in zip(places, shifts, strict=True)]
-        )
-        index = tree.to_level_index(tokens)
-        if self.flat:  # always of the same shape
-            self._flat_forms[len(chosen)] = tree, index
-        return tree.to_level_order(torch.cat(ids)), tree.in_level_order, index
+        return tree.to_level_order(torch.cat(ids)), tree.in_level_order, tree.to_level_index(index)
 
 
-# Models: HDT, and its twins that see the tokens as one flat family.
+# Models: HDT, its twins that see sequences, and HAT.
 
 
-class FlatAttention(nn.Module):
-    """HDT's attention weights, applied to sequences of equal length that start with a root."""
+class SequenceAttention(nn.Module):
+    """HDT's attention weights with rotary positions, on sequences of equal length."""
 
-    def __init__(self, tree_attention: nn.Module, attend: Callable) -> None:
+    def __init__(self, tree_attention: nn.Module, length: int, attend: Callable) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
         self.num_heads, self.attend = tree_attention.num_heads, attend
+        head_dim = self.q.out_features // self.num_heads
+        frequencies = 10_000.0 ** -(torch.arange(0, head_dim, 2) / head_dim)
+        angles = torch.arange(length)[:, None] * frequencies
+        self.register_buffer("cos", angles.cos()[:, None], persistent=False)
+        self.register_buffer("sin", angles.sin()[:, None], persistent=False)
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Attend; in level order, the roots of all sequences come first."""
-        batch = tree.level_sizes[0]
+    def forward(self, hidden_states: Tensor, tree: None) -> Tensor:
+        """Attend within sequences `(sequences * length, d_model)`."""
         q, k, v = (
-            torch.cat([x[:batch, None], x[batch:].unflatten(0, (batch, -1))], dim=1)
-            for x in (
-                projection(hidden_states).unflatten(-1, (self.num_heads, -1))
-                for projection in (self.q, self.k, self.v)
-            )
+            projection(hidden_states)
+            .unflatten(0, (-1, len(self.cos)))
+            .unflatten(-1, (self.num_heads, -1))
+            for projection in (self.q, self.k, self.v)
         )
-        out = self.attend(q, k, v).flatten(2)
-        return self.o(torch.cat([out[:, 0], out[:, 1:].flatten(0, 1)]))
+        return self.o(self.attend(self.rotate(q), self.rotate(k), v).flatten(2).flatten(0, 1))
+
+    def rotate(self, x: Tensor) -> Tensor:
+        """Rotate pairs of channels of `(sequences, length, heads, head_dim)` by their positions."""
+        a, b = x.chunk(2, dim=-1)
+        rotated = [a * self.cos - b * self.sin, b * self.cos + a * self.sin]
+        return torch.cat(rotated, dim=-1).to(x.dtype)
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -285,27 +336,82 @@ def longformer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.cat([first, local.unflatten(0, (batch, length))[:, 1:]], dim=1)
 
 
-def build(name: str, vocabulary: int, layers: int, width: int) -> HDTForMaskedLM:
-    torch.manual_seed(0)
+class NoPositions(nn.Module):
+    """Leaves embeddings as they are."""
+
+    def forward(self, embeddings: Tensor, tree: None) -> Tensor:
+        return embeddings
+
+
+class MaskedLM(nn.Module):
+    """HDT or a twin of it with its head of masked language modelling."""
+
+    def __init__(self, name: str, config: HDTConfig, length: int) -> None:
+        super().__init__()
+        hdt = HDTForMaskedLM(config)
+        self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions
+        self.embeddings = hdt.model.shared
+        if name in TREES:
+            return
+        self.encoder.embed_positions = NoPositions()
+        attend = {"dense": dense, "Longformer": longformer}[name]
+        for block in self.encoder.block:
+            layer = block.layer[0]
+            layer.SelfAttention = SequenceAttention(layer.SelfAttention, length + 1, attend)
+
+    def forward(self, ids: Tensor, tree: Tree | None) -> Tensor:
+        """Encode nodes `(nodes,)`."""
+        encoded: Tensor = self.encoder(self.embeddings(ids), tree).last_hidden_state
+        return encoded
+
+
+class HATMaskedLM(nn.Module):
+    """HAT with the same head."""
+
+    def __init__(self, config: HDTConfig, length: int) -> None:
+        super().__init__()
+        number = -(-length // (SEGMENT - 1))
+        self.hat = HATModel(
+            HATConfig(
+                config.vocab_size,
+                hidden_size=config.d_model,
+                intermediate_size=config.d_ff,
+                num_hidden_layers=config.num_layers,
+                num_attention_heads=config.num_heads,
+                max_segments=number,
+                cross_segment_every=3,
+                dropout=0.0,
+            )
+        )
+        self.num_tokens = number * SEGMENT
+        self.predictions = HDTMaskedLMPredictions(config)
+        self.predictions.decoder.weight = self.hat.word_embeddings.weight
+        self.predictions.decoder.bias = self.predictions.bias
+        nn.init.zeros_(self.predictions.bias)
+
+    def forward(self, ids: Tensor, tree: None) -> Tensor:
+        """Encode tokens `(tokens,)`; the padding of the last segment counts as tokens."""
+        encoded: Tensor = self.hat(ids.unflatten(0, (-1, self.num_tokens))).last_hidden_state
+        return encoded.flatten(0, 1)
+
+
+def build(name: str, vocabulary: int, options: argparse.Namespace, seed: int) -> nn.Module:
+    torch.manual_seed(seed)
     config = HDTConfig(
         vocab_size=vocabulary,
-        d_model=width,
+        d_model=options.width,
         d_kv=64,
-        d_ff=4 * width,
-        num_layers=layers,
-        num_heads=max(1, width // 64),
+        d_ff=4 * options.width,
+        num_layers=options.layers,
+        num_heads=max(1, options.width // 64),
         dropout_rate=0.0,
     )
-    model = HDTForMaskedLM(config)
-    if not name.startswith("hdt"):
-        attend = {"dense": dense, "longformer": longformer}[name]
-        for block in model.model.encoder.block:
-            layer = block.layer[0]
-            layer.SelfAttention = FlatAttention(layer.SelfAttention, attend)
-    return model
+    if name == "HAT":
+        return HATMaskedLM(config, options.length)
+    return MaskedLM(name, config, options.length)
 
 
-def loss_of(model: HDTForMaskedLM, data: Data, chosen: list, seed: int) -> Tensor:
+def loss_of(model: nn.Module, data: Data, chosen: list, seed: int) -> Tensor:
     """Mean loss of the masked tokens, which depend on the seed and not on the model."""
     ids, tree, index = data.batch(chosen)
     rng = torch.Generator().manual_seed(seed)
@@ -317,25 +423,24 @@ def loss_of(model: HDTForMaskedLM, data: Data, chosen: list, seed: int) -> Tenso
     truth = ids[masked_index]
     kept = torch.where(fate < 0.9, random, truth)
     ids = ids.index_copy(0, masked_index, torch.where(fate < 0.8, data.mask, kept))
-    encoded = model.model(ids[None], tree=tree).last_hidden_state[0]
-    return F.cross_entropy(model.cls.predictions(encoded[masked_index]).float(), truth)
+    return F.cross_entropy(model.predictions(model(ids, tree)[masked_index]).float(), truth)
 
 
-def train(name: str, file: Path, options: argparse.Namespace) -> None:
+def train(job: Job, options: argparse.Namespace) -> None:
+    name, rate, seed = job
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    data = Data(file, name, options.length, options.held_out, device)
-    model = build(name, data.vocabulary, options.layers, options.width).to(device)
+    data = Data(options.data, name, options.length, options.held_out, device)
+    model = build(name, data.vocabulary, options, seed).to(device)
     trained = [p for p in model.parameters() if p.requires_grad]
-    print(
-        f"{name}: {len(data.train)} pieces, {len(data.held_out)} held out, "
-        f"{sum(p.numel() for p in trained) / 1e6:.1f} M parameters",
-        flush=True,
-    )
     optimizer = torch.optim.AdamW(
-        trained, lr=RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=device == "cuda"
+        trained, lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=device == "cuda"
     )
-    folder = runs.run_folder(options.state, name)
+    folder = runs.run_folder(options.state, run_name(job))
     log = runs.resume(folder, model, optimizer)
+    if log.get("finished"):
+        return
+    log["parameters"] = sum(p.numel() for p in trained)
+    log["pieces"] = [len(data.train), len(data.held_out)]
     per_epoch = len(data.train) // options.batch
     if not per_epoch or not data.held_out:
         raise SystemExit("there are too few pieces: reduce --length or --batch")
@@ -347,16 +452,16 @@ def train(name: str, file: Path, options: argparse.Namespace) -> None:
             torch.cuda.synchronize()
         return before + time.perf_counter() - began - evaluating
 
-    while log["step"] < options.steps and time.perf_counter() - began < 60 * options.minutes:
+    while not log.get("finished"):
         epoch, place = divmod(log["step"], per_epoch)
-        order = np.random.default_rng(epoch).permutation(len(data.train))
+        order = np.random.default_rng([seed, epoch]).permutation(len(data.train))
         chosen = [data.train[i] for i in order[place * options.batch :][: options.batch]]
         model.train()
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            loss = loss_of(model, data, chosen, seed=log["step"])
+            loss = loss_of(model, data, chosen, seed=10**6 * seed + log["step"])
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.param_groups[0]["lr"] = RATE * min(1.0, (log["step"] + 1) / WARM_UP)
+        optimizer.param_groups[0]["lr"] = rate * min(1.0, (log["step"] + 1) / WARM_UP)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         log["step"] += 1
@@ -365,6 +470,7 @@ def train(name: str, file: Path, options: argparse.Namespace) -> None:
             began = time.perf_counter()
         if log["step"] % options.every == 0:
             log["seconds"] = seconds()
+            log["finished"] = log["seconds"] > 60 * options.minutes
             pause = time.perf_counter()
             point = {
                 "step": log["step"],
@@ -372,14 +478,13 @@ def train(name: str, file: Path, options: argparse.Namespace) -> None:
                 "loss": round(held_out_loss(model, data, options.batch), 4),
             }
             log["curve"].append(point)
-            print(name, json.dumps(point), flush=True)
+            print(run_name(job), json.dumps(point), flush=True)
+            runs.save(folder, model, optimizer, log)
             evaluating += time.perf_counter() - pause
-    log["seconds"] = seconds()
-    runs.save(folder, model, optimizer, log)
 
 
 @torch.no_grad()
-def held_out_loss(model: HDTForMaskedLM, data: Data, batch: int) -> float:
+def held_out_loss(model: nn.Module, data: Data, batch: int) -> float:
     model.eval()
     device = data.device
     losses = []
@@ -390,33 +495,73 @@ def held_out_loss(model: HDTForMaskedLM, data: Data, batch: int) -> float:
     return float(torch.stack(losses).mean())
 
 
-def gather(options: argparse.Namespace) -> None:
-    """Save and print the results of all models."""
-    logs = runs.logs(options.state, MODELS)
-    recipe = {key: getattr(options, key) for key in ("layers", "width", "length", "batch")}
-    recipe |= {"masked": RATIO, "learning rate": RATE, "vocabulary": VOCABULARY}
-    report.save(options.results, {"recipe": recipe, "models": logs})
-    last = min(log["curve"][-1]["step"] for log in logs.values() if log["curve"])
-    tokens = options.length * options.batch
+def gather(best: dict[str, float], options: argparse.Namespace) -> None:
+    """Save the results of all runs, and print those of models that finished with every seed."""
+    jobs = [*product(options.models, options.rates, [0])]
+    jobs += [(name, rate, seed) for name, rate in best.items() for seed in range(1, options.seeds)]
+    logs = runs.logs(options.state, [run_name(job) for job in jobs])
+    unfinished = [run_name(job) for job in jobs if not logs.get(run_name(job), {}).get("finished")]
+    keys = ("layers", "width", "length", "batch", "minutes", "seeds", "rates")
+    recipe = {key: getattr(options, key) for key in keys}
+    results = {
+        "recipe": recipe | {"masked": RATIO, "vocabulary": VOCABULARY},
+        "best rates": best,
+        "runs": [
+            {"model": name, "rate": rate, "seed": seed, **logs[run_name((name, rate, seed))]}
+            for name, rate, seed in jobs
+            if run_name((name, rate, seed)) in logs
+        ],
+    }
+    missing = unfinished if best else [*unfinished, "further seeds"]
+    report.save(options.results, results, missing=missing)
+    for table in tables(results).values():
+        print(f"\n{table}")
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the losses at the end by learning rate, and those of all seeds with the best one."""
+    done = [run for run in results["runs"] if run.get("finished")]
+    models = [*dict.fromkeys(run["model"] for run in done)]
+    rates = results["recipe"]["rates"]
+    last = {(r["model"], r["rate"], r["seed"]): r["curve"][-1]["loss"] for r in done}
+    rows = [
+        [name, *(f"{loss:.3f}" if (loss := last.get((name, rate, 0))) else None for rate in rates)]
+        for name in models
+    ]
+    found = {"rates": report.table(["", *(f"{rate:g}" for rate in rates)], rows)}
     rows = []
-    for name, log in logs.items():
-        points = {point["step"]: point["loss"] for point in log["curve"]}
-        per_step = log["seconds"] / max(1, log["step"])
+    for name, rate in results["best rates"].items():
+        of_seeds = [run for run in done if (run["model"], run["rate"]) == (name, rate)]
+        if len(of_seeds) < results["recipe"]["seeds"]:
+            continue
+        losses = [run["curve"][-1]["loss"] for run in of_seeds]
+        deviation = f" ± {stdev(losses):.3f}" if len(losses) > 1 else ""
         rows.append(
-            [name, log["step"], points.get(last), f"{tokens / per_step:,.0f}", 1e3 * per_step]
+            [
+                name,
+                f"{rate:g}",
+                f"{mean(losses):.3f}{deviation}",
+                f"{mean(run['step'] for run in of_seeds):,.0f}",
+                f"{mean(1e3 * run['seconds'] / run['step'] for run in of_seeds):.1f}",
+                f"{of_seeds[0]['parameters'] / 1e6:.1f} M",
+            ]
         )
-    print(report.table(["model", "steps", f"loss at {last}", "tokens/s", "ms a step"], rows))
+    header = ["", "learning rate", "held-out loss", "steps", "ms a step", "parameters"]
+    return found | {"losses": report.table(header, rows)}
 
 
-def plot(results: Path) -> None:
+def plot(results: dict[str, Any]) -> None:
+    """Draw the curves of all seeds with the best learning rates."""
     from matplotlib.figure import Figure
 
-    models = json.loads(results.read_text())["results"]["models"]
     figure = Figure(figsize=(10, 4), layout="constrained")
     for axes, by in zip(figure.subplots(1, 2, sharey=True), ("step", "seconds"), strict=True):
-        for name, log in models.items():
-            points = [(point[by], point["loss"]) for point in log["curve"]]
-            axes.plot(*zip(*points, strict=True), label=name)
+        for number, (name, rate) in enumerate(results["best rates"].items()):
+            for run in results["runs"]:
+                if (run["model"], run["rate"]) == (name, rate):
+                    points = [(point[by], point["loss"]) for point in run["curve"]]
+                    label = None if run["seed"] else name
+                    axes.plot(*zip(*points, strict=True), f"C{number}", label=label, linewidth=1)
         axes.set(xlabel={"step": "steps", "seconds": "seconds of training"}[by])
         axes.grid(alpha=0.3)
     figure.axes[0].set(ylabel="loss on held-out documents")

@@ -1,52 +1,69 @@
-"""Encoders on one GPU: time and memory of a forward pass and of a training step, by length.
+"""HDT and other encoders on one GPU: time and memory by length, in the forms users run them in.
 
     python benchmarks/encoders.py                 # measure, print, save results/encoders.json
+    python benchmarks/encoders.py --docs          # write the saved tables into docs/numbers/hdt.md
     python benchmarks/encoders.py --plot          # draw docs/images/encoders.png from the results
+    python benchmarks/encoders.py --lengths 4096 --encoders ModernBERT --whole --output whole.json
 
-One document, base size (12 layers, width 768; ModernBERT has 22 layers), bfloat16, random weights.
-The forward pass starts at token ids, mask and parents in the padded form that users pass, so that
-packing and building the tree are part of HDT's time; "packed" starts at nodes in level order with
-their tree, as a data loader can prepare them; "checkpointed" recomputes each block's activations in
-the backward pass. A training step is a forward and a backward pass without dropout; an optimizer
-would cost all encoders the same. Times are medians of triton.testing.do_bench, and memory is the
-peak above the weights. A model that runs out of memory, or takes over ten times HDT's time, is left
-out at greater lengths.
+One document, base size (12 layers, width 768; ModernBERT has 22 layers, HAT four cross-segment
+layers besides), bfloat16, random weights; the forms are those of `forms.py`. HDT starts at token
+ids and parents in the padded form that users pass, so that packing and building the tree are part
+of its time; "packed" starts at nodes in level order with their tree, as a data loader can prepare
+them, and its graph is of one tree; "checkpointed" recomputes each block's activations in the
+backward pass.
 
-The floor is arithmetic: two operations per token and matrix weight, three times that for a training
+ModernBERT runs with each attention that the installed versions have: SDPA, for which transformers
+turns windows into a dense mask; FlexAttention, whose block masks are built beforehand; and
+FlashAttention, by the package flash-attn if that is installed and otherwise by torch's own kernels,
+`varlen_attn` within windows and for full attention the fastest backend of SDPA. With SDPA it is
+not compiled: its time is that of the dense masks.
+
+Others are left out at greater lengths after all of their forms took over ten times HDT's time. The
+floor is arithmetic: two operations per token and matrix weight, three times that for a training
 step, at the rate that this card reaches on a large matrix product.
 """
 
-import argparse
-import gc
 import json
 import random
-from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import forms
 import report
+from forms import CAPTURED, EAGER, PARTS, STEP, Built, Encoder
 from tree_documents import document
 
-LENGTHS = (4096, 16384, 65536, 262144, 1048576)
+LENGTHS = (4096, 16384, 65536, 262144)
+MINUTES = 7.5  # and one measurement, in a command of ten minutes
+SLOWEST = 10.0
 RESULTS = report.RESULTS / "encoders.json"
+PAGE = Path(__file__).parents[1] / "docs" / "numbers" / "hdt.md"
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "encoders.png"
 VOCABULARY = 32768
+WEIGHTS = 85e6  # of HDT's matrices
 
 
-def parents_of(length: int) -> torch.Tensor:
+def parents_of(length: int) -> Tensor:
     """Draw a document and truncate it to `length` nodes, anchors included."""
-    return torch.tensor(document(length, random.Random(0))[:length], device="cuda")
+    return torch.tensor(document(length, random.Random(0))[:length])
 
 
-def hdt(length: int) -> tuple[torch.nn.Module, dict]:
+def hdt(batch: int, length: int) -> Built:
     from foveate.models.hdt import HDTConfig, HDTModel
 
-    parents = parents_of(length)[None]
+    parents = parents_of(length).expand(batch, -1)
     return HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0)), {"parent_ids": parents}
 
 
-def hdt_packed(length: int) -> tuple[torch.nn.Module, dict]:
+def hdt_packed(batch: int, length: int) -> Built:
     from foveate.models.hdt import HDTConfig, HDTModel
     from foveate.ops.tree_attention import Tree
 
@@ -54,46 +71,20 @@ def hdt_packed(length: int) -> tuple[torch.nn.Module, dict]:
     return HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0)), {"tree": tree}
 
 
-def hdt_checkpointed(length: int) -> tuple[torch.nn.Module, dict]:
-    model, inputs = hdt_packed(length)
+def hdt_checkpointed(batch: int, length: int) -> Built:
+    model, inputs = hdt_packed(batch, length)
     model.gradient_checkpointing_enable({"use_reentrant": False})
     return model, inputs
 
 
-def longformer(length: int) -> tuple[torch.nn.Module, dict]:
-    from transformers import LongformerConfig, LongformerModel
+def hat(batch: int, length: int) -> Built:
+    from hat import HATConfig, HATModel
 
-    config = LongformerConfig(
-        vocab_size=VOCABULARY,
-        max_position_embeddings=length + 2,
-        attention_window=512,
-        pad_token_id=1,
-        attention_probs_dropout_prob=0.0,
-        hidden_dropout_prob=0.0,
-    )
-    global_attention = torch.zeros(1, length, dtype=torch.long, device="cuda")
-    global_attention[:, 0] = 1
-    model = LongformerModel(config, add_pooling_layer=False)
-    return model, {"global_attention_mask": global_attention}
+    config = HATConfig(vocab_size=VOCABULARY, max_segments=length // 128, dropout=0.0)
+    return HATModel(config), {}
 
 
-def modernbert(length: int) -> tuple[torch.nn.Module, dict]:
-    from transformers import ModernBertConfig, ModernBertModel
-
-    config = ModernBertConfig(
-        vocab_size=VOCABULARY,
-        max_position_embeddings=length,
-        pad_token_id=0,
-        bos_token_id=1,
-        cls_token_id=1,
-        eos_token_id=2,
-        sep_token_id=2,
-    )
-    config._attn_implementation = "sdpa"
-    return ModernBertModel(config), {}
-
-
-def pegasus_x(length: int) -> tuple[torch.nn.Module, dict]:
+def pegasus_x(batch: int, length: int) -> Built:
     from transformers import PegasusXConfig
     from transformers.models.pegasus_x.modeling_pegasus_x import PegasusXEncoder
 
@@ -109,121 +100,214 @@ def pegasus_x(length: int) -> tuple[torch.nn.Module, dict]:
     return PegasusXEncoder(config), {}
 
 
-ENCODERS: dict[str, Callable[[int], tuple[torch.nn.Module, dict]]] = {
-    "HDT (foveate)": hdt,
-    "HDT (foveate), packed": hdt_packed,
-    "HDT (foveate), packed, checkpointed": hdt_checkpointed,
-    "PEGASUS-X": pegasus_x,
-    "ModernBERT": modernbert,
-    "Longformer": longformer,
-}
+def longformer(batch: int, length: int) -> Built:
+    from transformers import LongformerConfig, LongformerModel
+
+    config = LongformerConfig(
+        vocab_size=VOCABULARY,
+        max_position_embeddings=length + 514,
+        attention_window=512,
+        pad_token_id=1,
+        attention_probs_dropout_prob=0.0,
+        hidden_dropout_prob=0.0,
+    )
+    model = LongformerModel(config, add_pooling_layer=False)
+    return model, {"global_attention_mask": first_is_global(batch, length)}
+
+
+def first_is_global(batch: int, length: int) -> Tensor:
+    """A mask in which the first token of every sequence is global."""
+    mask = torch.zeros(batch, length, dtype=torch.long)
+    mask[:, 0] = 1
+    return mask
+
+
+def modernbert(length: int, attention: str) -> nn.Module:
+    from transformers import ModernBertConfig, ModernBertModel
+
+    config = ModernBertConfig(
+        vocab_size=VOCABULARY,
+        max_position_embeddings=length,
+        pad_token_id=0,
+        bos_token_id=1,
+        cls_token_id=1,
+        eos_token_id=2,
+        sep_token_id=2,
+    )
+    config._attn_implementation = attention
+    return ModernBertModel(config)
+
+
+def modernbert_sdpa(batch: int, length: int) -> Built:
+    return modernbert(length, "sdpa"), {}
+
+
+def modernbert_flex(batch: int, length: int) -> Built:
+    from transformers.masking_utils import (
+        create_bidirectional_mask,
+        create_bidirectional_sliding_window_mask,
+    )
+
+    model = modernbert(length, "flex_attention")
+    like: dict[str, Any] = {
+        "config": model.config,
+        "inputs_embeds": torch.empty(batch, length, 1),
+        "attention_mask": None,
+    }
+    masks = {
+        "full_attention": create_bidirectional_mask(**like),
+        "sliding_attention": create_bidirectional_sliding_window_mask(**like),
+    }
+    return model, {"attention_mask": masks}
+
+
+def modernbert_flash(batch: int, length: int, backend: str = "FLASH_ATTENTION") -> Built:
+    """ModernBERT with FlashAttention, or full attention by another backend of SDPA."""
+    if find_spec("flash_attn") is not None:
+        return modernbert(length, "flash_attention_2"), {}
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
+    dense = SDPBackend.__members__[backend]
+
+    def attend(
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: None,
+        scaling: float,
+        sliding_window: int | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, None]:
+        if sliding_window is None:
+            with sdpa_kernel(dense):
+                attended = F.scaled_dot_product_attention(query, key, value, scale=scaling)
+            return attended.transpose(1, 2), None
+        return _flash_windows(query, key, value, scaling, sliding_window - 1), None
+
+    AttentionInterface.register("torch_kernels", attend)
+    AttentionMaskInterface.register("torch_kernels", lambda **arguments: None)
+    return modernbert(length, "torch_kernels"), {}
+
+
+def _flash_windows(q: Tensor, k: Tensor, v: Tensor, scale: float, reach: int) -> Tensor:
+    """FlashAttention within windows that reach so many tokens to each side.
+
+    Args:
+        q: Queries `(batch, heads, length, head_dim)`.
+        k: Keys, same shape.
+        v: Values, same shape.
+        scale: Factor of the scores.
+        reach: Tokens on each side.
+
+    Returns:
+        `(batch, length, heads, head_dim)`.
+    """
+    from torch.nn.attention.varlen import varlen_attn
+
+    batch, _, length, _ = q.shape
+    ends = torch.arange(batch + 1, dtype=torch.int32, device=q.device) * length
+    packed = [x.transpose(1, 2).flatten(0, 1) for x in (q, k, v)]
+    window = (reach, reach)
+    attended = varlen_attn(*packed, ends, ends, length, length, scale=scale, window_size=window)
+    return attended.unflatten(0, (batch, length))
+
+
+def sdpa_times(device: str, length: int = 16_384) -> dict[str, float]:
+    """Milliseconds of a forward and a backward pass of SDPA without a mask, by backend."""
+    if device != "cuda":
+        return {"MATH": 0.0}
+    q, k, v = (
+        torch.randn(1, length, 12, 64, device=device, dtype=torch.bfloat16).transpose(1, 2)
+        for _ in range(3)
+    )
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+
+    def run() -> None:
+        F.scaled_dot_product_attention(*leaves).sum().backward()
+
+    times = {}
+    for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
+        try:
+            with sdpa_kernel(backend):
+                run()
+                times[backend.name] = median(forms.timed(run, device, 0.05))
+        except RuntimeError as error:
+            print(f"{backend.name} does not run: {str(error).splitlines()[0]}")
+    return times
+
+
 HDT = "HDT (foveate)"
+CHECKPOINTED = f"{HDT}, packed, checkpointed"
+FLASH = "ModernBERT, FlashAttention"
+ENCODERS = {
+    HDT: Encoder(hdt, ours=True, forms=(EAGER, CAPTURED)),  # its layers are those of the next
+    f"{HDT}, packed": Encoder(hdt_packed, ours=True),
+    CHECKPOINTED: Encoder(hdt_checkpointed, ours=True, parts=(STEP,), forms=(EAGER, CAPTURED)),
+    "HAT": Encoder(hat),
+    "PEGASUS-X": Encoder(pegasus_x),
+    FLASH: Encoder(modernbert_flash, weights="ModernBERT"),
+    "ModernBERT, FlexAttention": Encoder(modernbert_flex, weights="ModernBERT"),
+    "ModernBERT, SDPA": Encoder(modernbert_sdpa, forms=(EAGER, CAPTURED), weights="ModernBERT"),
+    "Longformer": Encoder(longformer),
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS)
+    parser = forms.parser(__doc__.splitlines()[0], LENGTHS, MINUTES)
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
     options = parser.parse_args()
-    if options.plot:
-        plot()
+    target = options.output or RESULTS
+    if options.docs or options.plot:
+        saved = json.loads(target.read_text())
+        if options.docs:
+            report.write_tables(PAGE, forms.tables(saved["results"]["rows"]))
+        if options.plot:
+            plot(saved)
         return
-
-    rate = matrix_rate()
-    print(f"matrix rate {rate / 1e12:.0f} TFLOP/s")
-    results = []
-    slow: dict[str, set[str]] = {"forward": set(), "training step": set()}
-    for length in options.lengths:
-        for name, build in ENCODERS.items():
-            row = {"encoder": name, "tokens": length}
-            for what in ("forward", "training step"):
-                timed = None if name in slow[what] else measure(build, length, what)
-                if timed is None:
-                    slow[what].add(name)
-                row[f"{what} ms"], row[f"{what} GiB"] = timed or (None, None)
-                if name.startswith(HDT) and timed:
-                    floor = 2 * 85e6 * length * (1 if what == "forward" else 3) / rate * 1e3
-                    row[f"{what} share of rate"] = floor / timed[0]
-            results.append(row)
-            print(report.table(list(row), [list(row.values())]), flush=True)
-        fastest = {row["encoder"]: row for row in results if row["tokens"] == length}
-        for what, names in slow.items():
-            limit = fastest[HDT][f"{what} ms"]
-            names |= {
-                n for n, r in fastest.items() if limit and (r[f"{what} ms"] or 0) > 10 * limit
-            }
-    report.save(RESULTS, {"matrix TFLOP/s": rate / 1e12, "rows": results}, "triton", "transformers")
+    times = sdpa_times(options.device)
+    dense = min(times, key=times.__getitem__)
+    flash = ENCODERS[FLASH]._replace(build=partial(modernbert_flash, backend=dense))
+    settings = {
+        "matrix TFLOP/s": matrix_rate(options.device) / 1e12,
+        "ModernBERT, FlashAttention": "package flash-attn" if find_spec("flash_attn") else "torch",
+        "SDPA without a mask, 16,384 tokens, forward and backward, ms": times,
+    }
+    forms.run(ENCODERS | {FLASH: flash}, options, target, SLOWEST, settings)
 
 
-def matrix_rate() -> float:
-    """Measure the operations per second of a large bfloat16 matrix product."""
-    from triton.testing import do_bench
-
-    a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-    return 2 * 8192**3 / (do_bench(lambda: a @ a, return_mode="median") * 1e-3)
-
-
-def measure(build: Callable, length: int, what: str) -> tuple[float, float] | None:
-    """Median milliseconds and peak GiB above the weights; None when memory runs out."""
-    from triton.testing import do_bench
-
-    gc.collect()  # frees the previous model
-    torch.cuda.empty_cache()
-    torch.manual_seed(0)
-    model, inputs = build(length)
-    model = model.to("cuda", torch.bfloat16)
-    ids = torch.randint(5, VOCABULARY, (1, length), device="cuda")
-    mask = torch.ones_like(ids)
-
-    def forward() -> torch.Tensor:
-        return model(input_ids=ids, attention_mask=mask, **inputs).last_hidden_state
-
-    def training_step() -> None:
-        model.zero_grad(set_to_none=True)
-        forward().float().square().mean().backward()
-
-    try:
-        if what == "forward":
-            model.eval()
-            with torch.inference_mode():
-                return timed(forward, do_bench)
-        model.train()
-        return timed(training_step, do_bench)
-    except torch.OutOfMemoryError:
-        return None
+def matrix_rate(device: str = "cuda") -> float:
+    """Measure the operations per second of a large matrix product, in bfloat16 on a GPU."""
+    size, dtype = (8192, torch.bfloat16) if device == "cuda" else (512, torch.float32)
+    a = torch.randn(size, size, device=device, dtype=dtype)
+    return 2 * size**3 / (median(forms.timed(lambda: a @ a, device)) * 1e-3)
 
 
-def timed(run: Callable, do_bench: Callable) -> tuple[float, float]:
-    run()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    torch.cuda.synchronize()
-    peak = torch.cuda.max_memory_allocated() - before
-    return do_bench(run, warmup=100, rep=600, return_mode="median"), peak / 2**30
-
-
-def plot() -> None:
+def plot(saved: dict[str, Any]) -> None:
     from matplotlib.figure import Figure
 
-    saved = json.loads(RESULTS.read_text())
     rows, rate = saved["results"]["rows"], saved["results"]["matrix TFLOP/s"] * 1e12
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    for axes, what in zip(figure.subplots(1, 2), ("forward", "training step"), strict=True):
-        for name in ENCODERS:
-            points = [(r["tokens"], r[f"{what} ms"]) for r in rows if r["encoder"] == name]
-            points = [point for point in points if point[1]]
-            axes.plot(*zip(*points, strict=True), marker="o", label=name)
-        lengths = sorted({r["tokens"] for r in rows})
-        passes = 1 if what == "forward" else 3
-        floor = [2 * 85e6 * n * passes / rate * 1e3 for n in lengths]
+    figure = Figure(figsize=(12, 4), layout="constrained")
+    for axes, part in zip(figure.subplots(1, 2), PARTS, strict=True):
+        for number, name in enumerate(ENCODERS):
+            best: dict[int, float] = {}
+            for row in rows:
+                if row["encoder"] == name and row["part"] == part and row["ms"]:
+                    tokens = row["tokens"]
+                    best[tokens] = min(row["ms"], best.get(tokens, row["ms"]))
+            if best:
+                points = zip(*sorted(best.items()), strict=True)
+                axes.plot(*points, f"oC{number}-", label=name)
+        lengths = sorted({row["tokens"] for row in rows})
+        passes = 3 if part == STEP else 1
+        floor = [2 * WEIGHTS * n * passes / rate * 1e3 for n in lengths]
         axes.plot(lengths, floor, color="black", linestyle=":", label="arithmetic floor of HDT")
-        axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel="ms", title=what)
+        axes.set(xscale="log", yscale="log", xlabel="tokens", ylabel="ms, best form", title=part)
         axes.set_xticks(lengths, [f"{n // 1024}k" for n in lengths], minor=False)
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-    axes.legend()
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", fontsize="small")
     figure.suptitle(f"{saved['machine']['gpu']}, bfloat16, one document")
     IMAGE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGE, dpi=110)

@@ -48,7 +48,8 @@ from foveate import Document, Encoder
 from foveate.inference import default_model_path
 from foveate.preprocessing import TreeBertProcessor, load_tokenizer
 from foveate.preprocessing.tree import Anchor, outline
-from retrieval import minilm_path, write_tables
+from report import write_tables
+from retrieval import minilm_path
 from structured_documents import papers
 
 HERE = Path(__file__).parent

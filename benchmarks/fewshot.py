@@ -1,22 +1,30 @@
 """Few-shot summaries of meetings with keywords as global tokens: the protocol of EGAD, 3.1.
 
-No published weights are used: a small LED is pretrained first, on other summaries and on writing
-sentences removed from a text, but never on the summary of a whole meeting. Then it is fine-tuned on
-few meetings, with and without keywords. An interrupted run continues when the command is repeated.
+The meetings are read without fillers ("um"), marks of sounds and turns that say nothing, as
+ConvoSumm prepares them, so that keywords are words of the matter. No published weights are used: a
+small LED is pretrained first, on other summaries and on writing sentences removed from a text, but
+never on the summary of a whole meeting; half of the texts that it summarizes begin with 10 to 100
+keywords. Then it is fine-tuned on few meetings, with and without keywords. An interrupted run
+continues when the command is repeated.
 
-    python benchmarks/fewshot.py --data ../shared/data --work /tmp/fewshot
+    python benchmarks/fewshot.py --work /tmp/fewshot
+    python benchmarks/fewshot.py --docs            # write the saved results into the page
 """
 
 import argparse
-import gzip
 import json
 import random
+import tempfile
 import time
-from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from multiprocessing import Pool
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
+from scipy.stats import ttest_1samp
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.utils.data import DataLoader, Dataset
 from transformers import (
@@ -32,13 +40,23 @@ import report
 import stages
 from egad_protocol import Method, Protocol, few_shot, table
 from finetune import Tuning
-from foveate.data import Example, read_benchmark
+from foveate import Document
+from foveate.data import Example
+from foveate.detectors import tfidf
+from foveate.documents import DocumentError
+from foveate.evaluation.metrics import ROUGE
 from foveate.models.accelerate import speed_up
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.text import plain_text
+from report import write_tables
+from structured_documents import answers, meetings, papers, without_abstract
 
 HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "evidence" / "keywords.md"
+STATE = Path(tempfile.gettempdir()) / "foveate" / "fewshot"
 SEED = 0
+DOMAINS = ["product", "academic"]
+MOST_KEYWORDS = 100
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 REMOVED_SHARE = 0.3
 SENTENCES = 24  # of a piece from which some are removed
@@ -49,44 +67,34 @@ HELD_OUT = 20  # meetings of the train part for validation
 Pair = tuple[str, str]
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+def pairs_of(data: Path) -> list[Pair]:
+    """List texts with what is to be written about them, from the train splits.
 
-
-def answers(data: Path) -> Iterator[Pair]:
-    """What was said on a topic, and what an annotator answered to a question about it."""
-    for meeting in read_lines(data / "qmsum" / "train.jsonl.gz"):
-        turns = [turn["text"] for turn in meeting["turns"]]
-        for query in meeting["queries"]:
-            said = [
-                line
-                for first, last in query.get("spans", [])
-                for line in turns[int(first) : int(last) + 1]
-            ]
-            if said:
-                yield "\n".join([query["query"], *said]), query["answer"]
-
-
-def abstracts(data: Path) -> Iterator[Pair]:
-    for paper in read_lines(data / "scisummnet" / "train.jsonl.gz"):
-        body = [" ".join(section["sentences"]) for section in paper["sections"]]
-        yield "\n".join([paper["title"], *body]), " ".join(paper["abstract"])
+    These are what was said on a topic with an annotator's answer to a question about it, and papers
+    with the summaries that people wrote of them.
+    """
+    pairs = [
+        (f"{question}\n{said}", answer)
+        for question, said, answer in answers(data / "qmsum" / "train.jsonl.gz")
+    ]
+    for paper in papers(data / "scisummnet" / "train.jsonl.gz"):
+        with suppress(DocumentError):  # some papers are nothing but their abstract
+            pairs.append((plain_text(without_abstract(paper)), paper.references[0]))
+    return pairs
 
 
 def texts(data: Path) -> list[list[str]]:
     """Sentences of meetings and papers, some of which are to be removed and predicted."""
-    meetings = [
-        [turn["text"] for turn in meeting["turns"]]
-        for meeting in read_lines(data / "qmsum" / "train.jsonl.gz")
-    ]
-    papers = [
-        [sentence for section in paper["sections"] for sentence in section["sentences"]]
-        for paper in read_lines(data / "scisummnet" / "train.jsonl.gz")
-    ]
-    return [text for text in meetings + papers if text]
+    examples = chain(
+        meetings(data / "qmsum" / "train.jsonl.gz"), papers(data / "scisummnet" / "train.jsonl.gz")
+    )
+    return [[sentence.text for sentence in example.document.sentences()] for example in examples]
+
+
+def keywords_of(text: str) -> list[str]:
+    """Find the keywords of a text, as many as any method uses."""
+    found = tfidf(Document.from_text(text, language="en"), MOST_KEYWORDS)
+    return [keyword.text for keyword in found]
 
 
 def gap(text: list[str], generator: random.Random) -> Pair:
@@ -153,10 +161,11 @@ class Batches(Dataset):
         options: argparse.Namespace,
         tokenizer: PreTrainedTokenizerFast,
         pairs: list[Pair],
+        keywords: list[list[str]],
         sources: list[list[str]],
     ):
         self.options, self.tokenizer = options, tokenizer
-        self.pairs, self.sources = pairs, sources
+        self.pairs, self.keywords, self.sources = pairs, keywords, sources
         self.processor = LEDProcessor(tokenizer)
 
     def __len__(self) -> int:
@@ -164,36 +173,50 @@ class Batches(Dataset):
 
     def __getitem__(self, step: int) -> BatchEncoding:
         generator = random.Random(f"{SEED} {step}")
-        if generator.random() < WHOLE_TEXT_SHARE:
-            picked = generator.choices(self.pairs, k=self.options.batch)
-        else:
+        if generator.random() >= WHOLE_TEXT_SHARE:
             sources = generator.choices(self.sources, k=8 * self.options.batch)
-            picked = [gap(source, generator) for source in sources]
-        return self.processor.pad([self.features(pair) for pair in picked])
+            return self.processor.pad([self.features(gap(its, generator), []) for its in sources])
+        picked = generator.choices(range(len(self.pairs)), k=self.options.batch)
+        numbers = [generator.choice([0, generator.randint(10, MOST_KEYWORDS)]) for _ in picked]
+        return self.processor.pad(
+            [
+                self.features(self.pairs[i], self.keywords[i][:number])
+                for i, number in zip(picked, numbers, strict=True)
+            ]
+        )
 
-    def features(self, pair: Pair) -> dict[str, list[int]]:
-        """Tokenize a text, whose first token is global, and its target."""
+    def features(self, pair: Pair, keywords: list[str]) -> dict[str, list[int]]:
+        """Tokenize keywords, which are global like the first token, a text and its target."""
         text, target = pair
-        tokens = self.tokenizer(text, max_length=self.options.length, truncation=True)
+        prefix = " ".join(keywords)
+        tokens = self.tokenizer(
+            f"{prefix}\n{text}" if prefix else text,
+            max_length=self.options.length,
+            truncation=True,
+            return_offsets_mapping=True,
+        )
         labels = self.tokenizer(
             text_target=target, max_length=self.options.target_length, truncation=True
         )
+        is_keyword = [0 < end <= len(prefix) for _, end in tokens["offset_mapping"]]
         return {
             "input_ids": tokens["input_ids"],
             "attention_mask": tokens["attention_mask"],
-            "global_attention_mask": [1] + [0] * (len(tokens["input_ids"]) - 1),
+            "global_attention_mask": [1, *map(int, is_keyword[1:])],
             "labels": labels["input_ids"],
         }
 
 
 def pretrain(options: argparse.Namespace, device: str) -> dict[str, Any]:
     """Train tokenizer and model into the work folder."""
-    pairs = [*answers(options.data), *abstracts(options.data)]
+    pairs = pairs_of(options.data)
+    with Pool() as pool:
+        keywords = pool.map(keywords_of, [text for text, _ in pairs], chunksize=16)
     sources = texts(options.data)
     corpus = [line for pair in pairs for line in pair] + [" ".join(text) for text in sources]
     tokenizer = make_tokenizer(corpus, options.vocabulary, options.length)
     model = speed_up(make_model(options, len(tokenizer)).to(device).train())
-    batches = Batches(options, tokenizer, pairs, sources)
+    batches = Batches(options, tokenizer, pairs, keywords, sources)
     optimizer = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=0.01)
     schedule = get_cosine_schedule_with_warmup(
         optimizer, round(WARMUP * options.steps), options.steps
@@ -225,26 +248,29 @@ def pretrain(options: argparse.Namespace, device: str) -> dict[str, Any]:
     }
 
 
-def meetings(options: argparse.Namespace) -> tuple[list[Example], list[Example], list[Example]]:
-    """Meetings to draw from for training and for validation, and those to summarize."""
-    parts = []
-    for part in ("train", "val"):
-        examples = read_benchmark("qmsum", options.data / "qmsum" / f"{part}.jsonl.gz")
-        parts.append(
-            [example for example in examples if example.labels == ("general", options.domain)]
-        )
-    train, test = parts
-    held_out = random.Random(SEED).sample(range(len(train)), HELD_OUT)
+def split(
+    domain: str, options: argparse.Namespace
+) -> tuple[list[Example], list[Example], list[Example]]:
+    """Return meetings to draw from for training and for validation, and those to summarize."""
+    train, test = (
+        [
+            example
+            for example in meetings(options.data / "qmsum" / f"{part}.jsonl.gz")
+            if example.labels == (domain,) and example.references
+        ]
+        for part in ("train", "val")
+    )
+    number = min(HELD_OUT, len(train) // 3)
+    held_out = random.Random(SEED).sample(range(len(train)), number)
     rest = [example for i, example in enumerate(train) if i not in held_out]
     return rest, [train[i] for i in held_out], test
 
 
-def results_of(method: Method, options: argparse.Namespace) -> Path:
-    name = f"{options.domain}-{method.detector}-{method.keywords}.json"
-    return Path(options.work / name)
+def results_of(domain: str, method: Method, options: argparse.Namespace) -> Path:
+    return Path(options.work / f"{domain}-{method.detector}-{method.keywords}.json")
 
 
-def tune(method: Method, options: argparse.Namespace) -> None:
+def tune(domain: str, method: Method, options: argparse.Namespace) -> None:
     """Run the protocol with one method."""
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -256,28 +282,59 @@ def tune(method: Method, options: argparse.Namespace) -> None:
     )
     few_shot(
         options.work / "led",
-        *meetings(options),
-        results_of(method, options),
+        *split(domain, options),
+        results_of(domain, method, options),
         methods=[method],
         protocol=Protocol(tuple(options.examples), options.runs, options.length, tuning),
         prepare=speed_up,
     )
 
 
+def compared(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Compare every method with none, run by run with the same seed and so the same examples.
+
+    Returns:
+        For each number of examples, method and ROUGE: the mean difference, and the p-value of a
+        paired t-test that it is 0.
+    """
+    by_key = {(r["examples"], r["seed"], r["detector"], r["keywords"]): r for r in runs}
+    rows = []
+    for examples, detector, keywords in dict.fromkeys(
+        (r["examples"], r["detector"], r["keywords"]) for r in runs if r["keywords"]
+    ):
+        seeds = sorted({seed for count, seed, *_ in by_key if count == examples})
+        row: dict[str, Any] = {"examples": examples, "detector": detector, "keywords": keywords}
+        for measure in ROUGE:
+            differences = [
+                by_key[examples, seed, detector, keywords][measure]
+                - by_key[examples, seed, "tfidf", 0][measure]
+                for seed in seeds
+                if (examples, seed, detector, keywords) in by_key
+                and (examples, seed, "tfidf", 0) in by_key
+            ]
+            row[measure] = fmean(differences)
+            differ = len({*differences}) > 1  # or there is nothing to test
+            row[f"{measure}_p"] = float(ttest_1samp(differences, 0).pvalue) if differ else None
+        rows.append(row)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
     parser.add_argument(
-        "--work", type=Path, required=True, help="folder for the model and the runs"
+        "--work", type=Path, default=STATE, help="folder for the model and the runs"
     )
-    parser.add_argument("--domain", default="product", choices=["product", "academic", "committee"])
+    parser.add_argument(
+        "--domains", nargs="+", default=DOMAINS, choices=["product", "academic", "committee"]
+    )
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--window", type=int, default=256)
     parser.add_argument("--length", type=int, default=8192)
     parser.add_argument("--target-length", type=int, default=192)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument(
         "--batch", type=int, default=8, help="whole texts per step, or 8 times as many pieces"
     )
@@ -287,14 +344,20 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=6e-4)
     parser.add_argument("--tuning-rate", type=float, default=2e-4)
     parser.add_argument("--examples", type=int, nargs="+", default=[0, 10, 100])
-    parser.add_argument("--keywords", type=int, nargs="+", default=[0, 10, 20])
+    parser.add_argument("--keywords", type=int, nargs="+", default=[0, 10, 50, MOST_KEYWORDS])
     parser.add_argument(
         "--controls", type=int, default=10, help="keywords of the two controls; 0 leaves them out"
     )
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--beams", type=int, default=4)
     parser.add_argument("--output", type=Path, default=HERE / "results" / "fewshot.json")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
+    if options.docs:
+        write_tables(
+            PAGE, tables(json.loads(options.output.read_text(encoding="utf-8"))["results"])
+        )
+        return
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -307,38 +370,69 @@ def main() -> None:
     methods = [Method("tfidf", k) for k in options.keywords]
     if options.controls:
         methods += [Method(name, options.controls) for name in ("random", "gibberish")]
-    stages.run_in_parallel(tune, [(method, options) for method in methods])
-    runs = [
-        run
-        for method in methods
-        for run in json.loads(results_of(method, options).read_text())["runs"]
-    ]
-    summary = table(runs)
-    header = ["examples", "keywords", "runs", "ROUGE-1", "ROUGE-2", "ROUGE-L"]
-    cells = [
-        [row["examples"], f"{row['keywords']} {row['detector']}", row["runs"]]
-        + [
-            f"{row[measure]:.1f} ± {row[measure + '_spread']:.1f}"
-            for measure in ("rouge1", "rouge2", "rougeL")
-        ]
-        for row in summary
-    ]
-    print(report.table(header, cells))
-    train, held_out, test = meetings(options)
-    words = [len(plain_text(example.document).split()) for example in test]
+    stages.run_in_parallel(
+        tune, [(domain, method, options) for domain in options.domains for method in methods]
+    )
+    gather(methods, options)
+
+
+def gather(methods: list[Method], options: argparse.Namespace) -> None:
+    """Save and print the results of all domains."""
+    results: dict[str, Any] = {}
+    for domain in options.domains:
+        files = [results_of(domain, method, options) for method in methods]
+        runs = [run for file in files for run in json.loads(file.read_text())["runs"]]
+        train, held_out, test = split(domain, options)
+        words = [len(plain_text(example.document).split()) for example in test]
+        results[domain] = {
+            "train": len(train),
+            "validation": len(held_out),
+            "test": len(test),
+            "words": round(fmean(words)),
+            "table": table(runs),
+            "against none": compared(runs),
+            "runs": runs,
+        }
+    for found in tables({"domains": results}).values():
+        print(f"\n{found}")
     setting = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(options).items()
-        if name not in ("data", "work", "output")
-    } | {
-        "train": len(train),
-        "validation": len(held_out),
-        "test": len(test),
-        "words": round(sum(words) / len(words)),
-        "seed": SEED,
+        if name not in ("data", "work", "output", "docs")
     }
-    results = {"pretraining": json.loads(notes.read_text()), "table": summary, "runs": runs}
-    report.save(options.output, {"setting": setting, **results}, "transformers", "rouge-score")
+    pretraining = json.loads((options.work / "pretraining.json").read_text())
+    report.save(
+        options.output,
+        {"setting": setting | {"seed": SEED}, "pretraining": pretraining, "domains": results},
+        "transformers",
+        "rouge-score",
+        "scipy",
+    )
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return a table for each domain: means over seeds, and ROUGE-1 against no keywords."""
+    found = {}
+    for domain, its in results["domains"].items():
+        against = {(r["examples"], r["detector"], r["keywords"]): r for r in its["against none"]}
+        rows = []
+        for row in its["table"]:
+            difference = against.get((row["examples"], row["detector"], row["keywords"]))
+            rows.append(
+                [
+                    row["examples"],
+                    f"{row['keywords']} {row['detector']}" if row["keywords"] else "none",
+                    row["runs"],
+                    f"{row['rouge1']:.1f} ± {row['rouge1_spread']:.1f}",
+                    f"{row['rouge2']:.1f}",
+                    f"{row['rougeL']:.1f}",
+                    difference and f"{difference['rouge1']:+.1f}",
+                    difference and difference["rouge1_p"] and f"{difference['rouge1_p']:.3f}",
+                ]
+            )
+        header = ["examples", "keywords", "runs", "ROUGE-1", "2", "L", "ROUGE-1 against none", "p"]
+        found[domain] = report.table(header, rows)
+    return found
 
 
 if __name__ == "__main__":

@@ -1,268 +1,373 @@
 """ListOps (HDT, 4.1, Table 1 and Figure 11): does attending along a tree help to evaluate one?
 
-    python benchmarks/listops.py --minutes 8      # train all models in parallel on one GPU
-    python benchmarks/listops.py --plot           # draw docs/images/listops.png from the results
+    python benchmarks/listops.py --gpus 0 1 2 3       # train all models with three seeds each
+    python benchmarks/listops.py --docs --plot        # write saved results into page and picture
 
-12 layers, width 128, 85,000 expressions to train on, 5,000 for the learning curve, 10,000 for the
-accuracy, batches of 200, AdamW with learning rate 3e-4. HDT reads trees without positions and
-answers at the outermost operator; its edges are all ("all edges"), those to siblings and children,
-or those to children only. BERT and Longformer (with `speed_up`) read the sequence form and answer
-at its first token.
+The models are those of `listops_models.py`: 12 layers, width 128. 85,000 expressions to train on,
+5,000 for the learning curve, 10,000 for the accuracy; batches of 200; AdamW, learning rate 3e-4.
+All train for the same number of epochs on the same batches in the same order; a seed draws the
+weights, the order and the dropout. Before that, every model is timed by itself.
 
-Small models keep the CPU busier than the GPU, so each model trains in a separate process. A run
-that is interrupted, or stopped by --minutes, continues when the command is repeated.
+Small models keep the CPU busier than the GPU, so each run is a process, and several share a GPU. A
+run that is interrupted, or stopped by --minutes, continues when the command is repeated; a model
+that has not finished all its epochs with every seed is named in the results and left out of tables.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import pairwise, product
 from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import report
 import runs
-from foveate.models.accelerate import speed_up
-from foveate.models.hdt import HDTConfig, HDTForSequenceClassification
 from foveate.ops.tree_attention import Tree
-from listops_data import PADDING, VOCABULARY, Expressions, generate
+from listops_data import Expressions, generate
+from listops_models import MODELS, ListOpsModel, build
+from report import write_tables
 
 RESULTS = report.RESULTS / "listops.json"
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "listops.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "listops"
 RATE, WARM_UP = 3e-4, 500
-SHORT = 0.95
-"""Share of a batch, its shorter expressions, that is padded separately: few are long."""
+TIMED_STEPS = 60
 BINS = (0, 16, 32, 64, 128, 256, 512)
-
-EDGES = {
-    "all edges": ("parent", "siblings", "children"),
-    "siblings and children": ("siblings", "children"),
-    "children only": ("children",),
-}
-MODELS = ("dense", "longformer", *EDGES)
 PUBLISHED = {"dense": 75.9, "all edges": 79.7, "siblings and children": 85.6, "children only": 86.2}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="limit of this run")
     parser.add_argument(
-        "--steps", type=int, default=20_000, help="total number of steps; an epoch has 425"
+        "--gpus", type=int, nargs="+", default=[0], help="which GPUs share the runs"
     )
-    parser.add_argument(
-        "--minutes", type=float, default=float("inf"), help="maximum minutes of this run"
-    )
-    parser.add_argument("--every", type=int, default=425, help="steps between points of the curve")
     parser.add_argument("--examples", type=int, nargs=3, default=(85_000, 5_000, 10_000))
+    parser.add_argument("--depth", type=int, default=20, help="most nested operators")
+    parser.add_argument("--operands", type=int, default=5, help="most operands of an operator")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--batch", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.plot:
-        plot(options.results)
+    if options.worker:
+        train(options.worker[0], int(options.worker[1]), options)
         return
-    if len(options.models) == 1:
-        train(options.models[0], options)
+    if options.plot or options.docs:
+        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        if options.docs:
+            write_tables(PAGE, tables(saved))
+        if options.plot:
+            plot(saved)
         return
-    others = sys.argv[1:]
-    if "--models" in others:
-        start = others.index("--models")
-        others[start : start + 1 + len(options.models)] = []
-    processes = [
-        subprocess.Popen([sys.executable, __file__, "--models", model, *others])
-        for model in options.models
-    ]
-    codes = [run.wait() for run in processes]
-    if any(codes):
-        sys.exit("a run failed")
-    gather(options)
-
-
-def build(name: str, layers: int) -> nn.Module:
-    """Build a classifier of width 128 with ten classes, the digits."""
-    torch.manual_seed(0)
-    if name in EDGES:
-        config = HDTConfig(
-            vocab_size=VOCABULARY,
-            d_model=128,
-            d_kv=32,
-            d_ff=512,
-            num_layers=layers,
-            num_heads=4,
-            edges=EDGES[name],
-            num_labels=10,
-            problem_type="single_label_classification",
-            pad_token_id=PADDING,
-        )
-        model = HDTForSequenceClassification(config)
-        positions = model.model.encoder.embed_positions.scale_factor
-        positions.requires_grad_(False).zero_()
-        return model
-    import transformers
-
-    sizes = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": 128,
-        "intermediate_size": 512,
-        "num_hidden_layers": layers,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 1024,  # Longformer pads to its window
-        "num_labels": 10,
-        "problem_type": "single_label_classification",
-        "pad_token_id": PADDING,
-    }
-    if name == "dense":
-        return transformers.BertForSequenceClassification(transformers.BertConfig(**sizes))
-    config = transformers.LongformerConfig(**sizes, attention_window=64, sep_token_id=PADDING)
-    return speed_up(transformers.LongformerForSequenceClassification(config))
-
-
-def forward(model: nn.Module, data: Expressions, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Loss and logits of some expressions."""
-    if isinstance(model, HDTForSequenceClassification):
-        tokens, parents = data.forest(chosen)
-        tree, answers = Tree.from_parents(parents), data.answers[chosen]
-        outputs = model(tree.to_level_order(tokens)[None], tree=tree.in_level_order, labels=answers)
-        return outputs.loss, outputs.logits
-    order = data.lengths[chosen].argsort()
-    losses, logits = [], []
-    for part in filter(len, order.tensor_split([int(SHORT * len(order))])):
-        tokens = data.sequences(chosen[part])
-        answers = data.answers[chosen[part]]
-        outputs = model(tokens, attention_mask=(tokens != PADDING).long(), labels=answers)
-        losses.append(outputs.loss * (len(part) / len(order)))
-        logits.append(outputs.logits)
-    return torch.stack(losses).sum(), torch.cat(logits)[order.argsort()]
-
-
-def train(name: str, options: argparse.Namespace) -> None:
-    """Train one model for the given steps or minutes, and save its state."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     begun = time.perf_counter()
-    train_size, dev_size, test_size = options.examples
-    data = generate(sum(options.examples), seed=options.seed).to(device)
-    everything = torch.randperm(len(data), generator=torch.Generator().manual_seed(0)).to(device)
-    parts = everything.split([train_size, dev_size, test_size])
-    print(f"{name}: data after {time.perf_counter() - begun:.1f} s", flush=True)
+    write_data(options)
+    times = {name: step_times(name, options) for name in options.models}
+    options.minutes -= (time.perf_counter() - begun) / 60
+    jobs = [*product(options.models, range(options.seeds))]
+    processes = [
+        start(job, options, options.gpus[i % len(options.gpus)]) for i, job in enumerate(jobs)
+    ]
+    failed = [job for job, process in zip(jobs, processes, strict=True) if process.wait()]
+    gather(options, times)
+    if failed:
+        sys.exit(f"these runs failed: {failed}")
 
-    model = build(name, options.layers).to(device)
+
+def start(job: tuple[str, int], options: argparse.Namespace, gpu: int) -> subprocess.Popen[bytes]:
+    """Start the run of a model with a seed on one of the GPUs."""
+    name, seed = job
+    command = [sys.executable, __file__, "--worker", name, str(seed)]
+    command += ["--epochs", str(options.epochs), "--minutes", str(options.minutes)]
+    command += ["--layers", str(options.layers), "--batch", str(options.batch)]
+    command += ["--state", str(options.state), "--examples", *map(str, options.examples)]
+    environment = {"CUDA_VISIBLE_DEVICES": str(gpu), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=os.environ | environment)
+
+
+def write_data(options: argparse.Namespace) -> None:
+    """Draw the expressions, which all runs share."""
+    options.state.mkdir(parents=True, exist_ok=True)
+    number = sum(options.examples)
+    data = generate(number, max_depth=options.depth, max_operands=options.operands)
+    save_file(vars(data), options.state / "data.safetensors")
+
+
+def read_data(options: argparse.Namespace) -> tuple[Expressions, tuple[Tensor, ...]]:
+    """Return the expressions, and which of them are for training, curve and test."""
+    data = Expressions(**load_file(options.state / "data.safetensors"))
+    everything = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
+    return data, everything.split([*options.examples])
+
+
+def loss_of(
+    model: ListOpsModel, data: Expressions, chosen: Tensor, device: str
+) -> tuple[Tensor, Tensor]:
+    """Compute the loss and the logits of some expressions."""
+    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+        logits = model(to_device(model.read(data, chosen), device))
+        return F.cross_entropy(logits.float(), data.answers[chosen].to(device)), logits
+
+
+def to_device(inputs: Any, device: str) -> Any:
+    """Move tensors and trees in nested tuples, lists and dictionaries."""
+    if isinstance(inputs, Tensor | Tree):
+        return inputs.to(device)
+    if isinstance(inputs, dict):
+        return {name: to_device(value, device) for name, value in inputs.items()}
+    if isinstance(inputs, tuple) and hasattr(inputs, "_fields"):
+        return type(inputs)(*(to_device(value, device) for value in inputs))
+    if isinstance(inputs, list | tuple):
+        return type(inputs)(to_device(value, device) for value in inputs)
+    return inputs
+
+
+def start_training(
+    name: str, seed: int, options: argparse.Namespace, device: str
+) -> tuple[nn.Module, torch.optim.AdamW]:
+    """Build a model and its optimizer."""
+    model = build(name, options.layers, seed).to(device).train()
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=RATE, weight_decay=0.01, fused=device == "cuda")
-    folder = runs.run_folder(options.state, name)
-    log = runs.resume(folder, model, optimizer)
-    per_epoch = train_size // options.batch
-    torch.manual_seed(log["step"])  # of dropout
+    fused = device == "cuda"
+    return model, torch.optim.AdamW(trained, lr=RATE, weight_decay=0.01, fused=fused)
 
-    losses = []
+
+def take_step(
+    model: nn.Module,
+    optimizer: torch.optim.AdamW,
+    data: Expressions,
+    chosen: Tensor,
+    step: int,
+) -> Tensor:
+    """Train on a batch and return its loss."""
+    device = next(model.parameters()).device.type
+    loss, _ = loss_of(cast(ListOpsModel, model), data, chosen, device)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.param_groups[0]["lr"] = RATE * min(1.0, (step + 1) / WARM_UP)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss.detach()
+
+
+def step_times(name: str, options: argparse.Namespace) -> dict[str, float]:
+    """Measure the milliseconds of a step on the first GPU while nothing else runs."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    data, (part, *_) = read_data(options)
+    model, optimizer = start_training(name, 0, options, device)
+    times = []
+    for step, chosen in enumerate(part.split(options.batch)[:TIMED_STEPS]):
+        begun = time.perf_counter()
+        take_step(model, optimizer, data, chosen, step)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - begun))
+    times = times[len(times) // 3 :]  # kernels are compiled before
+    found = {"median": round(median(times), 2), "least": round(min(times), 2)}
+    print(name, "ms a step:", found, flush=True)
+    return found
+
+
+def train(name: str, seed: int, options: argparse.Namespace) -> None:
+    """Train one model for the given epochs or minutes, and save its state."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_num_threads(1)
+    data, (train_part, dev_part, test_part) = read_data(options)
+    model, optimizer = start_training(name, seed, options, device)
+    folder = runs.run_folder(options.state, run_name(name, seed))
+    log = runs.resume(folder, model, optimizer)
+    per_epoch = len(train_part) // options.batch
+    torch.manual_seed(1000 * seed + log["step"])  # of dropout
+
     begun = time.perf_counter()
     before = log["seconds"]
-    while log["step"] < options.steps and time.perf_counter() - begun < 60 * options.minutes:
-        epoch, place = divmod(log["step"], per_epoch)
-        if place == 0 or not losses:
-            order = torch.randperm(train_size, generator=torch.Generator().manual_seed(epoch))
-            order = order.to(device)
-        model.train()
-        chosen = parts[0][order[place * options.batch : (place + 1) * options.batch]]
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            loss, _ = forward(model, data, chosen)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.param_groups[0]["lr"] = RATE * min(1.0, (log["step"] + 1) / WARM_UP)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.detach())
-        log["step"] += 1
-        if log["step"] % options.every == 0:
-            right = is_correct(model, data, parts[1], options.batch).float().mean()
-            log["seconds"] = before + time.perf_counter() - begun
-            point = {
-                "step": log["step"],
-                "seconds": round(log["seconds"], 1),
-                "loss": round(float(torch.stack(losses).mean()), 4),
-                "accuracy": round(100 * float(right), 2),
-            }
-            losses = losses[-1:]
-            log["curve"].append(point)
-            runs.save(folder, model, optimizer, log)
-            print(name, json.dumps(point), flush=True)
+    while log["step"] < options.epochs * per_epoch:
+        epoch = log["step"] // per_epoch
+        generator = torch.Generator().manual_seed(1000 * seed + epoch)
+        order = train_part[torch.randperm(len(train_part), generator=generator)]
+        losses = [
+            take_step(model, optimizer, data, chosen, log["step"] + i)
+            for i, chosen in enumerate(order[: per_epoch * options.batch].split(options.batch))
+        ]
+        log["step"] += per_epoch
+        log["seconds"] = before + time.perf_counter() - begun
+        point = {
+            "epoch": epoch + 1,
+            "seconds": round(log["seconds"], 1),
+            "loss": round(float(torch.stack(losses).mean()), 4),
+            "accuracy": percent(is_correct(model, data, dev_part, options.batch)),
+        }
+        log["curve"].append(point)
+        runs.save(folder, model, optimizer, log)
+        print(name, seed, json.dumps(point), flush=True)
+        if time.perf_counter() - begun > 60 * options.minutes:
+            return
 
-    log["seconds"] = before + time.perf_counter() - begun
-    right = is_correct(model, data, parts[2], options.batch).cpu()
-    lengths = data.lengths[parts[2]].cpu()
-    log["accuracy"] = round(100 * float(right.float().mean()), 2)
+    right = is_correct(model, data, test_part, options.batch)
+    lengths = data.lengths[test_part]
+    log["accuracy"] = percent(right)
     log["by length"] = [
         {"up to": end, "expressions": int(in_bin.sum()), "right": int(right[in_bin].sum())}
         for start, end in pairwise(BINS)
         if (in_bin := (lengths > start) & (lengths <= end)).any()
     ]
-    log["parameters"] = sum(parameter.numel() for parameter in trained)
+    log["parameters"] = sum(p.numel() for p in model.parameters() if p.requires_grad)
     runs.save(folder, model, optimizer, log)
-    print(f"{name}: {log['accuracy']} % after {log['step']} steps", flush=True)
+    print(f"{name}, seed {seed}: {log['accuracy']} %", flush=True)
+
+
+def run_name(name: str, seed: int) -> str:
+    return f"{name} seed {seed}"
+
+
+def percent(right: Tensor) -> float:
+    return round(100 * float(right.float().mean()), 2)
 
 
 @torch.no_grad()
 def is_correct(model: nn.Module, data: Expressions, part: Tensor, batch: int) -> Tensor:
-    """Return whether each expression is answered correctly."""
+    """Return whether each expression is answered correctly, on the CPU."""
     model.eval()
-    part = part[data.lengths[part].argsort()]  # little padding
-    order = part.argsort().argsort()
-    device = part.device.type
-    with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-        right = [
-            forward(model, data, chosen)[1].argmax(-1) == data.answers[chosen]
-            for chosen in part.split(batch)
-        ]
-    return torch.cat(right)[order]
+    order = data.lengths[part].argsort()  # little padding
+    device = next(model.parameters()).device.type
+    right = torch.zeros(len(part), dtype=torch.bool)
+    for places in order.split(batch):
+        _, logits = loss_of(cast(ListOpsModel, model), data, part[places], device)
+        right[places] = logits.argmax(-1).cpu() == data.answers[part[places]]
+    model.train()
+    return right
 
 
-def gather(options: argparse.Namespace) -> None:
-    """Save and print the results of all models."""
-    logs = {
-        name: log for name, log in runs.logs(options.state, MODELS).items() if "accuracy" in log
+def gather(options: argparse.Namespace, times: dict[str, dict[str, float]]) -> None:
+    """Save and print the results of all runs."""
+    names = [run_name(name, seed) for name in options.models for seed in range(options.seeds)]
+    logs = runs.logs(options.state, names)
+    unfinished = [name for name in names if "accuracy" not in logs.get(name, {})]
+    results = {
+        "recipe": {
+            name: getattr(options, name)
+            for name in ("layers", "batch", "examples", "epochs", "seeds", "depth", "operands")
+        },
+        "ms a step, alone": times,
+        "models": {
+            name: [log for seed in range(options.seeds) if (log := logs.get(run_name(name, seed)))]
+            for name in options.models
+        },
     }
-    recipe = {"layers": options.layers, "batch": options.batch, "examples": options.examples}
-    recipe["seed"] = options.seed
-    report.save(options.results, {"recipe": recipe, "models": logs}, "transformers")
-    rows = [
-        [name, log["accuracy"], PUBLISHED.get(name), log["step"], round(log["seconds"])]
-        for name, log in logs.items()
-    ]
-    print(report.table(["model", "accuracy %", "published %", "steps", "seconds"], rows))
-    rows = [
-        [name, *(f"{100 * b['right'] / b['expressions']:.1f}" for b in log["by length"])]
-        for name, log in logs.items()
-    ]
-    first = next(iter(logs.values()))["by length"]
-    print(report.table(["model", *(f"≤ {b['up to']}" for b in first)], rows))
+    report.save(options.results, results, missing=unfinished)
+    for table in tables(results).values():
+        print(f"\n{table}")
 
 
-def plot(results: Path) -> None:
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the tables of models that finished with every seed, and of all at equal steps."""
+    seeds = results["recipe"]["seeds"]
+    finished = {
+        name: logs
+        for name, logs in results["models"].items()
+        if sum("accuracy" in log for log in logs) == seeds
+    }
+    found = {"equal steps": at_equal_steps(results)}
+    if not finished:
+        return found
+    rows = [
+        [
+            name,
+            spread([log["accuracy"] for log in logs]),
+            ", ".join(f"{log['accuracy']:.1f}" for log in logs),
+            PUBLISHED.get(name),
+            f"{results['ms a step, alone'][name]['median']:.1f}",
+            f"{logs[0]['parameters'] / 1e6:.2f} M",
+        ]
+        for name, logs in finished.items()
+    ]
+    header = ["", "test accuracy %", "each seed", "published %", "ms a step, alone", "parameters"]
+    found["accuracy"] = report.table(header, rows)
+    bins = next(iter(finished.values()))[0]["by length"]
+    rows = [
+        [name, *(spread([rate(log, i) for log in logs]) for i in range(len(bins)))]
+        for name, logs in finished.items()
+    ]
+    header = ["tokens up to", *(f"{b['up to']}: {b['expressions']}" for b in bins)]
+    found["length"] = report.table(header, rows)
+    return found
+
+
+def at_equal_steps(results: dict[str, Any]) -> str:
+    """Compare all models after the epochs that every run has finished, on held-out expressions."""
+    curves = {name: [log["curve"] for log in logs] for name, logs in results["models"].items()}
+    epochs = min(len(curve) for its in curves.values() for curve in its)
+    rows = [
+        [
+            name,
+            spread([curve[epochs - 1]["accuracy"] for curve in its]),
+            ", ".join(f"{curve[epochs - 1]['accuracy']:.1f}" for curve in its),
+        ]
+        for name, its in curves.items()
+    ]
+    header = ["", f"held-out accuracy % after epoch {epochs}", "each seed"]
+    return report.table(header, rows)
+
+
+def rate(log: dict[str, Any], i: int) -> float:
+    """Return the accuracy in the i-th range of lengths, in percent."""
+    of_range = log["by length"][i]
+    return 100 * of_range["right"] / of_range["expressions"]
+
+
+def spread(values: Sequence[float]) -> str:
+    """Format a mean and the standard deviation over seeds."""
+    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{mean(values):.1f}{deviation}"
+
+
+def plot(results: dict[str, Any]) -> None:
+    """Draw the curves of all seeds and, of finished models, the mean accuracy by length."""
     from matplotlib.figure import Figure
 
-    models = json.loads(results.read_text())["results"]["models"]
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    curves, by_length = figure.subplots(1, 2)
-    for name, log in models.items():
-        points = [(point["step"], point["accuracy"]) for point in log["curve"]]
-        curves.plot(*zip(*points, strict=True), label=name)
-        points = [(b["up to"], 100 * b["right"] / b["expressions"]) for b in log["by length"]]
-        by_length.plot(*zip(*points, strict=True), marker="o", label=name)
-    curves.set(xlabel="steps", ylabel="accuracy on 5,000 held out, %", title="learning")
-    by_length.set(xlabel="tokens up to", ylabel="test accuracy, %", title="by length", xscale="log")
-    by_length.set_xticks(BINS[1:], [str(end) for end in BINS[1:]])
-    by_length.minorticks_off()
-    for axes in (curves, by_length):
+    done = {
+        name: finished
+        for name, logs in results["models"].items()
+        if (finished := [log for log in logs if "by length" in log])
+    }
+    figure = Figure(figsize=(11, 4) if done else (7, 4), layout="constrained")
+    curves, *others = figure.subplots(1, 2 if done else 1, squeeze=False)[0]
+    curves.set(xlabel="epochs", ylabel="accuracy on 5,000 held out, %", title="every seed")
+    for number, (name, logs) in enumerate(results["models"].items()):
+        for log in logs:
+            points = [(point["epoch"], point["accuracy"]) for point in log["curve"]]
+            label = name if log is logs[0] else None
+            curves.plot(*zip(*points, strict=True), color=f"C{number}", label=label, linewidth=1)
+    for by_length in others:
+        by_length.set(xlabel="tokens up to", ylabel="test accuracy, %", xscale="log")
+        for number, name in enumerate(results["models"]):
+            if logs := done.get(name):
+                ends = [b["up to"] for b in logs[0]["by length"]]
+                rates = [mean(rate(log, i) for log in logs) for i in range(len(ends))]
+                by_length.plot(ends, rates, marker="o", color=f"C{number}")
+        by_length.set_xticks(BINS[1:], [str(end) for end in BINS[1:]])
+        by_length.minorticks_off()
+    for axes in figure.axes:
         axes.grid(alpha=0.3)
-    curves.legend(loc="lower right")
+    figure.legend(loc="outside right center")
     IMAGE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGE, dpi=110)
 

@@ -28,6 +28,7 @@ import torch.nn.functional as F
 
 import report
 from foveate import Document
+from report import write_tables
 from retrieval import (
     FIFTHS,
     PAGE,
@@ -37,7 +38,6 @@ from retrieval import (
     minilm_path,
     rank,
     sentence_texts,
-    write_tables,
 )
 
 HERE = Path(__file__).parent

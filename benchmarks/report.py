@@ -3,16 +3,26 @@
 import json
 import os
 import platform
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 
 
+@cache
 def machine() -> dict[str, Any]:
-    """Describe the processor, its cores and, if there is one, the GPU."""
+    """Describe the processor, its cores and, if there is one, the GPU.
+
+    The launch time says how much of a short forward pass is the host's: it launches a few hundred
+    kernels one after the other.
+    """
     import torch
 
     description = {
@@ -23,7 +33,22 @@ def machine() -> dict[str, Any]:
     if torch.cuda.is_available():
         description["gpu"] = torch.cuda.get_device_name()
         description["cuda"] = torch.version.cuda
+        description["launch µs"] = round(_launch_time(), 2)
     return description
+
+
+def _launch_time(launches: int = 2000, at_once: int = 100) -> float:
+    """Return the median microseconds in which the host launches an empty kernel."""
+    import torch
+
+    times = []
+    for number in range(launches + at_once):  # the first ones warm up
+        if number % at_once == 0:
+            torch.cuda.synchronize()  # the queue never fills up
+        begun = perf_counter()
+        torch.cuda._sleep(0)  # a kernel that counts no cycles
+        times.append((perf_counter() - begun) * 1e6)
+    return median(times[at_once:])
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -37,17 +62,32 @@ def versions(*packages: str) -> dict[str, str]:
     return installed
 
 
-def save(path: Path, results: Any, *packages: str) -> None:
-    """Write results as JSON, with the machine, the versions and the date."""
+def save(path: Path, results: Any, *packages: str, missing: Sequence[str] | None = None) -> None:
+    """Write results as JSON, with the machine, the versions and the date.
+
+    The file is replaced at once, so that a run which is interrupted leaves what it saved last.
+
+    Args:
+        path: The file.
+        results: What was measured.
+        packages: Names of packages whose versions matter besides those of foveate and torch.
+        missing: What the run has not measured yet, for runs that save after every measurement: the
+            file says whether the run finished, and what is missing.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     report = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
         "versions": versions("foveate", "torch", *packages),
-        "results": results,
     }
-    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(path)
+    if missing is not None:
+        report |= {"finished": not missing, "missing": list(missing)}
+    report["results"] = results
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.replace(path)
+    if not missing:
+        print(path)
 
 
 def table(header: list[str], rows: list[list[Any]]) -> str:
@@ -60,6 +100,22 @@ def table(header: list[str], rows: list[list[Any]]) -> str:
     ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)
+
+
+def write_tables(page: Path, found: dict[str, str]) -> None:
+    """Replace the tables of a page that follow comments such as `<!-- table: within -->`.
+
+    Raises:
+        ValueError: The page has no place for one of the tables.
+    """
+    text = page.read_text(encoding="utf-8")
+    for name, table in found.items():
+        place = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\n)(?:(?:\|.*\n)+\n)?")
+        text, number = place.subn(lambda match, table=table: f"{match[1]}{table}\n\n", text)
+        if not number:
+            raise ValueError(f"{page} has no place for the table {name!r}")
+    page.write_text(text, encoding="utf-8")
+    print(page)
 
 
 def _cell(value: Any) -> str:

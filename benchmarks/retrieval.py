@@ -54,6 +54,7 @@ from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
 from foveate.tasks.bm25 import bm25, count_terms, terms
 from foveate.tasks.relevance import WEIGHTS, relevance, weighted_mean
+from report import write_tables
 from structured_documents import meetings, papers, peps, proposals, without_abstract
 
 HERE = Path(__file__).parent
@@ -815,22 +816,6 @@ def fifths_table(sets: dict[str, Any]) -> str:
     names = ("first fifth", "second", "third", "fourth", "last")
     header = [f"{name}: {number}" for name, number in zip(names, queries, strict=True)]
     return report.table(["", *header], rows)
-
-
-def write_tables(page: Path, found: dict[str, str]) -> None:
-    """Replace the tables of a page that follow comments such as `<!-- table: within -->`.
-
-    Raises:
-        ValueError: The page has no place for one of the tables.
-    """
-    text = page.read_text(encoding="utf-8")
-    for name, table in found.items():
-        place = re.compile(rf"(<!-- table: {re.escape(name)} -->\n\n)(?:(?:\|.*\n)+\n)?")
-        text, number = place.subn(lambda match, table=table: f"{match[1]}{table}\n\n", text)
-        if not number:
-            raise ValueError(f"{page} has no place for the table {name!r}")
-    page.write_text(text, encoding="utf-8")
-    print(page)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Shared by benchmarks that train: saving and resuming interrupted runs."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def resume(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW) -> dict
     return json.loads((folder / "log.json").read_text())
 
 
-def logs(folder: Path, names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def logs(folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Load the logs of all saved runs, by name."""
     files = {name: run_folder(folder, name) / "log.json" for name in names}
     return {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}

@@ -1,5 +1,6 @@
 """Shared by benchmarks that train with recipes: data in one file, and stages of training."""
 
+import gzip
 import json
 import multiprocessing
 import os
@@ -16,7 +17,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
-from foveate import Document, train
+from foveate import Document, DocumentError, train
 from foveate.training import Recipe
 
 Record = dict[str, Any]
@@ -28,15 +29,36 @@ Record = dict[str, Any]
 
 def documents(folder: Path, limit: int | None) -> list[Document]:
     """Read the documents for pretraining, at most `limit` of each kind."""
-    import convergence
-
-    kinds = convergence.records(folder)
     kinds_and_texts = chain.from_iterable(
-        ((kind, text) for text in texts[:limit]) for kind, texts in kinds
+        ((kind, text) for text in texts[:limit]) for kind, texts in records(folder)
     )
     with Pool() as pool:
-        read = pool.imap(convergence.read, kinds_and_texts, chunksize=8)
-        return [document for document in read if document]
+        parsed = pool.imap(read, kinds_and_texts, chunksize=8)
+        return [document for document in parsed if document]
+
+
+def records(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield each kind of document with its lines or files."""
+    for kind in ("scisummnet", "peps", "qmsum"):
+        with gzip.open(folder / kind / "train.jsonl.gz", "rt", encoding="utf-8") as lines:
+            yield kind, list(lines)
+    yield "books", [str(path) for path in sorted((folder / "books").glob("*.txt.gz"))]
+
+
+def read(kind_and_text: tuple[str, str]) -> Document | None:
+    kind, text = kind_and_text
+    if kind == "books":
+        return Document.from_file(text)
+    record = json.loads(text)
+    if kind == "qmsum":
+        return Document.from_text(text, format="json")
+    if kind == "peps":
+        try:
+            return Document.from_text(record["text"], format=record["format"])
+        except DocumentError:  # some are withdrawn and empty
+            return None
+    sections = [(section["heading"], section["sentences"]) for section in record["sections"]]
+    return Document.from_sections(record["title"], [("Abstract", record["abstract"]), *sections])
 
 
 def pieces(document: Document, words: int) -> Iterator[Record]:

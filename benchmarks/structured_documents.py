@@ -99,12 +99,24 @@ def peps(path: Path, part: Literal["train", "dev"] | None = None) -> Iterator[Ex
 def meetings(path: Path) -> Iterator[Example]:
     """Read meetings of QMSum; the reference is the summary of the whole meeting.
 
-    The queries are the specific questions. The sections' titles are the topics; `topics` yields
-    these as queries.
+    The queries are the specific questions, the label is the domain: product, academic or committee.
+    The sections' titles are the topics; `topics` yields these as queries.
     """
     for record in _records(path):
         questions = [query for query in record["queries"] if query["kind"] == "specific"]
         yield _meeting(record, [(query["query"], query["spans"]) for query in questions])
+
+
+def answers(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Read the specific questions of QMSum: the question, what was said about it, the answer."""
+    for record in _records(path):
+        questions = [query for query in record["queries"] if query["kind"] == "specific"]
+        example = _meeting(record, [(query["query"], query["spans"]) for query in questions])
+        sentences = [sentence.text for sentence in example.document.sentences()]
+        for query, question in zip(example.queries, questions, strict=True):
+            if query.sentence_ids:
+                said = " ".join(sentences[i] for i in query.sentence_ids)
+                yield query.text, said, question["answer"]
 
 
 def topics(path: Path) -> Iterator[Example]:
@@ -222,6 +234,7 @@ def _meeting(record: dict[str, Any], queries: Iterable[tuple[str, list[list[str]
         id=record["id"],
         document=document,
         references=tuple(general[:1]),
+        labels=(record["domain"],),
         queries=tuple(_query(text, spans, turns) for text, spans in queries),
     )
 

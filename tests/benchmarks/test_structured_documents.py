@@ -8,7 +8,16 @@ import pytest
 
 from foveate import Document
 from foveate.data import Example
-from structured_documents import meetings, papers, peps, plos, proposals, topics, without_abstract
+from structured_documents import (
+    answers,
+    meetings,
+    papers,
+    peps,
+    plos,
+    proposals,
+    topics,
+    without_abstract,
+)
 
 ABSTRACT = "We study how cod swim in winter, and find that they swim slowly."
 BODY = "Cod were first studied in 1801. They eat herring."
@@ -99,6 +108,7 @@ def test_queries_and_topics_of_meetings_are_mapped_from_turns_to_sentences(tmp_p
     ]
     record = {
         "id": "M1",
+        "domain": "product",
         "topics": [
             {"topic": "Cod", "relevant_text_span": [["0", "2"]]},
             {"topic": "Eels", "relevant_text_span": [["3", "3"]]},
@@ -116,7 +126,8 @@ def test_queries_and_topics_of_meetings_are_mapped_from_turns_to_sentences(tmp_p
     }
     path = write(tmp_path / "a.jsonl.gz", [record])
     [meeting], [same] = meetings(path), topics(path)
-    assert meeting.references == ("Fish.",)
+    assert (meeting.references, meeting.labels) == (("Fish.",), ("product",))
+    assert list(answers(path)) == [("Food?", 'Herring, "I think" … 鱈 . Rays glide.', "?")]
     assert [path for path, _ in meeting.document.walk()] == [("Cod",), ("Eels",), ("",)]
     sentences = texts(meeting.document)
     (query,) = meeting.queries

@@ -1,8 +1,12 @@
+import copy
 import gzip
 import json
+import warnings
 
 import datasets
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from foveate.data import BENCHMARKS, Example, read_benchmark
 from foveate.data.readers.hub import (
@@ -11,7 +15,7 @@ from foveate.data.readers.hub import (
     read_labelled_papers_from_hub,
     read_rankings_from_hub,
 )
-from foveate.data.readers.scirepeval import read_labelled_papers, read_rankings
+from foveate.data.readers.scirepeval import parse_papers, read_labelled_papers, read_rankings
 from foveate.preprocessing.text import plain_text
 from tests.paths import shared
 
@@ -43,6 +47,186 @@ def test_arxiv_and_pubmed(tmp_path):
         assert example.id == "1"
         assert titles(example) == ["introduction", "results"]
         assert example.references == ("on cod . they swim .",)
+
+
+def test_cnn_dailymail(tmp_path):
+    record = {"article": "Cod swim. They eat.", "highlights": "Cod swim .\nThey eat .", "id": "f0"}
+    [example] = read_benchmark("cnn_dailymail", written(tmp_path / "test.jsonl", record))
+    assert (example.id, example.references) == ("f0", ("Cod swim .\nThey eat .",))
+    assert len(list(example.document.sentences())) == 2
+    (tmp_path / "test.csv").write_text('id,article,highlights\nf0,"Cod swim, fast.",Cod swim .\n')
+    [example] = read_benchmark("cnn_dailymail", tmp_path / "test.csv")
+    assert (example.id, example.references) == ("f0", ("Cod swim .",))
+
+
+INTERVIEW = {
+    "id": "NPR-1",
+    "program": "Fish",
+    "title": "Of cod",
+    "url": "",
+    "summary": "A talk on cod.",
+    "utt": ["Welcome. We talk.", "Mm-hmm.", "The cod swim."],
+    "speaker": ["HOST", "Ms. EEL", "Ms. EEL"],
+}
+
+
+def test_mediasum(tmp_path):
+    (tmp_path / "news_dialogue.json").write_text(json.dumps([INTERVIEW, INTERVIEW]))
+    example, _ = read_benchmark("mediasum", tmp_path / "news_dialogue.json")
+    assert (example.id, example.references) == ("NPR-1", ("A talk on cod.",))
+    paragraphs = list(example.document.paragraphs())
+    assert [paragraph.speaker for paragraph in paragraphs] == ["HOST", "Ms. EEL"]
+    assert plain_text(example.document) == "Welcome. We talk.\nThe cod swim."
+
+
+def paper(**fields):
+    def paragraph(section, number, kind, text):
+        own = {"section": section, "sec_number": number, "sec_type": kind, "text": text}
+        return own | {"content_type": "paragraph", "cite_spans": [], "ref_spans": []}
+
+    return {
+        "paper_id": "2212.1",
+        "metadata": {"title": "Of\n  cod", "abstract": "Of cod."},
+        "discipline": "Physics",
+        "abstract": {"section": "Abstract", "text": "  We look\nat {{formula:f1}} cod.\n"},
+        "body_text": [
+            paragraph("", None, "", "Dedicated to cod."),
+            paragraph("Cod", "1", "section", "They swim {{cite:b}}, {{cite:a}}."),
+            paragraph("Cod", "1", "section", "See {{figure:g}}\nFig. REF."),
+            paragraph("Food", "1.1", "subsection", "Herring."),
+            paragraph("Young {{formula:f1}}", "1.1.2", "subsubsection", "Crabs."),
+            paragraph("Sizes", "3.1", "subsection", "Large."),
+            paragraph("Ends", "4", "section", "Done."),
+            paragraph("Proof:", "-1", "", "Trivial."),
+        ],
+        "bib_entries": {"a": {"bib_entry_raw": "A"}, "b": {"bib_entry_raw": "B"}},
+        "ref_entries": {
+            "f1": {"type": "formula", "latex": "x^2"},
+            "g": {"type": "figure", "caption": "A cod."},
+        },
+        **fields,
+    }
+
+
+def test_unarxive(tmp_path):
+    [example] = read_benchmark("unarxive", written(tmp_path / "arXiv_src_2212_001.jsonl", paper()))
+    assert (example.id, example.document.title, example.labels) == (
+        "2212.1",
+        "Of cod",
+        ("Physics",),
+    )
+    found = [(path, section.num_own_sentences) for path, section in example.document.walk()]
+    assert found == [
+        (("Abstract",), 1),
+        (("",), 1),
+        (("Cod",), 2),
+        (("Cod", "Food"), 1),
+        (("Cod", "Food", "Young x^2"), 1),
+        (("Sizes",), 1),  # of section 3, which has no text of its own
+        (("Ends",), 1),
+        (("Ends", "Proof:"), 1),
+    ]
+    texts = [sentence.text for sentence in example.document.sentences()]
+    assert texts[0] == "We look at x^2 cod."
+    assert texts[2:4] == ["They swim [2], [1].", "See Fig. REF."]
+    assert example.references == ()
+
+
+def application(**fields):
+    background, summary = "0001 Cod are fish.\n\n0002 They swim.", "A net is shown."
+    description = f"TECHNICAL FIELD Nets.  BACKGROUND {background}\nSUMMARY {summary} In detail."
+    return {
+        "application_number": "15001",
+        "title": "NET",
+        "abstract": "A net for cod.",
+        "claims": "1. A net.\n\n2. The net of claim 1.",
+        "background": background,
+        "summary": summary,
+        "full_description": description,
+        "decision": "ACCEPTED",
+        **fields,
+    }
+
+
+def test_hupd(tmp_path):
+    (tmp_path / "15001.json").write_text(json.dumps(application()))
+    (tmp_path / "15002.json").write_text(
+        json.dumps(application(application_number="15002", summary="", decision=None))
+    )
+    first, second = read_benchmark("hupd", tmp_path)
+    assert (first.id, first.document.title, first.labels) == ("15001", "NET", ("ACCEPTED",))
+    assert titles(first) == ["Abstract", "Background", "Summary", "Description", "Claims"]
+    background, claims = first.document.sections[1], first.document.sections[4]
+    assert len(background.paragraphs) == len(claims.paragraphs) == 2
+    rest = " ".join(
+        sentence.text
+        for paragraph in first.document.sections[3].paragraphs
+        for sentence in paragraph.sentences
+    )
+    assert rest == "TECHNICAL FIELD Nets. BACKGROUND SUMMARY In detail."
+    assert titles(second) == ["Abstract", "Background", "Description", "Claims"]
+    assert (second.id, second.labels) == ("15002", ())
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "record", "message"),
+    [
+        ("cnn_dailymail", {"article": "Cod."}, "'highlights' is missing"),
+        ("mediasum", {**INTERVIEW, "utt": ["Hi."]}, "1 utterances have 3 speakers"),
+        ("mediasum", {**INTERVIEW, "utt": [3]}, "utt must be a text or a list of texts"),
+        ("mediasum", {**INTERVIEW, "speaker": None}, "speaker must be a text or a list"),
+        ("unarxive", {"paper_id": "1"}, "'bib_entries' is missing"),
+        ("unarxive", paper(body_text=[{"text": "Cod."}]), "'section' is missing"),
+        ("unarxive", paper(abstract=3), "expected string"),
+        ("hupd", {"title": "Net"}, "'background' is missing"),
+        ("hupd", application(claims=["1. A net."]), "expected string"),
+    ],
+)
+def test_a_damaged_record_is_named(benchmark, record, message, tmp_path):
+    file = written(tmp_path / "a.jsonl", record)
+    with pytest.raises(ValueError, match=rf"a\.jsonl, line 1 is not a record .*{message}"):
+        list(read_benchmark(benchmark, file))
+
+
+NEW_RECORDS = {
+    "cnn_dailymail": {"article": "Cod swim.", "highlights": "Cod .", "id": "1"},
+    "ecthr_arg": {"case_id": "1", "paragraphs": ["He fished."], "labels": [["Application"]]},
+    "hupd": application(),
+    "mediasum": INTERVIEW,
+    "unarxive": paper(),
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(benchmark=st.sampled_from(sorted(NEW_RECORDS)), data=st.data())
+def test_any_change_to_a_record_is_read_or_named(benchmark, data, tmp_path):
+    record = copy.deepcopy(NEW_RECORDS[benchmark])
+    part = record
+    if benchmark == "unarxive" and data.draw(st.booleans()):
+        part = record["body_text"][0]
+    field = data.draw(st.sampled_from(sorted(part)))
+    if data.draw(st.booleans()):
+        part[field] = data.draw(JSON)
+    else:
+        del part[field]
+    file = written(tmp_path / "a.jsonl", record)
+    examples, message = [], ""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*line 1 is skipped: ")
+        try:
+            examples = list(read_benchmark(benchmark, file))
+        except ValueError as error:
+            message = str(error)
+    assert not message or "a.jsonl, line 1 is not a record of this benchmark" in message
+    for example in examples:
+        labels = sum(example.section_labels, example.labels)
+        texts = [example.id, example.document.title, *example.references, *labels]
+        assert all(isinstance(text, str) for text in texts)
 
 
 def section(title, *paragraphs, below=()):
@@ -115,6 +299,54 @@ def test_facetsum(tmp_path):
     assert [example.query for example in examples] == ["Purpose", "Method", "Findings", "Value"]
     assert examples[2].references == ("They swim.",)
     assert titles(examples[0]) == ["", "1. Introduction"]
+
+
+FACETS = ["Purpose", "Design/methodology/approach", "Findings", "Originality/value"]
+
+
+def emerald(*sections):
+    return {
+        "id": "x",
+        "title": "Of cod",
+        "section_names": [title for title, _ in sections],
+        "sections": [paragraphs for _, paragraphs in sections],
+        "abstract_sections_names": FACETS,
+        "abstract_sections": [["To know."], ["By looking."], ["They", "swim."], ["New."]],
+    }
+
+
+def test_facetsum_with_the_sections_of_each_facet(tmp_path):
+    record = emerald(
+        ("__NO_TITLE__", ["Preface."]),
+        ("1. INTRODUCTION", ["Cod are fish."]),
+        ("2. Related work", ["Others looked."]),
+        ("3. Research methodology", ["We look.", "Twice."]),
+        ("4. Findings and conclusions", ["They swim."]),
+        ("5. Future research", [" "]),
+    )
+    file = written(tmp_path / "emerald.jsonl", record)
+    examples = list(read_benchmark("facetsum_sections", file))
+    assert {example.query: titles(example) for example in examples} == {
+        "Purpose": ["1. INTRODUCTION"],
+        "Method": ["3. Research methodology"],
+        "Findings": ["4. Findings and conclusions"],
+        "Value": ["4. Findings and conclusions"],
+    }
+    assert len(list(examples[1].document.paragraphs())) == 2
+    whole = list(read_benchmark("facetsum", file))
+    assert [example.references for example in examples] == [example.references for example in whole]
+    assert [example.id for example in examples] == [example.id for example in whole]
+
+
+def test_facets_without_a_section_of_their_own(tmp_path):
+    record = emerald(("Cod", ["They swim."]), ("Eels", ["They glide."]), ("Rays", ["So."]))
+    examples = read_benchmark("facetsum_sections", written(tmp_path / "e.jsonl", record))
+    assert {example.query: titles(example) for example in examples} == {
+        "Purpose": ["Cod"],
+        "Method": ["Cod", "Eels", "Rays"],
+        "Findings": ["Cod", "Eels", "Rays"],
+        "Value": ["Rays"],
+    }
 
 
 def test_scisummnet(tmp_path):
@@ -207,10 +439,14 @@ def test_qmsum_with_its_domains():
 def test_quality(tmp_path):
     question = {"question": "What swims?", "question_unique_id": "1_1", "options": ["cow", "cod"]}
     record = {"article_id": "1", "title": "Sea", "article": "Cod swim."}
-    record["questions"] = [{**question, "gold_label": 2}, question]
+    record["questions"] = [
+        {**question, "gold_label": 2, "difficult": 1},
+        {**question, "difficult": 0},
+    ]
     first, second = read_benchmark("quality", written(tmp_path / "dev", record))
     assert (first.choices, first.references) == (("cow", "cod"), ("cod",))
     assert second.references == ()
+    assert (first.labels, second.labels) == (("hard",), ())
     assert first.document.title == "Sea"
 
 
@@ -234,6 +470,65 @@ def test_ecthr(tmp_path):
     assert len(list(first.document.paragraphs())) == 2
     assert second.labels == ()
     assert second.id.endswith("dev.jsonl, line 2")
+
+
+def argument_table(path, *rows):
+    lines = [f"{tokens!r}\t{labels!r}\n" for tokens, labels in rows]
+    path.write_text("tokens\tlabels\n" + "".join(lines))
+    return path
+
+
+ARGUMENTS = [
+    (["1", ".", "He", "fished", "(", "cod", ")", "."], ["O"] * 2 + ["B-A law"] + ["I-A law"] * 5),
+    (["He", "was", "fined", "."], ["O", "B-A law", "B-Decision", "I-Decision"]),
+    (["The", "Court"], ["O", "O"]),
+]
+
+
+def test_ecthr_arg_as_published(tmp_path):
+    argument_table(tmp_path / "001-2.csv", *ARGUMENTS)
+    argument_table(tmp_path / "001-1.csv", *ARGUMENTS[:1])
+    first, second = read_benchmark("ecthr_arg", tmp_path)
+    assert (first.id, second.id) == ("001-1", "001-2")
+    texts = [sentence.text for sentence in second.document.sentences()]
+    assert " ".join(texts) == "1. He fished (cod). He was fined. The Court"
+    assert second.section_labels == (("A law",), ("A law", "Decision"), ())
+    assert len(second.document.sections) == 3
+    [alone] = read_benchmark("ecthr_arg", tmp_path / "001-1.csv")
+    assert alone == first
+
+
+def test_ecthr_arg_as_hat_has_it(tmp_path):
+    record = {"case_id": "001-1", "paragraphs": ["He fished.", " ", "He\n\nwas fined."]}
+    record |= {"labels": [["Application", "O", "Application"], ["O"], ["O"]], "data_type": "dev"}
+    hub = {"text": ["He fished."], "labels": [None]}
+    first, second = read_benchmark("ecthr_arg", written(tmp_path / "a.jsonl", record, hub))
+    assert (first.id, first.section_labels) == ("001-1", (("Application",), ()))
+    assert len(first.document.sections) == 2
+    assert second.section_labels == ((),)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((["He"], ["O", "O"]), r"001-1\.csv, record 2 is not a record .*1 tokens have 2 labels"),
+        (("He'", ["O"]), "record 2"),
+        (([1], ["O"]), "tokens must be a text or a list of texts"),
+    ],
+)
+def test_a_damaged_table_of_arguments_is_named(row, message, tmp_path):
+    file = argument_table(tmp_path / "001-1.csv", ARGUMENTS[0], row)
+    with pytest.raises(ValueError, match=message):
+        list(read_benchmark("ecthr_arg", file))
+
+
+def test_paragraphs_without_their_labels_are_named(tmp_path):
+    file = written(tmp_path / "a.jsonl", {"paragraphs": ["He fished."], "labels": []})
+    with pytest.raises(ValueError, match=r"line 1 .*its 1 paragraphs need a list of as many"):
+        list(read_benchmark("ecthr_arg", file))
+    (tmp_path / "001-1.csv").write_text("tokens\tlabels\n['He\t['O']\n")
+    with pytest.raises(ValueError, match=r"record 1 is not a record .*not a list of tokens"):
+        list(read_benchmark("ecthr_arg", tmp_path / "001-1.csv"))
 
 
 def test_mimic(tmp_path):
@@ -273,6 +568,22 @@ def test_scirepeval_rankings(tmp_path):
         list(read_rankings(papers, judgements))
 
 
+def test_scirepeval_papers_are_parsed_once_and_only_if_wanted():
+    cod, eel = scientific("1", "Cod", "Of cod."), scientific("2", "Eel", "Of eels.")
+    empty = scientific("3", None, None)
+    records = [
+        ("line 1", {"query": "what swims", "doc_id": "q", "candidates": [empty, cod, eel]}),
+        ("line 2", {"query": eel, "candidates": [cod, empty]}),
+    ]
+    with pytest.warns(UserWarning, match="line 1 is skipped") as warned:
+        found = dict(parse_papers(records))
+    assert len(warned) == 1
+    assert list(found) == ["q", "1", "2"]
+    assert [name for name, _ in parse_papers(records, only={"2", "q"})] == ["q", "2"]
+    with pytest.raises(ValueError, match=r"line 3 is not a record .*'doc_id' is missing"):
+        list(parse_papers([("line 3", {"query": cod, "candidates": [{"title": "Eel"}]})]))
+
+
 def test_scirepeval_labels(tmp_path):
     papers = written(tmp_path / "meta.jsonl", scientific(1, "Cod", "Of cod."))
     (tmp_path / "test.csv").write_text("paper_id,label\n1,2.5\n1,Biology\n")
@@ -282,6 +593,10 @@ def test_scirepeval_labels(tmp_path):
         papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": ["a", "b"]})
     )
     assert several.labels == ("a", "b")
+    [of_three] = read_labelled_papers(
+        papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": [1, 0, 1]})
+    )
+    assert of_three.labels == ("0", "2")
 
 
 def test_a_record_of_another_form_is_named(tmp_path):
@@ -319,6 +634,7 @@ def test_no_such_benchmark_or_file(tmp_path):
 
 HUB_RECORDS = {
     "arxiv": {"article": "Cod swim.", "abstract": "Cod."},
+    "cnn_dailymail": {"article": "Cod swim.", "highlights": "Cod.", "id": "1"},
     "ecthr_a": {"text": ["He fished."], "labels": [3]},
     "govreport": {"report": "Cod swim.", "summary": "Cod."},
     "hotpotqa": {
@@ -339,6 +655,13 @@ HUB_RECORDS = {
         "answer": "b",
     },
 }
+
+
+def test_hard_questions_on_the_hub():
+    parse = HUB_BENCHMARKS["quality"].parse
+    easy = {**HUB_RECORDS["quality"], "hard": False}
+    [[hard], [other]] = (parse("", {**easy, "hard": is_hard}) for is_hard in (True, False))
+    assert (hard.labels, other.labels) == (("hard",), ())
 
 
 @pytest.mark.parametrize("name", HUB_RECORDS)

@@ -10,10 +10,13 @@ from foveate.data import Example
 from foveate.evaluation.predict import _best_span, predict
 from foveate.training.objectives import (
     Classification,
+    Contrastive,
     MaskedLM,
     MultipleChoice,
     QuestionAnswering,
+    Retrieval,
     SequenceToSequence,
+    SpanCorruption,
 )
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
@@ -100,6 +103,16 @@ def test_the_best_span_is_cut_out_of_the_text(asked, text_processor):
 def test_pretraining_objectives_make_no_predictions(asked, tree_processor):
     with pytest.raises(ValueError, match="MaskedLM is for pretraining and makes no predictions"):
         predict(Fixed(), tree_processor, MaskedLM(), asked)
+
+
+def test_objectives_of_encoders_say_where_their_vectors_are_scored(asked, tree_processor):
+    for objective in (Contrastive(), Retrieval()):
+        with pytest.raises(ValueError, match=r"trains an encoder for its vectors.*scirepeval`"):
+            predict(Fixed(), tree_processor, objective, asked)
+    with pytest.raises(ValueError, match=r"a fine-tuned model, or its vectors with .*scirepeval`"):
+        predict(Fixed(), tree_processor, MaskedLM(), asked)
+    with pytest.raises(ValueError, match=r"makes no predictions: evaluate a fine-tuned model$"):
+        predict(Fixed(), tree_processor, SpanCorruption(), asked)
 
 
 def test_the_best_span_ends_where_it_starts_or_soon_after():

@@ -247,6 +247,17 @@ def test_sentences_of_the_abstract_may_point_back_if_an_encoder_rates_them(encod
     assert summarize(document, sentences=1, model=encoder).text == own[1]
 
 
+def test_the_sentences_of_a_story_are_not_rated(encoder, monkeypatch):
+    told = "The captain of the ship saw the whale of the sea in year {}, and followed it."
+    said = "“Where is the whale, captain?” asked the mate of the ship.\n\n"
+    story = said.join(told.format(year) + "\n\n" for year in range(1800, 1830))
+    document = Document.from_text(story, title="The whale", language="en")
+    rate(monkeypatch, torch.zeros)
+    unrated = summarize(document, sentences=3, model=encoder).text
+    rate(monkeypatch, lambda count: torch.arange(count) % 7.0)
+    assert summarize(document, sentences=3, model=encoder).text == unrated
+
+
 def test_equal_ratings_change_nothing(sea, encoder, monkeypatch):
     rate(monkeypatch, lambda count: None)
     plain = summarize(sea, model=encoder)

@@ -2,6 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from transformers import BatchEncoding
 
 from foveate import Document
@@ -143,6 +145,34 @@ def test_masked_spans_are_the_vip_tokens(small_tokenizer):
     vips = small_tokenizer.convert_ids_to_tokens(features["input_ids"][features["vip_mask"] == 1])
     assert vips
     assert all(token.startswith("<extra_id") for token in vips)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ratio=st.floats(0.01, 0.9), seed=st.integers(0, 10**6), longer=st.booleans())
+def test_exactly_what_is_predicted_is_a_vip_token(ratio, seed, longer, bert_tokenizer):
+    processor = VCCProcessor(bert_tokenizer)
+    generator = torch.Generator().manual_seed(seed)
+    documents = [WHALE, COD] if longer else [COD]
+    features = [
+        one
+        for document in documents
+        for one in MaskedLM(ratio).features(processor, example(document), generator)
+    ]
+    batch = MaskedLM(ratio).collate(processor, features)
+    assert torch.equal(batch["vip_mask"] == 1, batch["labels"] != -100)
+    assert (batch["vip_mask"].sum(1) > 0).all()
+    assert not batch["vip_mask"][:, 0].any()  # not even CLS
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(density=st.floats(0.05, 0.8), seed=st.integers(0, 10**6))
+def test_exactly_the_sentinels_are_vip_tokens(density, seed, small_tokenizer):
+    processor = VCCProcessor(small_tokenizer)
+    generator = torch.Generator().manual_seed(seed)
+    [features] = SpanCorruption(noise_density=density).features(processor, example(), generator)
+    sentinels = small_tokenizer.convert_tokens_to_ids([f"<extra_id_{i}>" for i in range(100)])
+    is_sentinel = torch.isin(features["input_ids"], torch.tensor(sentinels))
+    assert torch.equal(features["vip_mask"] == 1, is_sentinel)
 
 
 ASKED = {"query": "Where does it swim?", "choices": ("at sea", "on land")}

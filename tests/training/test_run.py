@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 import transformers
+import yaml
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
 from foveate.models.accelerate import patches
@@ -228,6 +229,37 @@ def test_entries_of_the_model_that_do_not_fit(
         build_trainer(masked_lm(corpus_file, changes), tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (200, "max_position_embeddings must be at least 300"),
+        ("many", "model: max_position_embeddings must be of type int or null"),
+    ],
+)
+def test_positions_that_cannot_be_repeated(size, message, corpus_file, tmp_path, small_tokenizer):
+    checkpoint("roberta", tmp_path / "model", small_tokenizer)
+    model = {"checkpoint": str(tmp_path / "model"), "max_position_embeddings": size}
+    with pytest.raises(ValueError, match=message):
+        build_trainer(masked_lm(corpus_file, {"model": model, "tokenizer": None}), tmp_path / "out")
+
+
+def test_the_positions_of_a_checkpoint_are_repeated(corpus_file, tmp_path, small_tokenizer):
+    checkpoint("roberta", tmp_path / "model", small_tokenizer)
+    short = AutoModelForMaskedLM.from_pretrained(tmp_path / "model")
+    model = {"checkpoint": str(tmp_path / "model"), "type": "vcc_roberta"}
+    model["max_position_embeddings"] = 900
+    recipe = masked_lm(corpus_file, {"model": model, "tokenizer": None}, max_steps=1)
+    long = build_trainer(recipe, tmp_path / "out").model
+    table = long.roberta.embeddings.position_embeddings.weight
+    old = short.roberta.embeddings.position_embeddings.weight
+    first = short.config.pad_token_id + 1
+    assert torch.equal(table[:300], old)
+    assert torch.equal(table[300 : 600 - first], old[first:])
+    train(recipe, tmp_path / "out")
+    saved = VccRobertaForMaskedLM.from_pretrained(tmp_path / "out")
+    assert len(saved.roberta.embeddings.position_embeddings.weight) == 900
+
+
 def test_weights_in_half_precision_are_trained_in_float32(corpus_file, tmp_path, small_tokenizer):
     checkpoint("hdt", tmp_path / "model", small_tokenizer)
     HDTModel.from_pretrained(tmp_path / "model").bfloat16().save_pretrained(tmp_path / "model")
@@ -278,6 +310,59 @@ def test_the_output_is_a_model_that_reads(corpus_file, tmp_path, samples):
     assert isinstance(processor, HDTProcessor)
     model = AutoModelForMaskedLM.from_pretrained(tmp_path)
     assert model(**processor(samples[0].document)).logits.shape[-1] == len(processor.tokenizer)
+
+
+def card_of(folder):
+    """The header of a model card, and its table."""
+    text = (folder / "README.md").read_text()
+    _, header, body = text.split("---\n", 2)
+    rows = (line.strip("| ").split(" | ", 1) for line in body.splitlines() if " | " in line)
+    return text, yaml.safe_load(header), {row[0]: row[1] for row in rows if len(row) == 2}
+
+
+def test_a_trained_model_has_a_card(corpus_file, tmp_path):
+    training = {"max_steps": 2, "gradient_accumulation_steps": 3, "eval_strategy": "steps"}
+    recipe = masked_lm(corpus_file, eval_steps=1, **training)
+    trainer = train(recipe, tmp_path / "cod")
+    text, header, rows = card_of(tmp_path / "cod")
+    assert header == {"library_name": "transformers", "tags": ["foveate"]}
+    assert "\n# license: replace this line" in text
+    assert "# cod\n" in text
+    assert str(tmp_path) not in text
+    assert str(corpus_file.parent) not in text
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    assert rows["Class"] == f"`HDTForMaskedLM`, {parameters:,} parameters"
+    assert rows["Base model"] == "none: trained from random weights"
+    assert rows["Objective"] == "name: masked_lm, ratio: 0.15"
+    assert rows["Training data"] == rows["Held-out data"] == "voyages.jsonl, 24 examples"
+    assert (rows["Batch"], rows["Steps"]) == ("up to 450 tokens a step", "2")
+    assert float(rows["Training loss"]) == pytest.approx(losses(trainer)[-1], rel=1e-3)
+    assert float(rows["Held-out loss"]) > 0
+    assert f"torch {torch.__version__.partition('+')[0]}" in rows["Software"]
+    assert not [file for file in (tmp_path / "cod").iterdir() if file.name.startswith(".")]
+
+
+def test_the_card_names_the_base_model_and_the_benchmark(tmp_path, bert_tokenizer):
+    train(egad(tmp_path, bert_tokenizer, {"num_keywords": 2}, max_steps=1), tmp_path / "out")
+    _, header, rows = card_of(tmp_path / "out")
+    assert "base_model" not in header  # it is a folder
+    assert rows["Base model"] == "model"
+    assert rows["Training data"] == "arxiv: train.jsonl, 12 examples"
+    assert "num_keywords: 2" in rows["Processor"]
+    assert "Held-out data" not in rows
+    assert rows["Batch"] == "2 documents a step"
+
+
+def test_a_card_that_is_finished_is_left_alone(corpus_file, tmp_path):
+    recipe = masked_lm(corpus_file, max_steps=1, save_strategy="no")
+    train(recipe, tmp_path)
+    unfinished = (tmp_path / "README.md").read_text()
+    train(masked_lm(corpus_file, max_steps=2, save_strategy="no"), tmp_path)
+    assert (tmp_path / "README.md").read_text() != unfinished
+    finished = "---\nlicense: mit\n---\n\nMine.\n"
+    (tmp_path / "README.md").write_text(finished)
+    train(recipe, tmp_path)
+    assert (tmp_path / "README.md").read_text() == finished
 
 
 def test_gradient_checkpointing_changes_no_loss(corpus_file, tmp_path):
@@ -359,6 +444,7 @@ def checkpoint(kind, folder, tokenizer):
 
 
 CHECKPOINTS = {
+    "hdt-e-anchor-classification": "hdt",
     "hdt-e-contrastive": "hdt",
     "hdt-e-classification": "hdt",
     "hdt-ed-summarization": "hdt-ed",
@@ -380,10 +466,12 @@ VIPS = TEXT | {"vip_mask"}
 PAIRS = VIPS | {"token_type_ids"}
 LIKE_INPUTS = ("inputs",)
 GENERATED = (2, "any")
+ANCHORS = ("inputs", 15)
 EXPECTED = {
     "egad": ("LEDForConditionalGeneration", TEXT | {"global_attention_mask"}, (2,), GENERATED),
     "fovea": ("FoveaForConditionalGeneration", TEXT, (2,), GENERATED),
     "hdt-e": ("HDTForMaskedLM", TREE, (1,), LIKE_INPUTS),
+    "hdt-e-anchor-classification": ("HDTForAnchorClassification", TREE, (1,), ANCHORS),
     "hdt-e-classification": ("HDTForSequenceClassification", TREE | TEXT, (2,), (2, 10)),
     "hdt-e-contrastive": ("HDTModel", TREE | TEXT, (6,), (2,)),
     "hdt-ed": ("HDTForConditionalGeneration", TREE, (1,), GENERATED),
@@ -423,7 +511,12 @@ def benchmark_record(benchmark, number):
             "abstract_text": ["<S> the whale </S>"],
         },
         "ecthr": {"case_id": str(number), "facts": texts[0], "violated_articles": ["3"]},
-        "facetsum": {
+        "ecthr_arg": {
+            "case_id": str(number),
+            "paragraphs": [" ".join(sentences) for sentences in texts],
+            "labels": [["Subsumtion", "Overruling"] for _ in texts],
+        },
+        "facetsum_sections": {
             "id": str(number),
             "title": document["title"],
             "section_names": titles,
@@ -533,4 +626,60 @@ def test_every_recipe_trains_on_small_data(name, tmp_path, small_tokenizer, bert
     assert all(batch[column].shape == inputs for column in columns)
     for column in targets:
         shape = tuple(batch[column].shape)
-        assert shape == {LIKE_INPUTS: inputs, GENERATED: (2, shape[-1])}.get(target, target)
+        assert shape == {
+            LIKE_INPUTS: inputs,
+            GENERATED: (2, shape[-1]),
+            ANCHORS: (*inputs, 15),
+        }.get(target, target)
+
+
+def egad(folder, tokenizer, processor, **training):
+    """The recipe `egad`, with a small model, small data and other keywords."""
+    checkpoint("led", folder / "model", tokenizer)
+    entries = {"data.train": write_benchmark("arxiv", folder), "data.dev": "[]"}
+    entries |= {"model.checkpoint": folder / "model", "batch": "{documents: 2}"}
+    training = {**QUICK, "gradient_accumulation_steps": 1, "save_strategy": "no", **training}
+    entries |= {f"training.{entry}": value for entry, value in training.items()}
+    entries |= {f"processor.{entry}": value for entry, value in processor.items()}
+    return Recipe.load("egad", [f"{entry}={value}" for entry, value in entries.items()])
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [
+        "tfidf",
+        "{name: yake, max_words: 1}",
+        "{name: embedding, diversity: 0.7}",
+        "{name: random, seed: 5}",
+        "{name: gibberish, seed: 5}",
+        "{name: given, keywords: [whale, ship]}",
+    ],
+)
+def test_egad_trains_with_every_detector(detector, tmp_path, bert_tokenizer):
+    recipe = egad(tmp_path, bert_tokenizer, {"num_keywords": 2, "detector": detector}, max_steps=1)
+    trainer = train(recipe, tmp_path / "out")
+    assert len(losses(trainer)) == 1
+    saved = load_processor(tmp_path / "out", trainer.model.config)
+    assert saved.detector == recipe.processor["detector"]
+    document = trainer.train_dataset.examples[0].document
+    keywords = " ".join(saved.keywords(document))
+    batch = trainer.data_collator([trainer.train_dataset[0]])
+    num_tokens = len(bert_tokenizer(keywords, add_special_tokens=False)["input_ids"])
+    features = saved.features(document)
+    assert features["global_attention_mask"].sum() == 1 + num_tokens
+    assert (batch["global_attention_mask"].sum(1) > 1).all()
+
+
+@pytest.mark.parametrize(
+    ("processor", "message"),
+    [
+        ({"detector": "rake"}, "processor: there is no detector 'rake': name one of tfidf, yake"),
+        ({"detector": "{name: yake, words: 2}"}, "processor: the detector 'yake' has no option"),
+        ({"detector": "3"}, "processor: `detector` is neither a name, a mapping nor callable"),
+        ({"detector": "yake", "language": "ja"}, "processor: YAKE needs spaces between words"),
+        ({"num_keywords": "-1"}, "processor: num_keywords must be at least 0, got -1"),
+    ],
+)
+def test_a_wrong_detector_of_egad_is_named(processor, message, tmp_path, bert_tokenizer):
+    with pytest.raises(ValueError, match=message):
+        build_trainer(egad(tmp_path, bert_tokenizer, processor), tmp_path / "out")

@@ -1,30 +1,43 @@
 """`foveate evaluate`."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
 from . import common
 
+_VECTORS = "scirepeval"
+"""The benchmark of vectors, which needs no recipe."""
+
 
 def command(
-    recipe: Annotated[
+    benchmark: Annotated[
         str,
         typer.Argument(
-            metavar="RECIPE", help="The recipe that the model was trained with.", show_default=False
+            metavar="BENCHMARK",
+            help="scirepeval, for the vectors of any encoder; or the recipe that the model was "
+            "trained with, for its summaries, answers or classes.",
+            show_default=False,
         ),
-    ],
-    model: Annotated[
-        Path,
-        typer.Option("--model", "-m", metavar="FOLDER", help="Folder of the trained model."),
     ],
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="Files in the format of the recipe's. Default: those that the recipe holds out.",
+            help="scirepeval: folders of tasks, or names of tasks on the hub. A recipe: files in "
+            "the same format as its own, by default those that it holds out.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="PATH",
+            help="Folder of the trained model. scirepeval: any encoder, a folder or a name on the "
+            "hub. Default: foveate's own model.",
             show_default=False,
         ),
     ] = None,
@@ -40,38 +53,147 @@ def command(
     beams: Annotated[
         int, typer.Option(min=1, help="Number of beams, for a model that generates text.")
     ] = 1,
+    distance: Annotated[
+        Literal["euclidean", "cosine"],
+        typer.Option(
+            help="What scirepeval ranks candidates by: euclidean, as published, or cosine."
+        ),
+    ] = "euclidean",
+    flat: Annotated[
+        bool,
+        typer.Option(
+            "--flat",
+            help="scirepeval: take the first token's vector of a paper as one text, cut where the "
+            "model's positions end, as is usual for SciBERT, SciNCL and models like them.",
+        ),
+    ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of examples to score. Default: all.", show_default=False),
+        typer.Option(
+            min=1,
+            help="Number of examples to score; scirepeval: of each task. Default: all.",
+            show_default=False,
+        ),
     ] = None,
     device: common.Device = None,
+    dtype: common.DType = None,
     json: common.Json = False,
 ) -> None:
-    """Score a trained model's summaries, answers or classes on a benchmark.
+    """Score a model on a benchmark: its summaries, answers or classes, or its vectors.
 
     \b
-    foveate evaluate hdt-ed-summarization --model hdt-ed-summarization test.jsonl --beams 4
+    foveate evaluate hdt-ed-summarization --model hdt-ed test.jsonl --beams 4
+    foveate evaluate vcc-roberta-quality -m quality QuALITY.v1.0.1.dev
+    foveate evaluate scirepeval tasks/ --model hdt-e-contrastive --json
+    foveate evaluate scirepeval tasks/search tasks/cite_count
+    foveate evaluate scirepeval tasks/ --model malteos/scincl --flat
     """
+    if benchmark == _VECTORS:
+        if overrides or beams != 1:
+            raise ValueError("scirepeval has no recipe and no beams: leave out --set and --beams")
+        _evaluate_vectors(files or [], model, flat, distance, limit, device, dtype, json)
+        return
+    if dtype is not None or flat or distance != "euclidean":
+        raise ValueError("--dtype, --flat and --distance are for scirepeval: leave them out")
+    _evaluate_recipe(benchmark, files or [], model, overrides or [], beams, limit, device, json)
+
+
+def _evaluate_recipe(
+    recipe: str,
+    files: list[str],
+    model: str | None,
+    overrides: list[str],
+    beams: int,
+    limit: int | None,
+    device: str | None,
+    json: bool,
+) -> None:
+    """Score what a model that a recipe trained writes, answers or says of classes."""
     from foveate.training.recipes import find_recipe
 
     find_recipe(recipe)  # fails before the Trainer, which takes seconds to import
+    if model is None:
+        raise ValueError("name the folder of the model that the recipe trained, with --model")
     common.prepare()
     from foveate.evaluation.benchmark import evaluate
     from foveate.training import Recipe
 
-    num_examples, scores = evaluate(
-        Recipe.load(recipe, overrides or []),
+    num_examples, scores, subsets = evaluate(
+        Recipe.load(recipe, overrides),
         model,
-        files or (),
+        files,
         num_beams=beams,
         limit=limit,
         device=device,
     )
     if json:
-        common.print_json({"examples": num_examples, **scores})
+        result: dict[str, Any] = {"examples": num_examples, **scores}
+        if subsets:
+            result["subsets"] = {
+                label: {"examples": subset.num_examples, **subset.scores}
+                for label, subset in subsets.items()
+            }
+        common.print_json(result)
         return
-    table = Table("", "%", box=None, show_header=False)
+    table = Table("", "all", *subsets, box=None, show_header=bool(subsets))
+    if subsets:
+        sizes = (f"{subset.num_examples:,}" for subset in subsets.values())
+        table.add_row("examples", f"{num_examples:,}", *sizes)
+    else:
+        common.console.print(f"{num_examples:,} examples")
     for name, score in scores.items():
-        table.add_row(name, f"{score:.1f}")
-    common.console.print(f"{num_examples} examples")
+        of_subsets = (subset.scores.get(name) for subset in subsets.values())
+        percent = ("" if one is None else f"{one:.1f}" for one in (score, *of_subsets))
+        table.add_row(name, *percent)
+    common.console.print(table)
+
+
+def _evaluate_vectors(
+    places: list[str],
+    model: str | None,
+    flat: bool,
+    distance: Literal["euclidean", "cosine"],
+    limit: int | None,
+    device: str | None,
+    dtype: str | None,
+    json: bool,
+) -> None:
+    """Score the vectors of an encoder."""
+    if not places:
+        raise ValueError(
+            "name folders of SciRepEval's tasks, or tasks to download, such as scidocs_cite"
+        )
+    if flat and model is None:
+        raise ValueError("--flat is for models that read one text: name one with --model")
+    common.check_model(model)
+    common.prepare()
+    from foveate.evaluation.papers import FirstTokens, check_gives_vectors
+    from foveate.evaluation.scirepeval import evaluate_scirepeval, find_tasks
+
+    sources = find_tasks(places)
+    if model is not None:
+        check_gives_vectors(model)
+    encoder = (
+        FirstTokens.from_pretrained(model, device=device, dtype=dtype)
+        if model is not None and flat
+        else common.load_encoder(model, device, dtype)
+    )
+    results = evaluate_scirepeval(encoder, sources, distance=distance, limit=limit)
+    average = sum(result.main_score for result in results) / len(results)
+    if json:
+        tasks = [
+            {"task": one.task, "kind": one.kind, "examples": one.num_examples, **one.scores}
+            for one in results
+        ]
+        common.print_json({"distance": distance, "average": average, "tasks": tasks})
+        return
+    table = Table("task", "kind", "examples", "", "%", box=None)
+    for column in table.columns[2], table.columns[4]:
+        column.justify = "right"
+    for result in results:
+        place = (result.task, result.kind, f"{result.num_examples:,}")
+        for i, (name, score) in enumerate(result.scores.items()):
+            table.add_row(*(place if i == 0 else ("", "", "")), name, f"{score:.1f}")
+    if len(results) > 1:
+        table.add_row("average", "", "", "of each first score", f"{average:.1f}")
     common.console.print(table)

@@ -33,6 +33,10 @@ class Example:
         references: Correct summaries or answers, any of which is acceptable; in multiple choice,
             the correct choice. Empty if the data set does not publish them.
         labels: The classes that the document belongs to.
+        section_labels: The classes of each section, in the order of `Document.walk`; empty if they
+            are unknown.
+        sentence_labels: The classes of each sentence, in the order of `Document.sentences`; empty
+            if they are unknown.
         target: The number to predict, in regression.
         related: A positive and, optionally, a negative document, in contrastive learning.
         queries: Queries with the sentences that answer them, in retrieval.
@@ -44,6 +48,8 @@ class Example:
     choices: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    section_labels: tuple[tuple[str, ...], ...] = ()
+    sentence_labels: tuple[tuple[str, ...], ...] = ()
     target: float | None = None
     related: tuple[Document, ...] = ()
     queries: tuple[Query, ...] = ()

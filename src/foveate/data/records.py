@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -25,7 +26,8 @@ T = TypeVar("T")
 def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
     """Read the records of a file, or of all files in a folder.
 
-    A `.csv` file has a header and one record per line. A `.json` file is one record or a list of
+    A `.csv` file has a header and one record per line, with tabs between the fields if the header
+    has one, and commas otherwise. A `.json` file is one record or a list of
     records. Any other file is read as JSON Lines. All may be gzipped, with the suffix `.gz`.
 
     Args:
@@ -84,6 +86,17 @@ def parse_records(
             ) from error
 
 
+def check_text(value: object, name: str) -> str:
+    """Return a value that is a text.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a text, got {value!r:.60}")
+    return value
+
+
 def check_texts(value: object, name: str) -> tuple[str, ...]:
     """Return a list of texts as a tuple; a single text stands for a list of one.
 
@@ -114,7 +127,9 @@ def _read_json(path: Path, file: IO[str]) -> Iterator[tuple[str, Record]]:
 
 def _read_csv(path: Path, file: IO[str]) -> Iterator[tuple[str, Record]]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # notes exceed the default of 128 KiB
-    for number, record in enumerate(csv.DictReader(file), 1):
+    header = file.readline()
+    reader = csv.DictReader(chain([header], file), delimiter="\t" if "\t" in header else ",")
+    for number, record in enumerate(reader, 1):
         yield f"{path}, record {number}", record
 
 

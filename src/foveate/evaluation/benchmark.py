@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from transformers import PreTrainedModel
+from transformers import AutoModel, PreTrainedModel
 
 from foveate.data import Corpus, Example
 from foveate.models.accelerate import speed_up_if_possible
@@ -12,7 +12,7 @@ from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device
 from foveate.preprocessing import DocumentProcessor, load_processor
 from foveate.training.building import load_examples
-from foveate.training.objectives import Classification, Objective
+from foveate.training.objectives import AnchorClassification, Classification, Objective
 from foveate.training.recipe import Recipe
 
 from .metrics import exact_match, label_f1, rouge, token_f1
@@ -25,10 +25,13 @@ class Evaluation(NamedTuple):
     Attributes:
         num_examples: The number of examples.
         scores: The score of each metric, in per cent.
+        subsets: The same for the examples with each label, where questions have labels: "hard" in
+            QuALITY, and "general" and "specific" in QMSum, for example.
     """
 
     num_examples: int
     scores: dict[str, float]
+    subsets: dict[str, "Evaluation"]
 
 
 def evaluate(
@@ -42,12 +45,13 @@ def evaluate(
 ) -> Evaluation:
     """Score a trained model on the examples whose answers are known.
 
-    Classes are scored by F1; answers by exact match, F1 of words, and ROUGE; summaries by ROUGE.
+    Classes are scored by F1; choices by accuracy, as exact match is called where there are choices;
+    other answers by exact match, F1 of words, and ROUGE; summaries by ROUGE.
 
     Args:
         recipe: The recipe that the model was trained with.
         model: The folder of the model.
-        paths: Files in the format of the recipe's; by default, those that the recipe holds out.
+        paths: Files in the same format as the recipe's; by default, those that it holds out.
         num_beams: Beams of beam search, if the model generates.
         limit: The number of examples to score, None for all.
         device: The device to run on, by default CUDA if available, else the CPU.
@@ -69,7 +73,11 @@ def evaluate(
         raise ValueError(f"{', '.join(paths)} contains no answers: name a file that does")
     trained, processor = load_trained(recipe, model, device)
     predictions = predict(trained, processor, recipe.objective, examples, num_beams=num_beams)
-    return Evaluation(len(examples), _score(recipe.objective, predictions, examples))
+    return Evaluation(
+        len(examples),
+        _score(recipe.objective, predictions, examples),
+        _score_subsets(recipe.objective, predictions, examples),
+    )
 
 
 def load_trained(
@@ -84,10 +92,12 @@ def load_trained(
 
     Raises:
         OSError: The folder does not exist, or holds no model.
-        ValueError: The model is damaged, or lacks a tokenizer or weights.
+        ValueError: The model is damaged, is an encoder without the head that the recipe trains, or
+            lacks a tokenizer or weights.
     """
-    load_config(model)  # fails with clearer errors than loading the model
+    config = load_config(model)  # fails with clearer errors than loading the model
     objective = recipe.objective
+    _check_has_head(model, config, objective)
     trained: PreTrainedModel = load_model(objective.auto_class, model, **objective.config_options())
     processor = load_processor(model, trained.config, **recipe.processor)
     speed_up_if_possible(trained)
@@ -97,22 +107,69 @@ def load_trained(
 
 def _with_known_answers(objective: Objective, examples: Sequence[Example]) -> list[Example]:
     """Select the examples with an answer; in multi-label data, having no class is one too."""
-    answered = [example for example in examples if example.references or example.labels]
-    if answered and isinstance(objective, Classification) and objective.multi_label:
-        return list(examples)
-    return answered
+    if isinstance(objective, AnchorClassification):
+        return [example for example in examples if objective.part_labels(example)]
+    if not isinstance(objective, Classification):
+        return [example for example in examples if example.references]
+    answered = [example for example in examples if example.labels]
+    return list(examples) if answered and objective.multi_label else answered
+
+
+def _check_has_head(model: str | PathLike[str], config: Any, objective: Objective) -> None:
+    """Check that a checkpoint is more than an encoder, which would get a random head."""
+    classes = config.architectures or []
+    is_bare = bool(classes) and not any("For" in name for name in classes)
+    if is_bare and not config.is_encoder_decoder and objective.auto_class is not AutoModel:
+        raise ValueError(
+            f"{model} is an encoder without a head ({', '.join(classes)}), which gives vectors and "
+            "makes no predictions: evaluate them with `foveate evaluate scirepeval`, or fine-tune "
+            "it with this recipe first"
+        )
 
 
 def _score(
     objective: Objective, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> dict[str, float]:
     if isinstance(objective, Classification):
-        scores = label_f1(predictions, [example.labels for example in examples])
+        found: Sequence[Any] = predictions
+        correct: Sequence[Any] = [example.labels for example in examples]
+        if isinstance(objective, AnchorClassification):
+            found, correct = _parts(objective, predictions, examples)
+        scores = label_f1(found, correct)
         return {f"{average} F1": score for average, score in scores.items()}
     texts = [str(prediction) for prediction in predictions]
     references = [example.references for example in examples]
     scores = rouge(texts, references)
+    if all(example.choices for example in examples):
+        return {"accuracy": exact_match(texts, references)}
     if any(example.query for example in examples):
         answers = {"exact match": exact_match(texts, references), "F1": token_f1(texts, references)}
         return {**answers, **scores}
     return scores
+
+
+def _score_subsets(
+    objective: Objective, predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> dict[str, Evaluation]:
+    """Score the questions with each label by themselves."""
+    if isinstance(objective, Classification):  # labels are what is predicted
+        return {}
+    subsets = {}
+    for label in sorted({label for example in examples for label in example.labels}):
+        chosen = [i for i, example in enumerate(examples) if label in example.labels]
+        scores = _score(objective, [predictions[i] for i in chosen], [examples[i] for i in chosen])
+        subsets[label] = Evaluation(len(chosen), scores, {})
+    return subsets
+
+
+def _parts(
+    objective: AnchorClassification, predictions: Sequence[Any], examples: Sequence[Example]
+) -> tuple[list[Any], list[Any]]:
+    """List the predicted and the correct classes of all parts that have labels."""
+    pairs = [
+        (predicted, correct)
+        for parts, example in zip(predictions, examples, strict=True)
+        for predicted, correct in zip(parts, objective.part_labels(example), strict=True)
+        if correct or objective.multi_label
+    ]
+    return [predicted for predicted, _ in pairs], [correct for _, correct in pairs]

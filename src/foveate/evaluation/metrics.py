@@ -109,7 +109,7 @@ def average_precision(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> 
         ValueError: There are no queries, the numbers of scores and relevances differ, or a query
             has no relevant candidate.
     """
-    score = _import_extra("sklearn.metrics").average_precision_score
+    score = import_extra("sklearn.metrics").average_precision_score
     rankings = _to_arrays(scores, relevance)
     return 100 * fmean(score(relevant > 0, predicted) for predicted, relevant in rankings)
 
@@ -127,7 +127,7 @@ def ndcg(
     Raises:
         ValueError: See `average_precision`.
     """
-    score = _import_extra("sklearn.metrics").ndcg_score
+    score = import_extra("sklearn.metrics").ndcg_score
     return 100 * fmean(
         # A single candidate has only one order, the ideal one.
         score(relevant[None], predicted[None], k=top_k) if len(relevant) > 1 else 1.0
@@ -145,7 +145,7 @@ def kendall_tau(predictions: Tensor, targets: Tensor) -> float:
     Raises:
         ValueError: The lengths differ, or all values of a tensor are equal and so have no order.
     """
-    correlation = _import_extra("scipy.stats").kendalltau
+    correlation = import_extra("scipy.stats").kendalltau
     if min(len(set(values.tolist())) for values in (predictions, targets)) < 2:
         raise ValueError("all predictions or all targets are equal: there is no order to compare")
     return 100 * float(correlation(_to_array(predictions), _to_array(targets)).statistic)
@@ -171,8 +171,8 @@ def label_f1(
         ValueError: There are no examples, the numbers of predictions and labels differ, or no
             example has a class.
     """
-    score = _import_extra("sklearn.metrics").f1_score
-    binarizer = _import_extra("sklearn.preprocessing").MultiLabelBinarizer()
+    score = import_extra("sklearn.metrics").f1_score
+    binarizer = import_extra("sklearn.preprocessing").MultiLabelBinarizer()
     if not predictions or len(predictions) != len(labels):
         raise ValueError(
             f"there are {len(predictions)} predictions for {len(labels)} examples: give one for "
@@ -253,13 +253,18 @@ def _normalize(text: str) -> str:
 
 @cache
 def _rouge_scorer() -> Any:
-    return _import_extra("rouge_score.rouge_scorer").RougeScorer(ROUGE, use_stemmer=False)
+    return import_extra("rouge_score.rouge_scorer").RougeScorer(ROUGE, use_stemmer=False)
 
 
-def _import_extra(module: str) -> Any:
+def import_extra(module: str) -> Any:
+    """Import a module of the extra `evaluation`.
+
+    Raises:
+        ImportError: It is not installed.
+    """
     try:
         return import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"this metric needs {module.partition('.')[0]}: run `pip install 'foveate[evaluation]'`"
+            f"evaluation needs {module.partition('.')[0]}: run `pip install 'foveate[evaluation]'`"
         ) from error

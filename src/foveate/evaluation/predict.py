@@ -12,17 +12,21 @@ from foveate.data import Example
 from foveate.preprocessing import DocumentProcessor, Features
 from foveate.progress import progress
 from foveate.training.objectives import (
+    AnchorClassification,
     Classification,
+    Contrastive,
+    MaskedLM,
     MultipleChoice,
     Objective,
     QuestionAnswering,
+    Retrieval,
     SequenceToSequence,
 )
 from foveate.training.objectives.classification import choice_features
 from foveate.training.objectives.question_answering import input_text
 
-Prediction = str | tuple[str, ...]
-"""A text, or the names of classes."""
+Prediction = str | tuple[str, ...] | tuple[tuple[str, ...], ...]
+"""A text, the names of classes, or the names of the classes of each section or sentence."""
 
 _MAX_ANSWER_TOKENS = 30
 
@@ -46,7 +50,8 @@ def predict(
         num_beams: Number of beams, if the model generates.
 
     Returns:
-        For each example, the text that the model generated, chose or found, or its classes.
+        For each example, the text that the model generated, chose or found, or its classes; for
+        `AnchorClassification`, the classes of each part, none for those that were truncated.
 
     Raises:
         ValueError: The objective makes no predictions.
@@ -67,11 +72,19 @@ def check_predicts(objective: Objective) -> None:
     Raises:
         ValueError: The objective makes no predictions.
     """
-    if _predict.dispatch(type(objective)) is _predict.dispatch(object):
+    if _predict.dispatch(type(objective)) is not _predict.dispatch(object):
+        return
+    name = type(objective).__name__
+    if isinstance(objective, Contrastive | Retrieval):
         raise ValueError(
-            f"{type(objective).__name__} is for pretraining and makes no predictions: "
-            "evaluate a fine-tuned model"
+            f"{name} trains an encoder for its vectors, which makes no predictions: evaluate it "
+            "with `foveate evaluate scirepeval`"
         )
+    vectors = ", or its vectors with `foveate evaluate scirepeval`"
+    raise ValueError(
+        f"{name} is for pretraining and makes no predictions: evaluate a fine-tuned model"
+        f"{vectors if isinstance(objective, MaskedLM) else ''}"
+    )
 
 
 @singledispatch
@@ -106,9 +119,23 @@ def _(
 ) -> Prediction:
     inputs = _model_inputs(model, processor, [_features(processor, example)])
     [logits] = model(**inputs).logits
-    if objective.multi_label:
-        return tuple(name for name, x in zip(objective.labels, logits, strict=True) if x > 0)
-    return (objective.labels[int(logits.argmax())],)
+    return _classes(objective, logits)
+
+
+@_predict.register
+def _(
+    objective: AnchorClassification,
+    model: Any,
+    processor: DocumentProcessor,
+    example: Example,
+    num_beams: int,
+) -> Prediction:
+    features = objective.model_features(processor, example)
+    [logits] = model(**_model_inputs(model, processor, [features])).logits
+    anchors = objective.anchor_nodes(processor, features, example)
+    found = tuple(_classes(objective, logits[node]) for node in anchors.tolist())
+    num_truncated = objective.count_parts(example) - len(found)
+    return found + ((),) * num_truncated
 
 
 @_predict.register
@@ -138,6 +165,13 @@ def _(
     start, end = _best_span(output.start_logits[0].cpu(), output.end_logits[0].cpu())
     offsets = features["offset_mapping"]
     return text[int(offsets[start, 0]) : int(offsets[end, 1])].strip()
+
+
+def _classes(objective: Classification, logits: Tensor) -> tuple[str, ...]:
+    """Name the classes by their logits `(classes,)`."""
+    if objective.multi_label:
+        return tuple(name for name, x in zip(objective.labels, logits, strict=True) if x > 0)
+    return (objective.labels[int(logits.argmax())],)
 
 
 def _features(processor: DocumentProcessor, example: Example) -> Features:

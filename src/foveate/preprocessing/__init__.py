@@ -5,6 +5,7 @@ command line alike. It is saved beside the checkpoint's weights and is enough to
 """
 
 from .collate import IGNORE_INDEX, Features, pack_trees, pad_features
+from .detector import DETECTORS, build_detector
 from .factory import PROCESSORS, load_processor, load_tokenizer, processor_for
 from .hdt import HDTProcessor
 from .led import LEDProcessor
@@ -14,6 +15,7 @@ from .tree_bert import TreeBertProcessor
 from .vcc import VCCProcessor
 
 __all__ = [
+    "DETECTORS",
     "IGNORE_INDEX",
     "PROCESSORS",
     "DocumentProcessor",
@@ -23,6 +25,7 @@ __all__ = [
     "TextProcessor",
     "TreeBertProcessor",
     "VCCProcessor",
+    "build_detector",
     "load_processor",
     "load_tokenizer",
     "pack_trees",

@@ -1,16 +1,17 @@
 """Inputs of models with global tokens, LED and Longformer: keywords first, as global tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any, ClassVar
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from foveate.detectors import Detector, detector_by_name
+from foveate.detectors import Detector
 from foveate.documents import Document
 
 from .collate import Features
+from .detector import build_detector
 from .text import TextProcessor
 
 
@@ -27,14 +28,19 @@ class LEDProcessor(TextProcessor):
         max_length: Longest input in tokens, None for no limit.
         prefix: Text that names the task.
         num_keywords: Number of keywords; 10 to 100 in the paper, 0 for none.
-        detector: Keyword detector: a name in `foveate.detectors.METHODS`, or a function, which is
-            not saved with the processor.
+        detector: Keyword detector: a name such as "tfidf"; a mapping with the name and options,
+            such as `{"name": "given", "keywords": ["cod"]}`, see
+            `foveate.preprocessing.detector.build_detector`; or a function, which is not saved with
+            the processor.
         language: ISO 639 code of the documents' language, for a detector given by name.
 
     Raises:
         ValueError: The tokenizer is not fast or does not add these tokens, `num_keywords` is
-            negative, `max_length` is below 1, or there is no such detector.
-        TypeError: `detector` is neither a name nor callable.
+            negative or less than the number of given keywords, `max_length` is below 1, there is
+            no such detector or language, or the detector rejects an option.
+        TypeError: `detector` is neither a name, a mapping nor callable.
+        ImportError: The detector needs an extra that is not installed.
+        OSError: There is no such encoder as the detector names.
 
     Example:
         >>> from foveate import Document
@@ -58,7 +64,7 @@ class LEDProcessor(TextProcessor):
         max_length: int | None = None,
         prefix: str = "",
         num_keywords: int = 0,
-        detector: str | Detector = "tfidf",
+        detector: str | Mapping[str, Any] | Detector = "tfidf",
         language: str = "en",
     ) -> None:
         if not tokenizer.is_fast:
@@ -74,18 +80,19 @@ class LEDProcessor(TextProcessor):
             )
         if num_keywords < 0:
             raise ValueError(f"num_keywords must be at least 0, got {num_keywords}")
-        if not callable(detector) and not isinstance(detector, str):
-            raise TypeError(
-                f"`detector` is neither a name nor callable, got {detector!r}: name one such as "
-                "'tfidf', or give a function of foveate.detectors"
-            )
         self.num_keywords = num_keywords
         self.detector = detector
         self.language = language
-        if isinstance(detector, str):
-            self._detect = detector_by_name(detector, language=language)
-        else:
+        if isinstance(detector, str | Mapping):
+            self._detect = build_detector(detector, language=language)
+            self._check_detector(detector)
+        elif callable(detector):
             self._detect = detector
+        else:
+            raise TypeError(
+                f"`detector` is neither a name, a mapping nor callable, got {detector!r}: name one "
+                "such as 'tfidf', or give a function of foveate.detectors"
+            )
         super().__init__(tokenizer, max_length, prefix)
 
     def keywords(self, document: Document) -> list[str]:
@@ -122,9 +129,20 @@ class LEDProcessor(TextProcessor):
     def to_dict(self) -> dict[str, Any]:
         """Return the options to save; a detector that is a function is omitted."""
         saved: dict[str, Any] = super().to_dict()
-        if not isinstance(self.detector, str):
+        if not isinstance(self.detector, str | Mapping):
             saved.pop("detector", None)
         return saved
+
+    def _check_detector(self, detector: str | Mapping[str, Any]) -> None:
+        """Check what a detector only says of its options when it runs, before training does."""
+        given = [] if isinstance(detector, str) else detector.get("keywords", [])
+        if isinstance(given, list) and len(given) > self.num_keywords:
+            raise ValueError(
+                f"{len(given)} keywords are given, but num_keywords is {self.num_keywords}: set it "
+                f"to {len(given)}"
+            )
+        if self.num_keywords:
+            self._detect(Document.from_text("Cod swim."), self.num_keywords)
 
     def _check_room(self, num_global_tokens: int) -> None:
         if self.max_length is not None and num_global_tokens + 1 >= self.max_length:

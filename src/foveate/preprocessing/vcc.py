@@ -136,11 +136,11 @@ class VCCProcessor(DocumentProcessor):
 def mark_masked(
     batch: Mapping[str, torch.Tensor], tokenizer: PreTrainedTokenizerBase
 ) -> BatchEncoding:
-    """Mark masked tokens, and the first token of each sequence, as VIP tokens.
+    """Mark masked tokens, which are all that is predicted, as VIP tokens (VCC, section 3.1).
 
     Masked tokens are the tokenizer's mask tokens, or T5's sentinels. With a mask token and labels,
     they are also the tokens that have a label, since masked language modeling leaves some as they
-    are.
+    are. In a sequence without any, the first token is marked, because models need at least one.
 
     Args:
         batch: int64 `input_ids` and optionally `attention_mask`, both `(batch, length)`, and
@@ -151,9 +151,6 @@ def mark_masked(
         The batch with an int64 `vip_mask` `(batch, length)`.
     """
     ids = batch["input_ids"]
-    first = torch.arange(ids.shape[1], device=ids.device).expand_as(ids) == 0
-    if "attention_mask" in batch:
-        first = batch["attention_mask"].cumsum(1).eq(1) & batch["attention_mask"].bool()
     if tokenizer.mask_token_id is not None:
         masked = ids == tokenizer.mask_token_id
         if "labels" in batch:
@@ -162,4 +159,7 @@ def mark_masked(
         vocabulary = tokenizer.get_vocab()
         sentinels = [i for token, i in vocabulary.items() if token.startswith("<extra_id_")]
         masked = torch.isin(ids, torch.tensor(sentinels, dtype=ids.dtype, device=ids.device))
-    return BatchEncoding({**batch, "vip_mask": (masked | first).long()})
+    present = batch.get("attention_mask", torch.ones_like(ids)).bool()
+    first = present & (present.cumsum(1) == 1)
+    vip_mask = torch.where(masked.any(1, keepdim=True), masked, first)
+    return BatchEncoding({**batch, "vip_mask": vip_mask.long()})

@@ -101,8 +101,8 @@ def summarize(
         c(s) = mean(⟨s, S⟩, ⟨s, D⟩, ⟨s, t⟩) + z(s)/5
 
     where the mean is `foveate.tasks.centrality.closeness`, and z is the salience, scaled to mean 0
-    and variance 1 in the document. For others, c is `foveate.tasks.centrality.centrality`, and with
-    a query it is `relevance`.
+    and variance 1 in the document; without z in a story, of which such encoders know nothing. For
+    others, c is `foveate.tasks.centrality.centrality`, and with a query it is `relevance`.
 
     Unless there is nothing else, the sentences are those of `foveate.tasks.candidates.candidates`:
     whole sentences of running text and lists. If the encoder rates sentences, those of the
@@ -172,6 +172,7 @@ def _extract(
     summaries = []
     for document, vectors in zip(documents, encoder.encode(documents), strict=True):
         spans = document.spans()
+        tells_story = query is None and is_story(document)
         rows = candidates(document, skip_backchannels=query is None)
         if query is not None:
             [scores] = relevance(query, [document], [vectors], encoder)
@@ -182,13 +183,14 @@ def _extract(
                 scores = centrality(vectors, positions, title, ends_count=is_paper(document))
             else:
                 scores = closeness(vectors, positions, title)
-                scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
+                if not tells_story:  # nobody wrote abstracts of stories to learn from
+                    scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
                 rows = sorted({*rows, *abstract(document)})
             # Rounded, because vectors of equal texts in different batches differ by some 1e-7.
             scores = scores.double().round(decimals=5)
         costs = torch.tensor([1 if words is None else len(spans[i].text.split()) for i in rows])
         part_idx = None
-        if query is None and is_story(document):
+        if tells_story:
             num_parts = budget if words is None else -(-budget // WORDS_PER_SENTENCE)
             part_idx = torch.tensor(rows) * num_parts // len(spans)
         chosen = choose(scores[rows], vectors.sentences[rows], costs, budget, part_idx)

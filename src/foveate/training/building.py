@@ -15,6 +15,7 @@ from transformers import (
 from foveate.data import Corpus, Example, read_benchmark
 from foveate.models import fovea, hdt, tree_bert, vcc  # noqa: F401  (registers them with the Auto classes)
 from foveate.models.accelerate import speed_up
+from foveate.models.positions import repeat_positions
 from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, processor_for
 
 from .config import check_names, check_type
@@ -67,9 +68,12 @@ def build_tokenizer(
 def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """Build a new model, or load a checkpoint.
 
+    If the recipe asks for more positions than a checkpoint has (`max_position_embeddings`), the
+    checkpoint's are repeated; see `foveate.models.positions.repeat_positions`.
+
     Raises:
         ValueError: The configuration has no such entry, the vocabulary is too large for the
-            checkpoint, or the model cannot be sped up.
+            checkpoint, its positions cannot be repeated, or the model cannot be sped up.
     """
     overrides = dict(recipe.model)
     overrides.pop("checkpoint", None)
@@ -79,6 +83,8 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
     if checkpoint is not None:
         loader = AutoConfig if model_type is None else type(AutoConfig.for_model(model_type))
         _check_config_entries(overrides, loader.from_pretrained(checkpoint))
+        num_positions = overrides.pop("max_position_embeddings", None)
+        check_type(num_positions, int | None, "model: max_position_embeddings")
         config = loader.from_pretrained(checkpoint, **overrides, **options)
     else:
         _check_config_entries(overrides, AutoConfig.for_model(model_type))
@@ -100,6 +106,8 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
         model = auto_class.from_pretrained(
             checkpoint, config=config, use_safetensors=True, dtype=torch.float32
         )
+        if num_positions is not None:
+            repeat_positions(model, num_positions)
     else:
         model = auto_class.from_config(config)
     return speed_up(model) if should_speed_up else model

@@ -27,6 +27,7 @@ from .building import (
     load_examples,
 )
 from .config import diff_keys, load_yaml
+from .model_card import write_model_card
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
 
@@ -36,7 +37,8 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
 
     An interrupted run continues as if it had not been interrupted, with the vocabulary it started
     with. The recipe is saved in the output folder as `recipe.yaml` at the beginning, the model and
-    its processor at the end.
+    its processor at the end, with a model card, `README.md`. The card's license is left to the
+    user; once it is filled in, the card is not written again.
 
     Args:
         recipe: A recipe, its YAML file, or the name of one that is installed with the package.
@@ -55,10 +57,14 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
         >>> import foveate
         >>> foveate.train("hdt-e", "model")  # doctest: +SKIP
     """
+    if not isinstance(recipe, Recipe):
+        recipe = Recipe.load(recipe)
     trainer = build_trainer(recipe, output)
     trainer.train(resume_from_checkpoint=_last_checkpoint(output))
     trainer.save_model()
     trainer.save_state()
+    if trainer.args.should_save:
+        write_model_card(trainer, recipe, output)
     return trainer
 
 

@@ -5,7 +5,8 @@ from os import PathLike
 
 from foveate.data.example import Example
 
-from .classification import read_ecthr, read_mimic
+from .classification import read_ecthr, read_ecthr_arg, read_mimic
+from .corpora import read_hupd, read_unarxive
 from .question_answering import (
     read_hotpotqa,
     read_qmsum,
@@ -16,8 +17,11 @@ from .question_answering import (
 )
 from .summarization import (
     read_arxiv,
+    read_cnn_dailymail,
     read_facetsum,
+    read_facetsum_sections,
     read_govreport,
+    read_mediasum,
     read_multi_news,
     read_scisummnet,
     read_wcep,
@@ -25,10 +29,15 @@ from .summarization import (
 
 BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
     "arxiv": read_arxiv,
+    "cnn_dailymail": read_cnn_dailymail,
     "ecthr": read_ecthr,
+    "ecthr_arg": read_ecthr_arg,
     "facetsum": read_facetsum,
+    "facetsum_sections": read_facetsum_sections,
     "govreport": read_govreport,
     "hotpotqa": read_hotpotqa,
+    "hupd": read_hupd,
+    "mediasum": read_mediasum,
     "mimic": read_mimic,
     "multi_news": read_multi_news,
     "pubmed": read_arxiv,
@@ -37,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[str | PathLike[str]], Iterator[Example]]] = {
     "scisummnet": read_scisummnet,
     "scrolls": read_scrolls,
     "scrolls_questions": read_scrolls_questions,
+    "unarxive": read_unarxive,
     "wcep": read_wcep,
     "wikihop": read_wikihop,
 }

@@ -1,17 +1,24 @@
 """Classification: cases of the European Court of Human Rights, and discharge notes of MIMIC."""
 
+import ast
+import re
 from collections.abc import Iterator, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from foveate.data.example import Example
-from foveate.data.records import Record, parse_records, read_records
+from foveate.data.records import Record, check_texts, parse_records, read_records
 from foveate.documents import Document
 
 _FACTS = ("facts", "text")
 _ARTICLES = ("violated_articles", "allegedly_violated_articles", "labels")
 _NOTE = ("TEXT", "text")
 _CODES = ("LABELS", "labels", "label")
+_PARAGRAPHS = ("paragraphs", "text")
+_NO_ARGUMENT = "O"
+_SPACE_BEFORE = re.compile(r" (?=[.,:;)\]’'])")
+_SPACE_AFTER = re.compile(r"(?<=[(\[]) ")
 
 
 def read_ecthr(path: str | PathLike[str]) -> Iterator[Example]:
@@ -20,6 +27,24 @@ def read_ecthr(path: str | PathLike[str]) -> Iterator[Example]:
     The labels are the violated articles or, in files without them, the allegedly violated ones.
     """
     return parse_records(ecthr_record, read_records(path))
+
+
+def read_ecthr_arg(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read arguments of the European Court of Human Rights (Habernal et al., 2023).
+
+    Each paragraph of a case is a section; its classes, which are the types of the arguments in it,
+    are in `section_labels`. Two forms are read:
+
+    - as published: a `.csv` file per case, or a folder of them such as `train/argType`, with a
+      paragraph per line: its `tokens` and their `labels` ("B-…", "I-…" or "O"), separated by a tab.
+      The types have their published, German names;
+    - as HAT re-formulated it (Chalkidis et al., 2022): JSON Lines with a list of `paragraphs` (or
+      `text`) and a list of `labels` for each; seven types with English names.
+    """
+    path = Path(path)
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    tables = [file for file in files if file.name.removesuffix(".gz").endswith(".csv")]
+    return parse_records(ecthr_arg_record, _cases(tables) if tables else read_records(path))
 
 
 def read_mimic(path: str | PathLike[str]) -> Iterator[Example]:
@@ -34,6 +59,47 @@ def ecthr_record(place: str, record: Record) -> Iterator[Example]:
         document=Document.from_sections("", [("", "\n\n".join(_first_of(record, _FACTS)))]),
         labels=tuple(str(label) for label in _first_of(record, _ARTICLES)),
     )
+
+
+def ecthr_arg_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a case of ECtHR-ARG with its paragraphs and the types of arguments in each."""
+    paragraphs, labels = check_texts(_first_of(record, _PARAGRAPHS), "paragraphs"), record["labels"]
+    if not isinstance(labels, list) or len(labels) != len(paragraphs):
+        raise ValueError(f"its {len(paragraphs)} paragraphs need a list of as many lists of labels")
+    types = [check_texts(own or [], "the labels of a paragraph") for own in labels]
+    visible = [(text, own) for text, own in zip(paragraphs, types, strict=True) if text.strip()]
+    yield Example(
+        id=str(record.get("case_id", place)),
+        document=Document.from_sections("", [("", " ".join(text.split())) for text, _ in visible]),
+        section_labels=tuple(
+            tuple(label for label in dict.fromkeys(own) if label != _NO_ARGUMENT)
+            for _, own in visible
+        ),
+    )
+
+
+def _cases(tables: Sequence[Path]) -> Iterator[tuple[str, Record]]:
+    """Read tables of paragraphs, each of them a case."""
+    for table in tables:
+        rows = list(parse_records(_paragraph_record, read_records(table)))
+        paragraphs, labels = [text for text, _ in rows], [own for _, own in rows]
+        yield (
+            str(table),
+            {"case_id": table.name.partition(".")[0], "paragraphs": paragraphs, "labels": labels},
+        )
+
+
+def _paragraph_record(place: str, record: Record) -> Iterator[tuple[str, list[str]]]:
+    """Parse the tokens of a paragraph and their labels, which are written as lists of Python."""
+    try:
+        tokens = check_texts(ast.literal_eval(record["tokens"]), "tokens")
+        labels = check_texts(ast.literal_eval(record["labels"]), "labels")
+    except SyntaxError as error:
+        raise ValueError(f"not a list of tokens: {error.msg}") from error
+    if len(tokens) != len(labels):
+        raise ValueError(f"{len(tokens)} tokens have {len(labels)} labels")
+    text = _SPACE_AFTER.sub("", _SPACE_BEFORE.sub("", " ".join(tokens)))
+    yield text, [label.removeprefix("B-").removeprefix("I-") for label in labels]
 
 
 def _mimic_record(place: str, record: Record) -> Iterator[Example]:

@@ -39,15 +39,21 @@ FULL_TEXT_PAPERS = "howey/super_scirep"
 """FullTextSciRepEval, on which HDT was evaluated."""
 
 _SHARED_PAPERS = {
-    f"scidocs_{task}": "scidocs_view_cite_read" for task in ("cite", "cocite", "view", "read")
-} | dict.fromkeys(("peer_review_score", "hIndex"), "peer_review_score_hIndex")
+    **dict.fromkeys(
+        ("scidocs_cite", "scidocs_cocite", "scidocs_view", "scidocs_read"), "scidocs_view_cite_read"
+    ),
+    **dict.fromkeys(("scidocs_mag", "scidocs_mesh"), "scidocs_mag_mesh"),
+    **dict.fromkeys(("peer_review_score", "hIndex"), "peer_review_score_hIndex"),
+}
 """The configuration that holds the papers of several tasks of SciRepEval."""
 
 HUB_BENCHMARKS = {
     "arxiv": HubSource("ccdv/arxiv-summarization", "document", _paper_record),
+    "cnn_dailymail": HubSource("abisee/cnn_dailymail", "3.0.0", summarization.news_record),
     "ecthr_a": HubSource("coastalcph/lex_glue", "ecthr_a", classification.ecthr_record),
     "ecthr_b": HubSource("coastalcph/lex_glue", "ecthr_b", classification.ecthr_record),
     "facetsum": HubSource("memray/FacetSum", None, summarization.facetsum_record),
+    "facetsum_sections": HubSource("memray/FacetSum", None, summarization.facetsum_sections_record),
     "govreport": HubSource("ccdv/govreport-summarization", "document", _report_record),
     "hotpotqa": HubSource("hotpotqa/hotpot_qa", "distractor", question_answering.hotpotqa_record),
     "multi_news": HubSource(
@@ -90,7 +96,7 @@ def read_from_hub(benchmark: str, split: str) -> Iterator[Example]:
             f"{benchmark!r} is not on the hub: name one of {', '.join(HUB_BENCHMARKS)}"
         )
     source = HUB_BENCHMARKS[benchmark]
-    records = _download(source.name, source.config, split, source.revision)
+    records = download_records(source.name, source.config, split, source.revision)
     examples = parse_records(source.parse, records)
     if source.name == "tau/scrolls":
         return question_answering.merge_references(examples)
@@ -122,12 +128,19 @@ def read_labelled_papers_from_hub(task: str, papers: str = FULL_TEXT_PAPERS) -> 
 
 def _download_scirepeval(task: str, papers: str) -> tuple[LocatedRecords, LocatedRecords]:
     shared = _SHARED_PAPERS.get(task, task)
-    return _download(papers, shared, "evaluation"), _download(f"{papers}_test", task, "test")
+    return download_records(papers, shared, "evaluation"), download_records(
+        f"{papers}_test", task, "test"
+    )
 
 
-def _download(
+def download_records(
     name: str, config: str | None, split: str, revision: str | None = None
 ) -> Iterator[tuple[str, Record]]:
+    """Read a part of a data set on the hub, with the place of each record.
+
+    Raises:
+        ImportError: datasets is not installed.
+    """
     try:
         import datasets
     except ImportError as error:

@@ -37,7 +37,11 @@ def read_qmsum(path: str | PathLike[str]) -> Iterator[Example]:
 
 
 def read_quality(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read QuALITY (Pang et al., 2022): JSON Lines of articles, with an example per question."""
+    """Read QuALITY (Pang et al., 2022): JSON Lines of articles, with an example per question.
+
+    Questions of the hard subset, which fewer than half of the annotators answered correctly under
+    time pressure, have the label "hard"; the others have none.
+    """
     return parse_records(_quality_record, read_records(path))
 
 
@@ -125,6 +129,7 @@ def quality_hub_record(place: str, record: Record) -> Iterator[Example]:
         query=record["question"],
         choices=choices,
         references=(choices[record["answer"]],),
+        labels=("hard",) if record.get("hard") else (),
     )
 
 
@@ -166,4 +171,5 @@ def _quality_record(place: str, record: Record) -> Iterator[Example]:
             query=question["question"],
             choices=choices,
             references=(choices[question["gold_label"] - 1],) if "gold_label" in question else (),
+            labels=("hard",) if question.get("difficult") else (),
         )

@@ -1,21 +1,36 @@
 """SciRepEval (Singh et al., 2023), and FullTextSciRepEval, whose papers have their full text."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from os import PathLike
+from typing import NamedTuple
 
 from foveate.data.example import Example, Ranking
 from foveate.data.records import LocatedRecords, Record, parse_records, read_records
 from foveate.documents import Document
 
 
+class Label(NamedTuple):
+    """What is known of a paper, in classification and regression.
+
+    Attributes:
+        paper_id: The paper's `doc_id`.
+        names: The classes that it belongs to.
+        number: The label as a number; None if it is not one, or if there are several.
+    """
+
+    paper_id: str
+    names: tuple[str, ...]
+    number: float | None
+
+
 def read_rankings(
     papers: str | PathLike[str], judgements: str | PathLike[str]
 ) -> Iterator[Ranking]:
-    """Read a task of proximity or search.
+    """Read a proximity or search task.
 
     Args:
-        papers: JSON Lines of queries (a paper, or words) with their candidates, or of papers.
-        judgements: JSON Lines with `query_id`, `cand_id` and `score`, such as `test_qrel.jsonl`.
+        papers: See `parse_papers`.
+        judgements: See `parse_judgements`.
 
     Raises:
         ValueError: A record has another form, or a judged paper is not among `papers`.
@@ -26,12 +41,11 @@ def read_rankings(
 def read_labelled_papers(
     papers: str | PathLike[str], labels: str | PathLike[str]
 ) -> Iterator[Example]:
-    """Read a task of classification or regression.
+    """Read a classification or regression task.
 
     Args:
-        papers: JSON Lines with `doc_id`, `title`, `abstract` and optionally `full_text`.
-        labels: CSV or JSON Lines with `paper_id` and `label`. A number becomes both the target of
-            a regression and a label; a list becomes several labels.
+        papers: See `parse_papers`.
+        labels: See `parse_labels`. A number becomes both the target of a regression and a label.
 
     Raises:
         ValueError: A record has another form, or a labelled paper is not among `papers`.
@@ -41,30 +55,81 @@ def read_labelled_papers(
 
 def parse_rankings(papers: LocatedRecords, judgements: LocatedRecords) -> Iterator[Ranking]:
     """Parse what `read_rankings` reads from files."""
-    documents = dict(parse_records(_query_record, papers))
-    relevance: dict[str, dict[str, float]] = {}
-    for query, candidate, score in parse_records(_judgement_record, judgements):
-        relevance.setdefault(query, {})[candidate] = score
-    for query, scores in relevance.items():
-        candidates = tuple(_find_paper(documents, candidate) for candidate in scores)
-        yield Ranking(query, _find_paper(documents, query), candidates, tuple(scores.values()))
+    documents = dict(parse_papers(papers))
+    for query, relevance in parse_judgements(judgements).items():
+        candidates = tuple(_find_paper(documents, candidate) for candidate in relevance)
+        yield Ranking(query, _find_paper(documents, query), candidates, tuple(relevance.values()))
 
 
 def parse_labelled_papers(papers: LocatedRecords, labels: LocatedRecords) -> Iterator[Example]:
     """Parse what `read_labelled_papers` reads from files."""
-    documents = dict(parse_records(_paper_record, papers))
-
-    def label_record(place: str, record: Record) -> Iterator[Example]:
-        paper_id, label = str(record["paper_id"]), record["label"]
-        several = isinstance(label, list)
+    documents = dict(parse_papers(papers))
+    for label in parse_labels(labels):
         yield Example(
-            id=paper_id,
-            document=_find_paper(documents, paper_id),
-            labels=tuple(map(str, label if several else [label])),
-            target=None if several else _parse_number(label),
+            id=label.paper_id,
+            document=_find_paper(documents, label.paper_id),
+            labels=label.names,
+            target=label.number,
         )
 
-    return parse_records(label_record, labels)
+
+def parse_papers(
+    records: LocatedRecords, only: Collection[str] | None = None
+) -> Iterator[tuple[str, Document]]:
+    """Parse papers, and queries of a few words, each preceded by its identifier, and each once.
+
+    Args:
+        records: Papers with `doc_id`, `title`, `abstract` and optionally `full_text`, a list of
+            sections with `title` and `sentences`; or queries with a list of such papers, their
+            `candidates`, and as `query` either a paper, or a text and beside it its `doc_id`.
+        only: The identifiers of the papers and queries to parse, None for all.
+
+    Raises:
+        ValueError: A record has another form.
+
+    Warns:
+        UserWarning: A paper has no text; it is skipped.
+    """
+    seen: set[str] = set()
+
+    def parse(place: str, record: Record) -> Iterator[tuple[str, Document]]:
+        name, query = str(record["doc_id"]), record.get("query")
+        if name not in seen and (only is None or name in only):
+            seen.add(name)
+            yield name, _parse_paper(record) if query is None else Document.from_text(query)
+
+    return parse_records(parse, parse_records(_papers_of_record, records))
+
+
+def parse_judgements(records: LocatedRecords) -> dict[str, dict[str, float]]:
+    """Parse the relevance of each query's candidates.
+
+    Args:
+        records: Records with `query_id`, `cand_id` and `score`, as in `test_qrel.jsonl`.
+
+    Returns:
+        For each query, the scores of its candidates; 0 means irrelevant.
+
+    Raises:
+        ValueError: A record has another form.
+    """
+    relevance: dict[str, dict[str, float]] = {}
+    for query, candidate, score in parse_records(_judgement_record, records):
+        relevance.setdefault(query, {})[candidate] = score
+    return relevance
+
+
+def parse_labels(records: LocatedRecords) -> Iterator[Label]:
+    """Parse the labels of papers.
+
+    Args:
+        records: Records with `paper_id` and `label`: a number, a name, a list of names, or a list
+            of zeros and ones, one for each class, which is then named by its place.
+
+    Raises:
+        ValueError: A record has another form.
+    """
+    return parse_records(_label_record, records)
 
 
 def _parse_paper(record: Record) -> Document:
@@ -77,25 +142,28 @@ def _parse_paper(record: Record) -> Document:
     return Document.from_sections(title, sections)
 
 
-def _query_record(place: str, record: Record) -> Iterator[tuple[str, Document]]:
+def _papers_of_record(place: str, record: Record) -> Iterator[tuple[str, Record]]:
+    """Return the query and the candidates of a record by themselves, or the one paper it is."""
     if "query" not in record:
-        yield str(record["doc_id"]), _parse_paper(record)
+        yield place, record
         return
-    query = record["query"]
-    if isinstance(query, str):
-        yield str(record["doc_id"]), Document.from_text(query)
-    else:
-        yield str(query["doc_id"]), _parse_paper(query)
+    yield place, record if isinstance(record["query"], str) else record["query"]
     for candidate in record["candidates"]:
-        yield str(candidate["doc_id"]), _parse_paper(candidate)
-
-
-def _paper_record(place: str, record: Record) -> Iterator[tuple[str, Document]]:
-    yield str(record["doc_id"]), _parse_paper(record)
+        yield place, candidate
 
 
 def _judgement_record(place: str, record: Record) -> Iterator[tuple[str, str, float]]:
     yield str(record["query_id"]), str(record["cand_id"]), float(record["score"])
+
+
+def _label_record(place: str, record: Record) -> Iterator[Label]:
+    paper_id, label = str(record["paper_id"]), record["label"]
+    if not isinstance(label, list):
+        yield Label(paper_id, (str(label),), _parse_number(label))
+    elif all(isinstance(entry, int) and entry in (0, 1) for entry in label):
+        yield Label(paper_id, tuple(str(i) for i, is_true in enumerate(label) if is_true), None)
+    else:
+        yield Label(paper_id, tuple(map(str, label)), None)
 
 
 def _find_paper(documents: dict[str, Document], paper_id: str) -> Document:

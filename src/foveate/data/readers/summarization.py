@@ -1,7 +1,9 @@
-"""Summarization: arXiv, PubMed, GovReport, Multi-News, WCEP, FacetSum and ScisummNet."""
+"""Summarization: papers, reports, news and interviews."""
 
+import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
@@ -9,7 +11,14 @@ from typing import Any
 from xml.etree import ElementTree
 
 from foveate.data.example import Example
-from foveate.data.records import Record, open_text, parse_records, read_records
+from foveate.data.records import (
+    Record,
+    check_text,
+    check_texts,
+    open_text,
+    parse_records,
+    read_records,
+)
 from foveate.documents import Document
 
 _SENTENCE_TAG = re.compile(r"</?S>")
@@ -20,11 +29,37 @@ _FACETS = {
     "Findings": "Findings",
     "Originality/value": "Value",
 }
+_WORDS_OF_SECTIONS = {
+    "Purpose": ("intro", "purpose"),  # introduction
+    "Method": ("design", "method", "approach"),
+    "Findings": ("result", "find", "discuss", "analy"),
+    "Value": ("conclu", "future"),  # conclusion
+}
+"""Parts of words in the titles of the sections that a facet is about."""
 
 
 def read_arxiv(path: str | PathLike[str]) -> Iterator[Example]:
     """Read arXiv or PubMed (Cohan et al., 2018): JSON Lines, `train.txt`, `val.txt`, `test.txt`."""
     return parse_records(_arxiv_record, read_records(path))
+
+
+def read_cnn_dailymail(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read CNN/DailyMail (Hermann et al., 2015; See et al., 2017): JSON Lines or CSV.
+
+    A record has an `article`, its `highlights`, one on each line, and an `id`.
+    """
+    return parse_records(news_record, read_records(path))
+
+
+def read_mediasum(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read MediaSum (Zhu et al., 2021): JSON or JSON Lines of interviews from NPR and CNN.
+
+    A record has the utterances `utt`, the `speaker` of each, and a `summary`. An utterance is a
+    paragraph with its speaker, less what says nothing, such as "Mm-hmm". Title, program and date
+    are not part of the document. The authors' `train_val_test_split.json` says which records, by
+    `id`, belong to which part.
+    """
+    return parse_records(mediasum_record, read_records(path))
 
 
 def read_govreport(path: str | PathLike[str]) -> Iterator[Example]:
@@ -54,6 +89,18 @@ def read_facetsum(path: str | PathLike[str]) -> Iterator[Example]:
     return parse_records(facetsum_record, read_records(path))
 
 
+def read_facetsum_sections(path: str | PathLike[str]) -> Iterator[Example]:
+    """Read FacetSum with the sections that each facet is about, as HDT does (HDT, A.2.2).
+
+    Sections are found by words in their titles: the introduction for "Purpose", methods for
+    "Method", results for "Findings", and the conclusion for "Value"; a section may have several
+    facets. The words are those of FacetSum's authors. Where no title has them, the introduction is
+    the first section and the conclusion the last, and the other two facets are about the whole
+    paper.
+    """
+    return parse_records(facetsum_sections_record, read_records(path))
+
+
 def read_scisummnet(path: str | PathLike[str]) -> Iterator[Example]:
     """Read ScisummNet (Yasunaga et al., 2019): the folder with a subfolder for each paper.
 
@@ -75,8 +122,29 @@ def text_and_summary_record(
     """
     yield Example(
         id=str(record.get("id", place)),
-        document=Document.from_text(record[text]),
-        references=(record[summary],),
+        document=Document.from_text(check_text(record[text], text)),
+        references=(check_text(record[summary], summary),),
+    )
+
+
+news_record = partial(text_and_summary_record, text="article", summary="highlights")
+"""Parses an article of CNN/DailyMail."""
+
+
+def mediasum_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse an interview of MediaSum."""
+    utterances = check_texts(record["utt"], "utt")
+    speakers = check_texts(record["speaker"], "speaker")
+    if len(utterances) != len(speakers):
+        raise ValueError(f"{len(utterances)} utterances have {len(speakers)} speakers")
+    turns = [
+        {"speaker": speaker, "text": text}
+        for speaker, text in zip(speakers, utterances, strict=True)
+    ]
+    yield Example(
+        id=str(record.get("id", place)),
+        document=Document.from_text(json.dumps({"turns": turns}), format="json"),
+        references=(check_text(record["summary"], "summary"),),
     )
 
 
@@ -97,19 +165,41 @@ def article_cluster_record(place: str, record: Record) -> Iterator[Example]:
 
 def facetsum_record(place: str, record: Record) -> Iterator[Example]:
     """Parse a paper of FacetSum into its four examples."""
+    document = Document.from_sections(record["title"], _facetsum_sections(record))
+    for facet, summary in _facetsum_summaries(record).items():
+        yield Example(
+            id=f"{record['id']} {facet}", document=document, query=facet, references=(summary,)
+        )
+
+
+def facetsum_sections_record(place: str, record: Record) -> Iterator[Example]:
+    """Parse a paper of FacetSum into four examples with the sections of each facet."""
+    sections = _facetsum_sections(record)
+    for facet, summary in _facetsum_summaries(record).items():
+        own = _sections_of_facet(sections, facet)
+        document = Document.from_sections(record["title"], own)
+        yield Example(
+            id=f"{record['id']} {facet}", document=document, query=facet, references=(summary,)
+        )
+
+
+def _facetsum_sections(record: Record) -> list[tuple[str, str]]:
     titles = ["" if name == "__NO_TITLE__" else name for name in record["section_names"]]
     texts = ["\n\n".join(paragraphs) for paragraphs in record["sections"]]
-    document = Document.from_sections(record["title"], list(zip(titles, texts, strict=True)))
-    abstract = dict(
-        zip(record["abstract_sections_names"], record["abstract_sections"], strict=True)
-    )
-    for name, facet in _FACETS.items():
-        yield Example(
-            id=f"{record['id']} {facet}",
-            document=document,
-            query=facet,
-            references=(" ".join(abstract[name]),),
-        )
+    return [part for part in zip(titles, texts, strict=True) if part[1].strip()]
+
+
+def _facetsum_summaries(record: Record) -> dict[str, str]:
+    names, paragraphs = record["abstract_sections_names"], record["abstract_sections"]
+    abstract = dict(zip(names, paragraphs, strict=True))
+    return {facet: " ".join(abstract[name]) for name, facet in _FACETS.items()}
+
+
+def _sections_of_facet(sections: list[tuple[str, str]], facet: str) -> list[tuple[str, str]]:
+    words = _WORDS_OF_SECTIONS[facet]
+    found = [part for part in sections if any(word in part[0].lower() for word in words)]
+    default = {"Purpose": sections[:1], "Value": sections[-1:]}.get(facet, sections)
+    return found or default
 
 
 def _arxiv_record(place: str, record: Record) -> Iterator[Example]:

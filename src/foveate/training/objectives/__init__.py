@@ -1,5 +1,6 @@
 """What models are trained to do: the features of an example, their collation, and the loss."""
 
+from .anchor_classification import AnchorClassification
 from .base import Objective
 from .classification import Classification, MultipleChoice
 from .contrastive import Contrastive
@@ -11,6 +12,7 @@ from .span_corruption import MixtureOfDenoisers, SpanCorruption
 
 __all__ = [
     "OBJECTIVES",
+    "AnchorClassification",
     "Classification",
     "Contrastive",
     "MaskedLM",
@@ -31,6 +33,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "retrieval": Retrieval,
     "sequence_to_sequence": SequenceToSequence,
     "classification": Classification,
+    "anchor_classification": AnchorClassification,
     "question_answering": QuestionAnswering,
     "multiple_choice": MultipleChoice,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import transformers
@@ -22,7 +22,7 @@ class Classification(Objective):
         multi_label: Whether a document may belong to any number of classes.
     """
 
-    auto_class = transformers.AutoModelForSequenceClassification
+    auto_class: ClassVar[Any] = transformers.AutoModelForSequenceClassification
 
     labels: tuple[str, ...] = ()
     multi_label: bool = False

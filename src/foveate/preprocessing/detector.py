@@ -1,0 +1,113 @@
+"""Keyword detectors as plain data, in the form in which recipes and saved processors name them."""
+
+from collections.abc import Collection, Mapping
+from functools import cache, partial
+from inspect import Parameter, signature
+from typing import Any
+
+from foveate.data.records import check_texts
+from foveate.detectors import METHODS, Detector, Keyword, detector_by_name, given_keywords
+from foveate.detectors.embedding import TextEncoder, embedding
+from foveate.documents import Document
+
+DETECTORS = (*METHODS, "given")
+"""The names of detectors."""
+
+_SET_BY_THE_PROCESSOR = ("encoder", "language")
+
+
+def build_detector(detector: str | Mapping[str, Any], *, language: str = "en") -> Detector:
+    """Build the detector that a name, or a mapping with a name and options, stands for.
+
+    The options are the keyword arguments of the detector's function in `foveate.detectors`:
+    `max_words` ("yake", "embedding"), `diversity` ("embedding"), `seed` ("random", "gibberish") and
+    `keywords` ("given"). "embedding" also takes a `model`, the folder of an encoder or its name on
+    the hub, by default foveate's own, which runs on the CPU.
+
+    Args:
+        detector: One of `DETECTORS`, or a mapping such as `{"name": "yake", "max_words": 2}`.
+        language: ISO 639 code of the documents' language.
+
+    Raises:
+        ValueError: There is no such detector, it has no such option, or the option has another
+            type or is out of range.
+
+    Example:
+        >>> from foveate.documents import Document
+        >>> detect = build_detector({"name": "given", "keywords": ["cod", "herring"]})
+        >>> [keyword.text for keyword in detect(Document.from_text("Cod swim."), 2)]
+        ['cod', 'herring']
+    """
+    options: dict[str, Any] = {"name": detector} if isinstance(detector, str) else dict(detector)
+    name = options.pop("name", None)
+    if name == "given":
+        _check_names(name, options, ("keywords",))
+        if "keywords" not in options:
+            raise ValueError("the detector 'given' needs keywords: give a list of them")
+        keywords = check_texts(options["keywords"], "keywords")
+        given_keywords(keywords)  # rejects empty ones
+        return partial(_given, keywords=keywords)
+    if name not in DETECTORS:
+        raise ValueError(f"there is no detector {name!r}: name one of {', '.join(DETECTORS)}")
+    detect: Detector
+    if name == "embedding":
+        detect = partial(_embedding, language=language)
+    else:
+        detect = detector_by_name(name, language=language)
+    known = {
+        parameter.name: parameter.default
+        for parameter in signature(detect).parameters.values()
+        if parameter.kind is Parameter.KEYWORD_ONLY and parameter.name not in _SET_BY_THE_PROCESSOR
+    }
+    _check_names(name, options, known)
+    for option, value in options.items():
+        _check_type(option, value, type(known[option]))
+    if options.get("max_words", 1) < 1:
+        raise ValueError(f"the detector's max_words must be at least 1, got {options['max_words']}")
+    return partial(detect, **options)
+
+
+def _embedding(
+    document: Document,
+    top_k: int,
+    *,
+    model: str = "default",
+    diversity: float = 0.3,
+    max_words: int = 2,
+    language: str = "en",
+) -> list[Keyword]:
+    """Run `foveate.detectors.embedding` with the encoder of a checkpoint."""
+    return embedding(
+        document,
+        top_k,
+        encoder=_load_encoder(model),
+        diversity=diversity,
+        max_words=max_words,
+        language=language,
+    )
+
+
+def _given(document: Document, top_k: int, *, keywords: tuple[str, ...]) -> list[Keyword]:
+    """Run `foveate.detectors.given_keywords`, as a function that data loading workers can get."""
+    return given_keywords(keywords)(document, top_k)
+
+
+@cache
+def _load_encoder(model: str) -> TextEncoder:
+    """Load an encoder once per process, on the CPU, because data loading workers run it."""
+    from foveate.inference import Encoder  # encoders read documents with these processors
+
+    return Encoder.from_pretrained(None if model == "default" else model, device="cpu")
+
+
+def _check_names(name: str, options: Mapping[str, Any], known: Collection[str]) -> None:
+    for option in options:
+        if option not in known:
+            others = f"its options are {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"the detector {name!r} has no option {option!r}: {others}")
+
+
+def _check_type(option: str, value: Any, kind: type) -> None:
+    kinds = (int, float) if kind is float else (kind,)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise ValueError(f"the detector's {option} must be of type {kind.__name__}, got {value!r}")
