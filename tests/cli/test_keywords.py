@@ -14,7 +14,7 @@ def test_keywords_with_score_and_places(foveate, fish):
     assert "eels" in output
 
 
-@pytest.mark.parametrize("method", ["tfidf", "yake", "embedding", "random", "gibberish"])
+@pytest.mark.parametrize("method", ["phrases", "tfidf", "yake", "embedding", "random", "gibberish"])
 def test_keywords_for_machines(foveate, fish, method):
     code, output, _ = foveate("keywords", fish, "--top-k", 4, "--method", method, "--json")
     found = json.loads(output)
@@ -38,10 +38,30 @@ def test_small_scores_keep_their_digits(foveate, tmp_path):
 def test_keywords_of_another_language(foveate, tmp_path):
     path = tmp_path / "fische.txt"
     path.write_text("Schwimmt Kabeljau?")
-    _, output, _ = foveate("keywords", path)
+    _, output, _ = foveate("keywords", path, "--method", "tfidf")
     assert "no keywords: none of its words is known in 'en'; try another --language" in output
-    _, output, _ = foveate("keywords", path, "--language", "de", "--json")
+    german = ("--language", "de", "--json")
+    _, output, _ = foveate("keywords", path, "--method", "tfidf", *german)
     assert [keyword["text"] for keyword in json.loads(output)] == ["schwimmt"]
+    _, output, _ = foveate("keywords", path, *german)
+    assert [keyword["text"] for keyword in json.loads(output)] == ["Kabeljau", "schwimmt"]
+
+
+def test_phrases_are_found_by_default(foveate, tmp_path):
+    path = tmp_path / "sea.md"
+    path.write_text("# Life below\n\nThe deep sea is dark. Few fish live in the deep sea.\n")
+    _, output, _ = foveate("keywords", path, "--json")
+    best = json.loads(output)[0]
+    assert best["text"] == "deep sea"
+    assert [span["text"] for span in best["spans"]] == ["deep sea", "deep sea"]
+
+
+def test_a_document_of_very_common_words_has_no_keywords(foveate, tmp_path):
+    path = tmp_path / "common.txt"
+    path.write_text("It is what it is.")
+    code, output, _ = foveate("keywords", path)
+    assert code == 0
+    assert "no keywords: it has no words, or only very common ones" in output
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from foveate.detectors import (
     embedding,
     gibberish,
     given_keywords,
+    phrases,
     random_words,
     tfidf,
     yake,
@@ -48,6 +49,7 @@ class Letters:
 
 
 DETECTORS = {
+    "phrases": phrases,
     "tfidf": tfidf,
     "yake": yake,
     "embedding": partial(embedding, encoder=Letters()),
@@ -87,6 +89,7 @@ def test_spans_are_exact_through_markup():
 
 def test_detectors_by_name():
     assert detector_by_name("tfidf")(SEA, 5) == tfidf(SEA, 5)
+    assert detector_by_name("phrases")(SEA, 5) == phrases(SEA, 5)
     assert detector_by_name("random", seed=3)(SEA, 5) == random_words(SEA, 5, seed=3)
     by_name = detector_by_name("embedding", encoder=Letters())
     assert by_name(SEA, 5) == embedding(SEA, 5, encoder=Letters())

@@ -20,11 +20,12 @@ def command(
         str,
         typer.Option(
             metavar="NAME",
-            help="tfidf: words that are more frequent than usual; yake: phrases, by statistics of "
-            "this document; embedding: phrases whose meaning is close to the document's; random, "
-            "gibberish: controls for experiments.",
+            help="phrases: words and phrases, by their places in the document and how unusual they "
+            "are; tfidf: words that are more frequent than usual; yake: phrases, by statistics of "
+            "this document alone; embedding: phrases whose meaning is close to the document's; "
+            "random, gibberish: controls for experiments.",
         ),
-    ] = "tfidf",
+    ] = "phrases",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
@@ -32,7 +33,7 @@ def command(
     *,
     reading: Reading,
 ) -> None:
-    """Find the words or phrases that characterize a document, and where they first occur.
+    """Find the words and phrases that characterize a document, and where they first occur.
 
     \b
     foveate keywords minutes.txt
@@ -77,4 +78,4 @@ def command(
             f"no keywords: none of its words is known in {language!r}; try another --language"
         )
     elif not detected:
-        common.console.print("no keywords: it has no words")
+        common.console.print("no keywords: it has no words, or only very common ones")

@@ -4,6 +4,7 @@ from foveate.detectors.controls import gibberish, given_keywords, random_words
 from foveate.detectors.embedding import embedding
 from foveate.detectors.factory import METHODS, detector_by_name
 from foveate.detectors.keyword import Detector, Keyword
+from foveate.detectors.phrases import phrases
 from foveate.detectors.statistical import tfidf, yake
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "embedding",
     "gibberish",
     "given_keywords",
+    "phrases",
     "random_words",
     "tfidf",
     "yake",

@@ -5,9 +5,10 @@ from functools import partial
 from foveate.detectors.controls import gibberish, random_words
 from foveate.detectors.embedding import TextEncoder, embedding
 from foveate.detectors.keyword import Detector
+from foveate.detectors.phrases import phrases
 from foveate.detectors.statistical import tfidf, yake
 
-METHODS = ("tfidf", "yake", "embedding", "random", "gibberish")
+METHODS = ("tfidf", "phrases", "yake", "embedding", "random", "gibberish")
 
 
 def detector_by_name(
@@ -20,13 +21,14 @@ def detector_by_name(
     """Return the detector with a name.
 
     Args:
-        method: "tfidf" for words compared with general usage; "yake" for phrases by the
-            document's own statistics; "embedding" for phrases by their vectors; or one of the
-            controls: "random" for random words of the document, "gibberish" for made-up words.
+        method: "phrases" for phrases by their places in the document and general usage; "tfidf"
+            for words compared with general usage; "yake" for phrases by the document's own
+            statistics; "embedding" for phrases by their vectors; or one of the controls: "random"
+            for random words of the document, "gibberish" for made-up words.
         seed: Seed of the controls.
         encoder: Encoder of "embedding", which needs one; the other methods ignore it.
-        language: ISO 639 code of the word frequencies and stop words that "tfidf", "yake" and
-            "embedding" use.
+        language: ISO 639 code of the word frequencies and stop words that all but the controls
+            use.
 
     Raises:
         ValueError: The method is unknown, or "embedding" has no encoder.
@@ -45,6 +47,7 @@ def detector_by_name(
             )
         return partial(embedding, encoder=encoder, language=language)
     detectors: dict[str, Detector] = {
+        "phrases": partial(phrases, language=language),
         "tfidf": partial(tfidf, language=language),
         "yake": partial(yake, language=language),
         "random": partial(random_words, seed=seed),

@@ -17,7 +17,7 @@ def keywords(
     documents: Document,
     *,
     top_k: int = 20,
-    method: str | Detector = "tfidf",
+    method: str | Detector = "phrases",
     model: "Encoder | str | PathLike[str] | None" = None,
     language: str | None = None,
 ) -> list[Keyword]: ...
@@ -28,7 +28,7 @@ def keywords(
     documents: Sequence[Document],
     *,
     top_k: int = 20,
-    method: str | Detector = "tfidf",
+    method: str | Detector = "phrases",
     model: "Encoder | str | PathLike[str] | None" = None,
     language: str | None = None,
 ) -> list[list[Keyword]]: ...
@@ -38,16 +38,18 @@ def keywords(
     documents: Document | Sequence[Document],
     *,
     top_k: int = 20,
-    method: str | Detector = "tfidf",
+    method: str | Detector = "phrases",
     model: "Encoder | str | PathLike[str] | None" = None,
     language: str | None = None,
 ) -> list[Keyword] | list[list[Keyword]]:
-    """Find the words or phrases that characterize documents.
+    """Find the words and phrases that characterize documents.
 
     Args:
         documents: One document or a sequence.
         top_k: Number of keywords of each document.
-        method: One of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector.
+        method: One of `foveate.detectors.METHODS`, see `detector_by_name`; or a detector. By
+            default, words and phrases of up to five words are found by their places in the
+            document and their use in general; see `foveate.detectors.phrases`.
         model: For the method "embedding", an encoder, or the name or path of its checkpoint; by
             default foveate's own model.
         language: ISO 639 code of the documents' language, for methods by name; by default the one
@@ -63,9 +65,9 @@ def keywords(
 
     Example:
         >>> from foveate import Document, keywords
-        >>> sea = Document.from_text("Herring swim in the sea. Cod eat herring.")
+        >>> sea = Document.from_text("The deep sea is dark. Few fish live in the deep sea.")
         >>> [keyword.text for keyword in keywords(sea, top_k=2)]
-        ['herring', 'cod']
+        ['deep sea', 'fish']
     """
     check_top_k(top_k)
     listed = as_documents(documents)
