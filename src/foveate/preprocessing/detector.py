@@ -20,7 +20,7 @@ def build_detector(detector: str | Mapping[str, Any], *, language: str = "en") -
     """Build the detector that a name, or a mapping with a name and options, stands for.
 
     The options are the keyword arguments of the detector's function in `foveate.detectors`:
-    `max_words` ("yake", "embedding"), `diversity` ("embedding"), `seed` ("random", "gibberish") and
+    `max_words` ("phrases", "yake", "embedding"), `diversity` ("embedding"), `seed` ("random", "gibberish") and
     `keywords` ("given"). "embedding" also takes a `model`, the folder of an encoder or its name on
     the hub, by default foveate's own, which runs on the CPU.
 
