@@ -20,9 +20,9 @@ def build_detector(detector: str | Mapping[str, Any], *, language: str = "en") -
     """Build the detector that a name, or a mapping with a name and options, stands for.
 
     The options are the keyword arguments of the detector's function in `foveate.detectors`:
-    `max_words` ("phrases", "yake", "embedding"), `diversity` ("embedding"), `seed` ("random", "gibberish") and
-    `keywords` ("given"). "embedding" also takes a `model`, the folder of an encoder or its name on
-    the hub, by default foveate's own, which runs on the CPU.
+    `max_words` ("phrases", "yake", "embedding"), `diversity` ("embedding"), `seed` ("random",
+    "gibberish") and `keywords` ("given"). "embedding" also takes a `model`, the folder of an encoder
+    or its name on the hub, by default foveate's own, which runs on the CPU.
 
     Args:
         detector: One of `DETECTORS`, or a mapping such as `{"name": "yake", "max_words": 2}`.
