@@ -6,8 +6,9 @@
 
 Encoders of base size (12 layers, width 768), one document, bfloat16, random weights, no padding;
 the forms are those of `forms.py`. VCC has 48 VIP tokens and blocks of 16, of which 90 are seen
-token by token; its first 4 layers see segments of 512. With three resolutions, 120 blocks of 256
-are cut into blocks of 16, and 90 of these into tokens. T5 in transformers runs with each attention
+token by token, unless named otherwise (VCC, 4: 55 blocks of 32, 30 of 64); its first 4 layers see
+segments of 512. With three resolutions, 120 blocks of 256 are cut into blocks of 16, and 90 of
+these into tokens. "Large" has 24 layers of width 1,024, the first 6 of which see segments. T5 in transformers runs with each attention
 it has: eager, SDPA and FlexAttention. Others are left out at greater lengths after all of their
 forms took over 20 times the time of ours.
 
@@ -46,13 +47,14 @@ BASE = {
     "num_heads": 12,
     "dropout_rate": 0.0,
 }
+LARGE = {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16}
 VIPS = 48
 GENERATION = "generation"
 
 
 def vcc(batch: int, length: int, **fields: Any) -> Built:
     vip_mask = (torch.arange(length) < VIPS).expand(batch, -1)
-    config = VccT5Config(**BASE, block_size=16, num_fine_blocks=90, **fields)
+    config = VccT5Config(**BASE | {"block_size": 16, "num_fine_blocks": 90} | fields)
     return VccT5EncoderModel(config), {"vip_mask": vip_mask}
 
 
@@ -63,14 +65,14 @@ def vcc_checkpointed(batch: int, length: int) -> Built:
     return model, inputs
 
 
-def t5(batch: int, length: int, attention: str) -> Built:
-    config = transformers.T5Config(**BASE)
+def t5(batch: int, length: int, attention: str, **fields: Any) -> Built:
+    config = transformers.T5Config(**BASE | fields)
     config._attn_implementation = attention
     return transformers.T5EncoderModel(config), {}
 
 
-def t5_sped_up(batch: int, length: int) -> Built:
-    model, inputs = t5(batch, length, "eager")
+def t5_sped_up(batch: int, length: int, **fields: Any) -> Built:
+    model, inputs = t5(batch, length, "eager", **fields)
     return speed_up(model), inputs
 
 
@@ -84,6 +86,14 @@ ENCODERS = {
     "VCC (foveate), three resolutions": Encoder(
         partial(vcc, budgets=[[256, 120], [16, 90]]), ours=True
     ),
+    "VCC (foveate), 55 blocks of 32": Encoder(
+        partial(vcc, block_size=32, num_fine_blocks=55), ours=True
+    ),
+    "VCC (foveate), 30 blocks of 64": Encoder(
+        partial(vcc, block_size=64, num_fine_blocks=30), ours=True
+    ),
+    "VCC (foveate), large": Encoder(partial(vcc, **LARGE), ours=True),
+    "T5 large, speed_up (foveate)": Encoder(partial(t5_sped_up, **LARGE), ours=True),
     "VCC (foveate), checkpointed": Encoder(
         vcc_checkpointed, ours=True, parts=(STEP,), forms=(EAGER, CAPTURED)
     ),

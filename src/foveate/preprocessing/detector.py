@@ -21,8 +21,8 @@ def build_detector(detector: str | Mapping[str, Any], *, language: str = "en") -
 
     The options are the keyword arguments of the detector's function in `foveate.detectors`:
     `max_words` ("phrases", "yake", "embedding"), `diversity` ("embedding"), `seed` ("random",
-    "gibberish") and `keywords` ("given"). "embedding" also takes a `model`, the folder of an encoder
-    or its name on the hub, by default foveate's own, which runs on the CPU.
+    "gibberish") and `keywords` ("given"). "embedding" also takes a `model`, the folder of an
+    encoder or its name on the hub, by default foveate's own, which runs on the CPU.
 
     Args:
         detector: One of `DETECTORS`, or a mapping such as `{"name": "yake", "max_words": 2}`.
