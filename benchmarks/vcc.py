@@ -8,9 +8,9 @@ Encoders of base size (12 layers, width 768), one document, bfloat16, random wei
 the forms are those of `forms.py`. VCC has 48 VIP tokens and blocks of 16, of which 90 are seen
 token by token, unless named otherwise (VCC, 4: 55 blocks of 32, 30 of 64); its first 4 layers see
 segments of 512. With three resolutions, 120 blocks of 256 are cut into blocks of 16, and 90 of
-these into tokens. "Large" has 24 layers of width 1,024, the first 6 of which see segments. T5 in transformers runs with each attention
-it has: eager, SDPA and FlexAttention. Others are left out at greater lengths after all of their
-forms took over 20 times the time of ours.
+these into tokens. "Large" has 24 layers of width 1,024, the first 6 of which see segments. T5 in
+transformers runs with each attention it has: eager, SDPA and FlexAttention. Others are left out at
+greater lengths after all of their forms took over 20 times the time of ours.
 
 Then the decoder (12 layers): time of one step of generation, and memory of its cache of the
 encoder's output, with ordinary and with compressed cross attention.
