@@ -18,9 +18,11 @@ Mask = npt.NDArray[np.bool_]
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
 _NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
 _WORDS = frozenset(
-    ("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "true", "false", "case")
-    + ("when", "then", "else", "end", "cast", "as", "date", "timestamp", "interval", "escape")
-    + ("string", "int", "bigint", "float", "double", "boolean", "utf8", "distinct", "from")
+    (
+        *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "escape"),
+        *("true", "false", "case", "when", "then", "else", "end", "cast", "as"),
+        *("date", "timestamp", "interval", "string", "int", "bigint", "double", "boolean"),
+    )
 )
 _GLOB = re.compile(r"[*?\[]")
 
@@ -87,9 +89,7 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
 def _table(condition: str) -> str:
     """Return the table that has the columns of a condition."""
     names = [
-        name
-        for name in _NAME.findall(_QUOTED.sub("''", condition))
-        if name.lower() not in _WORDS
+        name for name in _NAME.findall(_QUOTED.sub("''", condition)) if name.lower() not in _WORDS
     ]
     known = [*DOCUMENT_COLUMNS, *SENTENCE_COLUMNS]
     for name in names:

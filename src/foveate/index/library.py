@@ -88,6 +88,7 @@ class Index:
         store: Where it is stored.
         model: The encoder, or the name or path of its checkpoint; None for that which made the
             library or, if it does not exist yet, the default model.
+        options: Options of `Encoder.from_pretrained` for a model that is to be loaded.
 
     Example:
         >>> from foveate import Document, Index
@@ -100,9 +101,12 @@ class Index:
         ('Sea', ('Fish',), 'They eat herring.')
     """
 
-    def __init__(self, store: Store, model: Encoder | str | PathLike[str] | None = None) -> None:
+    def __init__(
+        self, store: Store, model: Encoder | str | PathLike[str] | None = None, **options: Any
+    ) -> None:
         self._store = store
         self._model = model
+        self._options = options
         self._encoder: Encoder | None = None
         self._record: ModelRecord | None = None
         self._snapshot: Snapshot | None = None
@@ -115,6 +119,7 @@ class Index:
         path: str | PathLike[str],
         *,
         model: Encoder | str | PathLike[str] | None = None,
+        **options: Any,
     ) -> Self:
         """Open a library. One that does not exist yet is made when something is added.
 
@@ -122,6 +127,8 @@ class Index:
             path: Its folder.
             model: An encoder, or the name or path of its checkpoint; by default the one that made
                 the library, or foveate's own model for a new one.
+            options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
+                is not loaded yet.
 
         Raises:
             ImportError: The extra `index` is not installed.
@@ -131,7 +138,7 @@ class Index:
         store = Store(Path(path))
         if store.exists():
             store.read_state()
-        return cls(store, model)
+        return cls(store, model, **options)
 
     @property
     def path(self) -> Path:
@@ -146,6 +153,11 @@ class Index:
             FileNotFoundError: There is no library.
         """
         return self._store.read_state()
+
+    def size(self) -> int:
+        """Return the number of bytes of all files of the library."""
+        files = (path for path in self.path.rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in files)
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -211,7 +223,8 @@ class Index:
         several = [names] if isinstance(names, str | PathLike) else names
         numbers: set[int] = set()
         documents = list(self.documents())
-        for name in map(os.fspath, several):
+        for one_name in several:
+            name = os.fspath(one_name)
             path = os.path.abspath(name)  # noqa: PTH100 (resolve would follow links)
             found = {
                 one.number
@@ -386,21 +399,23 @@ class Index:
             OSError: It cannot be loaded.
         """
         if self._encoder is None:
-            model = self._model
-            recorded = self._store.read_state().model if self._store.exists() else None
-            if model is None and recorded is not None and recorded.name is not None:
-                try:
-                    self._encoder = Encoder.from_pretrained(
-                        recorded.name, context=recorded.context  # type: ignore[arg-type]
-                    )
-                except (OSError, ValueError) as error:
-                    raise type(error)(
-                        f"the library {self.path} was made by {recorded.name}, which cannot be "
-                        f"loaded ({error}): name where that model is now"
-                    ) from error
-            else:
-                self._encoder = as_encoder(model)
+            self._encoder = self._load_encoder()
         return self._encoder
+
+    def _load_encoder(self) -> Encoder:
+        recorded = self._store.read_state().model if self._store.exists() else None
+        if self._model is None and recorded is not None and recorded.name is not None:
+            options = {"context": recorded.context, **self._options}
+            try:
+                return Encoder.from_pretrained(recorded.name, **options)
+            except (OSError, ValueError) as error:
+                raise type(error)(
+                    f"the library {self.path} was made by {recorded.name}, which cannot be loaded "
+                    f"({error}): name where that model is now"
+                ) from error
+        if self._options and not isinstance(self._model, Encoder):
+            return Encoder.from_pretrained(self._model, **self._options)
+        return as_encoder(self._model)
 
     def _identity(self) -> ModelRecord:
         if self._record is None:

@@ -41,7 +41,7 @@ DOCUMENT_COLUMNS: Final = {
 
 SENTENCE_COLUMNS: Final = {
     "text": "the sentence",
-    "section": "titles of the sections around it, from the outermost: array_has(section, 'Methods')",
+    "section": "titles of the sections around it, as a list: array_has(section, 'Methods')",
     "page": "page, from 1; NULL for formats without pages",
     "speaker": "who says it; NULL if the document does not say",
     "place": "page, line, paragraph or time, in words",

@@ -70,14 +70,14 @@ def score(query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> Scores:
         holding = snapshot.section_sizes > 0
         starts = snapshot.section_starts[holding]
         closest[holding] = np.maximum.reduceat(cosines[:, 0], starts) if len(starts) else 0
-        features = (closest, section_cosines, words[SECTION])
-        units = sum(w * x for w, x in zip(weights.sections, features, strict=True))
+        of_closest, of_section, of_words = weights.sections
+        units = of_closest * closest + of_section * section_cosines + of_words * words[SECTION]
     else:
         starts = np.concatenate([[0], snapshot.sentence_ends[:-1]])
         closest = np.maximum.reduceat(cosines[:, 1:], starts, axis=0).mean(1)
-        features = (closest, words[DOCUMENT])
-        units = sum(w * x for w, x in zip(weights.documents, features, strict=True))
-    return Scores(sentences, np.asarray(units).round(5))
+        of_closest, of_words = weights.documents
+        units = of_closest * closest + of_words * words[DOCUMENT]
+    return Scores(sentences, units.round(5))
 
 
 def find(

@@ -64,9 +64,7 @@ class Snapshot:
             outline = read(self.tables["documents"], _OUTLINE)
         outline = outline.sort_by([("file", "ascending"), ("member", "ascending")])
         self.numbers = outline["document"].to_numpy()
-        self.sources = dict(
-            zip(self.numbers.tolist(), outline["source"].to_pylist(), strict=True)
-        )
+        self.sources = dict(zip(self.numbers.tolist(), outline["source"].to_pylist(), strict=True))
         self.language = _commonest(outline["language"].to_pylist())
         self.section_sizes, sections = _flatten(outline["section_sizes"])
         self.section_totals, _ = _flatten(outline["section_totals"])

@@ -16,7 +16,7 @@ _HEAD = 4096  # bytes by which a file in a folder is recognized
 _MAILDIR = ("cur", "new")  # subfolders that hold the messages of a Maildir
 _MAX_BYTES = 2**30
 _CLOCK = 2 * 10**9
-"""Nanoseconds within which a file may change twice without changing its time, on any file system."""
+"""Nanoseconds within which a file may change twice and keep its time, on some file systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def find_sources(
     for path in paths:
         given = os.fspath(path)
         if has_magic(given) and not Path(given).exists():
-            matches = sorted(iglob(given, recursive=True))
+            matches = sorted(iglob(given, recursive=True))  # noqa: PTH207 (takes whole paths)
             if not matches:
                 on_error(given, FileNotFoundError(f"no file matches {given}: check the pattern"))
             for match in matches:
