@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
-from glob import has_magic
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -22,7 +21,7 @@ from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
 from foveate.index.search import find, score, top
 from foveate.index.snapshot import Snapshot
-from foveate.index.sources import Source, find_sources, is_gone
+from foveate.index.sources import Source, before_pattern, find_sources, is_gone
 from foveate.index.store import (
     LibraryError,
     ModelRecord,
@@ -463,7 +462,7 @@ class Index:
     def _gone(self, paths: Sequence[str | PathLike[str]]) -> Iterable[list[int]]:
         """Find the files in some folders that are gone: the numbers of the documents of each."""
         folders = [
-            os.path.abspath(_before_pattern(os.fspath(path)))  # noqa: PTH100
+            os.path.abspath(before_pattern(os.fspath(path)))  # noqa: PTH100
             for path in paths
         ]
         gone: dict[str, list[int]] = {}
@@ -479,12 +478,3 @@ class Index:
 
 def _is_under(file: str, folder: str) -> bool:
     return file.startswith(folder.rstrip(os.sep) + os.sep)
-
-
-def _before_pattern(path: str) -> str:
-    """Return the folder in which a pattern looks; a path without a pattern as it is."""
-    if not has_magic(path) or Path(path).exists():
-        return path
-    parts = Path(path).parts
-    plain = parts[: next(i for i, part in enumerate(parts) if has_magic(part))]
-    return str(Path(*plain)) if plain else "."

@@ -5,7 +5,8 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from glob import has_magic, iglob
+from glob import has_magic
+from itertools import takewhile
 from pathlib import Path
 
 from foveate.documents import DocumentError
@@ -49,15 +50,35 @@ def find_sources(
     for path in paths:
         given = os.fspath(path)
         if has_magic(given) and not Path(given).exists():
-            matches = sorted(iglob(given, recursive=True))  # noqa: PTH207 (takes whole paths)
+            matches = sorted(_match(given))
             if not matches:
                 on_error(given, FileNotFoundError(f"no file matches {given}: check the pattern"))
             for match in matches:
-                is_folder = Path(match).is_dir()
-                if not (is_folder and "**" in given):  # whose files match by themselves
-                    yield from _sources_at(Path(match), on_error, is_count)
+                if not (match.is_dir() and "**" in given):  # whose files match by themselves
+                    yield from _sources_at(match, on_error, is_count)
         else:
             yield from _sources_at(Path(given), on_error, is_count)
+
+
+def before_pattern(path: str) -> Path:
+    """Return the folder in which a pattern looks; a path without a pattern as it is.
+
+    Example:
+        >>> before_pattern("papers/old/**/*.pdf")
+        PosixPath('papers/old')
+    """
+    parts = Path(path).parts
+    if Path(path).exists():
+        return Path(path)
+    return Path(*takewhile(lambda part: not has_magic(part), parts))
+
+
+def _match(pattern: str) -> Iterator[Path]:
+    """Find what matches a pattern, but for what is hidden, and without following links."""
+    folder = before_pattern(pattern)
+    for path in folder.glob(str(Path(pattern).relative_to(folder))):
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
 
 
 def _sources_at(path: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[Source]:
