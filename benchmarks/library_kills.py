@@ -35,7 +35,7 @@ from foveate.inference import Encoder, as_encoder
 WORDS = ("cod", "eels", "whales", "herring", "nets", "salt", "swim", "sleep", "eat", "follow")
 QUERY = "Where do cod sleep?"
 FILES = 6
-WRITES = 24  # about as many as an update makes
+STEPS = 200  # about as many as there are before and after the writes of an update
 
 
 def text(rng: random.Random, version: int) -> str:
@@ -163,10 +163,10 @@ def main() -> None:
         change(files, rng, version=kills)
         # What was not finished several times in a row may still be in an older state.
         states.append(read(files))
-        write = rng.randrange(2 * WRITES)
+        write = rng.randrange(STEPS)
 
         is_timed = rng.random() < 0.2
-        seconds = rng.uniform(0.05, 1.5) if is_timed else None
+        seconds = rng.uniform(0.05, 3) if is_timed else None
         code = in_child(
             partial(update, library, files, encoder, None if is_timed else write), seconds
         )
