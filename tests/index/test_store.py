@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from foveate import Document, Index
-from foveate.index import LibraryError, build
+from foveate.index import LibraryError, build, store
 from foveate.index.schema import schemas
 from foveate.index.store import Store, merge_postings
 
@@ -29,6 +29,7 @@ def test_the_library_survives_being_killed(tmp_path):
 def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, monkeypatch):
     monkeypatch.setattr(build, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
+    monkeypatch.setattr(store, "_MAX_FRAGMENTS", 3)
     index.add(folder)
     sizes, errors = set(), []
 
@@ -57,8 +58,7 @@ def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, m
 def test_what_a_killed_writer_left_is_undone(index, folder, small_encoder):
     index.add(folder)
     before = index.search("herring", top_k=99)
-    store = Store(index.path)
-    with store.writing(index.state.model) as writer:  # which never commits
+    with Store(index.path).writing(index.state.model) as writer:  # which never commits
         writer.tables["documents"].delete("title = 'Fish'")
         writer.tables["sentences"].delete("true")
     assert Index.open(index.path, model=small_encoder).search("herring", top_k=99) == before
@@ -179,3 +179,21 @@ def test_merged_postings_are_those_of_live_documents():
     rows = [row("eel", [1, 2]), row("cod", [1]), row("cod", [2, 3]), row("eel", [2]), row("a", [1])]
     merged = merge_postings(pa.Table.from_pylist(rows, schema), np.array([2, 3]))
     assert merged.to_pylist() == [row("cod", [2, 3]), row("eel", [2, 2])]
+
+
+def test_tables_get_indexes_and_few_files(index, monkeypatch):
+    monkeypatch.setattr(build, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
+    monkeypatch.setattr(store, "_MAX_FRAGMENTS", 4)
+    monkeypatch.setattr(store, "_MAX_BATCHES", 3)
+    monkeypatch.setattr(store, "_ROWS_WITHOUT_INDEX", 10)
+    names = ("cod", "eel", "ray", "crab", "whale", "herring", "gull")
+    documents = [Document.from_text(f"The {name} eats. It sleeps.", source=name) for name in names]
+    index.add(documents)
+    tables = Store(index.path).open_tables(index.state)
+    assert {one.columns[0] for one in tables["sentences"].list_indices()} == {"key"}
+    assert all(table.stats()["fragment_stats"]["num_fragments"] <= 4 for table in tables.values())
+    assert index.state.num_batches <= 3
+    index.add([Document.from_text("The squid eats. It sleeps.", source="squid")])
+    assert index.verify() == []
+    assert {hit.span.document for hit in index.search("squid", top_k=99)} == {*names, "squid"}

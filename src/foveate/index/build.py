@@ -192,6 +192,7 @@ class Builder:
         self._write()
         self.writer.delete(self._outdated)
         self.writer.commit()
+        self.writer.tidy(is_end=False)
         self._outdated = []
         self._uncommitted = 0
 

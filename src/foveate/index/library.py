@@ -204,7 +204,7 @@ class Index:
                 for numbers in self._gone(paths):
                     builder.remove(numbers)
             builder.commit()
-            writer.optimize()
+            writer.tidy(is_end=True)
         return builder.changes
 
     def remove(self, names: str | PathLike[str] | Iterable[str | PathLike[str]]) -> int:
@@ -239,7 +239,7 @@ class Index:
         with self._store.writing(self.state.model) as writer:
             writer.delete(sorted(numbers))
             writer.commit()
-            writer.optimize()
+            writer.tidy(is_end=True)
         return len(numbers)
 
     def search(

@@ -41,6 +41,9 @@ _MAX_BATCHES = 64
 
 _TERMS_PER_MERGE = 100_000
 
+_MAX_FRAGMENTS = 32
+"""Number of files of a table from which they are merged."""
+
 _ROWS_WITHOUT_INDEX = 20_000
 """Rows that are scanned about as fast as they are looked up."""
 
@@ -295,6 +298,23 @@ class Writer:
         )
         self.store.write_state(self.state)
         return self.state
+
+    def tidy(self, *, is_end: bool) -> None:
+        """Optimize if there is reason to, so that a small change does not rewrite everything.
+
+        Args:
+            is_end: Whether nothing will be added soon, so that indexes are worth their time.
+        """
+        for name, table in self.tables.items():
+            if table.stats()["fragment_stats"]["num_fragments"] >= _MAX_FRAGMENTS:
+                self.optimize()
+                return
+            if is_end:
+                indexed = {one.columns[0]: one.num_indexed_rows for one in table.list_indices()}
+                least = min(indexed.get(column, 0) for column in _INDEXED[name])
+                if table.count_rows() - least >= _ROWS_WITHOUT_INDEX:
+                    self.optimize()
+                    return
 
     def optimize(self, retention: timedelta = _RETENTION) -> None:
         """Merge small files and bring indexes up to date; then remove what is not needed anymore.

@@ -56,9 +56,11 @@ def _problems(store: Store) -> Iterator[str]:
 
 def _document_problems(number: int, source: str, tables: dict[str, Any]) -> Iterator[str]:
     """Compare what the tables have of a document with its content."""
-    condition = f"document = {number}"
-    [content] = read(tables["documents"], ("content",), condition)["content"].to_pylist()
+    rows = read(tables["documents"], ("content",), f"document = {number}")
+    [content] = rows["content"].to_pylist()
     document = unpack_document(content)
+    first, after = pack_keys([number, number + 1], 0).tolist()
+    condition = f"key >= {first} AND key < {after}"
     for name, spans in (("sections", document.section_spans()), ("sentences", document.spans())):
         has_speakers = name == "sentences"
         columns = _PLACE if has_speakers else _PLACE[:-1]
