@@ -1,9 +1,11 @@
 """What is in a library after files were added, changed and removed."""
 
+import importlib
 import os
 
 import pytest
 
+import foveate.index
 from foveate import Document, Index, read_documents
 from foveate.index import LockedError, build, sources
 from foveate.index.lock import write_lock
@@ -191,6 +193,12 @@ def test_the_model_that_made_a_library_is_found_again(index, folder, small_model
     index.add(folder)
     assert Index.open(index.path).search("cod") == index.search("cod")
     assert index.state.model.name == str(small_model)
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"run `pip install 'foveate\[index\]'`"):
+        importlib.reload(foveate.index)
 
 
 def test_a_path_that_is_no_library_is_refused(folder, small_encoder):

@@ -47,7 +47,7 @@ def assert_same(found, expected, everything):
         assert hit.best.document == best.document
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(libraries, queries)
 def test_hits_are_those_of_search(small_encoder, libraries, query):
     documents = [Document.from_sections(f"Volume {i}", parts) for i, parts in enumerate(libraries)]

@@ -23,12 +23,10 @@ from foveate.index.search import find, score, top
 from foveate.index.snapshot import Snapshot
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone
 from foveate.index.store import (
-    LibraryError,
     ModelRecord,
     State,
     Store,
     check_model,
-    load_lancedb,
     read,
     read_batches,
 )
@@ -130,10 +128,8 @@ class Index:
                 is not loaded yet.
 
         Raises:
-            ImportError: The extra `index` is not installed.
             ValueError: The path is a file, or the library is damaged, or of another version.
         """
-        load_lancedb()
         store = Store(Path(path))
         if store.exists():
             store.read_state()
@@ -437,7 +433,7 @@ class Index:
                     self._snapshot = Snapshot(self._store, self._store.read_state())
                     self._stamp = stamp
                 return use(self._snapshot)
-            except LibraryError:
+            except ValueError:  # most likely a LibraryError, but not of a condition
                 self._snapshot = None
                 is_replaced = self._store.exists() and self._store.stamp() != stamp
                 if attempt + 1 == _ATTEMPTS or not is_replaced:

@@ -463,21 +463,7 @@ def read_batches(
 
 
 def _connect(folder: Path) -> Any:
-    lancedb = load_lancedb()
+    os.environ.setdefault("LANCEDB_LOG", "error")  # its warnings are for its developers
+    import lancedb
+
     return lancedb.connect(folder)
-
-
-def load_lancedb() -> Any:
-    """Import LanceDB, whose warnings are for its developers.
-
-    Raises:
-        ImportError: The extra is not installed.
-    """
-    os.environ.setdefault("LANCEDB_LOG", "error")
-    try:
-        import lancedb
-    except ImportError as error:
-        raise ImportError(
-            "a library on disk needs LanceDB: run `pip install 'foveate[index]'`"
-        ) from error
-    return lancedb
