@@ -172,3 +172,31 @@ def test_bm25_of_postings_is_that_of_counts(counts, data):
 def test_the_top_is_that_of_a_stable_sort(scores, top_k):
     expected = torch.tensor(scores).argsort(descending=True, stable=True)[:top_k]
     assert library_search.top(np.array(scores), top_k).tolist() == expected.tolist()
+
+
+def test_large_libraries_compare_the_likeliest_sections(index, folder, monkeypatch):
+    index.add(folder)
+    queries = ("herring", "What do whales eat? Are eels long?")
+    cases = [
+        (query, by, conditions)
+        for query in queries
+        for by in ("sentence", "section", "document")
+        for conditions in ({}, {"where": "format = 'md'"})
+    ]
+    exact = [index.search(query, by=by, top_k=99, **rest) for query, by, rest in cases]
+    monkeypatch.setattr(library_search, "EXACT_SENTENCES", 0)
+    monkeypatch.setattr(library_search, "SHARE_OF_SECTIONS", 1.0)
+    found = [index.search(query, by=by, top_k=99, **rest) for query, by, rest in cases]
+    assert found == exact
+    monkeypatch.setattr(library_search, "SHARE_OF_SECTIONS", 0.2)
+    monkeypatch.setattr(library_search, "SENTENCES_BY_WORDS", 1)
+    sizes = []
+    for (query, by, rest), expected in zip(cases, exact, strict=True):
+        hits = index.search(query, by=by, top_k=99, **rest)
+        sizes.append((len(hits), len(expected)))
+        if by != "document":
+            scores = {hit.span: hit.score for hit in expected}
+            assert all(hit.score == scores[hit.span] for hit in hits)
+    assert all(0 < few <= many for few, many in sizes)
+    assert any(few < many for few, many in sizes)
+    assert index.ask("What do whales eat?").passages

@@ -315,8 +315,8 @@ class Index:
         def ask(snapshot: Snapshot) -> Answer:
             if not snapshot.num_documents:
                 return Answer(None, ())
-            scores = score(query, snapshot, encoder, "sentence").sentences
             allowed = allowed_sentences(snapshot, where, path, section)
+            scores = score(query, snapshot, encoder, "sentence", allowed).sentences
             if allowed is not None:
                 scores = np.where(allowed, scores, -np.inf)
             # A passage has at most so many sentences; hence, these suffice to start each of them.

@@ -22,6 +22,15 @@ from foveate.tasks.bm25 import terms
 from foveate.tasks.relevance import WEIGHTS, sentence_weights
 from foveate.tasks.search import Hit
 
+EXACT_SENTENCES = 200_000
+"""As many sentences as are all compared with a query; of more, those of the likeliest sections."""
+
+SHARE_OF_SECTIONS = 0.1
+"""The share of sections whose sentences are then compared."""
+
+SENTENCES_BY_WORDS = 1000
+"""Number of sentences whose sections are compared because of their words."""
+
 _ROWS_PER_CHUNK = 16384
 """Vectors that are widened to float32 together: few threads' meetings, and little memory."""
 
@@ -39,25 +48,45 @@ class Scores:
     units: Floats
 
 
-def score(query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> Scores:
+def score(
+    query: str, snapshot: Snapshot, encoder: Encoder, by: Unit, allowed: Mask | None = None
+) -> Scores:
     """Compare the parts of a library with a query.
 
     The vectors of the library are of float16; hence scores differ from those of
-    `foveate.tasks.search` by up to about 1e-4.
+    `foveate.tasks.search` by up to about 1e-4. In a large library only the sentences of some
+    sections are compared, see `_sections_to_compare`; the score of others is -inf.
+
+    Args:
+        query: The query.
+        snapshot: The library.
+        encoder: The model that made it.
+        by: What is looked for.
+        allowed: `(sentences,)`, the sentences of which one must be in what is found.
     """
     parts = [
         query[start:end] for start, end in split_sentences(query, snapshot.language or FALLBACK)
     ]
-    vectors = torch.nn.functional.normalize(encoder.encode_queries([query, *parts]), dim=-1)
+    # Only documents are compared with each sentence of the query.
+    texts = [query, *parts] if by == "document" else [query]
+    vectors = torch.nn.functional.normalize(encoder.encode_queries(texts), dim=-1)
     words = match_words(list(dict.fromkeys(terms(query))), snapshot)
     weights = WEIGHTS[encoder.context]
-    # Only documents are compared with each sentence of the query.
-    cosines = _cosines(snapshot.sentences, vectors if by == "document" else vectors[:1])
-    section_cosines = _cosines(snapshot.sections, vectors[:1])[:, 0]
-
     of_sentence, of_section, words_of_sentence, words_of_section = sentence_weights(
         query, encoder.context
     )
+    all_section_cosines = _cosines(snapshot.sections, vectors)
+    section_cosines = all_section_cosines[:, 0]
+
+    guesses = of_sentence * all_section_cosines + words_of_section * words[SECTION][:, None]
+    compared = _sections_to_compare(guesses, words[SENTENCE], snapshot, by, allowed)
+    if compared is None:
+        cosines = _cosines(snapshot.sentences, vectors)
+    else:
+        idx = np.flatnonzero(compared[snapshot.section_idx])
+        cosines = np.full((snapshot.num_sentences, len(vectors)), -np.inf, np.float32)
+        cosines[idx] = _cosines(snapshot.sentences, vectors, idx)
+
     of_its_section = of_section * section_cosines + words_of_section * words[SECTION]
     sentences = (
         of_sentence * cosines[:, 0]
@@ -70,15 +99,53 @@ def score(query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> Scores:
         closest = np.zeros(len(section_cosines))
         holding = snapshot.section_sizes > 0
         starts = snapshot.section_starts[holding]
-        closest[holding] = np.maximum.reduceat(cosines[:, 0], starts) if len(starts) else 0
+        closest[holding] = np.maximum.reduceat(cosines[:, 0], starts)
         of_closest, of_section, of_words = weights.sections
         units = of_closest * closest + of_section * section_cosines + of_words * words[SECTION]
     else:
         starts = np.concatenate([[0], snapshot.sentence_ends[:-1]])
-        closest = np.maximum.reduceat(cosines[:, 1:], starts, axis=0).mean(1)
+        maxima = np.maximum.reduceat(cosines[:, 1:], starts, axis=0)
+        closest = np.where(np.isfinite(maxima), maxima, 0).mean(1)
         of_closest, of_words = weights.documents
         units = of_closest * closest + of_words * words[DOCUMENT]
     return Scores(sentences, units.round(5))
+
+
+def _sections_to_compare(
+    guesses: Floats, words: Floats, snapshot: Snapshot, by: Unit, allowed: Mask | None
+) -> Mask | None:
+    """Choose the sections whose sentences are compared with a query, each as a whole.
+
+    As long as these are not too many, they are all that are allowed. Otherwise they are those whose
+    own vectors and words match best, since sentences are close to their section; and those of the
+    sentences whose words match best.
+
+    Args:
+        guesses: `(sections, queries)`, how well the sentences of each section can be expected to
+            match the query and each of its sentences.
+        words: `(sentences,)`, b of each sentence.
+        snapshot: The library.
+        by: What is looked for.
+        allowed: See `score`.
+
+    Returns:
+        `(sections,)`; None for all.
+    """
+    candidates = np.ones(len(guesses), np.bool_)
+    if allowed is not None:
+        candidates[:] = False
+        candidates[snapshot.section_idx[allowed]] = True
+        if by == "document":
+            documents = np.unique(snapshot.section_document[candidates])
+            candidates = np.isin(snapshot.section_document, documents)
+    if snapshot.section_sizes[candidates].sum() <= EXACT_SENTENCES:
+        return None if allowed is None else candidates
+    compared = np.zeros(len(guesses), np.bool_)
+    num_sections = int(np.ceil(SHARE_OF_SECTIONS * candidates.sum()))
+    for column in guesses.T:
+        compared[top(np.where(candidates, column, -np.inf), num_sections)] = True
+    compared[snapshot.section_idx[top(words, SENTENCES_BY_WORDS)]] = True
+    return compared & candidates
 
 
 def find(
@@ -87,10 +154,10 @@ def find(
     """Find what matches a query best, among the sentences that are allowed and what holds them."""
     if not snapshot.num_documents:
         return []
-    scores = score(query, snapshot, encoder, by)
+    scores = score(query, snapshot, encoder, by, allowed)
     if allowed is None:
         best = top(scores.units, top_k)
-        return _hits(best, scores, snapshot, by)
+        return _hits(best[np.isfinite(scores.units[best])], scores, snapshot, by)
     owner = {
         "sentence": np.arange(snapshot.num_sentences),
         "section": snapshot.section_idx,
@@ -101,8 +168,8 @@ def find(
     masked = Scores(
         np.where(allowed, scores.sentences, -np.inf), np.where(is_found, scores.units, -np.inf)
     )
-    best = top(masked.units, min(top_k, int(is_found.sum())))
-    return _hits(best, masked, snapshot, by)
+    best = top(masked.units, top_k)
+    return _hits(best[np.isfinite(masked.units[best])], masked, snapshot, by)
 
 
 def top(scores: Floats, top_k: int) -> Ints:
@@ -196,13 +263,16 @@ def _document_spans(snapshot: Snapshot, idx: Ints) -> dict[int, Span]:
     }
 
 
-def _cosines(vectors: npt.NDArray[np.float16], queries: Tensor) -> npt.NDArray[np.float32]:
-    """Return the products of vectors `(vectors, dimension)` of float16 and of queries."""
-    products = torch.empty(len(vectors), len(queries))
-    halves = torch.from_numpy(vectors)
+def _cosines(
+    vectors: npt.NDArray[np.float16], queries: Tensor, idx: Ints | None = None
+) -> npt.NDArray[np.float32]:
+    """Return the products of vectors `(vectors, dimension)`, or some of them, and of queries."""
+    num_vectors = len(vectors) if idx is None else len(idx)
+    products = torch.empty(num_vectors, len(queries))
     buffer = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
-    for start in range(0, len(vectors), _ROWS_PER_CHUNK):
-        half = halves[start : start + _ROWS_PER_CHUNK]
+    for start in range(0, num_vectors, _ROWS_PER_CHUNK):
+        chunk = slice(start, start + _ROWS_PER_CHUNK)
+        half = torch.from_numpy(vectors[chunk] if idx is None else vectors[idx[chunk]])
         widened = buffer[: len(half)].copy_(half)
-        torch.mm(widened, queries.T, out=products[start : start + len(half)])
+        torch.mm(widened, queries.T, out=products[chunk])
     return products.numpy()
