@@ -14,8 +14,12 @@ sentences of the documents, cut to eight words. They are compared with a product
 all vectors in float32 (what FAISS calls a flat index; FAISS itself, where it is installed) and
 with bm25s alone over the same sentences.
 
-There is no approximate search yet, so every sentence takes part; `recall` is how many of the ten
-best by vectors in float32 are among the ten best by the library's vectors of float16.
+`recall_of_float16` is how many of the ten sentences closest in float32 are among the ten closest by
+the library's vectors of float16. Above `EXACT_SENTENCES` only the sentences of the likeliest
+sections are compared; `recall_of_sections` is how many of the ten best hits are still found when
+the share of sections is 2, 5, 10 or 20 %. It is measured on the library of real documents, because
+the sentences of copies are closer together; its queries are beginnings of sentences, headings, and
+questions made of these ("What is …?").
 """
 
 import argparse
@@ -38,9 +42,9 @@ from torch import Tensor
 
 import report
 from foveate import Index
+from foveate.index import search
 from foveate.index.records import vectors_of
 from foveate.index.schema import pack_keys
-from foveate.index.search import find
 from foveate.index.store import Store, Writer
 from foveate.inference import Encoder
 
@@ -48,6 +52,7 @@ DATA = Path(__file__).parents[1].parent / "shared" / "data"
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
 WORDS_PER_QUERY = 8
+SHARE_OF_SECTIONS = search.SHARE_OF_SECTIONS
 
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
@@ -194,15 +199,15 @@ def measure_queries(index: Index, queries: list[str]) -> dict[str, Any]:
         encoded.encode_queries([query, query])
     fresh = Index.open(index.path, model=index.encoder)
 
-    def search(query: str, by: str) -> None:
-        fresh._read(lambda snapshot: find(query, snapshot, encoded, by, 10, None))
+    def run(query: str, by: str) -> None:
+        fresh._read(lambda snapshot: search.find(query, snapshot, encoded, by, 10, None))
 
-    first, _ = timed(lambda: search(queries[0], "sentence"))
+    first, _ = timed(lambda: run(queries[0], "sentence"))
     result: dict[str, Any] = {"sentences": index.state.num_sentences, "first_s": first}
     for by in ("sentence", "section", "document"):
         for query in queries[:3]:
-            search(query, by)  # what is loaded once, and the parts of queries
-        result[by] = percentiles([timed(partial(search, query, by))[0] for query in queries])
+            run(query, by)  # what is loaded once, and the parts of queries
+        result[by] = percentiles([timed(partial(run, query, by))[0] for query in queries])
     result["encoding"] = percentiles(encoded.seconds)
 
     snapshot = fresh._read(lambda snapshot: snapshot)
@@ -234,11 +239,11 @@ def measure_bm25s(index: Index, queries: list[str]) -> dict[str, float]:
     retriever = bm25s.BM25()
     retriever.index(bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False)
 
-    def search(query: str) -> None:
+    def retrieve(query: str) -> None:
         tokens = bm25s.tokenize([query], stopwords=None, show_progress=False)
         retriever.retrieve(tokens, k=10, show_progress=False)
 
-    return percentiles([timed(lambda q=query: search(q))[0] for query in queries])
+    return percentiles([timed(lambda q=query: retrieve(q))[0] for query in queries])
 
 
 def measure_recall(index: Index, queries: list[str]) -> float:
@@ -265,6 +270,35 @@ def measure_recall(index: Index, queries: list[str]) -> float:
         best, found = ((side @ vector).topk(10).indices.tolist() for side in (left, right))
         shares.append(len({*best} & {*found}) / 10)
     return float(np.mean(shares))
+
+
+def measure_sections(index: Index, queries: dict[str, list[str]]) -> dict[str, Any]:
+    """Compare the hits among the likeliest sections with those among all."""
+    exact = search.EXACT_SENTENCES
+    shares: dict[str, Any] = {}
+    for kind, some in queries.items():
+        best = [spans(index, query) for query in some]
+        search.EXACT_SENTENCES = 0
+        for share in (0.02, 0.05, 0.1, 0.2):
+            search.SHARE_OF_SECTIONS = share
+            kept = [
+                len(spans(index, query) & found) / len(found)
+                for query, found in zip(some, best, strict=True)
+            ]
+            shares.setdefault(kind, {})[str(share)] = float(np.mean(kept))
+        search.EXACT_SENTENCES, search.SHARE_OF_SECTIONS = exact, SHARE_OF_SECTIONS
+    return shares
+
+
+def spans(index: Index, query: str) -> set[tuple[int, int]]:
+    return {(hit.document_idx, hit.span.start) for hit in index.search(query, top_k=10)}
+
+
+def make_headings(index: Index, number: int) -> list[str]:
+    table = Store(index.path).open_tables(index.state)["sections"]
+    titles = sorted({*table.search().select(["text"]).to_arrow()["text"].to_pylist()})
+    long = [title for title in titles if len(title.split()) > 1]
+    return random.Random(0).sample(long, min(number, len(long)))
 
 
 def main() -> None:
@@ -306,6 +340,15 @@ def main() -> None:
     results["one_file_changed_s"], _ = timed(lambda: index.add(files))
     queries = make_queries(index, options.queries)
     results["recall_of_float16"] = measure_recall(index, queries[:100])
+    headings = make_headings(index, 100)
+    results["recall_of_sections"] = measure_sections(
+        index,
+        {
+            "beginnings": queries[:100],
+            "headings": headings,
+            "questions": [f"What is {heading}?" for heading in headings],
+        },
+    )
     results["sizes"] = []
     for size in options.sizes:
         large = enlarge(index, folder / f"library-{size}", size, options.noise)
