@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
@@ -379,12 +379,17 @@ class Index:
         Raises:
             FileNotFoundError: There is no library.
         """
-        return verify(self._store)
+        for _ in range(_ATTEMPTS):
+            stamp = self._store.stamp() if self._store.exists() else None
+            problems = verify(self._store)
+            if not problems or self._store.stamp() == stamp:
+                break  # what was read was not replaced meanwhile
+        return problems
 
     def compact(self) -> None:
         """Merge what was written bit by bit, and give the space of what was removed back."""
         with self._store.writing(self.state.model) as writer:
-            writer.optimize(timedelta(0))
+            writer.optimize(merges_terms=True)
 
     @property
     def encoder(self) -> Encoder:

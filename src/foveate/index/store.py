@@ -6,8 +6,9 @@ belongs to the library. A writer first writes new versions of the tables, which 
 then replaces that file, which is atomic. What a writer that was killed left behind is undone by
 the next one, which restores the named versions before it writes.
 
-Old versions are removed once they have been replaced for a while. A tag in each table keeps Lance
-from removing the version that the file names, whatever happens in between.
+When tables are merged, their old versions are removed; a reader that still used them begins again
+with the new state. A tag in each table keeps Lance from removing the version that the file names,
+whatever happens in between.
 """
 
 import json
@@ -31,8 +32,6 @@ from foveate.index.schema import SCHEMA_VERSION, schemas
 _STATE = "library.json"
 _TAG = "library"  # marks the version of a table that the library's state names
 _FOREVER = timedelta(days=36500)
-_RETENTION = timedelta(minutes=10)
-"""How long readers may go on with a state that has been replaced."""
 
 _IDS_PER_CONDITION = 1000
 
@@ -316,17 +315,17 @@ class Writer:
                     self.optimize()
                     return
 
-    def optimize(self, retention: timedelta = _RETENTION) -> None:
+    def optimize(self, *, merges_terms: bool = False) -> None:
         """Merge small files and bring indexes up to date; then remove what is not needed anymore.
 
         Everything that was written must have been committed. Tables above some size get the
         indexes that make rows of a given key, term or file quick to find.
 
         Args:
-            retention: How long readers may go on with a state that has been replaced.
+            merges_terms: Merge the postings of each term even if there are few batches.
         """
         with self.store.explained(is_write=True):
-            if self.num_batches >= _MAX_BATCHES or not retention:
+            if self.num_batches >= _MAX_BATCHES or merges_terms:
                 merge_terms(self)
             for name, table in self.tables.items():
                 indexed = {index.columns[0] for index in table.list_indices()}
@@ -341,7 +340,7 @@ class Writer:
                     # It warns of readers of replaced versions, which begin again; and the lock
                     # keeps other writers out, so that what they left unfinished may go too.
                     warnings.simplefilter("ignore")
-                    table.optimize(cleanup_older_than=retention, delete_unverified=not retention)
+                    table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
 
 def merge_terms(writer: Writer) -> None:
