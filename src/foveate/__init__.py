@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foveate.detectors import Keyword
     from foveate.documents import Document, DocumentError, Span, read_documents
+    from foveate.index import Index
     from foveate.inference import DocumentVectors, Encoder
     from foveate.tasks.ask import Answer, Passage, ask
     from foveate.tasks.embed import EmbeddedSpan, Embeddings, embed
@@ -27,6 +28,7 @@ _MODULE_OF = {
     "Embeddings": "tasks.embed",
     "Encoder": "inference",
     "Hit": "tasks.search",
+    "Index": "index",
     "Inspection": "tasks.inspect",
     "Keyword": "detectors",
     "Passage": "tasks.ask",
@@ -52,6 +54,7 @@ __all__ = [
     "Embeddings",
     "Encoder",
     "Hit",
+    "Index",
     "Inspection",
     "Keyword",
     "Passage",

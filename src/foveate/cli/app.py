@@ -9,7 +9,20 @@ import typer
 
 from foveate import __version__
 
-from . import ask, embed, evaluate, formats, inspect, keywords, plot, search, summarize, train
+from . import (
+    ask,
+    embed,
+    evaluate,
+    formats,
+    index,
+    inspect,
+    keywords,
+    library,
+    plot,
+    search,
+    summarize,
+    train,
+)
 
 _EXPECTED = (ValueError, OSError, ImportError)
 """Exceptions whose message is a sentence for the user."""
@@ -35,6 +48,8 @@ app = typer.Typer(
 app.command("summarize")(summarize.command)
 app.command("search")(search.command)
 app.command("ask")(ask.command)
+app.command("index")(index.command)
+app.add_typer(library.app, name="library")
 app.command("keywords")(keywords.command)
 app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)

@@ -1,12 +1,13 @@
 """`foveate ask`."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from . import common
-from .reading import Files, Reading, takes_reading_options
+from .reading import FilesOrNone, Reading, takes_reading_options
 
 
 @takes_reading_options
@@ -14,7 +15,7 @@ def command(
     question: Annotated[
         str, typer.Argument(metavar="QUESTION", help="What to answer, in plain words.")
     ],
-    files: Files,
+    files: FilesOrNone = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of passages.")] = 3,
     choice: Annotated[
         list[str] | None,
@@ -40,6 +41,10 @@ def command(
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
+    library: common.Library = None,
+    where: common.Where = None,
+    path: common.UnderPath = None,
+    section: common.InSection = None,
     *,
     reading: Reading,
 ) -> None:
@@ -49,17 +54,28 @@ def command(
     foveate ask "who pays for delays?" contract.docx
     foveate ask "what does the captain hunt, and why?" book.txt --top-k 5 --json
     foveate ask "what did it cost?" report.pdf --model google/flan-t5-base
+    foveate ask "who pays for delays?" --library contracts.library
     """
-    common.check_query("foveate ask", "question", question, files)
+    common.check_query("foveate ask", "question", question, files or [])
+    common.check_source(files, library, where=where, path=path, section=section)
     common.check_html(html)
-    documents = reading.documents(files)
-    common.prepare()
-    from foveate.inference import Answerer
-    from foveate.tasks.ask import ask
+    if library is not None:
+        if choice:
+            raise ValueError("--choice is for a model that writes, which reads files: name some")
+        index = common.open_library(library, model, device, dtype)
+        answer = index.ask(question, top_k=top_k, where=where, path=path, section=section)
+        documents, passages = common.documents_of(index, answer.passages)
+        answer = replace(answer, passages=tuple(passages))
+    else:
+        documents = reading.documents(files or [])
+        common.prepare()
+        from foveate.inference import Answerer
+        from foveate.tasks.ask import ask
+
+        loaded = common.load_encoder_or(Answerer, model, device, dtype)
+        answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
     from foveate.tasks.report import write_report
 
-    loaded = common.load_encoder_or(Answerer, model, device, dtype)
-    answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
     if html is not None:
         written = [answer.text] if answer.text else []
         write_report(html, question, documents, answer.passages, written)
@@ -74,5 +90,5 @@ def command(
         return
     if answer.text is not None:
         common.console.print(f"[bold]{escape(answer.text)}[/bold]\n")
-    common.show_results(documents, answer.passages, context)
+    common.show_results(documents, answer.passages, context, are_named=library is not None or None)
     common.show_path("page", html)

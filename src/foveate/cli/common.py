@@ -5,7 +5,7 @@ import logging
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
@@ -22,6 +22,7 @@ from foveate.progress import progress
 from foveate.tasks import arguments
 
 if TYPE_CHECKING:
+    from foveate.index import Index
     from foveate.inference import Answerer, Encoder, Summarizer
     from foveate.tasks.ask import Passage
     from foveate.tasks.context import ContextSentence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 Writer = TypeVar("Writer", "Answerer", "Summarizer")
 Result: TypeAlias = "Hit | Passage"
+AnyResult = TypeVar("AnyResult", "Hit", "Passage")
 
 console = Console(highlight=False, soft_wrap=True, emoji=False)
 
@@ -78,6 +80,47 @@ Context = Annotated[
         help="Number of sentences to show before and after each result.",
     ),
 ]
+Library = Annotated[
+    Path | None,
+    typer.Option(
+        "--library",
+        metavar="DIR",
+        help="A library that `foveate index` made, instead of files.",
+        show_default=False,
+        rich_help_panel="Library",
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SQL",
+        help='A condition on documents or sentences, such as "language = \'en\'" or "page < 10"; '
+        "may be repeated. Columns: source, file, title, language, format, size, modified, indexed, "
+        "num_sentences, num_sections; text, section, page, speaker, place.",
+        show_default=False,
+        rich_help_panel="Library",
+    ),
+]
+UnderPath = Annotated[
+    str | None,
+    typer.Option(
+        "--path",
+        metavar="PATH",
+        help="Only this file, what is in this folder, or what matches this pattern.",
+        show_default=False,
+        rich_help_panel="Library",
+    ),
+]
+InSection = Annotated[
+    str | None,
+    typer.Option(
+        "--section",
+        metavar="TITLE",
+        help="Only sections whose title contains this.",
+        show_default=False,
+        rich_help_panel="Library",
+    ),
+]
 Html = Annotated[
     Path | None,
     typer.Option(
@@ -122,11 +165,23 @@ def _join(sentences: "Iterable[ContextSentence]") -> str:
 
 
 def show_results(
-    documents: list[Document], results: "Sequence[Result]", num_sentences: int
+    documents: list[Document],
+    results: "Sequence[Result]",
+    num_sentences: int,
+    *,
+    are_named: bool | None = None,
 ) -> None:
-    """Print results with their scores, the sentences around them and, below, their places."""
+    """Print results with their scores, the sentences around them and, below, their places.
+
+    Args:
+        documents: The documents.
+        results: The results.
+        num_sentences: Number of sentences to show before and after each result.
+        are_named: Whether to name the document of each result; by default, if there are several.
+    """
+    are_named = len(documents) > 1 if are_named is None else are_named
     for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
-        where = [result.span.document] if len(documents) > 1 else []
+        where = [result.span.document] if are_named else []
         where.append(place(result.span) if result.span.path else result.span.text)
         show_sentences(near, " · ".join(filter(None, where)), f"{result.score:.2f}")
 
@@ -197,9 +252,44 @@ def check_query(command: str, kind: str, query: str, files: list[str]) -> None:
         ValueError: The query is blank, or it is a file and the last of the others is not.
     """
     arguments.check_query(query)
-    if Path(query).is_file() and files[-1] != "-" and not Path(files[-1]).exists():
+    if files and Path(query).is_file() and files[-1] != "-" and not Path(files[-1]).exists():
         corrected = [files[-1], query, *files[:-1]]
         raise ValueError(f"the {kind} comes first: {command} {shlex.join(corrected)}")
+
+
+def check_source(files: list[str] | None, library: Path | None, **conditions: Any) -> None:
+    """Check that there are either files or a library, and conditions only with a library.
+
+    Raises:
+        ValueError: There are both, or neither, or conditions without a library.
+    """
+    if library is not None and files:
+        raise ValueError(
+            "name either files or --library: `foveate index FILE --library DIR` adds files to one"
+        )
+    if library is None and not files:
+        raise ValueError("there is nothing to search: name files, or a library with --library")
+    if library is None and (given := [name for name, value in conditions.items() if value]):
+        raise ValueError(f"--{given[0]} goes with --library: files are named themselves")
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    Example:
+        >>> count(1, "document"), count(2000, "sentence")
+        ('1 document', '2,000 sentences')
+    """
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+
+
+def documents_of(
+    index: "Index", results: "Sequence[AnyResult]"
+) -> "tuple[list[Document], list[AnyResult]]":
+    """Return the documents of results from a library, and the results with their indices."""
+    numbers = list(dict.fromkeys(result.document_idx for result in results))
+    placed = [replace(one, document_idx=numbers.index(one.document_idx)) for one in results]
+    return [index.document(number) for number in numbers], placed
 
 
 def check_html(path: Path | None) -> None:
@@ -212,6 +302,18 @@ def show_path(kind: str, path: str | Path | None) -> None:
     """Say what was written where, if anything was."""
     if path is not None:
         console.print(f"{kind}: {path}", markup=False)
+
+
+def open_library(
+    path: Path, model: str | None = None, device: str | None = None, dtype: str | None = None
+) -> "Index":
+    """Open a library."""
+    prepare()
+    from foveate.index import Index
+
+    options = {"device": device, "dtype": dtype}
+    given = {name: value for name, value in options.items() if value is not None}
+    return Index.open(path, model=model, **given)
 
 
 def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":

@@ -20,6 +20,10 @@ _READ = (
     "mailboxes, everything is read. - stands for standard input."
 )
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help=_READ, show_default=False)]
+FilesOrNone = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILE", help=f"{_READ} Not with --library.", show_default=False),
+]
 File = Annotated[
     str,
     typer.Argument(
@@ -90,6 +94,25 @@ class Reading:
     ] = False
     failures: list[Exception] = field(default_factory=list)
 
+    def options(self) -> dict[str, Any]:
+        """Return the options as those of `read_documents`.
+
+        Raises:
+            DocumentError: There is no such format.
+        """
+        if self.format is not None:
+            check_format(self.format)
+        options: dict[str, Any] = {
+            "format": self.format,
+            "language": self.language,
+            "encoding": self.encoding,
+        }
+        if self.pdf is not None:
+            options["engine"] = self.pdf
+        if self.ocr:
+            options["ocr"] = True
+        return options
+
     def documents(self, files: list[str]) -> list[Document]:
         """Read the documents in files and folders; `-` stands for standard input.
 
@@ -101,8 +124,7 @@ class Reading:
         """
         if files.count("-") > 1:
             raise ValueError("- stands for standard input, which can be read only once")
-        if self.format is not None:
-            check_format(self.format)
+        self.options()  # before the files are read
         errors: list[Exception] = []
 
         def note(name: str, error: Exception) -> None:
@@ -134,16 +156,7 @@ class Reading:
         return documents[0]
 
     def _read(self, file: str, on_error: ErrorHandler | None) -> Iterator[Document]:
-        options: dict[str, Any] = {
-            "format": self.format,
-            "language": self.language,
-            "encoding": self.encoding,
-            "on_error": on_error,
-        }
-        if self.pdf is not None:
-            options["engine"] = self.pdf
-        if self.ocr:
-            options["ocr"] = True
+        options: dict[str, Any] = {**self.options(), "on_error": on_error}
         if file == "-":
             return read_data(sys.stdin.buffer.read(), "standard input", **options)
         return read_documents(file, **options)

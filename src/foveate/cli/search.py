@@ -7,7 +7,7 @@ import typer
 from foveate.tasks.arguments import Unit
 
 from . import common
-from .reading import Files, Reading, takes_reading_options
+from .reading import FilesOrNone, Reading, takes_reading_options
 
 
 @takes_reading_options
@@ -15,7 +15,7 @@ def command(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="What to look for, in plain words.")
     ],
-    files: Files,
+    files: FilesOrNone = None,
     by: Annotated[
         Unit,
         typer.Option(help="What to find. Of sections and documents, the best sentence is shown."),
@@ -27,6 +27,10 @@ def command(
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
+    library: common.Library = None,
+    where: common.Where = None,
+    path: common.UnderPath = None,
+    section: common.InSection = None,
     *,
     reading: Reading,
 ) -> None:
@@ -38,19 +42,27 @@ def command(
     foveate search "how are releases signed?" handbook.pdf --by section
     foveate search "Counts of fish. Nets are compared with sonar." papers/ --by document
     foveate search "melting point" handbook.pdf --html found.html
+    foveate search "who pays for delays?" --library contracts.library --where "format = 'pdf'"
     """
-    common.check_query("foveate search", "query", query, files)
+    common.check_query("foveate search", "query", query, files or [])
+    common.check_source(files, library, where=where, path=path, section=section)
     common.check_html(html)
-    documents = reading.documents(files)
-    encoder = common.load_encoder(model, device, dtype)
-    from foveate.tasks.report import write_report
-    from foveate.tasks.search import search
+    if library is not None:
+        index = common.open_library(library, model, device, dtype)
+        hits = index.search(query, by=by, top_k=top_k, where=where, path=path, section=section)
+        documents, hits = common.documents_of(index, hits)
+    else:
+        documents = reading.documents(files or [])
+        encoder = common.load_encoder(model, device, dtype)
+        from foveate.tasks.search import search
 
-    hits = search(query, documents, by=by, top_k=top_k, model=encoder)
+        hits = search(query, documents, by=by, top_k=top_k, model=encoder)
+    from foveate.tasks.report import write_report
+
     if html is not None:
         write_report(html, f"Search: {query}", documents, hits)
     if json:
         common.print_json(common.results_as_json(documents, hits, context))
         return
-    common.show_results(documents, hits, context)
+    common.show_results(documents, hits, context, are_named=library is not None or None)
     common.show_path("page", html)

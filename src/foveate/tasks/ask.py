@@ -94,13 +94,19 @@ def ask(
         raise ValueError("only a model that writes takes choices: name a T5 checkpoint")
     else:
         sentence_scores = torch.cat(relevance(query, documents, loaded.encode(documents), loaded))
-    return Answer(text, _best_passages(documents, sentence_scores, top_k))
+    return Answer(text, best_passages(documents, sentence_scores, top_k))
 
 
-def _best_passages(
+def best_passages(
     documents: Sequence[Document], sentence_scores: Tensor, top_k: int
 ) -> tuple[Passage, ...]:
-    """Return passages around the best sentences that do not overlap; ties are in order."""
+    """Return passages around the best sentences that do not overlap; ties are in order.
+
+    Args:
+        documents: Documents.
+        sentence_scores: `(sentences,)`, the scores of the sentences of all documents.
+        top_k: Number of passages.
+    """
     document_idx: list[int] = []
     section_idx: list[int] = []  # counted over all documents
     words: list[int] = []

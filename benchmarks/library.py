@@ -1,0 +1,381 @@
+"""A library on disk: how fast it is built, how large it is, and how fast it is searched.
+
+    python benchmarks/library.py --documents 2000 --sizes 10000 100000 1000000
+
+Proposals, PEPs and papers of `../shared/data` are written as files, one each, and added to a
+library; the time includes reading and encoding them. Then one of them is changed, and the library
+is brought up to date. Libraries of the given numbers of sentences are made of that one by copies
+whose vectors have noise of `--noise` (of length 1 before it is scaled), normalized again; their
+texts are the same, so that as many share a word as do in real ones.
+
+A first query is one right after the library was opened, which loads what a search needs; warm ones
+come later. The time to encode the queries is measured apart, and is not part of them. Queries are
+sentences of the documents, cut to eight words. They are compared with a product of the query and
+all vectors in float32 (what FAISS calls a flat index; FAISS itself, where it is installed) and
+with bm25s alone over the same sentences.
+
+`recall_of_float16` is how many of the ten sentences closest in float32 are among the ten closest by
+the library's vectors of float16. Above `EXACT_SENTENCES` only the sentences of the likeliest
+sections are compared; `recall_of_sections` is how many of the ten best hits are still found when
+the share of sections is 2, 5, 10 or 20 %. It is measured on the library of real documents, because
+the sentences of copies are closer together; its queries are beginnings of sentences, headings, and
+questions made of these ("What is …?").
+"""
+
+import argparse
+import gzip
+import json
+import lzma
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+import report
+from foveate import Index
+from foveate.index import search
+from foveate.index.records import vectors_of
+from foveate.index.schema import pack_keys
+from foveate.index.store import Store, Writer
+from foveate.inference import Encoder
+
+DATA = Path(__file__).parents[1].parent / "shared" / "data"
+SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
+SUFFIXES = {"rst": "rst", "markdown": "md"}
+WORDS_PER_QUERY = 8
+SHARE_OF_SECTIONS = search.SHARE_OF_SECTIONS
+
+
+def records(data: Path) -> Iterator[tuple[str, str]]:
+    """Take texts from each source in turn, with the suffix of their format."""
+    sources = [read(data / name) for name in SOURCES]
+    while sources:
+        for source in list(sources):
+            record = next(source, None)
+            if record is None:
+                sources.remove(source)
+            elif "text" in record:
+                yield record["text"], SUFFIXES[record["format"]]
+            else:
+                yield as_markdown(record), "md"
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    open_file = lzma.open if path.suffix == ".xz" else gzip.open
+    with open_file(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def as_markdown(paper: dict[str, Any]) -> str:
+    parts = [f"# {paper['title']}", " ".join(paper["abstract"])]
+    for section in paper["sections"]:
+        parts += [f"## {section['heading']}", " ".join(section["sentences"])]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_files(folder: Path, data: Path, num_documents: int) -> None:
+    for number, (text, suffix) in zip(range(num_documents), records(data), strict=False):
+        (folder / f"{number:05d}.{suffix}").write_text(text, encoding="utf-8")
+
+
+class Encoded:
+    """An encoder whose queries have been encoded before."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.context = encoder.context
+        self._encoder = encoder
+        self._vectors: dict[tuple[str, ...], Tensor] = {}
+        self.seconds: list[float] = []
+
+    def encode_queries(self, queries: list[str]) -> Tensor:
+        key = tuple(queries)
+        if key not in self._vectors:
+            start = time.perf_counter()
+            self._vectors[key] = self._encoder.encode_queries(queries)
+            self.seconds.append(time.perf_counter() - start)
+        return self._vectors[key]
+
+
+def enlarge(base: Index, path: Path, num_sentences: int, noise: float) -> Index:
+    """Make a library of copies of another one, whose vectors have noise."""
+    state = base.state
+    tables = {name: table.to_arrow() for name, table in Store(base.path).open_tables(state).items()}
+    rng = np.random.default_rng(0)
+    size = state.num_sentences
+    with Store(path).writing(state.model) as writer:
+        for copy in range(-(-num_sentences // size)):
+            if copy * size >= num_sentences:
+                break
+            limit = num_sentences - copy * size
+            add_copy(writer, tables, copy, state.next_document, limit, rng, noise)
+            writer.next_document = (copy + 1) * state.next_document
+            writer.commit()
+        writer.optimize()
+    return Index.open(path, model=base.encoder)
+
+
+def add_copy(
+    writer: Writer,
+    tables: dict[str, pa.Table],
+    copy: int,
+    num_documents: int,
+    max_sentences: int,
+    rng: np.random.Generator,
+    noise: float,
+) -> None:
+    """Add a copy of the first documents that have so many sentences together."""
+    documents = tables["documents"].sort_by("document")
+    ends = np.cumsum(documents["num_sentences"].to_numpy())
+    kept = documents["document"].to_numpy()[: max(int((ends <= max_sentences).sum()), 1)]
+    offset = copy * num_documents
+    rows = {}
+    for name in ("documents", "sections", "sentences"):
+        table = tables[name].filter(pa.array(np.isin(tables[name]["document"].to_numpy(), kept)))
+        numbers = table["document"].to_numpy() + offset
+        changed: dict[str, Any] = {"document": numbers}
+        if name == "documents":
+            for column in ("file", "source"):
+                changed[column] = [f"/copy-{copy}{value}" for value in table[column].to_pylist()]
+        else:
+            changed["key"] = pack_keys(numbers, table["position"].to_numpy())
+        vectors = vectors_of(table["vector"]).astype(np.float32)
+        if copy:
+            vectors += (
+                noise * rng.standard_normal(vectors.shape, np.float32) / len(vectors.T) ** 0.5
+            )
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        changed["vector"] = pa.FixedSizeListArray.from_arrays(
+            pa.array(vectors.astype(np.float16).reshape(-1)), vectors.shape[1]
+        )
+        for column, values in changed.items():
+            place = table.schema.get_field_index(column)
+            field = table.schema.field(column)
+            values = values if isinstance(values, pa.Array) else pa.array(values, field.type)
+            table = table.set_column(place, field, values)
+        rows[name] = table
+    lists = tables["terms"]["documents"].combine_chunks()
+    moved = pa.ListArray.from_arrays(lists.offsets, pa.array(lists.values.to_numpy() + offset))
+    rows["terms"] = tables["terms"].set_column(2, tables["terms"].schema.field("documents"), moved)
+    writer.add(rows)
+
+
+def make_queries(index: Index, number: int) -> list[str]:
+    rng = random.Random(0)
+    table = Store(index.path).open_tables(index.state)["sentences"]
+    texts = table.search().select(["text"]).to_arrow()["text"].to_pylist()
+    long = [text for text in texts if len(text.split()) >= WORDS_PER_QUERY]
+    chosen = rng.sample(long, min(number, len(long)))
+    return [" ".join(text.split()[:WORDS_PER_QUERY]) for text in chosen]
+
+
+def timed(run: Any) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = run()
+    return time.perf_counter() - start, result
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    """Return the median and the 99th percentile in milliseconds."""
+    return {
+        "p50_ms": float(np.percentile(seconds, 50)) * 1e3,
+        "p99_ms": float(np.percentile(seconds, 99)) * 1e3,
+    }
+
+
+def measure_queries(index: Index, queries: list[str]) -> dict[str, Any]:
+    """Measure first and warm queries, and those of vectors alone and words alone."""
+    encoded = Encoded(index.encoder)
+    for query in queries:
+        encoded.encode_queries([query, query])
+    fresh = Index.open(index.path, model=index.encoder)
+
+    def run(query: str, by: str) -> None:
+        fresh._read(lambda snapshot: search.find(query, snapshot, encoded, by, 10, None))
+
+    first, _ = timed(lambda: run(queries[0], "sentence"))
+    result: dict[str, Any] = {"sentences": index.state.num_sentences, "first_s": first}
+    for by in ("sentence", "section", "document"):
+        for query in queries[:3]:
+            run(query, by)  # what is loaded once, and the parts of queries
+        result[by] = percentiles([timed(partial(run, query, by))[0] for query in queries])
+    result["encoding"] = percentiles(encoded.seconds)
+
+    snapshot = fresh._read(lambda snapshot: snapshot)
+    halves = torch.from_numpy(snapshot.sentences)
+    matrix = halves.float()
+    vectors = {query: encoded.encode_queries([query, query])[0] for query in queries}
+    result["flat_float32"] = percentiles(
+        [timed(lambda v=vector: (matrix @ v).topk(10))[0] for vector in vectors.values()]
+    )
+    try:
+        import faiss
+    except ImportError:
+        pass
+    else:
+        flat = faiss.IndexFlatIP(matrix.shape[1])
+        flat.add(matrix.numpy())
+        result["faiss_flat"] = percentiles(
+            [timed(lambda v=v: flat.search(v.numpy()[None], 10))[0] for v in vectors.values()]
+        )
+    result["bm25s"] = measure_bm25s(index, queries)
+    return result
+
+
+def measure_bm25s(index: Index, queries: list[str]) -> dict[str, float]:
+    import bm25s
+
+    table = Store(index.path).open_tables(index.state)["sentences"]
+    texts = table.search().select(["text"]).to_arrow()["text"].to_pylist()
+    retriever = bm25s.BM25()
+    retriever.index(bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False)
+
+    def retrieve(query: str) -> None:
+        tokens = bm25s.tokenize([query], stopwords=None, show_progress=False)
+        retriever.retrieve(tokens, k=10, show_progress=False)
+
+    return percentiles([timed(lambda q=query: retrieve(q))[0] for query in queries])
+
+
+def measure_recall(index: Index, queries: list[str]) -> float:
+    """Compare the ten sentences closest in float32, encoded anew, with those of the library."""
+    encoder = index.encoder
+    entries = list(index.documents())[:20]
+    exact = [encoder.encode(index.document(entry.number)).sentences for entry in entries]
+    store = Store(index.path).open_tables(index.state)["sentences"]
+    numbers = ", ".join(str(entry.number) for entry in entries)
+    rows = store.search().where(f"document IN ({numbers})").to_arrow()
+    order = {entry.number: place for place, entry in enumerate(entries)}
+    keys = [
+        (order[number], position)
+        for number, position in zip(
+            rows["document"].to_pylist(), rows["position"].to_pylist(), strict=True
+        )
+    ]
+    stored = vectors_of(rows["vector"])[sorted(range(len(keys)), key=keys.__getitem__)]
+    left = torch.nn.functional.normalize(torch.cat(exact), dim=-1)
+    right = torch.from_numpy(stored.astype(np.float32))
+    shares = []
+    for query in queries:
+        vector = encoder.encode_queries(query)
+        best, found = ((side @ vector).topk(10).indices.tolist() for side in (left, right))
+        shares.append(len({*best} & {*found}) / 10)
+    return float(np.mean(shares))
+
+
+def measure_sections(index: Index, queries: dict[str, list[str]]) -> dict[str, Any]:
+    """Compare the hits among the likeliest sections with those among all."""
+    exact = search.EXACT_SENTENCES
+    shares: dict[str, Any] = {}
+    for kind, some in queries.items():
+        best = [spans(index, query) for query in some]
+        search.EXACT_SENTENCES = 0
+        for share in (0.02, 0.05, 0.1, 0.2):
+            search.SHARE_OF_SECTIONS = share
+            kept = [
+                len(spans(index, query) & found) / len(found)
+                for query, found in zip(some, best, strict=True)
+            ]
+            shares.setdefault(kind, {})[str(share)] = float(np.mean(kept))
+        search.EXACT_SENTENCES, search.SHARE_OF_SECTIONS = exact, SHARE_OF_SECTIONS
+    return shares
+
+
+def spans(index: Index, query: str) -> set[tuple[int, int]]:
+    return {(hit.document_idx, hit.span.start) for hit in index.search(query, top_k=10)}
+
+
+def make_headings(index: Index, number: int) -> list[str]:
+    table = Store(index.path).open_tables(index.state)["sections"]
+    titles = sorted({*table.search().select(["text"]).to_arrow()["text"].to_pylist()})
+    long = [title for title in titles if len(title.split()) > 1]
+    return random.Random(0).sample(long, min(number, len(long)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--documents", type=int, default=2000)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--noise", type=float, default=0.3)
+    parser.add_argument("--device")
+    parser.add_argument("--folder", type=Path, help="where to work; by default a temporary folder")
+    parser.add_argument("--output", type=Path, default=report.RESULTS / "library.json")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp())
+    files = folder / "files"
+    files.mkdir(parents=True)
+    write_files(files, options.data, options.documents)
+
+    given = {"device": options.device} if options.device else {}
+    index = Index.open(folder / "library", **given)
+    _ = index.encoder
+    build, changes = timed(lambda: index.add(files, on_error=lambda name, error: None))
+    bytes_on_disk = index.size()
+    results: dict[str, Any] = {
+        "device": str(index.encoder.model.device),
+        "build": {
+            "documents": changes.num_documents,
+            "sentences": changes.num_sentences,
+            "seconds": build,
+            "documents_per_s": changes.num_documents / build,
+            "sentences_per_s": changes.num_sentences / build,
+            "bytes_per_sentence": bytes_on_disk / changes.num_sentences,
+            "bytes_of_files": sum(path.stat().st_size for path in files.iterdir()),
+        },
+    }
+    results["nothing_changed_s"], _ = timed(lambda: index.add(files))
+    path = sorted(files.iterdir())[0]
+    path.write_text(path.read_text(encoding="utf-8") + "\n\nOne more sentence.\n", encoding="utf-8")
+    results["one_file_changed_s"], _ = timed(lambda: index.add(files))
+    queries = make_queries(index, options.queries)
+    results["recall_of_float16"] = measure_recall(index, queries[:100])
+    headings = make_headings(index, 100)
+    results["recall_of_sections"] = measure_sections(
+        index,
+        {
+            "beginnings": queries[:100],
+            "headings": headings,
+            "questions": [f"What is {heading}?" for heading in headings],
+        },
+    )
+    results["sizes"] = []
+    for size in options.sizes:
+        large = enlarge(index, folder / f"library-{size}", size, options.noise)
+        row = measure_queries(large, queries)
+        row["bytes_per_sentence"] = large.size() / row["sentences"]
+        results["sizes"].append(row)
+        shutil.rmtree(large.path)
+    report.save(options.output, results, "lancedb", "pyarrow", "bm25s", "faiss-cpu")
+    header = ["sentences", "first, s", "warm p50, ms", "p99", "flat float32 p50", "bm25s p50"]
+    print(
+        report.table(
+            header,
+            [
+                [
+                    f"{row['sentences']:,}",
+                    row["first_s"],
+                    row["sentence"]["p50_ms"],
+                    row["sentence"]["p99_ms"],
+                    row["flat_float32"]["p50_ms"],
+                    row["bm25s"]["p50_ms"],
+                ]
+                for row in results["sizes"]
+            ],
+        )
+    )
+    print(json.dumps({key: results[key] for key in results if key != "sizes"}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

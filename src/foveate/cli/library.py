@@ -1,0 +1,177 @@
+"""`foveate library`: what is in a library, and keeping it in order."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from . import common
+
+if TYPE_CHECKING:
+    from foveate.index import Index, LibraryDocument
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show what is in a library that `foveate index` made, and keep it in order.",
+)
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder of the library.", show_default=False)
+]
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME",
+        help="Files, folders, or documents by the names that `foveate library list` shows.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("list")
+def list_documents(library: Folder, json: common.Json = False) -> None:
+    """List the documents of a library.
+
+    \b
+    foveate library list papers.library
+    foveate library list papers.library --json
+    """
+    index = common.open_library(library)
+    documents = index.documents()
+    if json:
+        common.print_json([_as_json(document) for document in documents])
+        return
+    table = Table(box=None)
+    common.add_titles(table, "title", reserved=60)
+    table.add_column("sentences", justify="right")
+    table.add_column("modified", no_wrap=True)
+    table.add_column("document", overflow="fold")
+    for one in documents:
+        table.add_row(one.title, f"{one.num_sentences:,}", f"{one.modified:%Y-%m-%d}", one.source)
+    common.console.print(table)
+
+
+@app.command("show")
+def show(
+    library: Folder,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="A document, by the name that `foveate library list` shows. Default: the library.",
+            show_default=False,
+        ),
+    ] = None,
+    json: common.Json = False,
+) -> None:
+    """Show what a library consists of, or the outline of a document in it.
+
+    \b
+    foveate library show papers.library
+    foveate library show papers.library papers/cod.pdf
+    """
+    index = common.open_library(library)
+    if name is None:
+        _show_library(index, json)
+        return
+    path = str(Path(name).absolute())
+    found = [one for one in index.documents() if {one.source, one.file} & {name, path}]
+    if not found:
+        raise ValueError(
+            f"the library {library} has nothing of the name {name}: "
+            f"`foveate library list {library}` shows what it has"
+        )
+    if json:
+        common.print_json([_as_json(one) for one in found])
+        return
+    for one in found:
+        common.console.print(f"[bold]{one.title or one.source}[/bold]")
+        common.console.print(
+            f"{one.source} · {common.count(one.num_sentences, 'sentence')}\n", markup=False
+        )
+        for titles, section in index.document(one.number).walk():
+            indent = "  " * len(titles)
+            title = section.title or "untitled"
+            common.console.print(f"{indent}{title} ({section.num_sentences:,})", markup=False)
+
+
+@app.command("remove")
+def remove(library: Folder, names: Names) -> None:
+    """Remove documents from a library; the files themselves stay.
+
+    \b
+    foveate library remove papers.library papers/cod.pdf papers/old
+    """
+    index = common.open_library(library)
+    num_removed = index.remove(names)
+    common.console.print(
+        f"{library}: {common.count(num_removed, 'document')} removed", markup=False
+    )
+
+
+@app.command("verify")
+def verify(library: Folder) -> None:
+    """Read everything in a library, and say what is wrong; the exit code is then 1.
+
+    \b
+    foveate library verify papers.library
+    """
+    index = common.open_library(library)
+    problems = index.verify()
+    for problem in problems:
+        print(f"foveate: {problem}", file=sys.stderr)
+    if problems:
+        print(
+            "foveate: remove these documents with `foveate library remove` and index their files "
+            "again; if a table cannot be read, index the files into a new library",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+    state = index.state
+    common.console.print(
+        f"{library}: {common.count(state.num_documents, 'document')}, "
+        f"{common.count(state.num_sentences, 'sentence')}, all as they should be",
+        markup=False,
+    )
+
+
+@app.command("compact")
+def compact(library: Folder) -> None:
+    """Merge what was written bit by bit, and give the space of what was removed back.
+
+    \b
+    foveate library compact papers.library
+    """
+    index = common.open_library(library)
+    before = index.size()
+    index.compact()
+    common.console.print(
+        f"{library}: {before / 1e6:,.1f} MB before, {index.size() / 1e6:,.1f} MB now", markup=False
+    )
+
+
+def _show_library(index: "Index", json: bool) -> None:
+    state = index.state
+    sizes = {"documents": state.num_documents, "sentences": state.num_sentences}
+    if json:
+        model = {"name": state.model.name, "sha256": state.model.sha256}
+        common.print_json({"model": model, **sizes, "bytes": index.size()})
+        return
+    table = Table(box=None, show_header=False)
+    table.add_row("model", state.model.name or "foveate's own")
+    for name, size in sizes.items():
+        table.add_row(name, f"{size:,}")
+    table.add_row("size", f"{index.size() / 1e6:,.1f} MB")
+    common.console.print(table)
+
+
+def _as_json(document: "LibraryDocument") -> dict[str, object]:
+    from dataclasses import asdict
+
+    fields = asdict(document)
+    return {
+        **fields,
+        "modified": document.modified.isoformat(),
+        "indexed": document.indexed.isoformat(),
+    }

@@ -1,0 +1,128 @@
+"""Conditions that what a search finds must satisfy."""
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from os import PathLike, fspath, sep
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
+from foveate.index.snapshot import Snapshot
+from foveate.index.store import quote, read
+
+Mask = npt.NDArray[np.bool_]
+
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
+_WORDS = frozenset(
+    (
+        *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "escape"),
+        *("true", "false", "case", "when", "then", "else", "end", "cast", "as"),
+        *("date", "timestamp", "interval", "string", "int", "bigint", "double", "boolean"),
+    )
+)
+_GLOB = re.compile(r"[*?\[]")
+
+
+def allowed_sentences(
+    snapshot: Snapshot,
+    where: str | Sequence[str] | None = None,
+    path: str | PathLike[str] | None = None,
+    section: str | None = None,
+) -> Mask | None:
+    """Find the sentences that satisfy conditions.
+
+    Args:
+        snapshot: The library.
+        where: Conditions in SQL, which all must hold, see `foveate.index.Index.search`.
+        path: The file, the folder around it, or a pattern with `*`, `?` and `[…]`.
+        section: A part of the title of a section around the sentence, in any case.
+
+    Returns:
+        `(sentences,)`; None if there are no conditions.
+
+    Raises:
+        ValueError: A condition is not SQL, or names a column that there is not.
+    """
+    conditions = [where] if isinstance(where, str) else list(where or ())
+    if section is not None:
+        title = quote(section.lower())
+        conditions.append(f"contains(lower(array_to_string(section, ' › ')), {title})")
+    if not conditions and path is None:
+        return None
+    allowed = np.ones(snapshot.num_sentences, np.bool_)
+    for condition in conditions:
+        allowed &= _satisfying(condition, snapshot)
+    if path is not None:
+        allowed &= _in_path(fspath(path), snapshot)[snapshot.sentence_document]
+    return allowed
+
+
+def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
+    """Return whether each sentence satisfies a condition, itself or its document."""
+    table = _table(condition)
+    try:
+        found = read(
+            snapshot.tables[table],
+            ("document",) if table == "documents" else ("document", "position"),
+            condition,
+        )
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"the condition {condition!r} cannot be evaluated ({str(error).split(', /')[0]}): "
+            "write it as after WHERE in SQL, with texts in single quotes"
+        ) from error
+    numbers = found["document"].to_numpy()
+    if table == "documents":
+        documents = np.zeros(snapshot.num_documents, np.bool_)
+        documents[snapshot.document_idx(numbers)] = True
+        return documents[snapshot.sentence_document]
+    sentences = np.zeros(snapshot.num_sentences, np.bool_)
+    positions = found["position"].to_numpy()
+    sentences[snapshot.places(snapshot.sentence_ends, numbers, positions)] = True
+    return sentences
+
+
+def _table(condition: str) -> str:
+    """Return the table that has the columns of a condition."""
+    names = [
+        name for name in _NAME.findall(_QUOTED.sub("''", condition)) if name.lower() not in _WORDS
+    ]
+    known = [*DOCUMENT_COLUMNS, *SENTENCE_COLUMNS]
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"a condition names {name!r}, and there is no such column: use one of "
+                f"{', '.join(known)}"
+            )
+    if not names:
+        raise ValueError(f"the condition {condition!r} names no column: use {', '.join(known)}")
+    of_documents = [name in DOCUMENT_COLUMNS for name in names]
+    if len(set(of_documents)) > 1:
+        raise ValueError(
+            f"the condition {condition!r} is about both documents "
+            f"({', '.join(DOCUMENT_COLUMNS)}) and sentences ({', '.join(SENTENCE_COLUMNS)}): "
+            "give two conditions"
+        )
+    return "documents" if of_documents[0] else "sentences"
+
+
+def _in_path(path: str, snapshot: Snapshot) -> Mask:
+    """Return whether each document is at a path, in a folder, or matches a pattern."""
+    absolute = str(Path(path).absolute())
+    if _GLOB.search(path):
+        patterns = (absolute, f"*{sep}{path}", path)
+        found = [
+            any(fnmatchcase(source, pattern) for pattern in patterns)
+            for source in (snapshot.sources[number] for number in snapshot.numbers.tolist())
+        ]
+    else:
+        starts = (absolute.rstrip(sep) + sep, f"{absolute}:")  # a folder or archive; a record
+        found = [
+            source in (path, absolute) or source.startswith(starts)
+            for source in (snapshot.sources[number] for number in snapshot.numbers.tolist())
+        ]
+    return np.array(found, np.bool_)

@@ -1,0 +1,481 @@
+"""A library of documents on disk, which is built once, kept up to date, and searched at once."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import torch
+
+from foveate.documents import Document, as_documents
+from foveate.documents.members import ErrorHandler
+from foveate.index.build import Builder, Changes
+from foveate.index.conditions import allowed_sentences
+from foveate.index.identity import identify
+from foveate.index.records import unpack_document
+from foveate.index.schema import DOCUMENT_COLUMNS
+from foveate.index.search import find, score, top
+from foveate.index.snapshot import Snapshot
+from foveate.index.sources import Source, before_pattern, find_sources, is_gone
+from foveate.index.store import (
+    ModelRecord,
+    State,
+    Store,
+    check_model,
+    read,
+    read_batches,
+)
+from foveate.index.verify import verify
+from foveate.inference import Encoder, as_encoder
+from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
+from foveate.tasks.ask import MAX_SENTENCES, Answer, best_passages
+from foveate.tasks.search import Hit
+
+_Result = TypeVar("_Result")
+
+_ATTEMPTS = 3
+"""How often to begin again if what is being read was replaced and removed meanwhile."""
+
+_DOCUMENTS_IN_MEMORY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryDocument:
+    """A document of a library, without its content.
+
+    Attributes:
+        number: Its number, by which `Index.document` gives it.
+        source: Its name: its file, or its place in a file that holds several.
+        file: The file that it was read from.
+        title: Its title; empty if it has none.
+        language: ISO 639 code of its language; None if nobody said.
+        format: The suffix of its file.
+        size: The size of its file in bytes.
+        modified: When its file was last changed.
+        indexed: When it was added.
+        num_sections: Number of its sections.
+        num_sentences: Number of its sentences.
+    """
+
+    number: int
+    source: str
+    file: str
+    title: str
+    language: str | None
+    format: str | None
+    size: int
+    modified: datetime
+    indexed: datetime
+    num_sections: int
+    num_sentences: int
+
+
+class Index:
+    """A library of documents on disk; make one with `Index.open`.
+
+    What is searched is always the library's newest state. Several processes may search it, also
+    while one of them adds documents: they see them once they are complete.
+
+    Args:
+        store: Where it is stored.
+        model: The encoder, or the name or path of its checkpoint; None for that which made the
+            library or, if it does not exist yet, the default model.
+        options: Options of `Encoder.from_pretrained` for a model that is to be loaded.
+
+    Example:
+        >>> from foveate import Document, Index
+        >>> index = Index.open(getfixture("tmp_path") / "library")
+        >>> sea = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
+        >>> index.add(sea).added
+        1
+        >>> [hit] = index.search("What do fish live on?", top_k=1)
+        >>> hit.span.document, hit.span.path, hit.span.text
+        ('Sea', ('Fish',), 'They eat herring.')
+    """
+
+    def __init__(
+        self, store: Store, model: Encoder | str | PathLike[str] | None = None, **options: Any
+    ) -> None:
+        self._store = store
+        self._model = model
+        self._options = options
+        self._encoder: Encoder | None = None
+        self._record: ModelRecord | None = None
+        self._snapshot: Snapshot | None = None
+        self._stamp: tuple[int, int] | None = None
+        self._unpack = lru_cache(_DOCUMENTS_IN_MEMORY)(self._load_document)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str],
+        *,
+        model: Encoder | str | PathLike[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Open a library. One that does not exist yet is made when something is added.
+
+        Args:
+            path: Its folder.
+            model: An encoder, or the name or path of its checkpoint; by default the one that made
+                the library, or foveate's own model for a new one.
+            options: Options of `Encoder.from_pretrained`, such as `device="cpu"`, for a model that
+                is not loaded yet.
+
+        Raises:
+            ValueError: The path is a file, or the library is damaged, or of another version.
+        """
+        store = Store(Path(path))
+        if store.exists():
+            store.read_state()
+        return cls(store, model, **options)
+
+    @property
+    def path(self) -> Path:
+        """The library's folder."""
+        return self._store.folder
+
+    @property
+    def state(self) -> State:
+        """What the library consists of now.
+
+        Raises:
+            FileNotFoundError: There is no library.
+        """
+        return self._store.read_state()
+
+    def size(self) -> int:
+        """Return the number of bytes of all files of the library."""
+        files = (path for path in self.path.rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in files)
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return self._store.read_state().num_documents if self._store.exists() else 0
+
+    def add(
+        self,
+        what: str | PathLike[str] | Document | Iterable[str | PathLike[str] | Document],
+        *,
+        prune: bool = False,
+        on_error: ErrorHandler | None = None,
+        on_file: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> Changes:
+        """Add files and documents, and replace those that have changed.
+
+        Folders are walked, and everything in archives, mailboxes and files of records is added.
+        A file whose content has not changed is left as it is. What is added becomes visible some
+        files at a time, each of them completely.
+
+        Args:
+            what: Files, folders, patterns such as `papers/**/*.pdf`, and documents; one or
+                several. A document replaces the one of the same name.
+            prune: Remove files that are gone from the folders that are given.
+            on_error: Called with the name of each file that cannot be read, and the error; by
+                default, the first error is raised.
+            on_file: Called after each file, also after those that have not changed.
+            options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
+
+        Raises:
+            FileNotFoundError: A path does not exist.
+            DocumentError: A file cannot be read.
+            OSError: The library cannot be written to, or another process is writing to it.
+            ValueError: Another model made the library.
+        """
+        several = [what] if isinstance(what, str | PathLike | Document) else list(what)
+        documents = [one for one in several if isinstance(one, Document)]
+        paths = [one for one in several if not isinstance(one, Document)]
+        encoder = self.encoder
+        with self._store.writing(self._identity()) as writer:
+            builder = Builder(writer, encoder, on_error, on_file, **options)
+            builder.add_documents(as_documents(documents))
+            builder.add_sources(self._sources(paths, builder.fail))
+            if prune:
+                for numbers in self._gone(paths):
+                    builder.remove(numbers)
+            builder.commit()
+            writer.tidy(is_end=True)
+        return builder.changes
+
+    def remove(self, names: str | PathLike[str] | Iterable[str | PathLike[str]]) -> int:
+        """Remove documents.
+
+        Args:
+            names: Files, folders, or names of documents, which `documents` gives.
+
+        Returns:
+            The number of documents that were removed.
+
+        Raises:
+            ValueError: The library has nothing of such a name.
+        """
+        several = [names] if isinstance(names, str | PathLike) else names
+        numbers: set[int] = set()
+        documents = list(self.documents())
+        for one_name in several:
+            name = os.fspath(one_name)
+            path = os.path.abspath(name)  # noqa: PTH100 (resolve would follow links)
+            found = {
+                one.number
+                for one in documents
+                if {name, path} & {one.source, one.file} or _is_under(one.file, path)
+            }
+            if not found:
+                raise ValueError(
+                    f"the library {self.path} has nothing of the name {name}: "
+                    f"`foveate library list {self.path}` shows what it has"
+                )
+            numbers |= found
+        with self._store.writing(self.state.model) as writer:
+            writer.delete(sorted(numbers))
+            writer.commit()
+            writer.tidy(is_end=True)
+        return len(numbers)
+
+    def search(
+        self,
+        query: str,
+        *,
+        by: Unit = "sentence",
+        top_k: int = 5,
+        where: str | Sequence[str] | None = None,
+        path: str | PathLike[str] | None = None,
+        section: str | None = None,
+    ) -> list[Hit]:
+        """Find what matches a query best, by its meaning and by its words.
+
+        The hits are those of `foveate.search` over the same documents. How rare words are is
+        counted over the whole library, whatever the conditions.
+
+        Args:
+            query: What to look for, in plain words: a question, a few words, or several sentences.
+            by: What to find: sentences, sections or documents.
+            top_k: Number of hits.
+            where: A condition in SQL on columns of documents (`foveate.index.DOCUMENT_COLUMNS`) or
+                of sentences (`foveate.index.SENTENCE_COLUMNS`); or several, which all must hold.
+                Sections and documents are found if one of their sentences satisfies them.
+            path: Only files at this path, in this folder, or that match this pattern.
+            section: Only sections, and those in them, whose title contains this, in any case.
+
+        Returns:
+            The hits, best first. Their `document_idx` is the number by which `document` gives the
+            document.
+
+        Raises:
+            FileNotFoundError: There is no library.
+            ValueError: The query is empty, `top_k` is below 1, `by` is something else, a condition
+                cannot be evaluated, or the library was made by another model or is damaged.
+        """
+        check_query(query)
+        check_top_k(top_k)
+        check_unit(by)
+        encoder = self._matching_encoder()
+
+        def search(snapshot: Snapshot) -> list[Hit]:
+            allowed = allowed_sentences(snapshot, where, path, section)
+            return find(query, snapshot, encoder, by, top_k, allowed)
+
+        return self._read(search)
+
+    def ask(
+        self,
+        query: str,
+        *,
+        top_k: int = 3,
+        where: str | Sequence[str] | None = None,
+        path: str | PathLike[str] | None = None,
+        section: str | None = None,
+    ) -> Answer:
+        """Find the passages that answer a question best, as `foveate.ask` does with an encoder.
+
+        Args:
+            query: The question, in plain words.
+            top_k: Number of passages.
+            where: See `search`.
+            path: See `search`.
+            section: See `search`.
+
+        Returns:
+            The passages. Their `document_idx` is the number by which `document` gives the document.
+
+        Raises:
+            FileNotFoundError: See `search`.
+            ValueError: See `search`.
+        """
+        check_query(query)
+        check_top_k(top_k)
+        encoder = self._matching_encoder()
+
+        def ask(snapshot: Snapshot) -> Answer:
+            if not snapshot.num_documents:
+                return Answer(None, ())
+            allowed = allowed_sentences(snapshot, where, path, section)
+            scores = score(query, snapshot, encoder, "sentence", allowed).sentences
+            if allowed is not None:
+                scores = np.where(allowed, scores, -np.inf)
+            # A passage has at most so many sentences; hence, these suffice to start each of them.
+            best = top(scores, top_k * MAX_SENTENCES)
+            best = best[np.isfinite(scores[best])]
+            documents = np.unique(snapshot.sentence_document[best])
+            if not len(documents):
+                return Answer(None, ())
+            numbers = snapshot.numbers[documents].tolist()
+            ends = snapshot.sentence_ends[documents]
+            starts = np.concatenate([[0], snapshot.sentence_ends])[documents]
+            their_scores = np.concatenate(
+                [scores[start:end] for start, end in zip(starts, ends, strict=True)]
+            )
+            passages = best_passages(
+                [self._unpack(number, snapshot) for number in numbers],
+                torch.from_numpy(their_scores),
+                top_k,
+            )
+            return Answer(
+                None,
+                tuple(
+                    replace(passage, document_idx=numbers[passage.document_idx])
+                    for passage in passages
+                    if np.isfinite(passage.score)
+                ),
+            )
+
+        return self._read(ask)
+
+    def documents(self) -> Iterator[LibraryDocument]:
+        """Iterate over what is in the library, in the order of the files' names."""
+        columns = ("document", "member", *DOCUMENT_COLUMNS)
+        rows = self._read(lambda snapshot: read(snapshot.tables["documents"], columns))
+        rows = rows.sort_by([("file", "ascending"), ("member", "ascending")])
+        for batch in rows.to_batches():
+            for row in batch.to_pylist():
+                del row["member"]
+                row["modified"] = row["modified"].to_pydatetime(warn=False)
+                row["indexed"] = row["indexed"].to_pydatetime(warn=False)
+                yield LibraryDocument(number=row.pop("document"), **row)
+
+    def document(self, number: int) -> Document:
+        """Return a document as it was when it was added.
+
+        Args:
+            number: Its number: the `document_idx` of a hit, or the `number` of one of `documents`.
+
+        Raises:
+            ValueError: There is none of this number.
+        """
+        return self._read(lambda snapshot: self._unpack(number, snapshot))
+
+    def verify(self) -> list[str]:
+        """Read everything, and compare what the tables say of each document.
+
+        Returns:
+            A sentence for each thing that is wrong.
+
+        Raises:
+            FileNotFoundError: There is no library.
+        """
+        for _ in range(_ATTEMPTS):
+            stamp = self._store.stamp() if self._store.exists() else None
+            problems = verify(self._store)
+            if not problems or self._store.stamp() == stamp:
+                break  # what was read was not replaced meanwhile
+        return problems
+
+    def compact(self) -> None:
+        """Merge what was written bit by bit, and give the space of what was removed back."""
+        with self._store.writing(self.state.model) as writer:
+            writer.optimize(merges_terms=True)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder, which is loaded when it is first needed.
+
+        Raises:
+            OSError: It cannot be loaded.
+        """
+        if self._encoder is None:
+            self._encoder = self._load_encoder()
+        return self._encoder
+
+    def _load_encoder(self) -> Encoder:
+        recorded = self._store.read_state().model if self._store.exists() else None
+        if self._model is None and recorded is not None and recorded.name is not None:
+            options = {"context": recorded.context, **self._options}
+            try:
+                return Encoder.from_pretrained(recorded.name, **options)
+            except (OSError, ValueError) as error:
+                raise type(error)(
+                    f"the library {self.path} was made by {recorded.name}, which cannot be loaded "
+                    f"({error}): name where that model is now"
+                ) from error
+        if self._options and not isinstance(self._model, Encoder):
+            return Encoder.from_pretrained(self._model, **self._options)
+        return as_encoder(self._model)
+
+    def _identity(self) -> ModelRecord:
+        if self._record is None:
+            self._record = identify(self.encoder)
+        return self._record
+
+    def _matching_encoder(self) -> Encoder:
+        """Return the encoder after checking that it made the library."""
+        check_model(self.path, self._store.read_state().model, self._identity())
+        return self.encoder
+
+    def _read(self, use: Callable[[Snapshot], _Result]) -> _Result:
+        """Use the newest state, and a newer one if that was replaced and removed meanwhile."""
+        for attempt in range(_ATTEMPTS):
+            stamp = None
+            try:
+                stamp = self._store.stamp() if self._store.exists() else None
+                if self._snapshot is None or stamp != self._stamp:
+                    self._unpack.cache_clear()
+                    self._snapshot = Snapshot(self._store, self._store.read_state())
+                    self._stamp = stamp
+                return use(self._snapshot)
+            except ValueError:  # most likely a LibraryError, but not of a condition
+                self._snapshot = None
+                is_replaced = self._store.exists() and self._store.stamp() != stamp
+                if attempt + 1 == _ATTEMPTS or not is_replaced:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _load_document(self, number: int, snapshot: Snapshot) -> Document:
+        with snapshot.store.explained():
+            rows = read(snapshot.tables["documents"], ("content",), f"document = {int(number)}")
+        if not rows.num_rows:
+            raise ValueError(f"the library {self.path} has no document of number {number}")
+        return unpack_document(rows["content"][0].as_py())
+
+    def _sources(
+        self, paths: Sequence[str | PathLike[str]], on_error: ErrorHandler
+    ) -> Iterator[Source]:
+        own = self.path.absolute()
+        for source in find_sources(paths, on_error):
+            if not source.path.is_relative_to(own):
+                yield source
+
+    def _gone(self, paths: Sequence[str | PathLike[str]]) -> Iterable[list[int]]:
+        """Find the files in some folders that are gone: the numbers of the documents of each."""
+        folders = [
+            os.path.abspath(before_pattern(os.fspath(path)))  # noqa: PTH100
+            for path in paths
+        ]
+        gone: dict[str, list[int]] = {}
+        tables = self._store.open_tables(self.state)
+        for batch in read_batches(tables["documents"], ("file", "document")):
+            for row in batch.to_pylist():
+                file = row["file"]
+                is_inside = any(file == one or _is_under(file, one) for one in folders)
+                if file in gone or (is_inside and is_gone(file)):
+                    gone.setdefault(file, []).append(row["document"])
+        return gone.values()
+
+
+def _is_under(file: str, folder: str) -> bool:
+    return file.startswith(folder.rstrip(os.sep) + os.sep)

@@ -1,0 +1,231 @@
+"""Documents and their vectors as rows of the tables, and back."""
+
+import json
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch.nn.functional as F
+from torch import Tensor
+
+from foveate.documents import Box, Document, Span
+from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys, schemas
+from foveate.inference import DocumentVectors
+from foveate.tasks.bm25 import terms
+
+SPAN_COLUMNS = (
+    *("key", "document", "position", "text", "section", "start", "end"),
+    *("page", "place", "speaker", "boxes"),
+)
+"""Columns of a sentence that make its `Span`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """The file that documents were read from, by which changes are noticed.
+
+    Attributes:
+        name: Its absolute path; of documents that were not read from a file, their name.
+        sha256: Hash of its content.
+        size: Its size in bytes.
+        modified: When it was last changed, in nanoseconds since 1970.
+        noted: When all this was noted, in nanoseconds since 1970.
+    """
+
+    name: str
+    sha256: str
+    size: int
+    modified: int
+    noted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A document that is to be added.
+
+    Attributes:
+        number: Its number in the library.
+        file: The file that it comes from.
+        member: Its position among the documents of that file.
+        document: The document.
+    """
+
+    number: int
+    file: FileRecord
+    member: int
+    document: Document
+
+
+def rows(
+    entries: Sequence[Entry], vectors: Sequence[DocumentVectors], dimension: int
+) -> dict[str, pa.Table]:
+    """Return the rows of each table that hold some documents.
+
+    Args:
+        entries: The documents.
+        vectors: Their vectors.
+        dimension: Length of the vectors.
+    """
+    records: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    postings = _Postings()
+    for entry in entries:
+        _add_document(entry, records, postings)
+    columns = {
+        "documents": [vector.document[None] for vector in vectors],
+        "sections": [vector.sections for vector in vectors],
+        "sentences": [vector.sentences for vector in vectors],
+    }
+    tables = {}
+    for name, schema in schemas(dimension).items():
+        if name == "terms":
+            tables[name] = pa.Table.from_pylist(postings.rows(), schema)
+            continue
+        without_vectors = pa.schema([field for field in schema if field.name != "vector"])
+        table = pa.Table.from_pylist(records[name], without_vectors)
+        tables[name] = table.append_column(schema.field("vector"), _half(columns[name]))
+    return tables
+
+
+def _add_document(
+    entry: Entry, records: dict[str, list[dict[str, Any]]], postings: "_Postings"
+) -> None:
+    """Add the rows of a document, but for its vectors."""
+    document, number = entry.document, entry.number
+    spans = document.spans()
+    walked = list(document.walk())
+    name = f"{PurePath(document.name).stem} {document.title}"
+    # The same words as those that `foveate.tasks.relevance` counts.
+    sentence_lengths = [
+        postings.add(SENTENCE, number, position, span.text) for position, span in enumerate(spans)
+    ]
+    heading_lengths = [
+        postings.add(SECTION, number, position, " ".join((name, *path)))
+        for position, (path, _) in enumerate(walked)
+    ]
+    outline = " ".join((name, *(section.title for _, section in walked)))
+    outline_length = postings.add(DOCUMENT, number, 0, outline)
+
+    for position, span in enumerate(document.section_spans()):
+        records["sections"].append({**_place(number, position, span)})
+    for position, span in enumerate(spans):
+        boxes = [float(value) for box in span.boxes for value in box]
+        records["sentences"].append(
+            {**_place(number, position, span), "speaker": span.speaker, "boxes": boxes}
+        )
+    content = json.dumps(document.to_dict(), ensure_ascii=False).encode()
+    records["documents"].append(
+        {
+            "document": number,
+            "source": document.name,
+            "file": entry.file.name,
+            "member": entry.member,
+            "title": document.title,
+            "language": document.language,
+            "format": PurePath(entry.file.name).suffix.lower().removeprefix(".") or None,
+            "sha256": entry.file.sha256,
+            "size": entry.file.size,
+            "modified": entry.file.modified,
+            "indexed": entry.file.noted,
+            "num_sections": len(walked),
+            "num_sentences": len(spans),
+            "section_sizes": [section.num_own_sentences for _, section in walked],
+            "section_totals": [section.num_sentences for _, section in walked],
+            "sentence_lengths": sentence_lengths,
+            "heading_lengths": heading_lengths,
+            "outline_length": outline_length,
+            "content": zlib.compress(content),
+        }
+    )
+
+
+def _place(number: int, position: int, span: Span) -> dict[str, Any]:
+    return {
+        "key": int(pack_keys(number, position)),
+        "document": number,
+        "position": position,
+        "text": span.text,
+        "section": list(span.path),
+        "start": span.start,
+        "end": span.end,
+        "page": span.page,
+        "place": span.place,
+    }
+
+
+class _Postings:
+    """How often each term occurs in which texts."""
+
+    def __init__(self) -> None:
+        self._lists: dict[tuple[str, int], tuple[list[int], list[int], list[int]]] = {}
+
+    def add(self, kind: int, number: int, position: int, text: str) -> int:
+        """Count the terms of a text, and return how many there are in all."""
+        found = terms(text)
+        for term, count in Counter(found).items():
+            lists = self._lists.setdefault((term, kind), ([], [], []))
+            for values, value in zip(lists, (number, position, count), strict=True):
+                values.append(value)
+        return len(found)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each term and kind of text."""
+        return [
+            {"term": term, "kind": kind, "documents": lists[0]}
+            | {"positions": lists[1], "counts": lists[2]}
+            for (term, kind), lists in sorted(self._lists.items())
+        ]
+
+
+def _half(vectors: Iterable[Tensor]) -> pa.FixedSizeListArray:
+    """Return vectors, scaled to unit length, as a column of float16."""
+    arrays = [F.normalize(vector, dim=-1).numpy().astype(np.float16) for vector in vectors]
+    joined = np.concatenate(arrays)
+    return pa.FixedSizeListArray.from_arrays(pa.array(joined.reshape(-1)), joined.shape[1])
+
+
+def vectors_of(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.float16]:
+    """Return a column of vectors as an array `(rows, dimension)`."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    dimension = column.type.list_size
+    arrays = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in chunks]
+    joined = np.concatenate(arrays) if arrays else np.zeros(0, np.float16)
+    return joined.reshape(-1, dimension)
+
+
+def spans_of(rows: pa.Table, sources: dict[int, str]) -> Iterator[tuple[int, Span]]:
+    """Return the key and the span of each row with the `SPAN_COLUMNS`, or those of a section.
+
+    Args:
+        rows: The rows.
+        sources: The name of each document, by its number.
+    """
+    for row in rows.to_pylist():
+        numbers = row.get("boxes") or ()
+        boxes = tuple(
+            Box(int(numbers[i]), *numbers[i + 1 : i + 5]) for i in range(0, len(numbers), 5)
+        )
+        yield (
+            row["key"],
+            Span(
+                document=sources[row["document"]],
+                path=tuple(row["section"]),
+                page=row["page"],
+                start=row["start"],
+                end=row["end"],
+                text=row["text"],
+                speaker=row.get("speaker"),
+                place=row["place"],
+                boxes=boxes,
+            ),
+        )
+
+
+def unpack_document(content: bytes) -> Document:
+    """Return the document of a row's `content`."""
+    return Document.from_dict(json.loads(zlib.decompress(content)))

@@ -1,0 +1,202 @@
+"""A library as it is at a moment: what a search needs of it in memory.
+
+Documents stand in the order of their files' names, and so do their sections and sentences: all
+arrays are in that order, whatever order the documents were added in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from foveate.index.records import vectors_of
+from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys
+from foveate.index.store import State, Store, quote_list, read, read_batches
+
+Ints = npt.NDArray[np.int64]
+
+_OUTLINE = (
+    *("document", "source", "file", "member", "language", "section_sizes", "section_totals"),
+    *("sentence_lengths", "heading_lengths", "outline_length"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The texts of a kind that hold a term, and how often."""
+
+    idx: Ints
+    counts: Ints
+
+
+class Snapshot:
+    """A library's tables at a moment.
+
+    Args:
+        store: The library.
+        state: Its state at that moment.
+
+    Attributes:
+        state: Its state.
+        tables: Its tables.
+        numbers: `(documents,)`, the number of each document.
+        sources: The name of each document, by its number.
+        language: The language of most documents; None if there are none.
+        section_sizes: `(sections,)`, number of sentences directly in each section.
+        section_totals: `(sections,)`, the same with those of its subsections.
+        sentence_ends: `(documents,)`, index just past the last sentence of each document.
+        section_ends: `(documents,)`, index just past the last section of each document.
+        section_idx: `(sentences,)`, the section that each sentence is directly in.
+        section_document: `(sections,)`, the document that each section is in.
+        lengths: Number of terms of each text, by kind; those of a section or document include the
+            sentences in it.
+    """
+
+    def __init__(self, store: Store, state: State) -> None:
+        self.store = store
+        self.state = state
+        self.tables = store.open_tables(state)
+        with store.explained():
+            outline = read(self.tables["documents"], _OUTLINE)
+        outline = outline.sort_by([("file", "ascending"), ("member", "ascending")])
+        self.numbers = outline["document"].to_numpy()
+        self.sources = dict(zip(self.numbers.tolist(), outline["source"].to_pylist(), strict=True))
+        self.language = _commonest(outline["language"].to_pylist())
+        self.section_sizes, sections = _flatten(outline["section_sizes"])
+        self.section_totals, _ = _flatten(outline["section_totals"])
+        sentence_lengths, sentences = _flatten(outline["sentence_lengths"])
+        heading_lengths, _ = _flatten(outline["heading_lengths"])
+        self.section_ends = np.cumsum(sections)
+        self.sentence_ends = np.cumsum(sentences)
+        self.section_idx = np.repeat(np.arange(len(self.section_sizes)), self.section_sizes)
+        self.section_document = np.repeat(np.arange(len(self.numbers)), sections)
+        outline_lengths = outline["outline_length"].to_numpy().astype(np.int64)
+        self.lengths = {
+            SENTENCE: sentence_lengths,
+            SECTION: heading_lengths + _sums(sentence_lengths, self.section_idx, heading_lengths),
+            DOCUMENT: outline_lengths
+            + _sums(sentence_lengths, self.sentence_document, outline_lengths),
+        }
+        self._by_number = np.argsort(self.numbers)
+
+    @property
+    def num_documents(self) -> int:
+        """Number of documents."""
+        return len(self.numbers)
+
+    @property
+    def num_sentences(self) -> int:
+        """Number of sentences."""
+        return len(self.section_idx)
+
+    @cached_property
+    def sentence_document(self) -> Ints:
+        """`(sentences,)`, the index of each sentence's document."""
+        return self.section_document[self.section_idx]
+
+    @cached_property
+    def section_starts(self) -> Ints:
+        """`(sections,)`, index of the first sentence directly in each section."""
+        return np.cumsum(self.section_sizes) - self.section_sizes
+
+    @cached_property
+    def sentences(self) -> npt.NDArray[np.float16]:
+        """`(sentences, dimension)`, the vectors of all sentences."""
+        return self._load_vectors("sentences", self.sentence_ends)
+
+    @cached_property
+    def sections(self) -> npt.NDArray[np.float16]:
+        """`(sections, dimension)`, the vectors of all sections."""
+        return self._load_vectors("sections", self.section_ends)
+
+    def _load_vectors(self, name: str, ends: Ints) -> npt.NDArray[np.float16]:
+        total = int(ends[-1]) if len(ends) else 0
+        vectors = np.zeros((total, self.state.model.dimension), np.float16)
+        with self.store.explained():
+            for batch in read_batches(self.tables[name], ("document", "position", "vector")):
+                idx = self.places(ends, batch["document"].to_numpy(), batch["position"].to_numpy())
+                vectors[idx] = vectors_of(batch["vector"])
+        return vectors
+
+    def document_idx(self, numbers: Ints) -> Ints:
+        """Return the index of each document; -1 for those that are not there anymore."""
+        if not len(self.numbers):
+            return np.full(len(numbers), -1)
+        found = np.searchsorted(self.numbers, numbers, sorter=self._by_number)
+        idx = self._by_number[np.minimum(found, len(self.numbers) - 1)]
+        return np.where(self.numbers[idx] == numbers, idx, -1)
+
+    def places(self, ends: Ints, numbers: Ints, positions: npt.NDArray[Any]) -> Ints:
+        """Return the index of parts of documents.
+
+        Args:
+            ends: `sentence_ends` or `section_ends`.
+            numbers: The number of the document of each.
+            positions: The position of each in its document.
+
+        Returns:
+            The indices; -1 for parts of documents that are not there anymore.
+        """
+        documents = self.document_idx(numbers)
+        starts = np.concatenate([[0], ends])[documents]
+        return np.where(documents < 0, -1, starts + positions)
+
+    def keys(self, ends: Ints, idx: Ints) -> Ints:
+        """Return the keys of sentences or sections; the inverse of `places`."""
+        documents = np.searchsorted(ends, idx, side="right")
+        starts = np.concatenate([[0], ends])[documents]
+        return pack_keys(self.numbers[documents], idx - starts)
+
+    def postings(self, terms: Sequence[str]) -> dict[tuple[str, int], Postings]:
+        """Return where each term occurs, for each kind of text in which it does."""
+        if not terms:
+            return {}
+        columns = ("term", "kind", "documents", "positions", "counts")
+        with self.store.explained():
+            rows = read(self.tables["terms"], columns, f"term IN {quote_list(terms)}")
+        ends = {
+            SENTENCE: self.sentence_ends,
+            SECTION: self.section_ends,
+            DOCUMENT: np.arange(1, self.num_documents + 1),
+        }
+        parts: dict[tuple[str, int], list[Postings]] = {}
+        for row in range(rows.num_rows):
+            kind = rows["kind"][row].as_py()
+            documents, positions, counts = (
+                rows[name][row].values.to_numpy() for name in columns[2:]
+            )
+            idx = self.places(ends[kind], documents, positions)
+            is_there = idx >= 0
+            part = Postings(idx[is_there], counts[is_there].astype(np.int64))
+            parts.setdefault((rows["term"][row].as_py(), kind), []).append(part)
+        return {
+            key: Postings(
+                np.concatenate([part.idx for part in some]),
+                np.concatenate([part.counts for part in some]),
+            )
+            for key, some in parts.items()
+        }
+
+
+def _commonest(languages: list[str | None]) -> str | None:
+    """Return the commonest value, the first one of several."""
+    return max(dict.fromkeys(languages), key=languages.count, default=None)
+
+
+def _sums(values: Ints, owner: Ints, owners: Ints) -> Ints:
+    """Return the sum of the values of each owner."""
+    return np.bincount(owner, values, len(owners)).astype(np.int64)
+
+
+def _flatten(column: pa.ChunkedArray) -> tuple[Ints, Ints]:
+    """Return the values of a column of lists, and the length of each list."""
+    lists = column.combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], column.type)
+    values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
+    return values, lengths

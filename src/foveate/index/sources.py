@@ -1,0 +1,179 @@
+"""The files that a library is made from: finding them, and noticing changes."""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from glob import has_magic
+from itertools import takewhile
+from pathlib import Path
+
+from foveate.documents import DocumentError
+from foveate.documents.members import ErrorHandler, is_readable
+from foveate.index.records import FileRecord
+
+_HEAD = 4096  # bytes by which a file in a folder is recognized
+_MAILDIR = ("cur", "new")  # subfolders that hold the messages of a Maildir
+_MAX_BYTES = 2**30
+_CLOCK = 2 * 10**9
+"""Nanoseconds within which a file may change twice and keep its time, on some file systems."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, or a folder of messages that is read as a whole.
+
+    Attributes:
+        path: Its absolute path.
+        is_found: Whether it was found in a folder rather than named.
+    """
+
+    path: Path
+    is_found: bool = False
+
+
+def find_sources(
+    paths: Iterable[str | os.PathLike[str]], on_error: ErrorHandler, *, is_count: bool = False
+) -> Iterator[Source]:
+    """Find the files at paths, in folders and by patterns.
+
+    Folders are walked in the order of their files' names. Links to folders are not followed, so
+    that loops of them do no harm; hidden files and those in unknown formats are left out.
+
+    Args:
+        paths: Files, folders, and patterns with `*`, `**`, `?` and `[…]`.
+        on_error: Called with the name of what cannot be found or read, and the error.
+        is_count: Whether they are only to be counted: unknown formats are then not left out, since
+            that takes opening each file.
+    """
+    for path in paths:
+        given = os.fspath(path)
+        if has_magic(given) and not Path(given).exists():
+            matches = sorted(_match(given))
+            if not matches:
+                on_error(given, FileNotFoundError(f"no file matches {given}: check the pattern"))
+            for match in matches:
+                if not (match.is_dir() and "**" in given):  # whose files match by themselves
+                    yield from _sources_at(match, on_error, is_count)
+        else:
+            yield from _sources_at(Path(given), on_error, is_count)
+
+
+def before_pattern(path: str) -> Path:
+    """Return the folder in which a pattern looks; a path without a pattern as it is.
+
+    Example:
+        >>> before_pattern("papers/old/**/*.pdf")
+        PosixPath('papers/old')
+    """
+    parts = Path(path).parts
+    if Path(path).exists():
+        return Path(path)
+    return Path(*takewhile(lambda part: not has_magic(part), parts))
+
+
+def _match(pattern: str) -> Iterator[Path]:
+    """Find what matches a pattern, but for what is hidden, and without following links."""
+    folder = before_pattern(pattern)
+    for path in folder.glob(str(Path(pattern).relative_to(folder))):
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
+
+
+def _sources_at(path: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[Source]:
+    """Find the files at a path."""
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow links)
+    if absolute.is_dir():
+        yield from _walk(absolute, on_error, is_count)
+    elif os.path.lexists(absolute):
+        yield Source(absolute)
+    else:
+        error = FileNotFoundError(f"{path} does not exist: check the path")
+        on_error(str(path), error)
+
+
+def _walk(folder: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[Source]:
+    """Find the files in a folder and in the folders in it, as `documents.read_documents` does."""
+
+    def note(error: OSError) -> None:
+        on_error(str(error.filename), error)
+
+    if (folder / "library.json").exists():
+        return  # a library in a folder that is indexed into it
+    for name, folders, files in os.walk(folder, onerror=note):
+        folders[:] = sorted(
+            one
+            for one in folders
+            if not one.startswith(".") and not Path(name, one, "library.json").exists()
+        )
+        if set(_MAILDIR) <= set(folders):
+            folders.clear()  # a conversation may be in several files: it is read as a whole
+            yield Source(Path(name), is_found=True)
+            continue
+        for path in (Path(name, file) for file in sorted(files)):
+            if path.name.startswith(".") or not path.is_file():
+                continue
+            if is_count or _recognizes(path):
+                yield Source(path, is_found=True)
+
+
+def _recognizes(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return is_readable(path.name, file.read(_HEAD))
+    except OSError:
+        return True  # reading it says what is wrong
+
+
+def describe(source: Source, known: FileRecord | None) -> FileRecord:
+    """Return what identifies the content of a file, or of a folder of messages.
+
+    A file with the size and the time that are known is taken to be unchanged, without reading it,
+    unless it had just been changed when these were noted.
+
+    Args:
+        source: The file.
+        known: What identified it when it was last read.
+
+    Raises:
+        DocumentError: The file is too large.
+        OSError: It cannot be read.
+    """
+    noted = time.time_ns()
+    path = source.path
+    files, folders = [path], []
+    if path.is_dir():
+        folders = [path / name for name in _MAILDIR]
+        files = sorted(file for folder in folders for file in folder.iterdir() if file.is_file())
+    size = sum(file.stat().st_size for file in files)
+    modified = max(one.stat().st_mtime_ns for one in (*files, *folders))
+    if size > _MAX_BYTES:
+        raise DocumentError(
+            f"{path} has {size / 2**30:.1f} GiB, and a library takes files of at most "
+            f"{_MAX_BYTES >> 30} GiB: split it into several"
+        )
+    if (
+        known
+        and (known.size, known.modified) == (size, modified)
+        and modified < known.noted - _CLOCK
+    ):
+        return known
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+        if folders:
+            digest.update(os.fsencode(file.name))
+    return FileRecord(str(path), digest.hexdigest(), size, modified, noted)
+
+
+def is_gone(path: str) -> bool:
+    """Return whether there is no file at a path, for certain."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # it cannot be seen, which does not mean that it is gone
+    return False

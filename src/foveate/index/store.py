@@ -1,0 +1,468 @@
+"""Tables that change together: a library's state on disk, and how it is switched.
+
+Lance commits each table by itself, and a reader must never see the sentences of a document that
+its other tables do not have. So the file `library.json` names the version of each table that
+belongs to the library. A writer first writes new versions of the tables, which nobody sees, and
+then replaces that file, which is atomic. What a writer that was killed left behind is undone by
+the next one, which restores the named versions before it writes.
+
+When tables are merged, their old versions are removed; a reader that still used them begins again
+with the new state. A tag in each table keeps Lance from removing the version that the file names,
+whatever happens in between.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from foveate.files import atomic_write
+from foveate.index.lock import write_lock
+from foveate.index.schema import SCHEMA_VERSION, schemas
+
+_STATE = "library.json"
+_TAG = "library"  # marks the version of a table that the library's state names
+_FOREVER = timedelta(days=36500)
+
+_IDS_PER_CONDITION = 1000
+
+_MAX_BATCHES = 64
+"""After so many batches, the postings of each term are merged into one row."""
+
+_TERMS_PER_MERGE = 100_000
+
+_MAX_FRAGMENTS = 32
+"""Number of files of a table from which they are merged."""
+
+_ROWS_WITHOUT_INDEX = 20_000
+"""Rows that are scanned about as fast as they are looked up."""
+
+_INDEXED = {
+    "documents": ("document", "file"),
+    "sections": ("key",),
+    "sentences": ("key",),
+    "terms": ("term",),
+}
+"""Columns by which rows are looked up."""
+
+
+class LibraryError(ValueError):
+    """A library cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """The model that made a library's vectors.
+
+    Attributes:
+        name: Name or path of its checkpoint; None for the default model.
+        sha256: Hash of its weights.
+        context: What it reads at once, see `Encoder`.
+        dimension: Length of its vectors.
+    """
+
+    name: str | None
+    sha256: str
+    context: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a library consists of at a moment.
+
+    Attributes:
+        model: The model that made its vectors.
+        versions: The version of each table.
+        next_document: Number of the next document.
+        num_documents: Number of documents.
+        num_sentences: Number of sentences.
+        num_batches: Number of batches in which terms were written since they were last merged.
+    """
+
+    model: ModelRecord
+    versions: dict[str, int]
+    next_document: int = 0
+    num_documents: int = 0
+    num_sentences: int = 0
+    num_batches: int = 0
+
+
+class Store:
+    """The tables of a library in a folder.
+
+    Args:
+        folder: The library's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def exists(self) -> bool:
+        """Return whether there is a library in the folder.
+
+        Raises:
+            LibraryError: The path is a file, or a folder of something else.
+        """
+        if self.folder.exists() and not self.folder.is_dir():
+            raise LibraryError(f"{self.folder} is a file: a library is a folder, name another path")
+        return (self.folder / _STATE).exists()
+
+    def read_state(self) -> State:
+        """Read the current state.
+
+        Raises:
+            FileNotFoundError: There is no library.
+            LibraryError: It is damaged, or a newer foveate made it.
+        """
+        if not self.exists():
+            raise FileNotFoundError(
+                f"there is no library in {self.folder}: make one with "
+                f"`foveate index PATH --library {self.folder}`"
+            )
+        path = self.folder / _STATE
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            schema = fields.pop("schema")
+            if schema == SCHEMA_VERSION:
+                return State(**{**fields, "model": ModelRecord(**fields["model"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LibraryError(
+                f"{path} is damaged ({error}): index the files into a new library"
+            ) from error
+        raise LibraryError(
+            f"the library {self.folder} has version {schema} of the format, and this foveate reads "
+            f"version {SCHEMA_VERSION}: use the foveate that made it, or index the files into a "
+            "new library"
+        )
+
+    def stamp(self) -> tuple[int, int]:
+        """Return a value that changes when the state is replaced."""
+        found = (self.folder / _STATE).stat()
+        return found.st_mtime_ns, found.st_ino
+
+    def open_tables(self, state: State) -> dict[str, Any]:
+        """Open the tables for reading, as they are in a state."""
+        connection = _connect(self.folder)
+        tables = {}
+        with self.explained():
+            for name, version in state.versions.items():
+                tables[name] = connection.open_table(name)
+                tables[name].checkout(version)
+        return tables
+
+    @contextmanager
+    def explained(self, *, is_write: bool = False) -> Iterator[None]:
+        """Turn the errors of Lance into a sentence."""
+        try:
+            yield
+        except (LibraryError, FileNotFoundError, MemoryError):
+            raise
+        except (RuntimeError, ValueError, OSError, pa.ArrowException) as error:
+            reason = str(error).split(", /")[0]  # after it comes a place in Lance's code
+            if is_write:
+                raise OSError(
+                    f"the library {self.folder} cannot be written ({reason}): what was committed "
+                    "before is whole; free some space or check the disk, and start again"
+                ) from error
+            raise LibraryError(
+                f"the library {self.folder} cannot be read ({reason}): see what is wrong with "
+                f"`foveate library verify {self.folder}`"
+            ) from error
+
+    @contextmanager
+    def writing(self, model: ModelRecord) -> Iterator["Writer"]:
+        """Give a writer, while no other process writes. A library that does not exist is made.
+
+        Args:
+            model: The model that makes the vectors.
+
+        Raises:
+            LockedError: Another process is writing.
+            LibraryError: The library was made by another model, or is damaged.
+            OSError: The folder cannot be written to.
+        """
+        is_new = not self.exists()
+        if is_new and self.folder.exists() and not self._is_ours():
+            raise LibraryError(
+                f"{self.folder} is a folder that holds something else: name a new one"
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with write_lock(self.folder):
+            if not self.exists():
+                self._create(model)
+            state = self.read_state()
+            check_model(self.folder, state.model, model)
+            with self.explained(is_write=True):
+                writer = Writer(self, *self._recover(state))
+            yield writer
+
+    def write_state(self, state: State) -> None:
+        """Replace the state."""
+        fields = {"schema": SCHEMA_VERSION, **asdict(state)}
+        with atomic_write(self.folder / _STATE) as path, path.open("w", encoding="utf-8") as file:
+            json.dump(fields, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _is_ours(self) -> bool:
+        """Return whether a folder holds nothing but what making a library may have left."""
+        tables = {f"{name}.lance" for name in schemas(1)}
+        names = {path.name for path in self.folder.iterdir()}
+        return all(name in tables or name.startswith((".", "writer.")) for name in names)
+
+    def _create(self, model: ModelRecord) -> None:
+        connection = _connect(self.folder)
+        for name in connection.list_tables().tables:  # which a writer that was killed has left
+            connection.drop_table(name)
+        versions = {
+            name: connection.create_table(name, schema=schema).version
+            for name, schema in schemas(model.dimension).items()
+        }
+        self.write_state(State(model, versions))
+
+    def _recover(self, state: State) -> tuple[State, dict[str, Any]]:
+        """Undo what a writer that was killed has left, and open the tables for writing."""
+        connection = _connect(self.folder)
+        versions, tables = {}, {}
+        for name, version in state.versions.items():
+            tables[name] = connection.open_table(name)
+            if tables[name].version != version:
+                tables[name].checkout(version)
+                tables[name].restore()
+            versions[name] = tables[name].version
+        if versions != state.versions:
+            state = replace(state, versions=versions)
+            self.write_state(state)
+        for table in tables.values():
+            _tag(table)
+        return state, tables
+
+
+class Writer:
+    """Changes to a library, which become visible together when they are committed.
+
+    Args:
+        store: The library, whose lock is held.
+        state: Its state.
+        tables: Its tables, opened for writing.
+    """
+
+    def __init__(self, store: Store, state: State, tables: dict[str, Any]) -> None:
+        self.store = store
+        self.state = state
+        self.tables = tables
+        self.next_document = state.next_document
+        self.num_batches = state.num_batches
+
+    def new_document(self) -> int:
+        """Return a number for a document, which no other one had or will have."""
+        self.next_document += 1
+        return self.next_document - 1
+
+    def add(self, rows: Mapping[str, pa.Table]) -> None:
+        """Write the rows of a batch of documents."""
+        self.num_batches += 1
+        with self.store.explained(is_write=True):
+            for name, table in rows.items():
+                if table.num_rows:
+                    self.tables[name].add(table)
+
+    def delete(self, documents: Sequence[int]) -> None:
+        """Delete documents with their sections and sentences; their terms remain, unused."""
+        for start in range(0, len(documents), _IDS_PER_CONDITION):
+            ids = ", ".join(map(str, documents[start : start + _IDS_PER_CONDITION]))
+            with self.store.explained(is_write=True):
+                for name in ("documents", "sections", "sentences"):
+                    self.tables[name].delete(f"document IN ({ids})")
+
+    def commit(self) -> State:
+        """Make the changes visible."""
+        self.state = replace(
+            self.state,
+            versions={name: table.version for name, table in self.tables.items()},
+            next_document=self.next_document,
+            num_batches=self.num_batches,
+            num_documents=self.tables["documents"].count_rows(),
+            num_sentences=self.tables["sentences"].count_rows(),
+        )
+        self.store.write_state(self.state)
+        return self.state
+
+    def tidy(self, *, is_end: bool) -> None:
+        """Optimize if there is reason to, so that a small change does not rewrite everything.
+
+        Args:
+            is_end: Whether nothing will be added soon, so that indexes are worth their time.
+        """
+        for name, table in self.tables.items():
+            if table.stats()["fragment_stats"]["num_fragments"] >= _MAX_FRAGMENTS:
+                self.optimize()
+                return
+            if is_end:
+                indexed = {one.columns[0]: one.num_indexed_rows for one in table.list_indices()}
+                least = min(indexed.get(column, 0) for column in _INDEXED[name])
+                if table.count_rows() - least >= _ROWS_WITHOUT_INDEX:
+                    self.optimize()
+                    return
+
+    def optimize(self, *, merges_terms: bool = False) -> None:
+        """Merge small files and bring indexes up to date; then remove what is not needed anymore.
+
+        Everything that was written must have been committed. Tables above some size get the
+        indexes that make rows of a given key, term or file quick to find.
+
+        Args:
+            merges_terms: Merge the postings of each term even if there are few batches.
+        """
+        with self.store.explained(is_write=True):
+            if self.num_batches >= _MAX_BATCHES or merges_terms:
+                merge_terms(self)
+            for name, table in self.tables.items():
+                indexed = {index.columns[0] for index in table.list_indices()}
+                for column in _INDEXED[name]:
+                    if column not in indexed and table.count_rows() >= _ROWS_WITHOUT_INDEX:
+                        _create_index(table, column)
+                table.optimize(cleanup_older_than=_FOREVER)
+            self.commit()
+            for table in self.tables.values():
+                _tag(table)
+                with warnings.catch_warnings():
+                    # It warns of readers of replaced versions, which begin again; and the lock
+                    # keeps other writers out, so that what they left unfinished may go too.
+                    warnings.simplefilter("ignore")
+                    table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+def merge_terms(writer: Writer) -> None:
+    """Merge the postings of each term into one row, without those of deleted documents.
+
+    Some terms at a time are read, as they were committed, and written anew.
+    """
+    old = writer.store.open_tables(writer.state)["terms"]
+    live = read(writer.tables["documents"], ("document",))["document"].to_numpy()
+    names = np.sort(read(old, ("term",))["term"].to_numpy(zero_copy_only=False))
+    firsts = list(dict.fromkeys(names[::_TERMS_PER_MERGE]))
+    writer.tables["terms"].delete("true")
+    for first, after in zip(firsts, [*firsts[1:], None], strict=True):
+        condition = f"term >= {quote(first)}"
+        if after is not None:
+            condition += f" AND term < {quote(after)}"
+        rows = read(old, old.schema.names, condition)
+        writer.tables["terms"].add(merge_postings(rows, live))
+    writer.num_batches = 0
+
+
+def merge_postings(rows: pa.Table, live: npt.NDArray[np.int64]) -> pa.Table:
+    """Merge rows of the table of terms that have the same term and kind.
+
+    Args:
+        rows: The rows.
+        live: The numbers of the documents to keep.
+
+    Returns:
+        The merged rows, sorted; those without any document left are left out.
+    """
+    rows = rows.sort_by([("term", "ascending"), ("kind", "ascending")]).combine_chunks()
+    if not rows.num_rows:
+        return rows
+    lists = {name: _only_chunk(rows[name]) for name in ("documents", "positions", "counts")}
+    values = {name: column.flatten().to_numpy() for name, column in lists.items()}
+    is_live = np.isin(values["documents"], live)
+    row_of_value = np.repeat(
+        np.arange(rows.num_rows), lists["documents"].value_lengths().to_numpy()
+    )
+    kept = np.bincount(row_of_value[is_live], minlength=rows.num_rows)
+    terms, kinds = rows["term"].to_numpy(), rows["kind"].to_numpy()
+    is_first = np.ones(rows.num_rows, np.bool_)
+    is_first[1:] = (terms[1:] != terms[:-1]) | (kinds[1:] != kinds[:-1])
+    starts = np.flatnonzero(is_first)
+    sizes = np.add.reduceat(kept, starts)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+    columns = [
+        pa.ListArray.from_arrays(offsets, pa.array(values[name][is_live])) for name in values
+    ]
+    merged = pa.table(
+        [rows["term"].take(pa.array(starts)), rows["kind"].take(pa.array(starts)), *columns],
+        schema=rows.schema,
+    )
+    return merged.filter(pa.array(sizes > 0))
+
+
+def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _create_index(table: Any, column: str) -> None:
+    from lancedb.index import BTree
+
+    table.create_index(column, config=BTree())
+
+
+def _tag(table: Any) -> None:
+    """Keep Lance from removing the latest version of a table."""
+    change = table.tags.update if _TAG in table.tags.list() else table.tags.create
+    change(_TAG, table.version)
+
+
+def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None:
+    """Refuse a model other than the one that made a library.
+
+    Raises:
+        LibraryError: The models or the contexts differ.
+    """
+    if recorded.sha256 == given.sha256 and recorded.context == given.context:
+        return
+    made_by = recorded.name or "foveate's default model"
+    if recorded.sha256 == given.sha256:
+        made_by += f" with context={recorded.context!r}"
+    raise LibraryError(
+        f"the library {folder} was made by {made_by} (SHA-256 {recorded.sha256[:12]}…), and its "
+        f"vectors cannot be compared with those of {given.name or 'the default model'} "
+        f"({given.sha256[:12]}…): name that model, or index the files into a new library"
+    )
+
+
+def quote(value: str) -> str:
+    """Write a string as SQL does.
+
+    Example:
+        >>> print(quote("Moby's whale"))
+        'Moby''s whale'
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def quote_list(values: Iterable[str]) -> str:
+    """Write a list of strings for SQL's IN."""
+    return f"({', '.join(map(quote, values))})"
+
+
+def read(table: Any, columns: Sequence[str], condition: str | None = None) -> pa.Table:
+    """Read some columns of the rows of a table that satisfy a condition."""
+    query = table.search().select(list(columns))
+    return (query.where(condition) if condition else query).to_arrow()
+
+
+def read_batches(
+    table: Any, columns: Sequence[str], condition: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read as `read` does, some rows at a time."""
+    query = table.search().select(list(columns))
+    yield from (query.where(condition) if condition else query).to_batches()
+
+
+def _connect(folder: Path) -> Any:
+    os.environ.setdefault("LANCEDB_LOG", "error")  # its warnings are for its developers
+    import lancedb
+
+    return lancedb.connect(folder)

@@ -1,0 +1,114 @@
+"""Whether a library is whole: everything is read, and its tables are compared."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from foveate.index.records import SPAN_COLUMNS, unpack_document, vectors_of
+from foveate.index.schema import SENTENCE, pack_keys
+from foveate.index.store import Store, read, read_batches
+
+_MAX_ERROR = 1e-2  # of a vector's length, which is 1 but for the rounding to float16
+_PLACE = SPAN_COLUMNS[: SPAN_COLUMNS.index("boxes")]
+
+
+def verify(store: Store) -> list[str]:
+    """Return a sentence for each thing that is wrong with a library.
+
+    Documents are read one at a time: each is unpacked, and its sentences and sections are compared
+    with those in the tables.
+    """
+    return list(_problems(store))
+
+
+def _problems(store: Store) -> Iterator[str]:
+    state = store.read_state()
+    try:
+        tables = store.open_tables(state)
+        outline = read(tables["documents"], ("document", "source", "sentence_lengths"))
+    except Exception as error:  # whatever Lance raises
+        yield f"the table of documents cannot be read: {_reason(error)}"
+        return
+    numbers = outline["document"].to_pylist()
+    sources = dict(zip(numbers, outline["source"].to_pylist(), strict=True))
+    if len(numbers) != state.num_documents:
+        yield f"there are {len(numbers):,} documents instead of {state.num_documents:,}"
+    if len(sources) != len(numbers):
+        yield "several documents have the same number"
+    for number in sources:
+        try:
+            yield from _document_problems(number, sources[number], tables)
+        except Exception as error:
+            yield f"{sources[number]} cannot be read: {_reason(error)}"
+    for name in ("sections", "sentences"):
+        try:
+            found = read(tables[name], ("document",))["document"].to_numpy()
+        except Exception as error:
+            yield f"the table of {name} cannot be read: {_reason(error)}"
+            continue
+        num_orphans = int((~np.isin(found, numbers)).sum())
+        if num_orphans:
+            yield f"{num_orphans:,} {name} belong to no document"
+    yield from _term_problems(outline, tables)
+
+
+def _document_problems(number: int, source: str, tables: dict[str, Any]) -> Iterator[str]:
+    """Compare what the tables have of a document with its content."""
+    rows = read(tables["documents"], ("content",), f"document = {number}")
+    [content] = rows["content"].to_pylist()
+    document = unpack_document(content)
+    first, after = pack_keys([number, number + 1], 0).tolist()
+    condition = f"key >= {first} AND key < {after}"
+    for name, spans in (("sections", document.section_spans()), ("sentences", document.spans())):
+        has_speakers = name == "sentences"
+        columns = _PLACE if has_speakers else _PLACE[:-1]
+        rows = read(tables[name], (*columns, "vector"), condition).sort_by("position")
+        if rows.num_rows != len(spans):
+            yield f"{source} has {rows.num_rows:,} {name} instead of {len(spans):,}"
+            continue
+        if rows["key"].to_pylist() != pack_keys(number, np.arange(len(spans))).tolist():
+            yield f"{source} has {name} with wrong keys"
+        lengths = np.linalg.norm(vectors_of(rows["vector"]).astype(np.float32), axis=1)
+        if not (np.abs(lengths - 1) < _MAX_ERROR).all():
+            yield f"{source} has {name} whose vectors are damaged"
+        for row, span in zip(rows.drop_columns("vector").to_pylist(), spans, strict=True):
+            expected = (span.text, list(span.path), span.start, span.end, span.page, span.place)
+            got = tuple(
+                row[column] for column in ("text", "section", "start", "end", "page", "place")
+            )
+            if got != expected or (has_speakers and row["speaker"] != span.speaker):
+                yield f"{source} has {name} that differ from its text, such as {span.place}"
+                break
+
+
+def _term_problems(outline: pa.Table, tables: dict[str, Any]) -> Iterator[str]:
+    """Compare the number of terms of each document's sentences with those in the postings."""
+    expected = {
+        number: sum(lengths)
+        for number, lengths in zip(
+            outline["document"].to_pylist(), outline["sentence_lengths"].to_pylist(), strict=True
+        )
+    }
+    counted = dict.fromkeys(expected, 0)
+    columns = ("kind", "documents", "counts")
+    try:
+        for batch in read_batches(tables["terms"], columns, f"kind = {SENTENCE}"):
+            documents = batch["documents"].flatten().to_numpy()
+            counts = batch["counts"].flatten().to_numpy()
+            unique, inverse = np.unique(documents, return_inverse=True)
+            sums = np.bincount(inverse, counts, len(unique)).astype(int)
+            for number, total in zip(unique.tolist(), sums.tolist(), strict=True):
+                if number in counted:
+                    counted[number] += total
+    except Exception as error:
+        yield f"the table of terms cannot be read: {_reason(error)}"
+        return
+    num_wrong = sum(counted[number] != total for number, total in expected.items())
+    if num_wrong:
+        yield f"the words of {num_wrong:,} documents are not counted as they should be"
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split(", /")[0].split())

@@ -1,0 +1,117 @@
+"""`foveate index` and `foveate library` as a user meets them."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def library(foveate, fish, tmp_path):
+    folder = tmp_path / "sea.library"
+    code, output, _ = foveate("index", fish, "--library", folder)
+    assert code == 0
+    assert output == f"{folder}: 1 added; 1 document, 5 sentences\n"
+    return folder
+
+
+def test_a_library_is_searched_like_files(foveate, fish, library):
+    for command in ("search", "ask"):
+        found, expected = (
+            json.loads(foveate(command, "what do cod eat?", *source, "--json")[1])
+            for source in (("--library", library), (fish,))
+        )
+        if command == "ask":
+            found, expected = found["passages"], expected["passages"]
+        for result, other in zip(found, expected, strict=True):
+            assert result.pop("score") == pytest.approx(other.pop("score"), abs=2e-4)
+        assert found == expected
+
+
+def test_results_name_their_file(foveate, fish, library, tmp_path):
+    page = tmp_path / "page.html"
+    code, output, _ = foveate(
+        *("search", "what do cod eat?", "--library", library, "-k", "1", "--html", page)
+    )
+    assert code == 0
+    assert "Cod swim in cold seas. **They eat small fish.** Fishermen" in output
+    assert f"{fish} · line 5 · Cod\n" in output
+    assert "They eat small fish." in page.read_text()
+
+
+def test_indexing_again_brings_it_up_to_date(foveate, fish, library, tmp_path):
+    other = tmp_path / "salt.txt"
+    other.write_text("Salt is white.")
+    lists = f"{fish}\n{other}\n".encode()
+    _, output, _ = foveate("index", "-", "--library", library, "--json", stdin=lists)
+    counts = json.loads(output)
+    assert (counts["added"], counts["unchanged"], counts["failed"]) == (1, 1, 0)
+    other.unlink()
+    _, output, _ = foveate("index", tmp_path, "--library", library, "--prune")
+    assert "1 unchanged, 1 removed; 1 document, 5 sentences" in output
+
+
+def test_failures_are_named_at_the_end(foveate, fish, tmp_path):
+    (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
+    library = tmp_path / "library"
+    code, output, errors = foveate("index", tmp_path, "--library", library)
+    assert code == 1
+    assert "1 added" in output
+    assert errors.count("\n") == 1
+    assert "bad.pdf cannot be read as PDF" in errors
+    code, _, errors = foveate("index", tmp_path, "--library", library, "--strict")
+    assert (code, errors.count("\n")) == (2, 1)
+
+
+def test_what_is_in_a_library_is_shown(foveate, fish, library):
+    [entry] = json.loads(foveate("library", "list", library, "--json")[1])
+    assert (entry["source"], entry["title"], entry["num_sentences"]) == (str(fish), "Fish", 5)
+    assert "Fish" in foveate("library", "list", library)[1]
+    assert json.loads(foveate("library", "show", library, "--json")[1])["documents"] == 1
+    assert "  Cod (3)\n  Eel (2)\n" in foveate("library", "show", library, fish)[1]
+
+
+def test_a_library_is_kept_in_order(foveate, fish, library):
+    code, output, _ = foveate("library", "verify", library)
+    assert (code, "all as they should be" in output) == (0, True)
+    assert foveate("library", "compact", library)[0] == 0
+    assert "1 document removed" in foveate("library", "remove", library, fish)[1]
+    code, output, _ = foveate("search", "cod", "--library", library)
+    assert (code, output) == (0, "")
+    [data] = (library / "terms.lance" / "data").iterdir()
+    data.write_bytes(data.read_bytes()[:99])
+    fish.write_text("# Fish\n\nCod swim.")
+    foveate("index", fish, "--library", library)
+    code, _, errors = foveate("library", "verify", library)
+    assert code == 1
+    assert "the table of terms cannot be read" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("search", "cod"), "there is nothing to search: name files, or a library with --library"),
+        (("search", "cod", "a.txt", "--library", "b"), "name either files or --library"),
+        (("search", "cod", "a.txt", "--where", "page = 1"), "--where goes with --library"),
+        (("ask", "cod?", "--library", "none"), "there is no library in none: make one with"),
+        (("ask", "cod?", "--library", "b", "--choice", "a"), "--choice is for a model that writes"),
+        (("library", "list", "none"), "there is no library in none: make one with"),
+        (("index", "none.txt", "--library", "none"), "none.txt does not exist: check the path"),
+        (("index", "-", "--library", "none"), "standard input lists no paths: give one a line"),
+    ],
+)
+def test_mistakes_are_explained(foveate, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, errors = foveate(*arguments)
+    assert code in (1, 2)
+    assert message in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_folder_without_readable_files_is_said(foveate, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    code, _, errors = foveate("index", empty, "--library", tmp_path / "library")
+    assert (code, errors) == (
+        2,
+        f"foveate: there is no file in a format that can be read in {empty}\n",
+    )

@@ -1,0 +1,24 @@
+"""The benchmark's libraries of noisy copies are whole."""
+
+from library import as_markdown, enlarge, make_queries, write_files
+from tests.index.conftest import PARTS
+
+
+def test_copies_are_whole(index, folder, tmp_path):
+    index.add(folder)
+    large = enlarge(index, tmp_path / "large", 25, noise=0.2)
+    assert large.verify() == []
+    assert len(large) == 2 * len(PARTS) + 3
+    assert large.state.num_sentences == 25
+    hits = large.search("herring", top_k=99)
+    assert len(hits) == 25
+    assert all(query.count(" ") == 7 for query in make_queries(index, 9))
+
+
+def test_papers_become_files(tmp_path, monkeypatch):
+    paper = {"title": "Cod", "abstract": ["They swim."]}
+    text = as_markdown({**paper, "sections": [{"heading": "Food", "sentences": ["A.", "B."]}]})
+    assert text == "# Cod\n\nThey swim.\n\n## Food\n\nA. B.\n"
+    monkeypatch.setattr("library.records", lambda data: iter([(text, "md")]))
+    write_files(tmp_path, tmp_path, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["00000.md"]

@@ -1,0 +1,210 @@
+"""What is in a library after files were added, changed and removed."""
+
+import importlib
+import os
+
+import pytest
+
+import foveate.index
+from foveate import Document, Index, read_documents
+from foveate.index import LockedError, build, sources
+from foveate.index.lock import write_lock
+from tests.index.conftest import PARTS
+from tests.tree_bert import save_tree_bert
+
+
+def names(index, folder):
+    return [os.path.relpath(document.source, folder) for document in index.documents()]
+
+
+def test_everything_in_a_folder_is_added(index, folder):
+    changes = index.add(folder)
+    assert (changes.added, changes.num_documents, changes.failures) == (4, 4, [])
+    assert names(index, folder) == sorted(PARTS)
+    assert len(index) == 4
+    assert changes.num_sentences == index.state.num_sentences == 9
+    assert index.verify() == []
+
+
+def test_documents_come_back_as_they_were_read(index, folder):
+    index.add(folder)
+    read = {document.source: document for document in read_documents(folder)}
+    for entry in index.documents():
+        assert index.document(entry.number) == read[entry.source]
+        assert entry.num_sentences == len(read[entry.source].spans())
+
+
+def test_only_what_has_changed_is_read_again(index, folder, monkeypatch):
+    index.add(folder)
+    encoded = []
+    encode = type(index.encoder).encode
+    monkeypatch.setattr(
+        type(index.encoder),
+        "encode",
+        lambda self, documents, **options: (
+            encoded.extend(documents) or encode(self, documents, **options)
+        ),
+    )
+    salt = folder / "salt.txt"
+    salt.write_text("Salt is white. It comes from the SEA.\n")  # of the same size
+    (folder / "new.txt").write_text("Crabs walk.")
+    changes = index.add(folder)
+    assert (changes.added, changes.updated, changes.unchanged) == (1, 1, 3)
+    assert [document.name for document in encoded] == [str(folder / "new.txt"), str(salt)]
+    assert index.search("sea", path=salt, top_k=9)[0].span.document == str(salt)
+    assert index.verify() == []
+    assert len(index) == 5
+
+
+def test_a_file_that_was_only_touched_is_unchanged(index, folder):
+    index.add(folder)
+    os.utime(folder / "salt.txt", (1, 1))
+    assert index.add(folder).unchanged == 4
+
+
+def test_an_old_file_of_known_size_and_time_is_not_read(index, folder, monkeypatch):
+    for name in PARTS:
+        os.utime(folder / name, (1e9, 1e9))
+    index.add(folder)
+    monkeypatch.setattr(sources.hashlib, "file_digest", None)
+    assert index.add(folder).unchanged == 4
+
+
+def test_pruning_removes_what_is_gone(index, folder, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("Gulls fly.")
+    index.add([folder, other])
+    (folder / "salt.txt").unlink()
+    other.unlink()
+    assert index.add(folder).removed == 0
+    changes = index.add(folder, prune=True)
+    assert (changes.removed, changes.unchanged) == (1, 3)
+    assert str(other) in [document.source for document in index.documents()]
+    assert index.verify() == []
+
+
+def test_removing_by_file_folder_and_name(index, folder):
+    index.add([folder, Document.from_sections("Sea", [("Fish", "Cod swim.")])])
+    assert index.remove(folder / "deep") == 1
+    assert index.remove([folder / "salt.txt", "Sea"]) == 2
+    assert names(index, folder) == ["fish.md", "talk.vtt"]
+    assert index.verify() == []
+    with pytest.raises(ValueError, match=r"nothing of the name nope: `foveate library list"):
+        index.remove("nope")
+
+
+def test_documents_replace_those_of_their_name(index):
+    index.add(Document.from_sections("Sea", [("Fish", "Cod swim.")]))
+    assert index.add(Document.from_sections("Sea", [("Fish", "Cod swim.")])).unchanged == 1
+    assert index.add(Document.from_sections("Sea", [("Fish", "Eels sleep.")])).updated == 1
+    assert [hit.span.text for hit in index.search("cod")] == ["Eels sleep."]
+
+
+def test_collections_are_one_file_of_many_documents(index, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "BATCH_CHARACTERS", 30)
+    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 60)
+    records = tmp_path / "records.jsonl"
+    records.write_text("".join(f'{{"text": "Cod number {i} swims."}}\n' for i in range(9)))
+    changes = index.add(records)
+    assert (changes.added, changes.num_documents) == (1, 9)
+    assert [one.source for one in index.documents()][3] == f"{records}:4"
+    records.write_text('{"text": "Only one is left."}\n')
+    assert index.add(records).updated == 1
+    assert len(index) == 1
+    assert index.verify() == []
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_rest(index, folder):
+    (folder / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
+    failures = []
+    changes = index.add(folder, on_error=lambda name, error: failures.append(name))
+    assert changes.added == 4
+    assert failures == [name for name, _ in changes.failures] == [str(folder / "bad.pdf")]
+    with pytest.raises(ValueError, match=r"bad\.pdf cannot be read as PDF"):
+        index.add(folder)
+
+
+def test_a_file_that_cannot_be_read_anymore_stays_as_it_was(index, folder):
+    index.add(folder)
+    (folder / "salt.txt").write_bytes(b"\0\1\2 no text")
+    changes = index.add(folder, on_error=lambda name, error: None)
+    assert len(changes.failures) == 1
+    assert len(index) == 4
+
+
+def test_patterns_lists_and_loops_of_links(index, folder):
+    (folder / "deep" / "up").symlink_to(folder)
+    (folder / "loop.txt").symlink_to(folder / "loop.txt")
+    assert index.add(str(folder / "**" / "*.md")).added == 2
+    changes = index.add([folder, folder / "salt.txt"])
+    assert (changes.added, changes.unchanged) == (2, 2)
+
+
+def test_what_does_not_exist_is_said(index, folder):
+    with pytest.raises(FileNotFoundError, match="nothing does not exist: check the path"):
+        index.add(folder / "nothing")
+    with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.doc: check the pattern"):
+        index.add(str(folder / "*.doc"))
+
+
+def test_a_huge_file_is_refused(index, folder, monkeypatch):
+    with (folder / "huge.txt").open("wb") as file:
+        file.truncate(2 * 2**30)
+    with pytest.raises(ValueError, match=r"huge\.txt has 2\.0 GiB.*at most 1 GiB: split it"):
+        index.add(folder / "huge.txt")
+
+
+def test_a_folder_that_cannot_be_listed_is_said(index, folder, monkeypatch):
+    def walk(top, onerror):
+        onerror(PermissionError(13, "Permission denied", str(folder / "deep")))
+        return iter(())
+
+    monkeypatch.setattr(sources.os, "walk", walk)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        index.add(folder)
+
+
+def test_a_library_in_the_folder_is_not_part_of_it(small_encoder, folder):
+    index = Index.open(folder / "library", model=small_encoder)
+    index.add(folder)
+    assert index.add(folder).unchanged == 4
+    other = Index.open(folder.parent / "other", model=small_encoder)
+    assert other.add(folder.parent).added == 4
+
+
+def test_there_is_one_writer_at_a_time(index, folder):
+    index.add(folder)
+    with write_lock(index.path), pytest.raises(LockedError, match=r"by process \d+ on .* wait"):
+        index.add(folder)
+    assert index.search("cod")
+    assert index.add(folder).unchanged == 4
+
+
+def test_another_model_is_refused(index, folder, tmp_path, tokenizer):
+    index.add(folder)
+    save_tree_bert(tmp_path / "other", tokenizer, intermediate_size=20)
+    other = Index.open(index.path, model=tmp_path / "other")
+    for use in (lambda: other.search("cod"), lambda: other.add(folder)):
+        with pytest.raises(ValueError, match=r"was made by .*tree_bert.*: name that model, or"):
+            use()
+
+
+def test_the_model_that_made_a_library_is_found_again(index, folder, small_model):
+    index.add(folder)
+    assert Index.open(index.path).search("cod") == index.search("cod")
+    assert index.state.model.name == str(small_model)
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"run `pip install 'foveate\[index\]'`"):
+        importlib.reload(foveate.index)
+
+
+def test_a_path_that_is_no_library_is_refused(folder, small_encoder):
+    with pytest.raises(ValueError, match=r"salt\.txt is a file: a library is a folder"):
+        Index.open(folder / "salt.txt")
+    with pytest.raises(ValueError, match="holds something else: name a new one"):
+        Index.open(folder, model=small_encoder).add(folder)
+    with pytest.raises(FileNotFoundError, match=r"no library in .*: make one with `foveate index"):
+        Index.open(folder / "none", model=small_encoder).search("cod")

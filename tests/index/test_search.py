@@ -1,0 +1,202 @@
+"""What is found in a library: what `foveate.search` finds in its documents."""
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveate import Document, Index, ask, read_documents, search
+from foveate.index import search as library_search
+from foveate.index.snapshot import Postings
+from foveate.index.words import bm25
+from foveate.tasks import bm25 as dense
+from foveate.tasks.context import contexts
+
+WORDS = ("cod", "eel", "whale", "foo_bar", "salt", "swims", "sleeps", "the", "under", "v1.2.3")
+TOLERANCE = 1e-3  # of scores, because vectors are rounded to float16
+
+sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(
+    lambda words: " ".join(words).capitalize() + "."
+)
+texts = st.lists(sentences, max_size=4).map(" ".join)
+leaves = st.tuples(st.sampled_from(("", "Food", "Cod and eel")), texts.filter(bool))
+sections = st.one_of(
+    leaves, st.tuples(st.just("Fish"), texts, st.lists(leaves, min_size=1, max_size=2))
+)
+libraries = st.lists(st.lists(sections, min_size=1, max_size=3), min_size=1, max_size=4)
+queries = st.one_of(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join),
+    st.just("Where does the cod sleep?"),
+    st.just("Cod sleeps under the whale. What is salt?"),
+)
+
+
+def assert_same(found, expected, everything):
+    """Check that hits are those expected, but for the order of scores that are equal."""
+    assert len(found) == len(expected)
+    scores = {(hit.document_idx, hit.span): (hit.score, hit.best) for hit in everything}
+    for hit, other in zip(found, expected, strict=True):
+        assert hit.score == pytest.approx(other.score, abs=TOLERANCE)
+        score, best = scores[hit.document_idx, hit.span]
+        assert hit.score == pytest.approx(score, abs=TOLERANCE)
+        assert hit.best.document == best.document
+
+
+@settings(max_examples=8)
+@given(libraries, queries)
+def test_hits_are_those_of_search(small_encoder, libraries, query):
+    documents = [Document.from_sections(f"Volume {i}", parts) for i, parts in enumerate(libraries)]
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index.open(Path(folder) / "library", model=small_encoder)
+        index.add(documents)
+        assert index.verify() == []
+        for by in ("sentence", "section", "document"):
+            everything = search(query, documents, by=by, top_k=10**6, model=small_encoder)
+            assert_same(index.search(query, by=by, top_k=10**6), everything, everything)
+            assert_same(index.search(query, by=by, top_k=2), everything[:2], everything)
+
+
+def test_hits_of_the_default_model_are_those_of_search(tmp_path, folder, encoder):
+    index = Index.open(tmp_path / "library", model=encoder)
+    index.add(folder)
+    documents = list(read_documents(sorted(p for p in folder.rglob("*") if p.is_file())))
+    for query, by in itertools.product(
+        ("What do fish live on?", "nets in the boat"), ("sentence", "section", "document")
+    ):
+        found = index.search(query, by=by, top_k=3)
+        expected = search(query, documents, by=by, top_k=3, model=encoder)
+        assert [(hit.span, hit.best) for hit in found] == [(h.span, h.best) for h in expected]
+        for hit, other in zip(found, expected, strict=True):
+            assert hit.score == pytest.approx(other.score, abs=1e-4)
+    answer = index.ask("Where are the nets?", top_k=2)
+    expected = ask("Where are the nets?", documents, top_k=2, model=encoder)
+    assert [passage.span for passage in answer.passages] == [
+        passage.span for passage in expected.passages
+    ]
+
+
+def test_hits_stay_the_same_whatever_was_done_before(index, folder, tmp_path, small_encoder):
+    index.add(folder / "salt.txt")
+    index.add([folder / "talk.vtt", Document.from_text("Gone tomorrow.", source="gone")])
+    (folder / "salt.txt").write_text("Salt is not salt here. Nor is the sea.\n")
+    index.add(folder)
+    index.remove("gone")
+    once = Index.open(tmp_path / "once", model=small_encoder)
+    once.add(folder)
+    for compact in (False, True):
+        if compact:
+            index.compact()
+        assert index.verify() == []
+        for by in ("sentence", "section", "document"):
+            found, expected = (
+                [(hit.span, hit.best, hit.score) for hit in one.search("salt herring", by=by)]
+                for one in (index, once)
+            )
+            assert found == expected
+
+
+def test_a_document_leads_from_a_hit_to_what_is_around_it(index, folder):
+    index.add(folder)
+    [hit] = index.search("herring", path="*.md", top_k=1, where="text LIKE '%eat herring%'")
+    document = index.document(hit.document_idx)
+    [near] = contexts(document, [hit.span], 1)
+    assert [one.span.text for one in near] == ["Cod swim.", "They eat herring."]
+    with pytest.raises(ValueError, match="no document of number 99"):
+        index.document(99)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "files"),
+    [
+        ({"where": "format = 'md'"}, {"fish.md", "whale.md"}),
+        ({"where": "title LIKE '%hale' OR size < 40"}, {"whale.md", "salt.txt"}),
+        ({"where": "speaker = 'Ada'"}, {"talk.vtt"}),
+        ({"where": ["format = 'md'", "array_has(section, 'Food')"]}, {"whale.md"}),
+        ({"where": "modified > date '2020-01-01' AND language = 'en'"}, None),
+        ({"path": "*.vtt"}, {"talk.vtt"}),
+        ({"section": "co"}, {"fish.md"}),
+        ({"where": "page IS NOT NULL"}, set()),
+    ],
+)
+def test_conditions_leave_out_the_rest(index, folder, conditions, files):
+    index.add(folder)
+    for by in ("sentence", "section", "document"):
+        hits = index.search("herring", by=by, top_k=99, **conditions)
+        found = {Path(hit.span.document).name for hit in hits}
+        assert found == files if files is not None else found
+    found = {Path(one.span.document).name for one in index.ask("herring", **conditions).passages}
+    assert found <= files if files is not None else found
+    assert {hit.span.document for hit in index.search("salt", path=folder / "deep")} == {
+        str(folder / "deep" / "whale.md")
+    }
+
+
+def test_conditions_that_make_no_sense_are_explained(index, folder):
+    index.add(folder)
+    with pytest.raises(ValueError, match="names 'author', and there is no such column: use one of"):
+        index.search("cod", where="author = 'Ada'")
+    with pytest.raises(ValueError, match="cannot be evaluated"):
+        index.search("cod", where="title = = 'a'")
+    with pytest.raises(ValueError, match=r"both documents .* give two conditions"):
+        index.search("cod", where="title = 'a' OR speaker = 'Ada'")
+
+
+def test_an_empty_library_has_no_hits(index, folder):
+    index.add(folder)
+    index.remove(folder)
+    assert index.search("cod") == []
+    assert index.search("cod", where="size > 1", by="document") == []
+    assert index.ask("cod").passages == ()
+    assert index.verify() == []
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=9),
+    st.data(),
+)
+def test_bm25_of_postings_is_that_of_counts(counts, data):
+    counts = np.array(counts)
+    extra = data.draw(st.lists(st.integers(0, 5), min_size=len(counts), max_size=len(counts)))
+    lengths = counts.sum(1) + np.array(extra)
+    postings = [Postings(column.nonzero()[0], column[column.nonzero()[0]]) for column in counts.T]
+    expected = dense.bm25(torch.tensor(counts), torch.tensor(lengths)).numpy()
+    np.testing.assert_allclose(bm25(postings, lengths), expected, atol=1e-6)
+
+
+@given(st.lists(st.sampled_from((0.1, 0.2, 0.3)), max_size=12), st.integers(1, 14))
+def test_the_top_is_that_of_a_stable_sort(scores, top_k):
+    expected = torch.tensor(scores).argsort(descending=True, stable=True)[:top_k]
+    assert library_search.top(np.array(scores), top_k).tolist() == expected.tolist()
+
+
+def test_large_libraries_compare_the_likeliest_sections(index, folder, monkeypatch):
+    index.add(folder)
+    queries = ("herring", "What do whales eat? Are eels long?")
+    cases = [
+        (query, by, conditions)
+        for query in queries
+        for by in ("sentence", "section", "document")
+        for conditions in ({}, {"where": "format = 'md'"})
+    ]
+    exact = [index.search(query, by=by, top_k=99, **rest) for query, by, rest in cases]
+    monkeypatch.setattr(library_search, "EXACT_SENTENCES", 0)
+    monkeypatch.setattr(library_search, "SHARE_OF_SECTIONS", 1.0)
+    found = [index.search(query, by=by, top_k=99, **rest) for query, by, rest in cases]
+    assert found == exact
+    monkeypatch.setattr(library_search, "SHARE_OF_SECTIONS", 0.2)
+    monkeypatch.setattr(library_search, "SENTENCES_BY_WORDS", 1)
+    sizes = []
+    for (query, by, rest), expected in zip(cases, exact, strict=True):
+        hits = index.search(query, by=by, top_k=99, **rest)
+        sizes.append((len(hits), len(expected)))
+        if by != "document":
+            scores = {hit.span: hit.score for hit in expected}
+            assert all(hit.score == scores[hit.span] for hit in hits)
+    assert all(0 < few <= many for few, many in sizes)
+    assert any(few < many for few, many in sizes)
+    assert index.ask("What do whales eat?").passages

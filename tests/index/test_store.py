@@ -1,0 +1,199 @@
+"""Libraries that are damaged, half-written, or being written to."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from foveate import Document, Index
+from foveate.index import LibraryError, build, store
+from foveate.index.schema import schemas
+from foveate.index.store import Store, merge_postings
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_library_survives_being_killed(tmp_path):
+    script = ROOT / "benchmarks" / "library_kills.py"
+    command = [sys.executable, script, "--kills", "4", "--folder", tmp_path]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, monkeypatch):
+    monkeypatch.setattr(build, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
+    monkeypatch.setattr(store, "_MAX_FRAGMENTS", 3)
+    index.add(folder)
+    sizes, errors = set(), []
+
+    def write():
+        try:
+            for i in range(6):
+                index.add([Document.from_text(f"Crab {i} walks. It eats.", source=f"crab {i}")])
+            index.compact()
+        except Exception as error:
+            errors.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    reader = Index.open(index.path, model=small_encoder)
+    while writer.is_alive():
+        hits = reader.search("crab", top_k=99)
+        sizes.add(len(hits))
+        assert {hit.span.document for hit in hits} >= {str(folder / "fish.md")}
+    writer.join()
+    assert errors == []
+    assert sizes <= {9 + 2 * i for i in range(7)}
+    assert len(reader.search("crab", top_k=99)) == 21
+    assert reader.verify() == []
+
+
+def test_what_a_killed_writer_left_is_undone(index, folder, small_encoder):
+    index.add(folder)
+    before = index.search("herring", top_k=99)
+    with Store(index.path).writing(index.state.model) as writer:  # which never commits
+        writer.tables["documents"].delete("title = 'Fish'")
+        writer.tables["sentences"].delete("true")
+    assert Index.open(index.path, model=small_encoder).search("herring", top_k=99) == before
+    assert index.verify() == []
+    (folder / "new.txt").write_text("Crabs walk.")
+    assert index.add(folder).added == 1
+    assert index.verify() == []
+    assert len(index) == 5
+
+
+def test_a_library_that_was_never_finished_is_begun_again(index, folder):
+    index.add(folder)
+    (index.path / "library.json").unlink()
+    assert index.add(folder).added == 4
+    assert index.verify() == []
+
+
+def test_a_library_is_read_without_writing(index, folder):
+    index.add(folder)
+    before = {path: path.stat().st_mtime_ns for path in index.path.rglob("*")}
+    Index.open(index.path, model=index.encoder).search("herring")
+    assert {path: path.stat().st_mtime_ns for path in index.path.rglob("*")} == before
+
+
+def test_a_library_that_cannot_be_written_is_said(index, folder, monkeypatch):
+    index.add(folder)
+
+    def refuse(self, *arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    with pytest.raises(PermissionError, match=r"cannot be written to \(Permission denied\): it"):
+        index.add(folder)
+    assert index.search("herring")
+
+
+def test_a_full_disk_is_said_and_loses_nothing(index, folder, monkeypatch):
+    index.add(folder)
+    (folder / "new.txt").write_text("Crabs walk.")
+    table = type(Store(index.path).open_tables(index.state)["documents"])
+
+    def fail(self, rows):
+        raise RuntimeError("lance error: LanceError(IO): No space left on device, /lance/io.rs:1")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "add", fail)
+        with pytest.raises(OSError, match=r"No space left on device\): what was committed"):
+            index.add(folder)
+    assert len(index) == 4
+    assert index.add(folder).added == 1
+    assert index.verify() == []
+
+
+@pytest.mark.parametrize("table", ["documents", "sections", "sentences", "terms"])
+def test_a_damaged_table_is_noticed(index, folder, table, small_encoder):
+    index.add(folder)
+    for path in (index.path / f"{table}.lance" / "data").iterdir():
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    damaged = Index.open(index.path, model=small_encoder)
+    assert damaged.verify()
+    with pytest.raises(LibraryError, match="see what is wrong with `foveate library verify"):
+        damaged.search("herring", by="section")
+
+
+def test_wrong_rows_are_noticed(index, folder):
+    index.add(folder)
+    with Store(index.path).writing(index.state.model) as writer:
+        writer.tables["sentences"].update(where="text = 'Cod swim.'", values={"text": "Cod swam."})
+        writer.tables["sections"].delete("text = 'Eel'")
+        writer.tables["terms"].delete("term = 'salt'")
+        writer.commit()
+    problems = index.verify()
+    assert any("differ from its text" in problem for problem in problems)
+    assert any("has 1 sections instead of 2" in problem for problem in problems)
+    assert "the words of 1 documents are not counted as they should be" in problems
+
+
+def test_a_state_of_another_version_or_none_is_said(index, folder):
+    index.add(folder)
+    state = index.path / "library.json"
+    fields = json.loads(state.read_text())
+    state.write_text(json.dumps({**fields, "schema": 99}))
+    with pytest.raises(LibraryError, match="version 99 of the format"):
+        Index.open(index.path)
+    state.write_text("{")
+    with pytest.raises(LibraryError, match=r"library\.json is damaged"):
+        Index.open(index.path)
+
+
+def test_a_library_may_be_moved_and_copied(index, folder, small_encoder, tmp_path):
+    index.add(folder)
+    shutil.copytree(index.path, tmp_path / "copy")
+    copy = Index.open(tmp_path / "copy", model=small_encoder)
+    assert copy.search("herring") == index.search("herring")
+    assert copy.verify() == []
+
+
+def test_compacting_removes_what_is_not_needed(index, folder):
+    for name in ("fish.md", "salt.txt", "talk.vtt"):
+        index.add(folder / name)
+    index.remove(folder / "salt.txt")
+    before = index.size()
+    index.compact()
+    assert index.size() < before
+    assert len(list((index.path / "sentences.lance" / "data").iterdir())) == 1
+    rows = Store(index.path).open_tables(index.state)["terms"].to_arrow().to_pylist()
+    assert len({(row["term"], row["kind"]) for row in rows}) == len(rows)
+    assert "white" not in {row["term"] for row in rows}
+
+
+def test_merged_postings_are_those_of_live_documents():
+    schema = schemas(4)["terms"]
+
+    def row(term, documents):
+        sizes = {"positions": documents, "counts": [7] * len(documents)}
+        return {"term": term, "kind": 0, "documents": documents, **sizes}
+
+    rows = [row("eel", [1, 2]), row("cod", [1]), row("cod", [2, 3]), row("eel", [2]), row("a", [1])]
+    merged = merge_postings(pa.Table.from_pylist(rows, schema), np.array([2, 3]))
+    assert merged.to_pylist() == [row("cod", [2, 3]), row("eel", [2, 2])]
+
+
+def test_tables_get_indexes_and_few_files(index, monkeypatch):
+    monkeypatch.setattr(build, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
+    monkeypatch.setattr(store, "_MAX_FRAGMENTS", 4)
+    monkeypatch.setattr(store, "_MAX_BATCHES", 3)
+    monkeypatch.setattr(store, "_ROWS_WITHOUT_INDEX", 10)
+    names = ("cod", "eel", "ray", "crab", "whale", "herring", "gull")
+    documents = [Document.from_text(f"The {name} eats. It sleeps.", source=name) for name in names]
+    index.add(documents)
+    tables = Store(index.path).open_tables(index.state)
+    assert {one.columns[0] for one in tables["sentences"].list_indices()} == {"key"}
+    assert all(table.stats()["fragment_stats"]["num_fragments"] <= 4 for table in tables.values())
+    assert index.state.num_batches <= 3
+    index.add([Document.from_text("The squid eats. It sleeps.", source="squid")])
+    assert index.verify() == []
+    assert {hit.span.document for hit in index.search("squid", top_k=99)} == {*names, "squid"}
