@@ -213,6 +213,13 @@ def trees(format):
     return st.lists(st.recursive(texts, extend, max_leaves=25), max_size=6).map("".join)
 
 
+def test_a_term_without_definition_stays_before_a_long_label():
+    text = "<term>Cod. </term><ref><label>Eat it. Now. Eel. </label></ref><fig></fig><p>Ray. </p>"
+    document = Document.from_text(f"<article><body>{text}</body></article>", format="jats")
+    sentences = [sentence.text for sentence in document.sentences()]
+    assert sentences == ["Cod.", "Eat it.", "Now.", "Eel.", "Ray."]
+
+
 @pytest.mark.parametrize("format", NAMES)
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)

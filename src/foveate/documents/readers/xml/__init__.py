@@ -165,6 +165,7 @@ class _Handler:
         if "heading" in roles:
             self.headings[-1].text = ""
         if "terms" in roles:
+            self.end_float("prose")  # a label belongs to what follows it directly
             self.terms.append(MappedText())
         if "rows" in roles:
             if not self.rows:
@@ -220,7 +221,7 @@ class _Handler:
         if name in vocabulary.terms and not self.shown:  # else it is a word of a sentence
             roles.append("terms")
         is_heading = name == vocabulary.heading
-        if (parent.name, name) in vocabulary.labels:
+        if (parent.name, name) in vocabulary.labels and not within["terms"]:
             roles.append("label")
         elif is_heading and self.headings and parent.name in vocabulary.sections:
             roles.append("heading")
@@ -322,6 +323,11 @@ class _Handler:
     def end_float(self, kind: Kind) -> None:
         """Forget the label of a figure without a caption, or read it if it says something."""
         if len(str(self.label).split()) > 2:
+            first, _ = self.label.source_span(0, 1)
+            for i, term in enumerate(self.terms):  # which no definition has followed
+                if term and term.source_span(0, 1)[0] < first:
+                    self.append(Prose(term, kind="prose"))
+                    self.terms[i] = MappedText()
             self.append(Prose(self.label, kind=kind))
         self.label = MappedText()
 
