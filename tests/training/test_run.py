@@ -673,7 +673,7 @@ def test_egad_trains_with_every_detector(detector, tmp_path, bert_tokenizer):
 @pytest.mark.parametrize(
     ("processor", "message"),
     [
-        ({"detector": "rake"}, "processor: there is no detector 'rake': name one of tfidf, yake"),
+        ({"detector": "rake"}, "processor: there is no detector 'rake': name one of tfidf"),
         ({"detector": "{name: yake, words: 2}"}, "processor: the detector 'yake' has no option"),
         ({"detector": "3"}, "processor: `detector` is neither a name, a mapping nor callable"),
         ({"detector": "yake", "language": "ja"}, "processor: YAKE needs spaces between words"),
