@@ -11,13 +11,10 @@ from typing import Any
 from foveate.documents.decoding import File, load, load_bytes
 from foveate.documents.document import Document
 from foveate.documents.formats import FORMATS
-from foveate.documents.members import ErrorHandler, expand, is_readable
+from foveate.documents.members import MAILDIR, ErrorHandler, expand, is_readable_file
 from foveate.documents.readers.mail.mailbox import threads
 from foveate.documents.readers.mail.message import join_messages
 from foveate.documents.structure import DocumentError, NotADocumentError
-
-_HEAD = 4096  # bytes by which a file in a folder is recognized
-_MAILDIR = ("cur", "new")  # subfolders that hold the messages of a Maildir
 
 
 def read_documents(
@@ -121,12 +118,12 @@ class _Reading:
         errors: list[OSError] = []
         for name, folders, files in os.walk(folder, onerror=errors.append):
             folders[:] = sorted(one for one in folders if not one.startswith("."))
-            if set(_MAILDIR) <= set(folders):
-                folders[:] = [one for one in folders if one not in (*_MAILDIR, "tmp")]
+            if set(MAILDIR) <= set(folders):
+                folders[:] = [one for one in folders if one not in (*MAILDIR, "tmp")]
                 is_empty = False
                 yield from self.read_maildir(Path(name))
             for path in (Path(name, file) for file in sorted(files)):
-                if not path.name.startswith(".") and path.is_file() and self.recognizes(path):
+                if not path.name.startswith(".") and path.is_file() and is_readable_file(path):
                     load_path = partial(load, path, self.format, self.encoding)
                     has_read = yield from self.read_file(fspath(path), load_path, is_found=True)
                     is_empty = is_empty and not has_read
@@ -137,19 +134,11 @@ class _Reading:
             error = DocumentError(f"{folder} holds no file in a format that can be read.")
             self.fail(str(folder), error)
 
-    def recognizes(self, path: Path) -> bool:
-        """Return whether a file that was found in a folder is to be read."""
-        try:
-            with path.open("rb") as file:
-                return is_readable(path.name, file.read(_HEAD))
-        except OSError:
-            return True  # reading it says what is wrong
-
     def read_maildir(self, folder: Path) -> Iterator[Document]:
         """Read the threads of a Maildir."""
         paths = sorted(
             path
-            for name in _MAILDIR
+            for name in MAILDIR
             for path in (folder / name).iterdir()
             if path.is_file() and not path.name.startswith(".")
         )

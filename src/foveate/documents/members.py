@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from foveate.documents.compression import decompress, strip_suffix
 from foveate.documents.decoding import File, is_text, load_bytes
@@ -10,6 +10,10 @@ from foveate.documents.formats import Member
 from foveate.documents.recognition import format_from_name, sniff, sniff_bytes
 from foveate.documents.structure import DocumentError
 
+MAILDIR = ("cur", "new")
+"""The subfolders that hold the messages of a Maildir."""
+
+_HEAD = 4096  # bytes by which a file in a folder is recognized
 _MAX_DEPTH = 3  # of collections in collections
 _MAX_MEMBERS = 1_000_000
 _MAX_BYTES = 2**30  # bytes of all members
@@ -106,6 +110,15 @@ def is_readable(name: str, head: bytes) -> bool:
         except DocumentError:
             return False
     return format is not None and (bool(PurePath(name).suffix) or format != "text" or is_text(head))
+
+
+def is_readable_file(path: Path) -> bool:
+    """Return whether a file that was found in a folder is to be read; see `is_readable`."""
+    try:
+        with path.open("rb") as file:
+            return is_readable(path.name, file.read(_HEAD))
+    except OSError:
+        return True  # reading it says what is wrong
 
 
 def _split(file: File) -> Iterator[Member]:

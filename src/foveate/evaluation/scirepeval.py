@@ -19,7 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.data.readers import hub
-from foveate.data.readers.scirepeval import Label, parse_judgements, parse_labels, parse_papers
+from foveate.data.readers.scirepeval import (
+    SHARED_PAPERS,
+    Label,
+    parse_judgements,
+    parse_labels,
+    parse_papers,
+)
 from foveate.data.records import LocatedRecords, read_records
 from foveate.inference import Encoder
 
@@ -44,21 +50,19 @@ class Task(NamedTuple):
     Attributes:
         kind: What is done with the vectors.
         metric: Name of the score that SciRepEval reports.
-        papers: The folder or configuration that holds the papers, if tasks share it.
         multi_label: Whether papers have any number of classes instead of one.
     """
 
     kind: Kind
     metric: str
-    papers: str | None = None
     multi_label: bool = False
 
 
 TASKS: dict[str, Task] = {
-    "scidocs_cite": Task("proximity", "MAP", "scidocs_view_cite_read"),
-    "scidocs_cocite": Task("proximity", "MAP", "scidocs_view_cite_read"),
-    "scidocs_view": Task("proximity", "MAP", "scidocs_view_cite_read"),
-    "scidocs_read": Task("proximity", "MAP", "scidocs_view_cite_read"),
+    "scidocs_cite": Task("proximity", "MAP"),
+    "scidocs_cocite": Task("proximity", "MAP"),
+    "scidocs_view": Task("proximity", "MAP"),
+    "scidocs_read": Task("proximity", "MAP"),
     "feeds_1": Task("proximity", "MAP"),
     "feeds_m": Task("proximity", "MAP"),
     "high_influence_cite": Task("proximity", "MAP"),
@@ -68,15 +72,15 @@ TASKS: dict[str, Task] = {
     "trec_covid": Task("search", "nDCG"),
     "cite_count": Task("regression", "Kendall's τ"),
     "pub_year": Task("regression", "Kendall's τ"),
-    "peer_review_score": Task("regression", "Kendall's τ", "peer_review_score_hIndex"),
-    "hIndex": Task("regression", "Kendall's τ", "peer_review_score_hIndex"),
+    "peer_review_score": Task("regression", "Kendall's τ"),
+    "hIndex": Task("regression", "Kendall's τ"),
     "tweet_mentions": Task("regression", "Kendall's τ"),
     "biomimicry": Task("classification", "F1 of class 1"),
     "drsm": Task("classification", "macro F1"),
     "fos": Task("classification", "macro F1", multi_label=True),
     "mesh_descriptors": Task("classification", "macro F1"),
-    "scidocs_mag": Task("classification", "macro F1", "scidocs_mag_mesh"),
-    "scidocs_mesh": Task("classification", "macro F1", "scidocs_mag_mesh"),
+    "scidocs_mag": Task("classification", "macro F1"),
+    "scidocs_mesh": Task("classification", "macro F1"),
 }
 """The tasks by the names of their configurations on the hub."""
 
@@ -126,7 +130,7 @@ def find_tasks(places: Iterable[str | PathLike[str]]) -> list[TaskSource]:
 
     A task is a folder that has a name in `TASKS`. It holds `test_qrel.jsonl` for proximity and
     search, or `train.csv` and `test.csv` for regression and classification; and the papers in
-    `meta.jsonl`, which may also be in a folder beside it, named as `Task.papers` says. Files may be
+    `meta.jsonl`, which may also be in a folder beside it, named in `SHARED_PAPERS`. Files may be
     gzipped; labels may also be JSON Lines.
 
     Args:
@@ -170,7 +174,7 @@ def tasks_on_hub(tasks: Iterable[str], papers: str = hub.FULL_TEXT_PAPERS) -> li
                 f"{name!r} is neither a folder nor a task of SciRepEval: name a folder or one of "
                 f"{', '.join(TASKS)}"
             )
-        config = TASKS[name].papers or name
+        config = SHARED_PAPERS.get(name, name)
         labels = partial(hub.download_records, f"{papers}_test", name)
         sources.append(
             TaskSource(
@@ -449,9 +453,8 @@ def _test_files(task: str) -> tuple[str, ...]:
 
 def _source_in_folder(folder: Path) -> TaskSource:
     task = folder.name
-    shared = TASKS[task].papers
-    folders = [folder] if shared is None else [folder, folder.parent / shared]
-    papers = _require_file(folders, "meta.jsonl")
+    shared = folder.parent / SHARED_PAPERS.get(task, task)
+    papers = _require_file(dict.fromkeys((folder, shared)), "meta.jsonl")
     train = _require_file([folder], "train.csv", "train.jsonl") if _has_labels(task) else None
     return TaskSource(
         task,

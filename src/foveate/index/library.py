@@ -327,7 +327,7 @@ class Index:
                 return Answer(None, ())
             numbers = snapshot.numbers[documents].tolist()
             ends = snapshot.sentence_ends[documents]
-            starts = np.concatenate([[0], snapshot.sentence_ends])[documents]
+            starts = snapshot.sentence_starts[documents]
             their_scores = np.concatenate(
                 [scores[start:end] for start, end in zip(starts, ends, strict=True)]
             )

@@ -18,6 +18,7 @@ from foveate.documents import Box, Document, Span
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys, schemas
 from foveate.inference import DocumentVectors
 from foveate.tasks.bm25 import terms
+from foveate.tasks.relevance import all_titles, titles_above
 
 SPAN_COLUMNS = (
     *("key", "document", "position", "text", "section", "start", "end"),
@@ -99,20 +100,17 @@ def _add_document(
     document, number = entry.document, entry.number
     spans = document.spans()
     walked = list(document.walk())
-    name = f"{PurePath(document.name).stem} {document.title}"
-    # The same words as those that `foveate.tasks.relevance` counts.
     sentence_lengths = [
         postings.add(SENTENCE, number, position, span.text) for position, span in enumerate(spans)
     ]
     heading_lengths = [
-        postings.add(SECTION, number, position, " ".join((name, *path)))
-        for position, (path, _) in enumerate(walked)
+        postings.add(SECTION, number, position, titles)
+        for position, titles in enumerate(titles_above(document))
     ]
-    outline = " ".join((name, *(section.title for _, section in walked)))
-    outline_length = postings.add(DOCUMENT, number, 0, outline)
+    outline_length = postings.add(DOCUMENT, number, 0, all_titles(document))
 
     for position, span in enumerate(document.section_spans()):
-        records["sections"].append({**_place(number, position, span)})
+        records["sections"].append(_place(number, position, span))
     for position, span in enumerate(spans):
         boxes = [float(value) for box in span.boxes for value in box]
         records["sentences"].append(

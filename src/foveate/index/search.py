@@ -103,8 +103,7 @@ def score(
         of_closest, of_section, of_words = weights.sections
         units = of_closest * closest + of_section * section_cosines + of_words * words[SECTION]
     else:
-        starts = np.concatenate([[0], snapshot.sentence_ends[:-1]])
-        maxima = np.maximum.reduceat(cosines[:, 1:], starts, axis=0)
+        maxima = np.maximum.reduceat(cosines[:, 1:], snapshot.sentence_starts, axis=0)
         closest = np.where(np.isfinite(maxima), maxima, 0).mean(1)
         of_closest, of_words = weights.documents
         units = of_closest * closest + of_words * words[DOCUMENT]
@@ -155,21 +154,19 @@ def find(
     if not snapshot.num_documents:
         return []
     scores = score(query, snapshot, encoder, by, allowed)
-    if allowed is None:
-        best = top(scores.units, top_k)
-        return _hits(best[np.isfinite(scores.units[best])], scores, snapshot, by)
-    owner = {
-        "sentence": np.arange(snapshot.num_sentences),
-        "section": snapshot.section_idx,
-        "document": snapshot.sentence_document,
-    }[by]
-    is_found = np.zeros(len(scores.units), np.bool_)
-    is_found[owner[allowed]] = True
-    masked = Scores(
-        np.where(allowed, scores.sentences, -np.inf), np.where(is_found, scores.units, -np.inf)
-    )
-    best = top(masked.units, top_k)
-    return _hits(best[np.isfinite(masked.units[best])], masked, snapshot, by)
+    if allowed is not None:
+        owner = {
+            "sentence": np.arange(snapshot.num_sentences),
+            "section": snapshot.section_idx,
+            "document": snapshot.sentence_document,
+        }[by]
+        is_found = np.zeros(len(scores.units), np.bool_)
+        is_found[owner[allowed]] = True
+        scores = Scores(
+            np.where(allowed, scores.sentences, -np.inf), np.where(is_found, scores.units, -np.inf)
+        )
+    best = top(scores.units, top_k)
+    return _hits(best[np.isfinite(scores.units[best])], scores, snapshot, by)
 
 
 def top(scores: Floats, top_k: int) -> Ints:
@@ -203,7 +200,7 @@ def _hits(best: Ints, scores: Scores, snapshot: Snapshot, by: Unit) -> list[Hit]
             ends = starts + np.where(own > 0, own, total)
             documents = snapshot.section_document[best]
         else:
-            starts = np.concatenate([[0], snapshot.sentence_ends])[best]
+            starts = snapshot.sentence_starts[best]
             ends = snapshot.sentence_ends[best]
             documents = best
         closest = np.array(
@@ -246,7 +243,7 @@ def _document_spans(snapshot: Snapshot, idx: Ints) -> dict[int, Span]:
             f"document IN ({', '.join(map(str, numbers))})",
         )
     titles = dict(zip(rows["document"].to_pylist(), rows["title"].to_pylist(), strict=True))
-    firsts = np.concatenate([[0], snapshot.sentence_ends])[idx]
+    firsts = snapshot.sentence_starts[idx]
     lasts = snapshot.sentence_ends[idx] - 1
     sentences = _spans(snapshot, "sentences", np.unique(np.concatenate([firsts, lasts])))
     return {

@@ -99,6 +99,11 @@ class Snapshot:
         return self.section_document[self.section_idx]
 
     @cached_property
+    def sentence_starts(self) -> Ints:
+        """`(documents,)`, index of the first sentence of each document."""
+        return np.concatenate([np.zeros(1, np.int64), self.sentence_ends[:-1]])
+
+    @cached_property
     def section_starts(self) -> Ints:
         """`(sections,)`, index of the first sentence directly in each section."""
         return np.cumsum(self.section_sizes) - self.section_sizes

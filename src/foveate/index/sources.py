@@ -10,11 +10,9 @@ from itertools import takewhile
 from pathlib import Path
 
 from foveate.documents import DocumentError
-from foveate.documents.members import ErrorHandler, is_readable
+from foveate.documents.members import MAILDIR, ErrorHandler, is_readable_file
 from foveate.index.records import FileRecord
 
-_HEAD = 4096  # bytes by which a file in a folder is recognized
-_MAILDIR = ("cur", "new")  # subfolders that hold the messages of a Maildir
 _MAX_BYTES = 2**30
 _CLOCK = 2 * 10**9
 """Nanoseconds within which a file may change twice and keep its time, on some file systems."""
@@ -107,23 +105,15 @@ def _walk(folder: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[Sour
             for one in folders
             if not one.startswith(".") and not Path(name, one, "library.json").exists()
         )
-        if set(_MAILDIR) <= set(folders):
+        if set(MAILDIR) <= set(folders):
             folders.clear()  # a conversation may be in several files: it is read as a whole
             yield Source(Path(name), is_found=True)
             continue
         for path in (Path(name, file) for file in sorted(files)):
             if path.name.startswith(".") or not path.is_file():
                 continue
-            if is_count or _recognizes(path):
+            if is_count or is_readable_file(path):
                 yield Source(path, is_found=True)
-
-
-def _recognizes(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return is_readable(path.name, file.read(_HEAD))
-    except OSError:
-        return True  # reading it says what is wrong
 
 
 def describe(source: Source, known: FileRecord | None) -> FileRecord:
@@ -144,7 +134,7 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
     path = source.path
     files, folders = [path], []
     if path.is_dir():
-        folders = [path / name for name in _MAILDIR]
+        folders = [path / name for name in MAILDIR]
         files = sorted(file for folder in folders for file in folder.iterdir() if file.is_file())
     size = sum(file.stat().st_size for file in files)
     modified = max(one.stat().st_mtime_ns for one in (*files, *folders))

@@ -173,32 +173,35 @@ class _WordMatches(NamedTuple):
     documents: Tensor
 
 
+def titles_above(document: Document) -> list[str]:
+    """Return the words that each section is under: the document's name and the titles above it."""
+    name = _name(document)
+    return [" ".join((name, *path)) for path, _ in document.walk()]
+
+
+def all_titles(document: Document) -> str:
+    """Return the words of a document's outline: its name and the titles of its sections."""
+    return " ".join((_name(document), *(section.title for _, section in document.walk())))
+
+
+def _name(document: Document) -> str:
+    return f"{PurePath(document.name).stem} {document.title}"
+
+
 def _match_words(query: str, documents: Sequence[Document]) -> _WordMatches:
     wanted = list(dict.fromkeys(terms(query)))
     walked = [list(document.walk()) for document in documents]
     sizes = [section.num_own_sentences for sections in walked for _, section in sections]
     section_idx = _owners(sizes)
     document_idx = _owners([len(sections) for sections in walked])
-    names = [f"{PurePath(document.name).stem} {document.title}" for document in documents]
 
     sentences = count_terms(
         wanted, (sentence.text for document in documents for sentence in document.sentences())
     )
     headings = count_terms(
-        wanted,
-        (
-            " ".join((name, *path))
-            for name, sections in zip(names, walked, strict=True)
-            for path, _ in sections
-        ),
+        wanted, (titles for document in documents for titles in titles_above(document))
     )
-    outlines = count_terms(
-        wanted,
-        (
-            " ".join((name, *(section.title for _, section in sections)))
-            for name, sections in zip(names, walked, strict=True)
-        ),
-    )
+    outlines = count_terms(wanted, map(all_titles, documents))
     of_sentences = bm25(*sentences)
     of_sections = bm25(*_add(headings, sentences, section_idx))
     of_documents = bm25(*_add(outlines, sentences, document_idx[section_idx]))

@@ -38,15 +38,6 @@ _report_record = partial(summarization.text_and_summary_record, text="report", s
 FULL_TEXT_PAPERS = "howey/super_scirep"
 """FullTextSciRepEval, on which HDT was evaluated."""
 
-_SHARED_PAPERS = {
-    **dict.fromkeys(
-        ("scidocs_cite", "scidocs_cocite", "scidocs_view", "scidocs_read"), "scidocs_view_cite_read"
-    ),
-    **dict.fromkeys(("scidocs_mag", "scidocs_mesh"), "scidocs_mag_mesh"),
-    **dict.fromkeys(("peer_review_score", "hIndex"), "peer_review_score_hIndex"),
-}
-"""The configuration that holds the papers of several tasks of SciRepEval."""
-
 HUB_BENCHMARKS = {
     "arxiv": HubSource("ccdv/arxiv-summarization", "document", _paper_record),
     "cnn_dailymail": HubSource("abisee/cnn_dailymail", "3.0.0", summarization.news_record),
@@ -127,7 +118,7 @@ def read_labelled_papers_from_hub(task: str, papers: str = FULL_TEXT_PAPERS) -> 
 
 
 def _download_scirepeval(task: str, papers: str) -> tuple[LocatedRecords, LocatedRecords]:
-    shared = _SHARED_PAPERS.get(task, task)
+    shared = scirepeval.SHARED_PAPERS.get(task, task)
     return download_records(papers, shared, "evaluation"), download_records(
         f"{papers}_test", task, "test"
     )

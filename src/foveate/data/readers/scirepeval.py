@@ -8,6 +8,15 @@ from foveate.data.example import Example, Ranking
 from foveate.data.records import LocatedRecords, Record, parse_records, read_records
 from foveate.documents import Document
 
+SHARED_PAPERS = {
+    **dict.fromkeys(
+        ("scidocs_cite", "scidocs_cocite", "scidocs_view", "scidocs_read"), "scidocs_view_cite_read"
+    ),
+    **dict.fromkeys(("scidocs_mag", "scidocs_mesh"), "scidocs_mag_mesh"),
+    **dict.fromkeys(("peer_review_score", "hIndex"), "peer_review_score_hIndex"),
+}
+"""The folder, or the configuration on the hub, that holds the papers of several tasks."""
+
 
 class Label(NamedTuple):
     """What is known of a paper, in classification and regression.
