@@ -59,6 +59,7 @@ _ASIDE = re.compile(r"\s*(?:<[^<>]*>|\([^()]*\)|\[[^\[\]]*\])")
 _ADDRESS = re.compile(r"\S{0,100}@\S*|\w{1,10}://\S*|www\.\S+")
 _MARKS = re.compile(r"[\s,;:*†‡§¶∗⋆#^\d¹²³⁰-⁹–-]+\Z|\A[\s,;:*†‡§¶∗⋆^]+")
 _ET_AL = re.compile(r",?\s+(?:et\.? al\.?|and others|u\. ?a\.)\Z", re.IGNORECASE)
+_BY = re.compile(r"\A\s*[Bb]y:?\s+")
 _LISTED = re.compile(r"\s*[;；、，]\s*")
 _JOINED = re.compile(r"\s*,\s*(?:(?:and|und|et|&)\s+)?|\s+(?:and|und|et|&)\s+")
 _ADDITION = re.compile(r"(?:jr|sr|ph\.? ?d|m\.? ?d|m\.? ?sc|esq|i{2,3}|iv)\.?", re.IGNORECASE)
@@ -125,7 +126,7 @@ def parse_date(text: object) -> str | None:
     03/04/2024 is not, because the order of its day and month depends on the country.
 
     Args:
-        text: The date. Anything but a string or a number is no date.
+        text: The date. Anything but a string, a number or a `datetime.date` is no date.
 
     Returns:
         YYYY, YYYY-MM or YYYY-MM-DD; None if the text is something else or no date that exists.
@@ -136,9 +137,9 @@ def parse_date(text: object) -> str | None:
         >>> parse_date("03/04/2024"), parse_date("in preparation")
         (None, None)
     """
-    if not isinstance(text, str | int) or isinstance(text, bool):
+    if not isinstance(text, str | int | date) or (isinstance(text, str) and len(text) > _LONGEST):
         return None
-    written = collapse(text) if isinstance(text, int) or len(text) <= _LONGEST else ""
+    written = collapse(text)
     for pattern in _DATES:
         match = pattern.fullmatch(written)
         if match is None:
@@ -171,7 +172,8 @@ def clean_names(names: Iterable[str]) -> tuple[str, ...]:
     for written in names:
         name = _clean(written)
         key = name.casefold()
-        if any(map(str.isalpha, name)) and len(name) <= _LONGEST and key not in _PLACEHOLDERS:
+        is_name = any(map(str.isalpha, name)) and len(name) <= _LONGEST
+        if is_name and key not in _PLACEHOLDERS and not key.startswith(("copyright", "©")):
             found.setdefault(key, name)
     return tuple(found.values())
 
@@ -180,8 +182,8 @@ def split_names(text: str) -> tuple[str, ...]:
     """Return the names that a field with any number of names lists.
 
     Semicolons always separate names. Commas and "and" do where every part is like the name of a
-    person, so that "Lee, Ann" and "Ministry of Food and Rural Affairs" stay whole. Institutions
-    after the name of a person are left out.
+    person, so that "Lee, Ann" and "Ministry of Food and Rural Affairs" stay whole. What
+    follows from the name of an institution on, such as its city, is left out.
 
     Example:
         >>> split_names("Ann Lee, Bob Ray Jr. and Eve Fox, University of Leeds")
@@ -191,40 +193,38 @@ def split_names(text: str) -> tuple[str, ...]:
     """
     if len(text) > _LONGEST_LIST:
         return ()
-    listed = _LISTED.split(_ET_AL.sub("", _without_asides(text)))
-    return clean_names(chain.from_iterable(map(_split_listed, listed)))
+    text = _BY.sub("", _ET_AL.sub("", _without_asides(text)))
+    return clean_names(chain.from_iterable(map(_split_listed, _LISTED.split(text))))
 
 
 def names_in(value: object) -> tuple[str, ...]:
-    """Return the names in a value of YAML or JSON.
+    """Return the names in a value of YAML, TOML or JSON.
 
     Args:
         value: A text; a mapping with the key "name", or "given" and "family"; or a list of these.
+            Anything else holds no names.
 
     Example:
         >>> names_in([{"name": "Ann Lee", "email": "a@b.org"}, {"family": "Ray", "given": "Bob"}])
         ('Ann Lee', 'Bob Ray')
     """
-    return clean_names(_names_in(value))
+    texts = dict.fromkeys(map(_name_in, value if isinstance(value, list) else [value]))
+    return clean_names(chain.from_iterable(map(split_names, texts)))
 
 
-def _names_in(value: object, depth: int = 0) -> Iterable[str]:
-    if isinstance(value, str):
-        yield from split_names(value)
-    elif isinstance(value, list) and depth < 4:
-        for one in value:
-            yield from _names_in(one, depth + 1)
-    elif isinstance(value, Mapping) and depth < 4:
-        given, family = (
-            next((value[key] for key in keys if isinstance(value.get(key), str)), "")
-            for keys in (("given", "givenName"), ("family", "familyName"))
-        )
-        name = value.get("name") or value.get("literal") or f"{given} {family}"
-        yield from [name] if isinstance(name, str) else _names_in(name, depth + 1)
+def _name_in(value: object) -> str:
+    if isinstance(value, Mapping):
+        name = value.get("name") or value.get("literal") or value
+        if isinstance(name, Mapping):
+            keys = ("given", "givenName", "family", "familyName")
+            parts = (name.get(key) for key in keys)
+            name = " ".join(part for part in parts if isinstance(part, str))
+        value = name
+    return value if isinstance(value, str) else ""
 
 
 def _clean(name: str) -> str:
-    name = _ADDRESS.sub("", _without_asides(name[: 10 * _LONGEST]))
+    name = _ADDRESS.sub("", _without_asides(name[: 10 * _LONGEST])).replace(" ,", ",")
     return collapse(_MARKS.sub("", _ET_AL.sub("", name)))
 
 
@@ -240,7 +240,9 @@ def _split_listed(text: str) -> list[str]:
     for part in filter(_clean, _JOINED.split(text)):
         if parts and _ADDITION.fullmatch(part):
             parts[-1] += f", {part}"
-        elif not (parts and _is_person(parts[0]) and _INSTITUTION.search(part)):
+        elif parts and _is_person(parts[0]) and _INSTITUTION.search(part):
+            break  # what follows is its place
+        else:
             parts.append(part)
     is_inverted = text[:1].islower()  # "van der Berg, Jan Peter"
     return parts if all(map(_is_person, parts)) and not is_inverted else [text]
