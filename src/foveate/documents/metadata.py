@@ -188,8 +188,8 @@ def split_names(text: str) -> tuple[str, ...]:
     """Return the names that a field with any number of names lists.
 
     Semicolons always separate names. Commas and "and" do where every part is like the name of a
-    person, so that "Lee, Ann" and "Ministry of Food and Rural Affairs" stay whole. What
-    follows from the name of an institution on, such as its city, is left out.
+    person, so that "Lee, Ann" and "Ministry of Food and Rural Affairs" stay whole. An
+    institution after a name is left out, and so is what follows it, such as its city.
 
     Example:
         >>> split_names("Ann Lee, Bob Ray Jr. and Eve Fox, University of Leeds")
