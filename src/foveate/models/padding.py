@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from transformers.masking_utils import eager_mask
 
+from foveate.ops.compiling import uncompiled
 from foveate.ops.tree_attention import Tree
 
 
@@ -135,7 +135,7 @@ class PackedForest(PackedIndices):
     shape: tuple[int, int]
 
     @classmethod
-    @torch.compiler.disable
+    @uncompiled
     def from_inputs(
         cls, tree: Tree | None, parent_ids: Tensor | None, attention_mask: Tensor | None
     ) -> "PackedForest":
@@ -210,6 +210,8 @@ class PaddingMask:
     @cached_property
     def dense(self) -> Tensor | None:
         """The mask of all pairs that transformers' eager attention takes."""
+        from transformers.masking_utils import eager_mask  # trees need no transformers
+
         mask: Tensor | None = eager_mask(**self._arguments)
         return mask
 

@@ -22,6 +22,7 @@ from transformers.modeling_outputs import (
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.padding import PackedForest
+from foveate.ops.compiling import uncompiled
 from foveate.ops.rms_norm import rms_norm
 from foveate.ops.tree_attention import Tree, tree_attention
 from foveate.preprocessing.collate import IGNORE_INDEX
@@ -43,7 +44,7 @@ class HierarchicalPositions(nn.Module):
         """Add the position of every node to the embeddings `(tokens, d_model)`."""
         return torch.addcmul(embeddings, self.scale_factor, self.encoding(tree).to(embeddings))
 
-    @torch.compiler.disable  # the loop over levels would be recompiled for every tree
+    @uncompiled  # the loop over levels would be recompiled for every tree
     @torch.no_grad()
     def encoding(self, tree: Tree) -> Tensor:
         """Encode the position of every node, not yet scaled: `(tokens, d_model)`.

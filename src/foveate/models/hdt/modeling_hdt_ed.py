@@ -17,6 +17,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.padding import PackedForest, mask_to_bias
+from foveate.ops.compiling import uncompiled
 from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import IGNORE_INDEX
@@ -37,7 +38,7 @@ _UNSUPPORTED = (
 )
 
 
-@torch.compiler.disable
+@uncompiled
 def select_memory(hidden_states: Tensor, tree: Tree, decode_anchors: str) -> tuple[Tensor, Tensor]:
     """Select the hidden states of each document that the decoder attends to (HDT, 4.2).
 

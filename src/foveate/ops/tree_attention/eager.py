@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from foveate.ops.compiling import uncompiled
+
 from .families import FamilyBatch, batch_families
 from .tree import Tree
 
@@ -22,7 +24,7 @@ _MAX_MEMBERS = 2048
 """Members of the families that a layer reads at a time: few enough to stay in cache."""
 
 
-@torch.compiler.disable  # its loop over the groups would be recompiled for every tree
+@uncompiled  # its loop over the groups would be recompiled for every tree
 def tree_attention(
     q: Tensor, k: Tensor, v: Tensor, tree: Tree, edges: Collection[str], scale: float
 ) -> Tensor:
@@ -50,7 +52,7 @@ def tree_attention(
     return out.index_copy(0, inner_nodes, merged.to(out))
 
 
-@torch.compiler.disable
+@uncompiled
 def update_by_family(
     hidden_states: Tensor,
     tree: Tree,
@@ -150,7 +152,7 @@ def _log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
         [
             torch.cat(
                 [
-                    checkpoint(_tile_log_sum_exp, tile, k_groups, scale, use_reentrant=False)
+                    _tile_log_sum_exp(tile, k_groups, scale)
                     for tile in q_groups.split(queries_per_tile, dim=1)
                 ],
                 dim=1,
@@ -163,5 +165,13 @@ def _log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
 
 
 def _tile_log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
+    """Compute the log-sum-exp of some queries' scores, which are not kept for gradients."""
+    if not torch.is_grad_enabled():  # in inference `checkpoint` would only import the compiler
+        return _score_log_sum_exp(q, k, scale)
+    output: Tensor = checkpoint(_score_log_sum_exp, q, k, scale, use_reentrant=False)
+    return output
+
+
+def _score_log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
     scores = torch.einsum("bmhd,bnhd->bmhn", q, k) * scale
     return torch.logsumexp(scores.to(torch.promote_types(scores.dtype, torch.float32)), dim=-1)
