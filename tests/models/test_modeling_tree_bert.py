@@ -17,7 +17,8 @@ from transformers import (
 )
 
 from foveate import Document
-from foveate.models.tree_bert import TreeBertConfig, TreeBertModel, modeling_tree_bert
+from foveate.models import tree_bert_network
+from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.ops.tree_attention import Tree, eager
 from foveate.preprocessing import TreeBertProcessor
 from foveate.preprocessing.collate import pack_trees
@@ -302,7 +303,7 @@ def test_gradient_checkpointing_changes_no_gradient(example):
 @pytest.mark.parametrize("chunk", [1, 5])
 def test_without_gradients_layers_read_some_families_at_a_time(chunk, model, example, monkeypatch):
     expected = model(**example)
-    monkeypatch.setattr(modeling_tree_bert, "_NODES_PER_CHUNK", chunk)
+    monkeypatch.setattr(tree_bert_network, "_NODES_PER_CHUNK", chunk)
     monkeypatch.setattr(eager, "_MAX_MEMBERS", chunk)
     sizes = []
     hook = model.encoder.layer[0].intermediate.register_forward_hook(

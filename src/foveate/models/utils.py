@@ -1,8 +1,9 @@
-"""Devices and dtypes by name, and which model types are supported."""
+"""Devices and dtypes by name, which model types are supported, and where positions begin."""
 
 from collections.abc import Collection
 
 import torch
+from torch import nn
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -45,3 +46,9 @@ def check_model_type(model_type: str | None, supported: Collection[str]) -> None
             f"a {model_type} model has other parameters than these: name a checkpoint of "
             f"{' or '.join(sorted(supported))}"
         )
+
+
+def first_position(model: nn.Module) -> int:
+    """Return the first position id: RoBERTa and models like it begin after the padding id."""
+    padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1

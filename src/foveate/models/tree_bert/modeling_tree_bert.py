@@ -1,36 +1,25 @@
-"""TreeBert: BERT with tree attention, whose anchors give a vector to everything in a document.
-
-The Transformer has BERT's parameter names, so BERT's weights load. A document is a tree: an anchor
-for the document, for each section and for each sentence, and a sentence's tokens below its anchor.
-A sentence that is a tree by itself is read exactly as BERT reads it, its anchor being [CLS].
-
-Inside the model, all documents of a batch are packed in level order: `(nodes, hidden_size)`.
-"""
+"""TreeBert as a model of transformers; its layers are in `foveate.models.tree_bert_network`."""
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
-from foveate.models.padding import PackedForest
-from foveate.ops.backends import choose
-from foveate.ops.tree_attention import Tree, tree_attention
-from foveate.ops.tree_attention.eager import update_by_family
-from foveate.preprocessing.tree import NODE_TYPES
+from foveate.models.tree_bert_network import (
+    NetworkConfig,
+    TreeBertEmbeddings,
+    TreeBertLayer,
+    TreeBertLayers,
+    TreeBertPooling,
+)
+from foveate.ops.tree_attention import Tree
 
 from .configuration_tree_bert import TreeBertConfig
-
-_TOKEN, _SENTENCE = NODE_TYPES["token"], NODE_TYPES["sentence"]
-
-_NODES_PER_CHUNK = 16384
-"""Nodes that go through embeddings or a feed-forward layer at once in inference, to save memory."""
 
 
 @dataclass
@@ -52,379 +41,8 @@ class TreeBertOutput(ModelOutput):
     salience: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class Anchors:
-    """The anchors of a packed forest, as a forest of their own.
-
-    Attributes:
-        nodes: `(anchors,)` int64, their indices among all nodes.
-        kinds: `(anchors,)` int64, see `NODE_TYPES`.
-        parent: `(anchors,)` int64, the index of each one's parent among the anchors, -1 at a root.
-        sibling_idx: `(anchors,)` int64, the index of each one among the anchors that are its
-            siblings; 0 at a root.
-        num_siblings: `(anchors,)` int64, how many they are, itself included; 1 at a root.
-    """
-
-    nodes: Tensor
-    kinds: Tensor
-    parent: Tensor
-    sibling_idx: Tensor
-    num_siblings: Tensor
-
-    @classmethod
-    @torch.compiler.disable  # the number of anchors depends on the data
-    def from_tree(cls, tree: Tree, node_types: Tensor) -> "Anchors":
-        """Find the anchors of a forest by the `node_types` `(nodes,)` of its nodes."""
-        nodes = (node_types > _TOKEN).nonzero()[:, 0]
-        index = torch.full_like(tree.parent, -1)
-        index[nodes] = torch.arange(len(nodes), device=nodes.device)
-        parent = tree.parent[nodes]
-        is_root = parent < 0
-        parent = torch.where(is_root, -1, index[parent])
-        # In level order parents ascend, so siblings are consecutive.
-        first = torch.searchsorted(parent, parent)
-        end = torch.searchsorted(parent, parent, right=True)
-        number = torch.arange(len(nodes), device=nodes.device)
-        return cls(
-            nodes=nodes,
-            kinds=node_types[nodes],
-            parent=parent,
-            sibling_idx=torch.where(is_root, 0, number - first),
-            num_siblings=torch.where(is_root, 1, end - first),
-        )
-
-    @property
-    def is_sentence(self) -> Tensor:
-        """`(anchors,)` bool."""
-        return self.kinds == _SENTENCE
-
-    def sum_below(self, values: Tensor) -> Tensor:
-        """Sum the values `(anchors, ...)` of all anchors below each, and its own."""
-        total, moved, ancestor = values, values, self.parent
-        while len(inner := (ancestor >= 0).nonzero()[:, 0]):
-            ancestor, moved = ancestor[inner], moved[inner]
-            total = total.index_add(0, ancestor, moved)
-            ancestor = self.parent[ancestor]
-        return total
-
-    def sum_above(self, values: Tensor) -> Tensor:
-        """Sum the values `(anchors,)` of all ancestors of each anchor, and its own."""
-        total, ancestor = values.clone(), self.parent
-        while (ancestor >= 0).any():
-            total += torch.where(ancestor >= 0, values[ancestor], 0)
-            ancestor = torch.where(ancestor >= 0, self.parent[ancestor], -1)
-        return total
-
-
-def _in_place(module: nn.Module) -> bool:
-    """Tell whether hidden states may be overwritten: in inference, where it saves memory."""
-    return not (module.training or torch.is_grad_enabled())
-
-
-class TreeBertEmbeddings(nn.Module):
-    """BERT's embeddings, the kind of each anchor, and its place among its siblings."""
-
-    def __init__(self, config: TreeBertConfig) -> None:
-        super().__init__()
-        size = config.hidden_size
-        self.word_embeddings = nn.Embedding(config.vocab_size, size)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, size)
-        self.LayerNorm = nn.LayerNorm(size, eps=config.layer_norm_eps)
-        self.node_type_embeddings = nn.Parameter(torch.empty(len(NODE_TYPES) - 1, size))
-        self.sibling_scale = nn.Parameter(torch.empty(1))
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-
-    def forward(
-        self, input_ids: Tensor, node_types: Tensor, tree: Tree, anchors: Anchors
-    ) -> Tensor:
-        """Embed nodes `(nodes,)`.
-
-        A token's position is that within its sentence, counted from 1; an anchor's is 0, to which
-        it adds the sinusoids of its index among its siblings (HDT, eq. 2) times a learned number.
-        """
-        nodes = torch.arange(len(tree), device=input_ids.device)
-        position = nodes - tree.first_child[tree.parent.clamp(min=0)] + 1
-        position = position.masked_fill(node_types != _TOKEN, 0)
-        kinds = self.node_type_embeddings[anchors.kinds - 1]
-        siblings = self.sibling_scale * sinusoids(anchors.sibling_idx, kinds.shape[-1])
-        embeddings: Tensor = self.word_embeddings(input_ids)
-        embeddings = embeddings.index_add_(0, anchors.nodes, (kinds + siblings).to(embeddings))
-        if not _in_place(self):
-            return self.add_positions(embeddings, position)
-        for chunk, its in zip(
-            embeddings.split(_NODES_PER_CHUNK), position.split(_NODES_PER_CHUNK), strict=True
-        ):
-            chunk.copy_(self.add_positions(chunk, its))
-        return embeddings
-
-    def add_positions(self, embeddings: Tensor, position: Tensor) -> Tensor:
-        """Add positions `(nodes,)` to embeddings `(nodes, hidden_size)`, and normalize."""
-        embeddings = embeddings + self.position_embeddings(position)
-        embeddings = self.LayerNorm(embeddings + self.token_type_embeddings.weight[0])
-        output: Tensor = self.dropout(embeddings)
-        return output
-
-
-class TreeBertSelfAttention(nn.Module):
-    """Multi-head tree attention."""
-
-    def __init__(self, config: TreeBertConfig) -> None:
-        super().__init__()
-        self.num_heads = config.num_attention_heads
-        self.query = nn.Linear(config.hidden_size, config.hidden_size)
-        self.key = nn.Linear(config.hidden_size, config.hidden_size)
-        self.value = nn.Linear(config.hidden_size, config.hidden_size)
-
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Let every node attend to its parent, its siblings, its children and itself."""
-        q, k, v = self.project(hidden_states)
-        return tree_attention(q, k, v, tree).flatten(1)
-
-    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
-        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        return tuple(
-            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
-            for projection in (self.query, self.key, self.value)
-        )
-
-
-class TreeBertResidual(nn.Module):
-    """norm(input + dropout(dense(x)))."""
-
-    def __init__(self, config: TreeBertConfig, in_features: int) -> None:
-        super().__init__()
-        self.dense = nn.Linear(in_features, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-
-    def forward(self, hidden_states: Tensor, residual: Tensor) -> Tensor:
-        """Project `(nodes, in_features)` and add the input of the layer."""
-        output: Tensor = self.LayerNorm(residual + self.dropout(self.dense(hidden_states)))
-        return output
-
-
-class TreeBertAttention(nn.Module):
-    """Tree attention and its output layer."""
-
-    def __init__(self, config: TreeBertConfig) -> None:
-        super().__init__()
-        self.self = TreeBertSelfAttention(config)
-        self.output = TreeBertResidual(config, config.hidden_size)
-
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Attend, project and normalize."""
-        output: Tensor = self.output(self.self(hidden_states, tree), hidden_states)
-        return output
-
-
-class TreeBertIntermediate(nn.Module):
-    """The first half of a feed-forward layer."""
-
-    def __init__(self, config: TreeBertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.activation = ACT2FN[config.hidden_act]
-
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        """Expand every hidden state."""
-        output: Tensor = self.activation(self.dense(hidden_states))
-        return output
-
-
-class TreeBertLayer(GradientCheckpointingLayer):
-    """One layer: attention, then feed-forward, each normalized after its residual (BERT)."""
-
-    def __init__(self, config: TreeBertConfig) -> None:
-        super().__init__()
-        self.attention = TreeBertAttention(config)
-        self.intermediate = TreeBertIntermediate(config)
-        self.output = TreeBertResidual(config, config.intermediate_size)
-
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply the layer to `(nodes, hidden_size)`."""
-        hidden_states = self.attention(hidden_states, tree)
-        if not _in_place(self):
-            return self.feed_forward(hidden_states)
-        for chunk in hidden_states.split(_NODES_PER_CHUNK):
-            chunk.copy_(self.feed_forward(chunk))
-        return hidden_states
-
-    def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
-        """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        return self.attention.self.project(hidden_states)
-
-    def finish(self, attended: Tensor, hidden_states: Tensor) -> Tensor:
-        """Apply what follows the attention `(nodes, heads, head_dim)`, to every node by itself."""
-        output: Tensor = self.attention.output(attended.flatten(1), hidden_states)
-        return self.feed_forward(output)
-
-    def feed_forward(self, hidden_states: Tensor) -> Tensor:
-        """Transform every hidden state independently."""
-        output: Tensor = self.output(self.intermediate(hidden_states), hidden_states)
-        return output
-
-
-class TreeBertEncoder(nn.Module):
-    """The layers."""
-
-    def __init__(self, config: TreeBertConfig) -> None:
-        super().__init__()
-        self.num_heads = config.num_attention_heads
-        self.layer = nn.ModuleList(TreeBertLayer(config) for _ in range(config.num_hidden_layers))
-
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
-        queries = hidden_states.unflatten(-1, (self.num_heads, -1))  # their shape decides
-        if _in_place(self) and choose(None, queries) == "eager":
-            update_by_family(
-                hidden_states,
-                tree,
-                [(layer.project, layer.finish) for layer in cast(list[TreeBertLayer], self.layer)],
-            )
-            return hidden_states
-        for layer in self.layer:
-            hidden_states = layer(hidden_states, tree)
-        return hidden_states
-
-
-class TreeBertPooling(nn.Module):
-    """The vector of every anchor.
-
-    A sentence s is the mean of its anchor and its tokens, as MiniLM was trained:
-
-        e(s) = unit(mean(h(s), h(t) for its tokens t)).
-
-    A section or document x is a weighted mean of all sentences below it, and its own anchor:
-
-        e(x) = unit(Σ_s w(s) e(s) / Σ_s w(s) + A h(x)),    w(s) = sigmoid(a · h(s) + b).
-
-    With new weights a, b and A are 0: the mean of its sentences.
-    """
-
-    def __init__(self, config: TreeBertConfig) -> None:
-        super().__init__()
-        self.sentence = nn.Parameter(torch.empty(config.hidden_size))
-        self.bias = nn.Parameter(torch.empty(1))
-        self.anchor = nn.Parameter(torch.empty(config.hidden_size, config.hidden_size))
-
-    def forward(self, hidden_states: Tensor, tree: Tree, anchors: Anchors) -> Tensor:
-        """Pool hidden states `(nodes, hidden_size)`: `(anchors, hidden_size)` of unit length."""
-        hidden_states = _at_least_float32(hidden_states)
-        own = hidden_states[anchors.nodes]
-        index = torch.empty_like(tree.parent)
-        index[anchors.nodes] = torch.arange(len(own), device=own.device)
-        owner = tree.parent.clone()
-        owner[anchors.nodes] = anchors.nodes
-        owner = index[owner]
-        sentences = torch.zeros_like(own).index_add(0, owner, hidden_states)
-        sentences = F.normalize(sentences, dim=-1)  # the mean has the direction of the sum
-        weight = torch.sigmoid(own @ self.sentence.to(own) + self.bias)[:, None]
-        weight = weight * anchors.is_sentence[:, None]
-        sums = anchors.sum_below(torch.cat([weight * sentences, weight], dim=-1))
-        means = sums[:, :-1] / sums[:, -1:].clamp(min=1e-6)  # a section may be empty
-        larger = F.normalize(means + own @ self.anchor.T.to(own), dim=-1)
-        return torch.where(anchors.is_sentence[:, None], sentences, larger)
-
-
-class TreeBertSalience(nn.Module):
-    """How much each sentence belongs in a summary.
-
-    It sees the hidden state of the sentence's anchor, the vectors of the sentence, of what it
-    stands in and of the document, their cosines, and the place of the sentence.
-    """
-
-    def __init__(self, config: TreeBertConfig) -> None:
-        super().__init__()
-        num_features = 4 * config.hidden_size + 2 + NUM_PLACES
-        self.norm = nn.LayerNorm(num_features)
-        self.dense = nn.Linear(num_features, config.salience_size)
-        self.dropout = nn.Dropout(config.salience_dropout)
-        self.activation = ACT2FN[config.hidden_act]
-        self.output = nn.Linear(config.salience_size, 1)
-
-    def forward(self, hidden_states: Tensor, embeddings: Tensor, anchors: Anchors) -> Tensor:
-        """Score anchors `(anchors,)`.
-
-        Args:
-            hidden_states: `(anchors, hidden_size)`.
-            embeddings: `(anchors, hidden_size)`.
-            anchors: The anchors.
-        """
-        index = torch.arange(len(embeddings), device=embeddings.device)
-        section = torch.where(anchors.parent < 0, index, anchors.parent)
-        root = roots(anchors)
-        scale = embeddings.shape[-1] ** 0.5  # unit vectors have small entries
-        of_section, of_document = embeddings[section], embeddings[root]
-        features = [
-            _at_least_float32(hidden_states),
-            scale * embeddings,
-            scale * of_section,
-            scale * of_document,
-            (embeddings * of_section).sum(-1, keepdim=True),
-            (embeddings * of_document).sum(-1, keepdim=True),
-            places(anchors, section, root),
-        ]
-        normed = self.norm(torch.cat(features, dim=-1).to(self.norm.weight))
-        salience = self.output(self.dropout(self.activation(self.dense(normed))))[:, 0]
-        return _at_least_float32(salience) * anchors.is_sentence
-
-
-NUM_PLACES = 8
-"""Number of features that `places` gives."""
-
-
-def places(anchors: Anchors, section: Tensor, root: Tensor) -> Tensor:
-    """Say where anchors stand: in what they belong to, in the document, and how long that is.
-
-    Args:
-        anchors: The anchors.
-        section: `(anchors,)`, the index of what each belongs to.
-        root: `(anchors,)`, the index of its document.
-
-    Returns:
-        `(anchors, 8)` float32, each feature of about unit size: for the sentence and then for its
-        section the relative place among the siblings and how close that is to either end; the
-        relative place in the reading order of the document; and the logarithm of its length.
-    """
-
-    def among_siblings(x: Tensor) -> list[Tensor]:
-        index, number = anchors.sibling_idx[x], anchors.num_siblings[x]
-        return [index / (number - 1).clamp(min=1), 1 / (1 + index), 1 / (number - index)]
-
-    counts = anchors.sum_below(torch.ones_like(section))
-    # In level order siblings are consecutive: the sum over those before an anchor is a difference.
-    before = counts.cumsum(0) - counts
-    first = torch.arange(len(section), device=section.device) - anchors.sibling_idx
-    earlier = torch.where(anchors.parent < 0, 0, before - before[first])
-    order = anchors.sum_above(1 + earlier)  # depth first: all that came before, and the ancestors
-    size = counts[root]
-    features = [
-        *among_siblings(torch.arange(len(section), device=section.device)),
-        *among_siblings(section),
-        order / size,
-        size.log() / 5,
-    ]
-    return torch.stack([feature.float() for feature in features], dim=-1)
-
-
-def roots(anchors: Anchors) -> Tensor:
-    """Find the root of each anchor: `(anchors,)` int64."""
-    root = torch.arange(len(anchors.parent), device=anchors.parent.device)
-    while (has_parent := (parent := anchors.parent[root]) >= 0).any():
-        root = torch.where(has_parent, parent, root)
-    return root
-
-
-def _at_least_float32(x: Tensor) -> Tensor:
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def sinusoids(index: Tensor, size: int) -> Tensor:
-    """Encode indices `(n,)` as sinusoids `(n, size)`: sin on even channels, cos on odd ones."""
-    channel = torch.arange(0, size, 2, dtype=torch.float32, device=index.device)
-    angle = index[:, None] * 10000.0 ** (-channel / size)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :size]
+class TreeBertCheckpointedLayer(GradientCheckpointingLayer, TreeBertLayer):
+    """A layer that can be computed again in the backward pass, to save memory."""
 
 
 class TreeBertPreTrainedModel(PreTrainedModel):
@@ -434,7 +52,7 @@ class TreeBertPreTrainedModel(PreTrainedModel):
     base_model_prefix = "bert"
     supports_gradient_checkpointing = True
     accepts_loss_kwargs = False
-    _no_split_modules = ["TreeBertLayer"]  # noqa: RUF012
+    _no_split_modules = ["TreeBertCheckpointedLayer"]  # noqa: RUF012
     # BERT's own pooler and its heads, which have no place here.
     _keys_to_ignore_on_load_unexpected = [r"^pooler\.", r"^cls\.", "position_ids"]  # noqa: RUF012
 
@@ -460,7 +78,7 @@ class TreeBertPreTrainedModel(PreTrainedModel):
                     init.zeros_(parameter)
 
 
-class TreeBertModel(TreeBertPreTrainedModel):
+class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
     """TreeBert with its heads: vectors of everything in a document, and salience.
 
     Example:
@@ -481,10 +99,7 @@ class TreeBertModel(TreeBertPreTrainedModel):
 
     def __init__(self, config: TreeBertConfig) -> None:
         super().__init__(config)
-        self.embeddings = TreeBertEmbeddings(config)
-        self.encoder = TreeBertEncoder(config)
-        self.pooling = TreeBertPooling(config)
-        self.salience = TreeBertSalience(config)
+        self.add_layers(NetworkConfig.from_fields(vars(config)), TreeBertCheckpointedLayer)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -522,20 +137,5 @@ class TreeBertModel(TreeBertPreTrainedModel):
             ValueError: `node_types` or parents are missing, or the parents do not form a forest
                 within their sequences.
         """
-        if node_types is None:
-            raise ValueError("node_types are missing: prepare documents with a TreeBertProcessor")
-        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
-        types = packed.pack(node_types)
-        anchors = Anchors.from_tree(packed.tree, types)
-        embeddings = self.embeddings(packed.pack(input_ids), types, packed.tree, anchors)
-        hidden_states = self.encoder(embeddings, packed.tree)
-        vectors = self.pooling(hidden_states, packed.tree, anchors)
-        salience = self.salience(hidden_states[anchors.nodes], vectors, anchors)
-        return TreeBertOutput(
-            last_hidden_state=packed.unpack(hidden_states),
-            anchor_indices=anchors.nodes
-            if packed.indices is None
-            else packed.indices[anchors.nodes],
-            embeddings=vectors,
-            salience=salience,
-        )
+        output = super().forward(input_ids, attention_mask, parent_ids, node_types, tree)
+        return TreeBertOutput(**output._asdict())
