@@ -4,15 +4,40 @@ A processor is the only code that tokenizes for a model, in training, evaluation
 command line alike. It is saved beside the checkpoint's weights and is enough to use them.
 """
 
-from .collate import IGNORE_INDEX, Features, pack_trees, pad_features
-from .detector import DETECTORS, build_detector
-from .factory import PROCESSORS, load_processor, load_tokenizer, processor_for
-from .hdt import HDTProcessor
-from .led import LEDProcessor
-from .processor import DocumentProcessor
-from .text import TextProcessor
-from .tree_bert import TreeBertProcessor
-from .vcc import VCCProcessor
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .collate import IGNORE_INDEX, Features, pack_trees, pad_features
+    from .detector import DETECTORS, build_detector
+    from .factory import PROCESSORS, load_processor, load_tokenizer, processor_for
+    from .hdt import HDTProcessor
+    from .led import LEDProcessor
+    from .processor import DocumentProcessor
+    from .text import TextProcessor
+    from .tree_bert import TreeBertProcessor
+    from .vcc import VCCProcessor
+
+# Names are loaded when they are first used, because transformers, which the processors are made
+# for, takes seconds to import, and what builds trees needs none of it.
+_MODULE_OF = {
+    "DETECTORS": "detector",
+    "DocumentProcessor": "processor",
+    "Features": "collate",
+    "HDTProcessor": "hdt",
+    "IGNORE_INDEX": "collate",
+    "LEDProcessor": "led",
+    "PROCESSORS": "factory",
+    "TextProcessor": "text",
+    "TreeBertProcessor": "tree_bert",
+    "VCCProcessor": "vcc",
+    "build_detector": "detector",
+    "load_processor": "factory",
+    "load_tokenizer": "factory",
+    "pack_trees": "collate",
+    "pad_features": "collate",
+    "processor_for": "factory",
+}
 
 __all__ = [
     "DETECTORS",
@@ -32,3 +57,13 @@ __all__ = [
     "pad_features",
     "processor_for",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_MODULE_OF]

@@ -1,14 +1,13 @@
 """Which processor a checkpoint takes: the one saved with it, or that of its family."""
 
-import json
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
-from transformers.utils.hub import cached_file
 
+from foveate.checkpoint_files import load_checkpoint_json
 from foveate.checkpoints import check_name_or_path
 
 from .hdt import HDTProcessor
@@ -160,29 +159,6 @@ def _build(
 def _task_prefix(config: PreTrainedConfig) -> str:
     tasks = getattr(config, "task_specific_params", None) or {}
     return str(tasks.get("summarization", {}).get("prefix", ""))
-
-
-def load_checkpoint_json(name_or_path: str | PathLike[str], file_name: str) -> Any:
-    """Load a JSON file of a checkpoint; return None if it has no such file.
-
-    Raises:
-        ValueError: The file is damaged.
-    """
-    file = cached_file(
-        name_or_path,
-        file_name,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
-    if file is None:
-        return None
-    try:
-        return json.loads(Path(file).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(
-            f"the {file_name} of {name_or_path} is damaged ({error}): copy or download it again"
-        ) from error
 
 
 def _saved_options(name_or_path: str | PathLike[str]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from foveate.documents import Document
 
 from .collate import Features
 from .processor import DocumentProcessor, join_prompt
-from .tree import NODE_TYPES, Anchor, AnchorKind, TreeNodes, outline, parents_of_pieces, split_long
+from .tree import NODE_TYPES, Anchor, outline
+from .tree_builder import TreeBuilder
 
 _ANCHOR_TOKENS = {
     "doc_token": ("<doc>", "[DOC]"),
@@ -19,7 +20,7 @@ _ANCHOR_TOKENS = {
 }
 
 
-class HDTProcessor(DocumentProcessor):
+class HDTProcessor(TreeBuilder, DocumentProcessor):
     """Turn documents into token ids and the parent of each.
 
     A document is a sequence in reading order: [DOC], then for each section [SEC], for each of its
@@ -70,28 +71,23 @@ class HDTProcessor(DocumentProcessor):
         sec_token: str | None = None,
         sent_token: str | None = None,
     ) -> None:
-        for name, value, least in (
-            ("levels", levels, 3),
-            ("max_length", max_length, 4),
-            ("max_sentence_tokens", max_sentence_tokens, 1),
-        ):
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least} or None, got {value}")
+        self.set_limits(levels, max_sentence_tokens)
+        if max_length is not None and max_length < 4:
+            raise ValueError(f"max_length must be at least 4 or None, got {max_length}")
         if query_as not in ("section", "global"):
             raise ValueError(f"query_as must be 'section' or 'global', got {query_as!r}")
-        self.levels = levels
-        self.closing_ids: list[int] = []
-        self.max_sentence_tokens = max_sentence_tokens
         self.query_as = query_as
         self.doc_token = _anchor_token(tokenizer, "doc_token", doc_token)
         self.sec_token = _anchor_token(tokenizer, "sec_token", sec_token)
         self.sent_token = _anchor_token(tokenizer, "sent_token", sent_token)
         vocabulary = tokenizer.get_vocab()
-        self._anchor_ids: dict[AnchorKind, int] = {
-            "document": vocabulary[self.doc_token],
-            "section": vocabulary[self.sec_token],
-            "sentence": vocabulary[self.sent_token],
-        }
+        self.set_special_tokens(
+            {
+                "document": vocabulary[self.doc_token],
+                "section": vocabulary[self.sec_token],
+                "sentence": vocabulary[self.sent_token],
+            }
+        )
         super().__init__(tokenizer, max_length)
 
     def prompted_features(self, document: Document, query: str, choices: Sequence[str]) -> Features:
@@ -130,49 +126,11 @@ class HDTProcessor(DocumentProcessor):
             "anchor_ids": owner,
         }
 
-    def tree(self, anchors: Sequence[Anchor], query: str = "") -> tuple[TreeNodes, list[int]]:
-        """Build the nodes of a tree of anchors; see `anchor_features`.
-
-        Returns:
-            The nodes, and the index in `anchors` that each of their anchors is from: a sentence
-            that is too long has several.
-        """
-        owners, pieces = self.pieces([anchor.text for anchor in anchors])
-        # Only sentences have tokens, not even a closing one stands below other anchors.
-        pieces = [
-            ids if anchors[owner].kind == "sentence" else []
-            for owner, ids in zip(owners, pieces, strict=True)
-        ]
-        if query:
-            pieces[0] = self.tokenizer(query, add_special_tokens=False)["input_ids"]
-        nodes = TreeNodes.from_anchors(
-            [anchors[owner].kind for owner in owners],
-            parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
-            pieces,
-            self._anchor_ids,
-        )
-        return nodes, owners
-
-    def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
-        """Put every piece under a sentence anchor of its own: a forest of two levels."""
-        number = len(pieces)
-        return TreeNodes.from_anchors(
-            ["sentence"] * number, [-1] * number, pieces, self._anchor_ids
-        )
-
-    def pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
-        """Tokenize texts, splitting those that are longer than `max_sentence_tokens`.
-
-        Returns:
-            The index of the text that each piece is from, and the pieces, each with the closing
-            tokens; an empty text gives one piece without other tokens.
-        """
-        if not texts:
-            return [], []
-        # verbose=False: long texts are split below, so a warning would be wrong.
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenize texts of any length, without special tokens."""
+        # verbose=False: what is too long is split afterwards, so a warning would be wrong.
         ids = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        owners, pieces = split_long(ids, self.max_sentence_tokens)
-        return owners, [piece + self.closing_ids for piece in pieces]
+        return list(ids)
 
     def document_features(self, document: Document) -> Features:
         """Tokenize a document without a query."""

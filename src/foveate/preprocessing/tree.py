@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document
 
@@ -173,17 +172,19 @@ def parents_of_pieces(owners: Sequence[int], parents: Sequence[int]) -> list[int
     return [first_piece[parents[owner]] for owner in owners]
 
 
-def closing_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Find the ids that the tokenizer adds after a sentence, such as that of [SEP].
+def closing_ids(bare: list[int], enclosed: list[int]) -> list[int]:
+    """Find the ids that a tokenizer adds after a sentence, such as that of [SEP].
+
+    Args:
+        bare: The ids of a sentence without special tokens.
+        enclosed: Its ids with them.
 
     Raises:
         ValueError: The tokenizer does not put exactly one token before a sentence.
     """
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    enclosed = tokenizer("a")["input_ids"]
     if len(enclosed) < len(bare) + 1 or enclosed[1 : 1 + len(bare)] != bare:
         raise ValueError(
             "the tokenizer does not put exactly one token (CLS) before a sentence, "
             "as an encoder with anchors needs"
         )
-    return list(enclosed[1 + len(bare) :])
+    return enclosed[1 + len(bare) :]

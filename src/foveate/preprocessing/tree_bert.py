@@ -60,4 +60,5 @@ class TreeBertProcessor(HDTProcessor):
             query_as,
             *[str(tokenizer.cls_token)] * 3,
         )
-        self.closing_ids = closing_ids(tokenizer)
+        bare, enclosed = (tokenizer("a", add_special_tokens=x)["input_ids"] for x in (False, True))
+        self.closing_ids = closing_ids(bare, enclosed)

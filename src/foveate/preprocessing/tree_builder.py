@@ -1,0 +1,151 @@
+"""From the anchors of documents to the nodes of trees, whatever tokenizes the texts below them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from .tree import Anchor, AnchorKind, TreeNodes, closing_ids, parents_of_pieces, split_long
+
+_SAVED_OPTIONS = {"processor_class", "levels", "max_length", "max_sentence_tokens", "query_as"}
+
+
+class TreeBuilder:
+    """What all processors of trees have: the limits of trees, and how they are built.
+
+    Subclasses define `token_ids`.
+    """
+
+    def set_limits(self, levels: int | None, max_sentence_tokens: int | None) -> None:
+        """Set the depth of trees and the length of the longest sentence.
+
+        Raises:
+            ValueError: A limit is too low.
+        """
+        for name, value, least in (
+            ("levels", levels, 3),
+            ("max_sentence_tokens", max_sentence_tokens, 1),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least} or None, got {value}")
+        self.levels = levels
+        self.max_sentence_tokens = max_sentence_tokens
+
+    def set_special_tokens(
+        self, anchor_ids: Mapping[AnchorKind, int], closing_ids: Sequence[int] = ()
+    ) -> None:
+        """Set the token of each kind of anchor, and those that close a sentence."""
+        self._anchor_ids = dict(anchor_ids)
+        self.closing_ids = list(closing_ids)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenize texts of any length, without special tokens."""
+        raise NotImplementedError
+
+    def tree(self, anchors: Sequence[Anchor], query: str = "") -> tuple[TreeNodes, list[int]]:
+        """Build the nodes of a tree of anchors.
+
+        Args:
+            anchors: The anchors in reading order, see `foveate.preprocessing.tree.outline`.
+            query: Text below the first anchor, beside the sections.
+
+        Returns:
+            The nodes, and the index in `anchors` that each of their anchors is from: a sentence
+            that is too long has several.
+        """
+        owners, pieces = self.pieces([anchor.text for anchor in anchors])
+        # Only sentences have tokens, not even a closing one stands below other anchors.
+        pieces = [
+            ids if anchors[owner].kind == "sentence" else []
+            for owner, ids in zip(owners, pieces, strict=True)
+        ]
+        if query:
+            [pieces[0]] = self.token_ids([query])
+        nodes = TreeNodes.from_anchors(
+            [anchors[owner].kind for owner in owners],
+            parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
+            pieces,
+            self._anchor_ids,
+        )
+        return nodes, owners
+
+    def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
+        """Put every piece under a sentence anchor of its own: a forest of two levels."""
+        number = len(pieces)
+        return TreeNodes.from_anchors(
+            ["sentence"] * number, [-1] * number, pieces, self._anchor_ids
+        )
+
+    def pieces(self, texts: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+        """Tokenize texts, splitting those that are longer than `max_sentence_tokens`.
+
+        Returns:
+            The index of the text that each piece is from, and the pieces, each with the closing
+            tokens; an empty text gives one piece without other tokens.
+        """
+        if not texts:
+            return [], []
+        owners, pieces = split_long(self.token_ids(texts), self.max_sentence_tokens)
+        return owners, [piece + self.closing_ids for piece in pieces]
+
+
+class TreeTokenizer(TreeBuilder):
+    """What a `TreeBertProcessor` does for inference, without transformers.
+
+    Args:
+        tokenizer: A tokenizer that puts one token before a sentence.
+        cls_token: That token, which is every anchor's.
+        levels: See `TreeBertProcessor`.
+        max_sentence_tokens: See `TreeBertProcessor`.
+
+    Raises:
+        ValueError: The tokenizer does not know `cls_token` or does not put exactly one token before
+            a sentence, or a limit is too low.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        cls_token: str,
+        levels: int | None,
+        max_sentence_tokens: int | None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        self.set_limits(levels, max_sentence_tokens)
+        cls_id = tokenizer.token_to_id(cls_token)
+        if cls_id is None:
+            raise ValueError(f"the tokenizer has no token {cls_token!r}")
+        bare, enclosed = (tokenizer.encode("a", add_special_tokens=x).ids for x in (False, True))
+        self.set_special_tokens(
+            {"document": cls_id, "section": cls_id, "sentence": cls_id}, closing_ids(bare, enclosed)
+        )
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenize texts of any length, without special tokens."""
+        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+
+def load_tree_tokenizer(folder: Path) -> TreeTokenizer | None:
+    """Load what a `TreeBertProcessor` saved.
+
+    Returns:
+        The tokenizer; None if the folder has no such files, or others than expected: transformers,
+        which knows more forms of tokenizers, loads them or says what is wrong.
+    """
+    try:
+        options, names = (
+            json.loads((folder / name).read_text(encoding="utf-8"))
+            for name in ("processor_config.json", "tokenizer_config.json")
+        )
+        if set(options) != _SAVED_OPTIONS or options["processor_class"] != "TreeBertProcessor":
+            return None
+        tokenizer = Tokenizer.from_buffer((folder / "tokenizer.json").read_bytes())
+        return TreeTokenizer(
+            tokenizer, names["cls_token"], options["levels"], options["max_sentence_tokens"]
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
