@@ -1,9 +1,14 @@
 """A loaded model with a purpose: encode, summarize, answer."""
 
-from .answerer import Answerer
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .default_model import default_model_path
 from .encoder import DocumentVectors, Encoder, as_encoder, as_encoder_or
-from .summarizer import Summarizer
+
+if TYPE_CHECKING:
+    from .answerer import Answerer
+    from .summarizer import Summarizer
 
 __all__ = [
     "Answerer",
@@ -14,3 +19,12 @@ __all__ = [
     "as_encoder_or",
     "default_model_path",
 ]
+
+# Loaded when they are first used, because their models take seconds to import.
+_MODULE_OF = {"Answerer": "answerer", "Summarizer": "summarizer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)

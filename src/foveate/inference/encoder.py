@@ -5,25 +5,29 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, chain
 from os import PathLike
-from typing import Literal, Protocol, Self, TypeVar, cast, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar, cast, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from foveate.documents import Document, as_documents
 from foveate.inference.default_model import default_model_path
 from foveate.inference.languages import trained_languages, warn_of_languages
-from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
-from foveate.models.loading import load_config, load_model
-from foveate.models.utils import resolve_device, resolve_dtype
+from foveate.inference.pooling import Pooling
+from foveate.models.tree_bert_network import TreeBertNetwork, load_network
+from foveate.models.utils import first_position, resolve_device, resolve_dtype
 from foveate.ops.tree_attention import Tree
-from foveate.preprocessing import HDTProcessor, TreeBertProcessor, load_processor
 from foveate.preprocessing.collate import fill_packs
-from foveate.preprocessing.factory import load_checkpoint_json
 from foveate.preprocessing.tree import Anchor, TreeNodes, outline
+from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenizer
 from foveate.progress import progress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from foveate.preprocessing import HDTProcessor
 
 Context = Literal["sentence", "tree"]
 
@@ -36,49 +40,6 @@ _CHARACTERS_PER_TOKEN = 4
 
 _TEXTS_PER_CHUNK = 4096
 """Sentences that are tokenized and sorted by length together."""
-
-
-@dataclass(frozen=True)
-class Pooling:
-    """How a sentence-transformers checkpoint turns hidden states into one vector.
-
-    Attributes:
-        takes_first_token: Take the first token's hidden state (CLS) instead of the mean of all.
-        normalize: Scale vectors to length 1.
-        max_tokens: Longest sentence in tokens, None if the checkpoint does not say.
-    """
-
-    takes_first_token: bool = False
-    normalize: bool = False
-    max_tokens: int | None = None
-
-    @classmethod
-    def from_pretrained(cls, name_or_path: str) -> Self:
-        """Read the pooling of a checkpoint, by default the mean of all tokens.
-
-        Raises:
-            ValueError: The checkpoint has layers other than pooling and normalization, or an
-                unsupported pooling mode.
-        """
-        modules = load_checkpoint_json(name_or_path, "modules.json")
-        if modules is None:
-            return cls()
-        sizes = load_checkpoint_json(name_or_path, "sentence_bert_config.json") or {}
-        takes_first_token = normalize = False
-        for module in modules:
-            match module["type"].rpartition(".")[2]:
-                case "Transformer":
-                    pass
-                case "Normalize":
-                    normalize = True
-                case "Pooling":
-                    takes_first_token = _takes_first_token(name_or_path, module["path"])
-                case other:
-                    raise ValueError(
-                        f"{name_or_path} ends in a {other} layer, which Encoder cannot apply: "
-                        "use a checkpoint that ends in Pooling and Normalize"
-                    )
-        return cls(takes_first_token, normalize, sizes.get("max_seq_length"))
 
 
 @dataclass(frozen=True)
@@ -163,8 +124,8 @@ class Encoder:
 
     def __init__(
         self,
-        model: PreTrainedModel,
-        processor: HDTProcessor,
+        model: "PreTrainedModel | TreeBertNetwork",
+        processor: "HDTProcessor | TreeTokenizer",
         context: Context,
         pooling: Pooling,
         linear_dtype: torch.dtype = torch.float32,
@@ -179,7 +140,7 @@ class Encoder:
         self.pooling = pooling
         self.languages = None if languages is None else frozenset(languages)
         self._is_tree_bert = model.config.model_type == "tree_bert"
-        self._first_position = _first_position(model)
+        self._first_position = first_position(model)
         self._linear_dtype = linear_dtype
         on_cpu = model.device.type == "cpu"
         self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU
@@ -207,21 +168,8 @@ class Encoder:
             OSError: There is no such checkpoint, or it has no safetensors weights.
             ValueError: `Encoder` cannot run this kind of checkpoint.
         """
-        register()
         path = str(name_or_path or default_model_path())
-        if (kind := load_config(path).model_type).startswith("vcc"):
-            raise ValueError(
-                f"{path} is a {kind} model, which reads with a question and gives no vectors: "
-                "name an encoder"
-            )
-        model = load_model(AutoModel, path, dtype=torch.float32)
-        if model.config.model_type == "tree_bert":
-            pooling = Pooling(normalize=True)
-        elif model.config.model_type == "hdt":
-            pooling = Pooling(takes_first_token=True)
-        else:
-            pooling = Pooling.from_pretrained(path)
-            _use_tree_attention(model, path)
+        model, processor, pooling = _load(path)
         device = resolve_device(device)
         linear_dtype = resolve_dtype(dtype or torch.float32)
         if linear_dtype != torch.float32:
@@ -231,17 +179,6 @@ class Encoder:
                     module.to(linear_dtype)
         elif device.type == "cpu":
             _use_onednn(model)
-        processor = load_processor(path, model.config)
-        is_tree_bert = model.config.model_type == "tree_bert"
-        if is_tree_bert and load_checkpoint_json(path, "processor_config.json") is None:
-            raise ValueError(
-                f"{path} has no processor_config.json, which says how documents become trees: "
-                "save the TreeBertProcessor that the model was trained with there"
-            )
-        if not isinstance(processor, HDTProcessor):
-            tokenizer = processor.tokenizer
-            longest = _longest_sentence(model, tokenizer, pooling)
-            processor = TreeBertProcessor(tokenizer, max_sentence_tokens=longest)
         reads_trees = model.config.model_type in ("hdt", "tree_bert")
         return cls(
             model.eval().to(device),
@@ -465,13 +402,13 @@ Writer = TypeVar("Writer", bound=_Writer)
 
 
 def as_encoder_or(
-    writer: type[Writer], model: Writer | Encoder | str | PathLike[str] | None
+    writer: type[Writer], model: Writer | Encoder | str | PathLike[str]
 ) -> Writer | Encoder:
     """Return a loaded model as it is, and load one that is named.
 
     Args:
         writer: The class that loads an encoder-decoder's checkpoint, such as `Summarizer`.
-        model: A loaded model of that class, or any argument of `as_encoder`.
+        model: A loaded model of that class, a loaded encoder, or the name or path of a checkpoint.
 
     Raises:
         TypeError: See `as_encoder`.
@@ -480,9 +417,11 @@ def as_encoder_or(
     """
     if isinstance(model, writer):
         return model
-    if model is None or isinstance(model, Encoder):
-        return as_encoder(model)
+    if isinstance(model, Encoder):
+        return model
     name_or_path = cast(str | PathLike[str], model)  # mypy does not narrow by type[Writer]
+    from foveate.models.loading import load_config  # takes seconds
+
     if load_config(name_or_path).is_encoder_decoder:
         return writer.from_pretrained(name_or_path)
     return as_encoder(name_or_path)
@@ -493,29 +432,17 @@ def _default_encoder() -> Encoder:
     return Encoder.from_pretrained()
 
 
-def _longest_sentence(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pooling: Pooling
-) -> int:
-    """Return how many tokens fit between the two that enclose a sentence."""
-    limits = [
-        pooling.max_tokens,
-        getattr(model.config, "max_position_embeddings", None),
-        tokenizer.model_max_length,
-    ]
-    return min(limit for limit in limits if limit is not None) - _first_position(model) - 2
+def _load(
+    path: str,
+) -> "tuple[PreTrainedModel | TreeBertNetwork, HDTProcessor | TreeTokenizer, Pooling]":
+    """Load a checkpoint in float32, without transformers if it is a TreeBert in a folder."""
+    processor = load_tree_tokenizer(Path(path))
+    network = None if processor is None else load_network(Path(path))
+    if processor is not None and network is not None:
+        return network, processor, Pooling(normalize=True)
+    from foveate.inference.loading import load_checkpoint  # takes seconds
 
-
-def _use_tree_attention(model: PreTrainedModel, path: str) -> None:
-    try:
-        model.set_attn_implementation(TREE_ATTENTION)
-        supported = model._supports_attention_backend
-    except ValueError:
-        supported = False
-    if not supported or model.config.is_encoder_decoder:
-        raise ValueError(
-            f"{path} is a {model.config.model_type} model, whose attention transformers does not "
-            "let us replace: use an encoder such as BERT, RoBERTa, MiniLM or ModernBERT"
-        )
+    return load_checkpoint(path)
 
 
 class OneDNNLinear(nn.Module):
@@ -549,12 +476,6 @@ def _use_onednn(model: nn.Module) -> None:
                 setattr(parent, name, OneDNNLinear(child))
 
 
-def _first_position(model: PreTrainedModel) -> int:
-    """Return the first position id: RoBERTa and models like it begin after the padding id."""
-    padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
-    return 0 if padding is None else int(padding) + 1
-
-
 def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) -> DocumentVectors:
     """Split the vectors of an outline into document, sections and sentences, without titles."""
     is_section = torch.tensor([anchor.kind == "section" for anchor in anchors])
@@ -564,21 +485,4 @@ def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) ->
         vectors[is_section],
         vectors[is_sentence],
         None if salience is None else salience[is_sentence],
-    )
-
-
-def _takes_first_token(name_or_path: str, folder: str) -> bool:
-    options = load_checkpoint_json(name_or_path, f"{folder}/config.json") or {}
-    prefix = "pooling_mode_"
-    modes = {
-        key.removeprefix(prefix) for key, on in options.items() if key.startswith(prefix) and on
-    }
-    if isinstance(mode := options.get("pooling_mode"), str):
-        modes = {mode}
-    if modes <= {"mean_tokens", "mean"}:
-        return False
-    if modes <= {"cls_token", "cls"}:
-        return True
-    raise ValueError(
-        f"{name_or_path} pools by {sorted(modes)}: Encoder knows the mean and the first token"
     )

@@ -1,20 +1,19 @@
 """The languages that an encoder was trained on, and a warning about all others."""
 
+import re
 import warnings
 from collections.abc import Collection, Iterable
 from functools import cache
 from os import PathLike
 
-import langcodes
 import yaml
-from huggingface_hub import metadata_load
-from langcodes.tag_parser import LanguageTagError
-from transformers.utils.hub import cached_file
 
+from foveate.checkpoint_files import checkpoint_file
 from foveate.documents import Document
 
 MULTILINGUAL_ENCODER = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 
+_FRONT_MATTER = re.compile(r"\s*---\n(.*?)\n---(?:\n|$)", re.DOTALL)
 _SAME_LANGUAGE = 10  # greatest `langcodes` distance between codes of one language: no and nb
 _NAMES = {
     "ar": "Arabic",
@@ -42,19 +41,15 @@ def trained_languages(name_or_path: str | PathLike[str]) -> frozenset[str] | Non
         ISO 639 codes; None if there is no card, or if it names no languages or calls the model
         multilingual.
     """
-    card = cached_file(
-        name_or_path,
-        "README.md",
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
+    card = checkpoint_file(name_or_path, "README.md")
     if card is None:
         return None
-    try:
-        stated = (metadata_load(card) or {}).get("language")
-    except (ValueError, yaml.YAMLError):  # a card is read by people, and need not be well-formed
+    try:  # a card is read by people, and need not be well-formed
+        front = _FRONT_MATTER.match(card.read_text(encoding="utf-8"))
+        metadata = yaml.safe_load(front[1]) if front else None
+    except (ValueError, yaml.YAMLError):
         return None
+    stated = metadata.get("language") if isinstance(metadata, dict) else None
     codes = [stated] if isinstance(stated, str) else stated
     if not isinstance(codes, list) or not codes or "multilingual" in codes:
         return None
@@ -80,10 +75,15 @@ def warn_of_languages(documents: Iterable[Document], trained: Collection[str] | 
 
 @cache
 def _is_one_of(language: str, trained: frozenset[str]) -> bool:
+    if language in trained:
+        return True
+    import langcodes  # takes a moment, and is seldom needed
+    from langcodes.tag_parser import LanguageTagError
+
     try:
         match = langcodes.closest_supported_match(language, [*trained], max_distance=_SAME_LANGUAGE)
     except LanguageTagError:  # a code that langcodes does not know, on either side
-        return language in trained
+        return False
     return match is not None
 
 

@@ -1,0 +1,70 @@
+"""Any encoder of transformers: its weights, its processor and its pooling."""
+
+import torch
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+
+from foveate.checkpoint_files import load_checkpoint_json
+from foveate.inference.pooling import Pooling
+from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
+from foveate.models.loading import load_config, load_model
+from foveate.models.utils import first_position
+from foveate.preprocessing import HDTProcessor, TreeBertProcessor, load_processor
+
+
+def load_checkpoint(path: str) -> tuple[PreTrainedModel, HDTProcessor, Pooling]:
+    """Load an encoder in float32 and what it takes to use it.
+
+    Raises:
+        OSError: There is no such checkpoint, or it has no safetensors weights.
+        ValueError: `Encoder` cannot run this kind of checkpoint.
+    """
+    register()
+    kind = load_config(path).model_type
+    if kind.startswith("vcc"):
+        raise ValueError(
+            f"{path} is a {kind} model, which reads with a question and gives no vectors: "
+            "name an encoder"
+        )
+    model = load_model(AutoModel, path, dtype=torch.float32)
+    if kind == "tree_bert":
+        pooling = Pooling(normalize=True)
+    elif kind == "hdt":
+        pooling = Pooling(takes_first_token=True)
+    else:
+        pooling = Pooling.from_pretrained(path)
+        _use_tree_attention(model, path)
+    processor = load_processor(path, model.config)
+    if kind == "tree_bert" and load_checkpoint_json(path, "processor_config.json") is None:
+        raise ValueError(
+            f"{path} has no processor_config.json, which says how documents become trees: "
+            "save the TreeBertProcessor that the model was trained with there"
+        )
+    if not isinstance(processor, HDTProcessor):
+        longest = _longest_sentence(model, processor.tokenizer, pooling)
+        processor = TreeBertProcessor(processor.tokenizer, max_sentence_tokens=longest)
+    return model, processor, pooling
+
+
+def _longest_sentence(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pooling: Pooling
+) -> int:
+    """Return how many tokens fit between the two that enclose a sentence."""
+    limits = [
+        pooling.max_tokens,
+        getattr(model.config, "max_position_embeddings", None),
+        tokenizer.model_max_length,
+    ]
+    return min(limit for limit in limits if limit is not None) - first_position(model) - 2
+
+
+def _use_tree_attention(model: PreTrainedModel, path: str) -> None:
+    try:
+        model.set_attn_implementation(TREE_ATTENTION)
+        supported = model._supports_attention_backend
+    except ValueError:
+        supported = False
+    if not supported or model.config.is_encoder_decoder:
+        raise ValueError(
+            f"{path} is a {model.config.model_type} model, whose attention transformers does not "
+            "let us replace: use an encoder such as BERT, RoBERTa, MiniLM or ModernBERT"
+        )
