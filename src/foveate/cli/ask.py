@@ -69,10 +69,14 @@ def command(
     else:
         documents = reading.documents(files or [])
         common.prepare()
-        from foveate.inference import Answerer
         from foveate.tasks.ask import ask
 
-        loaded = common.load_encoder_or(Answerer, model, device, dtype)
+        if model is not None:
+            from foveate.inference import Answerer  # takes seconds
+
+            loaded = common.load_encoder_or(Answerer, model, device, dtype)
+        else:
+            loaded = common.load_encoder(None, device, dtype)
         answer = ask(question, documents, top_k=top_k, choices=choice or (), model=loaded)
     from foveate.tasks.report import write_report
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from foveate.checkpoints import check_name_or_path
 from foveate.documents import Document, Span
 from foveate.files import check_writable
 from foveate.progress import progress
@@ -38,6 +38,9 @@ console = Console(highlight=False, soft_wrap=True, emoji=False)
 def check_model(name_or_path: str | None) -> str | None:
     """Check that there is such a checkpoint before anything is read or imported."""
     if name_or_path is not None:
+        _silence()
+        from foveate.checkpoints import check_name_or_path  # takes a moment
+
         check_name_or_path(name_or_path)
     return name_or_path
 
@@ -326,29 +329,31 @@ def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "E
 
 
 def load_encoder_or(
-    writer: "type[Writer]", model: str | None, device: str | None, dtype: str | None, **options: Any
+    writer: "type[Writer]", model: str, device: str | None, dtype: str | None, **options: Any
 ) -> "Encoder | Writer":
     """Load an encoder or, from an encoder-decoder's checkpoint, a model that writes text."""
     prepare()
-    if model is not None:
-        from foveate.models.loading import load_config
+    from foveate.models.loading import load_config
 
-        if load_config(model).is_encoder_decoder:
-            with progress("Loading the model", None):
-                return writer.from_pretrained(model, device=device, dtype=dtype, **options)
+    if load_config(model).is_encoder_decoder:
+        with progress("Loading the model", None):
+            return writer.from_pretrained(model, device=device, dtype=dtype, **options)
     return load_encoder(model, device, dtype)
 
 
 def prepare() -> None:
     """Import what runs models, and turn off the messages of transformers and the hub."""
+    _silence()
     with progress("Starting", None):
-        from transformers.utils import logging as transformers_logging
-
         import foveate.inference  # noqa: F401  (takes seconds)
 
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+
+def _silence() -> None:
+    """Turn off messages of transformers and the hub, which may not have been imported yet."""
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    os.environ["HF_HUB_VERBOSITY"] = os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+    for name in ("huggingface_hub", "transformers"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def name_of(document: Document) -> str:

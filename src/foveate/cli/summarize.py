@@ -85,13 +85,18 @@ def command(
     common.check_html(html)
     documents = reading.documents(files)
     common.prepare()
-    from foveate.inference import Encoder, Summarizer
+    from foveate.inference import Encoder
     from foveate.tasks.report import write_report
     from foveate.tasks.search import Hit
     from foveate.tasks.summarize import summarize
 
     guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
-    loaded = common.load_encoder_or(Summarizer, model, device, dtype, **guidance)
+    if model is not None:
+        from foveate.inference import Summarizer  # takes seconds
+
+        loaded = common.load_encoder_or(Summarizer, model, device, dtype, **guidance)
+    else:
+        loaded = common.load_encoder(None, device, dtype)
     if guidance and isinstance(loaded, Encoder):
         raise ValueError(
             "keywords guide a model that writes text: name one, such as LED, with --model"

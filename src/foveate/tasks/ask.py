@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
-from foveate.inference import Answerer, Encoder, as_encoder_or
+from foveate.inference import Encoder, as_encoder, as_encoder_or
 from foveate.tasks.arguments import check_query, check_top_k
 from foveate.tasks.relevance import relevance
+
+if TYPE_CHECKING:
+    from foveate.inference import Answerer
 
 MAX_SENTENCES = 5  # of a passage
 MAX_WORDS = 100
@@ -56,7 +60,7 @@ def ask(
     *,
     top_k: int = 3,
     choices: Sequence[str] = (),
-    model: Answerer | Encoder | str | PathLike[str] | None = None,
+    model: "Answerer | Encoder | str | PathLike[str] | None" = None,
 ) -> Answer:
     """Answer a question from one document or several.
 
@@ -86,9 +90,14 @@ def ask(
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to ask: give at least one")
-    loaded = as_encoder_or(Answerer, model)
+    if not (model is None or isinstance(model, Encoder)):
+        from foveate.inference import Answerer  # takes seconds
+
+        loaded = as_encoder_or(Answerer, model)
+    else:
+        loaded = as_encoder(model)
     text: str | None = None
-    if isinstance(loaded, Answerer):
+    if not isinstance(loaded, Encoder):
         text, sentence_scores = loaded.answer(query, Document.merge(documents), choices=choices)
     elif choices:
         raise ValueError("only a model that writes takes choices: name a T5 checkpoint")

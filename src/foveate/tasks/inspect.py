@@ -3,15 +3,19 @@
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from foveate.documents import Document, Span, as_document
 from foveate.inference import default_model_path
-from foveate.preprocessing import load_tokenizer
 from foveate.preprocessing.tree import outline, place_nodes
+from foveate.preprocessing.tree_builder import load_tree_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def attended_pairs(parent_ids: Tensor) -> int:
 
 
 def inspect(
-    document: Document, *, model: PreTrainedTokenizerBase | str | PathLike[str] | None = None
+    document: Document, *, model: "PreTrainedTokenizerBase | str | PathLike[str] | None" = None
 ) -> Inspection:
     """Count the sentences, tokens and attended pairs of a document.
 
@@ -110,14 +114,7 @@ def inspect(
         31% of the pairs are attended
     """
     anchors = outline(as_document(document))
-    if isinstance(model, PreTrainedTokenizerBase):
-        tokenizer = model
-    else:
-        tokenizer = load_tokenizer(default_model_path() if model is None else model)
-    # verbose=False: no warnings about long sentences, because no model reads them here.
-    texts = [anchor.text for anchor in anchors]
-    token_ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    sizes = [len(ids) for ids in token_ids]
+    sizes = _num_tokens([anchor.text for anchor in anchors], model)
 
     own_tokens: list[int] = []  # by section
     sentence_tokens: list[int] = []
@@ -150,6 +147,24 @@ def inspect(
         longest_tokens=sentence_tokens[longest],
         parent_ids=place_nodes([anchor.parent for anchor in anchors], sizes)[0],
     )
+
+
+def _num_tokens(
+    texts: list[str], model: "PreTrainedTokenizerBase | str | PathLike[str] | None"
+) -> list[int]:
+    """Count the tokens of each text."""
+    path = default_model_path() if model is None else model
+    if isinstance(path, str | PathLike):
+        if (trees := load_tree_tokenizer(Path(path))) is not None:
+            return [len(ids) for ids in trees.token_ids(texts)]
+        from foveate.preprocessing import load_tokenizer  # with transformers: takes seconds
+
+        tokenizer = load_tokenizer(path)
+    else:
+        tokenizer = path
+    # verbose=False: no warnings about long sentences, because no model reads them here.
+    ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    return [len(ids_of_text) for ids_of_text in ids]
 
 
 def _subtotals(sizes: list[int], depths: list[int]) -> list[int]:

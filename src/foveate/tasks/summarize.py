@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import torch
 import torch.nn.functional as F
@@ -11,10 +11,13 @@ from torch import Tensor
 
 from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import join_sentences
-from foveate.inference import Encoder, Summarizer, as_encoder_or
+from foveate.inference import Encoder, as_encoder, as_encoder_or
 from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality, closeness
 from foveate.tasks.relevance import relevance
+
+if TYPE_CHECKING:
+    from foveate.inference import Summarizer
 
 DEFAULT_SENTENCES = 5
 WORDS_PER_SENTENCE = 25  # about as many as chosen sentences have
@@ -66,7 +69,7 @@ def summarize(
     query: str | None = None,
     sentences: int | None = None,
     words: int | None = None,
-    model: Summarizer | Encoder | str | PathLike[str] | None = None,
+    model: "Summarizer | Encoder | str | PathLike[str] | None" = None,
 ) -> Summary: ...
 
 
@@ -77,7 +80,7 @@ def summarize(
     query: str | None = None,
     sentences: int | None = None,
     words: int | None = None,
-    model: Summarizer | Encoder | str | PathLike[str] | None = None,
+    model: "Summarizer | Encoder | str | PathLike[str] | None" = None,
 ) -> list[Summary]: ...
 
 
@@ -87,7 +90,7 @@ def summarize(
     query: str | None = None,
     sentences: int | None = None,
     words: int | None = None,
-    model: Summarizer | Encoder | str | PathLike[str] | None = None,
+    model: "Summarizer | Encoder | str | PathLike[str] | None" = None,
 ) -> Summary | list[Summary]:
     """Summarize one document, or each of several.
 
@@ -147,8 +150,13 @@ def summarize(
     if query is not None and not query.strip():
         raise ValueError("the query is empty: say what the summary is to be about, or leave it out")
     listed = as_documents(documents)
-    loaded = as_encoder_or(Summarizer, model)
-    if isinstance(loaded, Summarizer):
+    if not (model is None or isinstance(model, Encoder)):
+        from foveate.inference import Summarizer  # takes seconds
+
+        loaded = as_encoder_or(Summarizer, model)
+    else:
+        loaded = as_encoder(model)
+    if not isinstance(loaded, Encoder):
         if sentences is not None:
             raise ValueError(
                 "a model that writes makes sentences of its own: give a number of words instead"
