@@ -73,6 +73,7 @@ def test_the_default_model_gives_what_it_gives_in_transformers(dtype, monkeypatc
     stock = Encoder.from_pretrained(dtype=dtype, device="cpu")
     assert isinstance(stock.model, TreeBertModel)
     assert isinstance(stock.processor, TreeBertProcessor)
+    assert encoder.tokenizer(TEXTS[1])["input_ids"] == stock.tokenizer(TEXTS[1])["input_ids"]
     assert (encoder.context, encoder.dimension) == (stock.context, stock.dimension)
     for found, expected in zip(encoder.encode(DOCUMENTS), stock.encode(DOCUMENTS), strict=True):
         for name in ("document", "sections", "sentences", "salience"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate, chain
 from os import PathLike
 from pathlib import Path
@@ -25,7 +25,7 @@ from foveate.preprocessing.tree_builder import TreeTokenizer, load_tree_tokenize
 from foveate.progress import progress
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from foveate.preprocessing import HDTProcessor
 
@@ -99,7 +99,8 @@ class Encoder:
     """An encoder of documents on top of any Hugging Face checkpoint.
 
     Args:
-        model: The Transformer, in evaluation mode.
+        model: The Transformer, in evaluation mode. A TreeBert that was loaded from a folder is a
+            `TreeBertNetwork`, which needs no transformers.
         processor: Its tokenizer, the tokens of its anchors and the depth of its trees.
         context: "sentence" encodes every sentence by itself and builds sections and the document
             from their sentences; "tree" lets anchors exchange across the hierarchy.
@@ -135,7 +136,6 @@ class Encoder:
             raise ValueError(f"context must be 'sentence' or 'tree', got {context!r}")
         self.model = model
         self.processor = processor
-        self.tokenizer = processor.tokenizer
         self.context = context
         self.pooling = pooling
         self.languages = None if languages is None else frozenset(languages)
@@ -188,6 +188,15 @@ class Encoder:
             linear_dtype,
             trained_languages(path),
         )
+
+    @cached_property
+    def tokenizer(self) -> "PreTrainedTokenizerBase":
+        """The model's tokenizer of transformers."""
+        if not isinstance(self.processor, TreeTokenizer):
+            return self.processor.tokenizer
+        from foveate.preprocessing import load_tokenizer  # takes seconds
+
+        return load_tokenizer(self.model.config._name_or_path)
 
     @property
     def dimension(self) -> int:
