@@ -349,11 +349,15 @@ def prepare() -> None:
 
 
 def _silence() -> None:
-    """Turn off messages of transformers and the hub, which may not have been imported yet."""
+    """Turn off messages of transformers and the hub, without importing them."""
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     os.environ["HF_HUB_VERBOSITY"] = os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-    for name in ("huggingface_hub", "transformers"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    if "transformers" in sys.modules:  # it has read the environment already
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity_error()
 
 
 def name_of(document: Document) -> str:
