@@ -33,7 +33,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -47,12 +47,13 @@ from foveate.index.records import vectors_of
 from foveate.index.schema import pack_keys
 from foveate.index.store import Store, Writer
 from foveate.inference import Encoder
+from foveate.tasks.arguments import Unit
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
 WORDS_PER_QUERY = 8
-SHARE_OF_SECTIONS = search.SHARE_OF_SECTIONS
+SHARES = (0.005, 0.01, 0.02, 0.05)
 
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
@@ -120,7 +121,7 @@ def enlarge(base: Index, path: Path, num_sentences: int, noise: float) -> Index:
             add_copy(writer, tables, copy, state.next_document, limit, rng, noise)
             writer.next_document = (copy + 1) * state.next_document
             writer.commit()
-        writer.optimize()
+        writer.optimize(merges_terms=True)
     return Index.open(path, model=base.encoder)
 
 
@@ -272,26 +273,29 @@ def measure_recall(index: Index, queries: list[str]) -> float:
     return float(np.mean(shares))
 
 
-def measure_sections(index: Index, queries: dict[str, list[str]]) -> dict[str, Any]:
-    """Compare the hits among the likeliest sections with those among all."""
-    exact = search.EXACT_SENTENCES
+def measure_estimates(index: Index, queries: dict[str, list[str]]) -> dict[str, Any]:
+    """Compare the hits among the sentences of the highest estimates with those among all."""
+    limits = search.EXACT_SENTENCES, search.COMPARED_SENTENCES, search.COMPARED_SHARE
     shares: dict[str, Any] = {}
     for kind, some in queries.items():
-        best = [spans(index, query) for query in some]
-        search.EXACT_SENTENCES = 0
-        for share in (0.02, 0.05, 0.1, 0.2):
-            search.SHARE_OF_SECTIONS = share
-            kept = [
-                len(spans(index, query) & found) / len(found)
-                for query, found in zip(some, best, strict=True)
-            ]
-            shares.setdefault(kind, {})[str(share)] = float(np.mean(kept))
-        search.EXACT_SENTENCES, search.SHARE_OF_SECTIONS = exact, SHARE_OF_SECTIONS
+        for by in get_args(Unit):
+            search.EXACT_SENTENCES = 10**9
+            best = [spans(index, query, by) for query in some]
+            search.EXACT_SENTENCES = search.COMPARED_SENTENCES = 0
+            for share in SHARES:
+                search.COMPARED_SHARE = share
+                kept = [
+                    len(spans(index, query, by) & found) / len(found)
+                    for query, found in zip(some, best, strict=True)
+                ]
+                shares.setdefault(kind, {}).setdefault(by, {})[str(share)] = float(np.mean(kept))
+            search.EXACT_SENTENCES, search.COMPARED_SENTENCES, search.COMPARED_SHARE = limits
     return shares
 
 
-def spans(index: Index, query: str) -> set[tuple[int, int]]:
-    return {(hit.document_idx, hit.span.start) for hit in index.search(query, top_k=10)}
+def spans(index: Index, query: str, by: Unit) -> set[tuple[int, int, int]]:
+    hits = index.search(query, by=by, top_k=10)
+    return {(hit.document_idx, hit.span.start, hit.span.end) for hit in hits}
 
 
 def make_headings(index: Index, number: int) -> list[str]:
@@ -341,7 +345,7 @@ def main() -> None:
     queries = make_queries(index, options.queries)
     results["recall_of_float16"] = measure_recall(index, queries[:100])
     headings = make_headings(index, 100)
-    results["recall_of_sections"] = measure_sections(
+    results["recall_of_estimates"] = measure_estimates(
         index,
         {
             "beginnings": queries[:100],

@@ -19,7 +19,7 @@ from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import identify
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
-from foveate.index.search import find, score, top
+from foveate.index.search import Request, find, ranges
 from foveate.index.snapshot import Snapshot
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone
 from foveate.index.store import (
@@ -316,21 +316,21 @@ class Index:
             if not snapshot.num_documents:
                 return Answer(None, ())
             allowed = allowed_sentences(snapshot, where, path, section)
-            scores = score(query, snapshot, encoder, "sentence", allowed).sentences
-            if allowed is not None:
-                scores = np.where(allowed, scores, -np.inf)
+            request = Request(query, snapshot, encoder, "sentence")
             # A passage has at most so many sentences; hence, these suffice to start each of them.
-            best = top(scores, top_k * MAX_SENTENCES)
-            best = best[np.isfinite(scores[best])]
-            documents = np.unique(snapshot.sentence_document[best])
-            if not len(documents):
+            best, _ = request.best(top_k * MAX_SENTENCES, allowed)
+            if not len(best):
                 return Answer(None, ())
+            sections = np.unique(snapshot.section_idx[best])
+            around = ranges(snapshot.section_starts[sections], snapshot.section_sizes[sections])
+            scores = np.full(snapshot.num_sentences, -np.inf)
+            scores[around] = request.score_sentences(around)
+            if allowed is not None:
+                scores[~allowed] = -np.inf
+            documents = np.unique(snapshot.sentence_document[best])
             numbers = snapshot.numbers[documents].tolist()
-            ends = snapshot.sentence_ends[documents]
-            starts = snapshot.sentence_starts[documents]
-            their_scores = np.concatenate(
-                [scores[start:end] for start, end in zip(starts, ends, strict=True)]
-            )
+            starts, sizes = snapshot.sentence_starts[documents], snapshot.sizes("document")
+            their_scores = scores[ranges(starts, sizes[documents])]
             passages = best_passages(
                 [self._unpack(number, snapshot) for number in numbers],
                 torch.from_numpy(their_scores),
