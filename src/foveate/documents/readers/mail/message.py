@@ -19,6 +19,7 @@ from foveate.documents.blocks import (
     compose_text,
 )
 from foveate.documents.decoding import decode
+from foveate.documents.metadata import clean_names, make_date
 from foveate.documents.readers import html, plain
 from foveate.documents.structure import DocumentError
 
@@ -97,7 +98,11 @@ def read(data: bytes) -> ParsedText:
             for block in _message_blocks(message, number, leave_out)
         ]
         if any(isinstance(block, Prose) for block in blocks):
-            return compose_text(title, blocks)
+            parsed = compose_text(title, blocks)
+            parsed.authors = clean_names(parseaddr(header(one, "From"))[0] for one in messages)
+            sent = date(messages[0])
+            parsed.date = make_date(sent.year, sent.month, sent.day) if sent else None
+            return parsed
     raise DocumentError("has no text: its messages are empty, or attachments only.")
 
 
