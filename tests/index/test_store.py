@@ -128,11 +128,13 @@ def test_wrong_rows_are_noticed(index, folder):
     with Store(index.path).writing(index.state.model) as writer:
         writer.tables["sentences"].update(where="text = 'Cod swim.'", values={"text": "Cod swam."})
         writer.tables["sections"].delete("text = 'Eel'")
+        writer.tables["documents"].update(where="title = 'Whale'", values={"date": "2021"})
         writer.tables["terms"].delete("term = 'salt'")
         writer.commit()
     problems = index.verify()
     assert any("differ from its text" in problem for problem in problems)
     assert any("has 1 sections instead of 2" in problem for problem in problems)
+    assert any("whale.md has another date in the table" in problem for problem in problems)
     assert "the words of 1 documents are not counted as they should be" in problems
 
 
@@ -140,9 +142,10 @@ def test_a_state_of_another_version_or_none_is_said(index, folder):
     index.add(folder)
     state = index.path / "library.json"
     fields = json.loads(state.read_text())
-    state.write_text(json.dumps({**fields, "schema": 99}))
-    with pytest.raises(LibraryError, match="version 99 of the format"):
-        Index.open(index.path)
+    for version, maker in ((99, "a newer"), (1, "an older")):
+        state.write_text(json.dumps({**fields, "schema": version}))
+        with pytest.raises(LibraryError, match=rf"{maker} foveate \(version {version} .*: index"):
+            Index.open(index.path)
     state.write_text("{")
     with pytest.raises(LibraryError, match=r"library\.json is damaged"):
         Index.open(index.path)

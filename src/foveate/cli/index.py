@@ -68,8 +68,6 @@ def command(
     def note(name: str, error: Exception) -> None:
         reading.failures.append(error if name in str(error) else ValueError(f"{name}: {error}"))
 
-    with progress("Loading the model", None):
-        _ = index.encoder
     with progress("Counting files", None):
         total = sum(1 for _ in find_sources(named, lambda *failure: None, is_count=True))
     with progress("Indexing", total, unit="files") as advance:

@@ -63,7 +63,7 @@ class Builder:
 
     Args:
         writer: The writer.
-        encoder: The model.
+        load_encoder: Gives the model, which is needed only if something is to be added.
         on_error: Called with the name of what cannot be read, and the error.
         on_file: Called after each file.
         options: Options of `read_documents`.
@@ -72,13 +72,13 @@ class Builder:
     def __init__(
         self,
         writer: Writer,
-        encoder: Encoder,
+        load_encoder: Callable[[], Encoder],
         on_error: ErrorHandler | None = None,
         on_file: Callable[[], None] | None = None,
         **options: Any,
     ) -> None:
         self.writer = writer
-        self.encoder = encoder
+        self._load_encoder = load_encoder
         self.changes = Changes()
         self._on_error = on_error
         self._on_file = on_file or (lambda: None)
@@ -172,8 +172,9 @@ class Builder:
         if not self._entries:
             return
         documents = [entry.document for entry in self._entries]
-        vectors = self.encoder.encode(documents, show_progress=False)
-        tables = rows(self._entries, vectors, self.encoder.dimension)
+        encoder = self._load_encoder()
+        vectors = encoder.encode(documents, show_progress=False)
+        tables = rows(self._entries, vectors, encoder.dimension)
         self.writer.add(tables)
         self.changes.num_documents += len(documents)
         self.changes.num_sentences += tables["sentences"].num_rows

@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 _BITS = 64
+_WORDS_PER_BYTE = 3
+"""Words whose number of differing bits a byte can hold."""
+
 _VECTORS_PER_CHUNK = 2**15
 """Vectors whose codes stay in the processor's cache."""
 
@@ -42,15 +45,19 @@ class Codes:
         cosines = np.empty(num_vectors, np.float32)
         differing = np.empty(_VECTORS_PER_CHUNK, np.uint64)
         bits = np.empty(_VECTORS_PER_CHUNK, np.uint8)
+        some = np.empty(_VECTORS_PER_CHUNK, np.uint8)
         total = np.empty(_VECTORS_PER_CHUNK, np.uint16)
         for start in range(0, num_vectors, _VECTORS_PER_CHUNK):
             end = min(start + _VECTORS_PER_CHUNK, num_vectors)
             size = end - start
             total[:size] = 0
-            for row, word in zip(self._codes, wanted, strict=True):
-                np.bitwise_xor(row[start:end], word, out=differing[:size])
-                np.bitwise_count(differing[:size], out=bits[:size])
-                total[:size] += bits[:size]
+            for first in range(0, len(wanted), _WORDS_PER_BYTE):
+                some[:size] = 0
+                for i in range(first, min(first + _WORDS_PER_BYTE, len(wanted))):
+                    np.bitwise_xor(self._codes[i, start:end], wanted[i], out=differing[:size])
+                    np.bitwise_count(differing[:size], out=bits[:size])
+                    some[:size] += bits[:size]
+                total[:size] += some[:size]
             # Indices are within bounds, and only for "clip" numpy writes to the output directly.
             self._cosine_of.take(total[:size], out=cosines[start:end], mode="clip")
         return cosines

@@ -16,7 +16,7 @@ from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
 from foveate.index.build import Builder, Changes
 from foveate.index.conditions import allowed_sentences
-from foveate.index.identity import identify
+from foveate.index.identity import identify, identify_checkpoint
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
 from foveate.index.search import Request, find, ranges
@@ -53,6 +53,8 @@ class LibraryDocument:
         source: Its name: its file, or its place in a file that holds several.
         file: The file that it was read from.
         title: Its title; empty if it has none.
+        authors: The names of its authors, in order; empty if nobody said.
+        date: When it was published, in ISO 8601: a year, a month or a day; None if nobody said.
         language: ISO 639 code of its language; None if nobody said.
         format: The suffix of its file.
         size: The size of its file in bytes.
@@ -66,6 +68,8 @@ class LibraryDocument:
     source: str
     file: str
     title: str
+    authors: tuple[str, ...]
+    date: str | None
     language: str | None
     format: str | None
     size: int
@@ -191,9 +195,8 @@ class Index:
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
-        encoder = self.encoder
         with self._store.writing(self._identity()) as writer:
-            builder = Builder(writer, encoder, on_error, on_file, **options)
+            builder = Builder(writer, self._matching_encoder, on_error, on_file, **options)
             builder.add_documents(as_documents(documents))
             builder.add_sources(self._sources(paths, builder.fail))
             if prune:
@@ -355,6 +358,7 @@ class Index:
         for batch in rows.to_batches():
             for row in batch.to_pylist():
                 del row["member"]
+                row["authors"] = tuple(row["authors"])
                 row["modified"] = row["modified"].to_pydatetime(warn=False)
                 row["indexed"] = row["indexed"].to_pydatetime(warn=False)
                 yield LibraryDocument(number=row.pop("document"), **row)
@@ -418,14 +422,23 @@ class Index:
         return as_encoder(self._model)
 
     def _identity(self) -> ModelRecord:
+        """Return what identifies the model, which is loaded only if there is no other way."""
+        if self._encoder is None and not isinstance(self._model, Encoder) and self._store.exists():
+            recorded = self._store.read_state().model
+            name = recorded.name if self._model is None else os.fspath(self._model)
+            if (given := identify_checkpoint(name, recorded)) is not None:
+                return given
         if self._record is None:
             self._record = identify(self.encoder)
         return self._record
 
     def _matching_encoder(self) -> Encoder:
-        """Return the encoder after checking that it made the library."""
-        check_model(self.path, self._store.read_state().model, self._identity())
-        return self.encoder
+        """Return the encoder after checking, before and after it is loaded, that it is the one."""
+        recorded = self._store.read_state().model
+        check_model(self.path, recorded, self._identity())
+        encoder = self.encoder
+        check_model(self.path, recorded, self._identity())
+        return encoder
 
     def _read(self, use: Callable[[Snapshot], _Result]) -> _Result:
         """Use the newest state, and a newer one if that was replaced and removed meanwhile."""

@@ -124,6 +124,8 @@ def _add_document(
             "file": entry.file.name,
             "member": entry.member,
             "title": document.title,
+            "authors": list(document.authors),
+            "date": document.date,
             "language": document.language,
             "format": PurePath(entry.file.name).suffix.lower().removeprefix(".") or None,
             "sha256": entry.file.sha256,

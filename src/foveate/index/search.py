@@ -74,7 +74,7 @@ class Request:
         return compared[best], scores[best]
 
     def score(self, idx: Ints) -> Floats:
-        """Return the scores of some sentences, sections or documents."""
+        """Return the scores of some sentences, sections or documents: `(len(idx),)` float64."""
         if self.by == "sentence":
             return self.score_sentences(idx)
         snapshot = self.snapshot
@@ -91,9 +91,12 @@ class Request:
             of_closest, of_section, of_words = self._weights.sections
             section_cosines = _cosines(snapshot.sections, vectors, idx)[:, 0]
             scores = of_closest * closest[:, 0] + of_section * section_cosines.astype(np.float64)
-            return (scores + of_words * self._words[SECTION][idx]).round(5)
-        of_closest, of_words = self._weights.documents
-        return (of_closest * closest.mean(1) + of_words * self._words[DOCUMENT][idx]).round(5)
+            scores += of_words * self._words[SECTION][idx]
+        else:
+            of_closest, of_words = self._weights.documents
+            scores = of_closest * closest.mean(1) + of_words * self._words[DOCUMENT][idx]
+        rounded: Floats = scores.round(5)
+        return rounded
 
     def score_sentences(self, idx: Ints) -> Floats:
         """Return the scores of some sentences: `(len(idx),)` float64."""
@@ -106,46 +109,52 @@ class Request:
         )
         cosines = _cosines(snapshot.sentences, vectors, idx)[:, 0].astype(np.float64)
         scores = of_sentence * cosines + of_words * self._words[SENTENCE][idx] + of_sections[owner]
-        return scores.round(5)
+        rounded: Floats = scores.round(5)
+        return rounded
 
     def _to_compare(self, allowed: Mask | None) -> Ints:
         """Choose what is compared with the query: all that is allowed, unless it is too much."""
         snapshot = self.snapshot
-        sizes = snapshot.sizes(self.by)
+        num_units = snapshot.count(self.by)
         is_possible = None
+        num_sentences = snapshot.num_sentences
         if allowed is not None:
-            is_possible = np.zeros(len(sizes), np.bool_)
+            is_possible = np.zeros(num_units, np.bool_)
             is_possible[snapshot.owners(self.by, np.flatnonzero(allowed))] = True
-        possible = np.arange(len(sizes)) if is_possible is None else np.flatnonzero(is_possible)
-        num_sentences = int(sizes[possible].sum())
+            num_sentences = int(snapshot.sizes(self.by)[is_possible].sum())
         if num_sentences <= EXACT_SENTENCES:
-            return possible
+            return np.arange(num_units) if is_possible is None else np.flatnonzero(is_possible)
         estimates = self._estimate()
         if is_possible is not None:
             estimates[~is_possible] = -np.inf
+            num_units = int(is_possible.sum())
         num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
-        likeliest = top(estimates, min(num_compared, len(possible)), in_order=False)
+        likeliest = top(estimates, min(num_compared, num_units), in_order=False)
         if self.by != "sentence":
             likeliest = likeliest[np.argsort(-estimates[likeliest], kind="stable")]
-            ends = np.cumsum(sizes[likeliest])
+            ends = np.cumsum(snapshot.sizes(self.by)[likeliest])
             likeliest = likeliest[: 1 + np.searchsorted(ends, num_compared)]
         return np.sort(likeliest)
 
-    def _estimate(self) -> npt.NDArray[np.float32]:
+    def _estimate(self) -> Floats:
         """Estimate the scores of all that is looked for, from the signs of the vectors."""
         snapshot, words = self.snapshot, self._words
         if self.by == "document":
             of_closest, of_words = self._weights.documents
             parts = self._vectors[1:].numpy()
-            closest = sum(self._closest(snapshot.sentence_codes.cosines(part)) for part in parts)
-            return of_closest / len(parts) * closest + of_words * words[DOCUMENT]
+            closest = np.mean(
+                [self._closest(snapshot.sentence_codes.cosines(part)) for part in parts], axis=0
+            )
+            estimates: Floats = of_closest * closest + of_words * words[DOCUMENT]
+            return estimates
         vector = self._vectors[0].numpy()
         cosines = snapshot.sentence_codes.cosines(vector)
         section_cosines = snapshot.section_codes.cosines(vector)
         if self.by == "section":
             of_closest, of_section, of_words = self._weights.sections
-            closest = self._closest(cosines)
-            return of_closest * closest + of_section * section_cosines + of_words * words[SECTION]
+            estimates = of_closest * self._closest(cosines) + of_section * section_cosines
+            estimates += of_words * words[SECTION]
+            return estimates
         of_sentence, of_section, of_words, of_section_words = self._sentence_weights
         of_sections = of_section * section_cosines + of_section_words * words[SECTION]
         cosines *= of_sentence
@@ -296,12 +305,17 @@ def _cosines(
 ) -> npt.NDArray[np.float32]:
     """Return the products of some vectors, of `(vectors, dimension)`, and of queries."""
     products = torch.empty(len(idx), len(queries))
-    buffer = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
+    half = np.empty((_ROWS_PER_CHUNK, vectors.shape[1]), np.float16)
+    widened = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
     # All of them, in order, need not be picked.
     are_all = len(idx) == len(vectors) and np.array_equal(idx, np.arange(len(vectors)))
     for start in range(0, len(idx), _ROWS_PER_CHUNK):
         chunk = slice(start, start + _ROWS_PER_CHUNK)
-        half = torch.from_numpy(vectors[chunk] if are_all else vectors[idx[chunk]])
-        widened = buffer[: len(half)].copy_(half)
-        torch.mm(widened, queries.T, out=products[chunk])
+        size = len(idx[chunk])
+        if are_all:
+            some = vectors[chunk]
+        else:  # indices are within bounds, and only for "clip" numpy writes to the output directly
+            some = vectors.take(idx[chunk], axis=0, out=half[:size], mode="clip")
+        widened[:size].copy_(torch.from_numpy(some))
+        torch.mm(widened[:size], queries.T, out=products[chunk])
     return products.numpy()

@@ -100,6 +100,11 @@ class Snapshot:
         """`(sections,)`, index of the first sentence directly in each section."""
         return np.cumsum(self.section_sizes) - self.section_sizes
 
+    def count(self, by: Unit) -> int:
+        """Return the number of sentences, sections or documents."""
+        counts = {"sentence": self.num_sentences, "section": len(self.section_sizes)}
+        return counts.get(by, self.num_documents)
+
     def sizes(self, by: Unit) -> Ints:
         """Return the number of sentences directly in each sentence, section or document."""
         if by == "sentence":
@@ -162,7 +167,9 @@ class Snapshot:
         firsts = numbers[is_first]
         found = np.searchsorted(self.numbers, firsts, sorter=self._by_number)
         idx = self._by_number[np.minimum(found, len(self.numbers) - 1)]
-        return np.where(self.numbers[idx] == firsts, idx, -1)[np.cumsum(is_first) - 1]
+        of_firsts: Ints = np.where(self.numbers[idx] == firsts, idx, -1)
+        of_all: Ints = of_firsts[np.cumsum(is_first) - 1]
+        return of_all
 
     def places(self, ends: Ints, numbers: Ints, positions: npt.NDArray[Any]) -> Ints:
         """Return the index of parts of documents.

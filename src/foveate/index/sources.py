@@ -132,10 +132,7 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
     """
     noted = time.time_ns()
     path = source.path
-    files, folders = [path], []
-    if path.is_dir():
-        folders = [path / name for name in MAILDIR]
-        files = sorted(file for folder in folders for file in folder.iterdir() if file.is_file())
+    files, folders = ([path], []) if not path.is_dir() else _content(path)
     size = sum(file.stat().st_size for file in files)
     modified = max(one.stat().st_mtime_ns for one in (*files, *folders))
     if size > _MAX_BYTES:
@@ -154,8 +151,30 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
         if folders:
-            digest.update(os.fsencode(file.name))
+            digest.update(os.fsencode(file.relative_to(path)))
     return FileRecord(str(path), digest.hexdigest(), size, modified, noted)
+
+
+def _content(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files and the folders that are read as parts of a folder of messages.
+
+    Raises:
+        OSError: A folder cannot be listed.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    files: list[Path] = []
+    walked: list[Path] = []
+    for name, folders, names in os.walk(folder, onerror=fail):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        if set(MAILDIR) <= set(folders):
+            folders[:] = [one for one in folders if one != "tmp"]  # messages that are on their way
+        walked.append(Path(name))
+        paths = (Path(name, one) for one in sorted(names) if not one.startswith("."))
+        files += (path for path in paths if path.is_file())
+    return files, walked
 
 
 def is_gone(path: str) -> bool:

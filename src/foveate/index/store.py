@@ -132,17 +132,17 @@ class Store:
         path = self.folder / _STATE
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            schema = fields.pop("schema")
+            schema = int(fields.pop("schema"))
             if schema == SCHEMA_VERSION:
                 return State(**{**fields, "model": ModelRecord(**fields["model"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LibraryError(
                 f"{path} is damaged ({error}): index the files into a new library"
             ) from error
+        made_by = "an older foveate" if schema < SCHEMA_VERSION else "a newer foveate"
         raise LibraryError(
-            f"the library {self.folder} has version {schema} of the format, and this foveate reads "
-            f"version {SCHEMA_VERSION}: use the foveate that made it, or index the files into a "
-            "new library"
+            f"the library {self.folder} was made by {made_by} (version {schema} of the format, not "
+            f"{SCHEMA_VERSION}): index the files into a new library, or use that foveate"
         )
 
     def stamp(self) -> tuple[int, int]:
