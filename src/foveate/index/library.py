@@ -14,7 +14,7 @@ import torch
 
 from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
-from foveate.index.build import Builder, Changes
+from foveate.index.build import Builder, Changes, Engine, Job, in_this_process
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import identify, identify_checkpoint
 from foveate.index.records import unpack_document
@@ -169,6 +169,7 @@ class Index:
         prune: bool = False,
         on_error: ErrorHandler | None = None,
         on_file: Callable[[], None] | None = None,
+        cluster: Engine | None = None,
         **options: Any,
     ) -> Changes:
         """Add files and documents, and replace those that have changed.
@@ -184,6 +185,8 @@ class Index:
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
             on_file: Called after each file, also after those that have not changed.
+            cluster: Machines that read and encode the files instead of this process, see
+                `foveate.index.ray.RayCluster`.
             options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
 
         Raises:
@@ -195,10 +198,10 @@ class Index:
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
-        with self._store.writing(self._identity()) as writer:
-            builder = Builder(writer, self._matching_encoder, on_error, on_file, **options)
-            builder.add_documents(as_documents(documents))
-            builder.add_sources(self._sources(paths, builder.fail))
+        job = Job(self._matching_encoder, self._identity(), on_error is None, options)
+        with self._store.writing(job.model) as writer:
+            builder = Builder(writer, job, cluster or in_this_process, on_error, on_file)
+            builder.add(as_documents(documents), self._sources(paths, builder.fail))
             if prune:
                 for numbers in self._gone(paths):
                     builder.remove(numbers)

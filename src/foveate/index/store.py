@@ -264,10 +264,10 @@ class Writer:
         self.next_document = state.next_document
         self.num_batches = state.num_batches
 
-    def new_document(self) -> int:
-        """Return a number for a document, which no other one had or will have."""
-        self.next_document += 1
-        return self.next_document - 1
+    def new_documents(self, number: int) -> int:
+        """Return the first of as many numbers, which no other document had or will have."""
+        self.next_document += number
+        return self.next_document - number
 
     def add(self, rows: Mapping[str, pa.Table]) -> None:
         """Write the rows of a batch of documents."""
