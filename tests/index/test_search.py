@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate import Document, Index, ask, read_documents, search
+from foveate import Document, Index, ask, read_documents, search, summarize
 from foveate.index import search as library_search
 from foveate.index import words
 from foveate.index.codes import Codes
@@ -152,9 +152,47 @@ def test_conditions_that_make_no_sense_are_explained(index, folder):
         index.search("cod", where="title = 'a' OR speaker = 'Ada'")
 
 
+def test_summaries_take_sentences_about_the_query_from_the_best_documents(
+    tmp_path, folder, encoder
+):
+    index = Index.open(tmp_path / "library", model=encoder)
+    index.add(folder)
+    summary = index.summarize("What do whales eat?", sentences=2)
+    assert summary.sentences[0].span.text == "Whales eat krill."
+    assert len({one.span.text for one in summary.sentences}) == 2
+    for one in summary.sentences:
+        assert index.document(one.document_idx).name == one.span.document
+        assert one.span in index.document(one.document_idx).spans()
+    assert summary.text == " ".join(one.span.text for one in summary.sentences)
+    scores = {hit.span: hit.score for hit in index.search("What do animals eat?", top_k=99)}
+    few = index.summarize("What do animals eat?", words=8, path="*.md")
+    assert sum(len(one.span.text.split()) for one in few.sentences) <= 8
+    assert [scores[one.span] for one in few.sentences] == [one.score for one in few.sentences]
+    [said] = index.summarize("nets", where="speaker = 'Ben'").sentences
+    assert said.span.speaker == "Ben"
+    with pytest.raises(ValueError, match="give a number of sentences or of words, not both"):
+        index.summarize("nets", sentences=1, words=1)
+    with pytest.raises(ValueError, match="words must be at least 1, got 0"):
+        index.summarize("nets", words=0)
+
+
+def test_a_summary_of_one_document_has_the_sentences_of_summarize(tmp_path, encoder):
+    parts = [
+        ("Cod", "The cod is a fish of cold seas. It eats herring and crabs. Nobody farms it yet."),
+        ("Eel", "The eel is a long fish. It eats worms at night. Its way to the sea is long."),
+    ]
+    sea = Document.from_sections("Fish of the sea", parts)
+    index = Index.open(tmp_path / "library", model=encoder)
+    index.add(sea)
+    found = index.summarize("What do they eat?", sentences=2)
+    expected = summarize(sea, query="What do they eat?", sentences=2, model=encoder)
+    assert found.text == expected.text
+
+
 def test_an_empty_library_has_no_hits(index, folder):
     index.add(folder)
     index.remove(folder)
+    assert index.summarize("cod").sentences == ()
     assert index.search("cod") == []
     assert index.search("cod", where="size > 1", by="document") == []
     assert index.ask("cod").passages == ()

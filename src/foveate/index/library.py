@@ -2,24 +2,22 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import numpy as np
-import torch
-
 from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
+from foveate.index.answers import check_budget, find_passages, summarize
 from foveate.index.build import Builder, Changes, Engine, Job, in_this_process
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import identify, identify_checkpoint
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
-from foveate.index.search import Request, find, ranges
+from foveate.index.search import find
 from foveate.index.snapshot import Snapshot
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone
 from foveate.index.store import (
@@ -33,8 +31,9 @@ from foveate.index.store import (
 from foveate.index.verify import verify
 from foveate.inference import Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
-from foveate.tasks.ask import MAX_SENTENCES, Answer, best_passages
+from foveate.tasks.ask import Answer
 from foveate.tasks.search import Hit
+from foveate.tasks.summarize import Summary
 
 _Result = TypeVar("_Result")
 
@@ -319,39 +318,52 @@ class Index:
         encoder = self._matching_encoder()
 
         def ask(snapshot: Snapshot) -> Answer:
-            if not snapshot.num_documents:
-                return Answer(None, ())
             allowed = allowed_sentences(snapshot, where, path, section)
-            request = Request(query, snapshot, encoder, "sentence")
-            # A passage has at most so many sentences; hence, these suffice to start each of them.
-            best, _ = request.best(top_k * MAX_SENTENCES, allowed)
-            if not len(best):
-                return Answer(None, ())
-            sections = np.unique(snapshot.section_idx[best])
-            around = ranges(snapshot.section_starts[sections], snapshot.section_sizes[sections])
-            scores = np.full(snapshot.num_sentences, -np.inf)
-            scores[around] = request.score_sentences(around)
-            if allowed is not None:
-                scores[~allowed] = -np.inf
-            documents = np.unique(snapshot.sentence_document[best])
-            numbers = snapshot.numbers[documents].tolist()
-            starts, sizes = snapshot.sentence_starts[documents], snapshot.sizes("document")
-            their_scores = scores[ranges(starts, sizes[documents])]
-            passages = best_passages(
-                [self._unpack(number, snapshot) for number in numbers],
-                torch.from_numpy(their_scores),
-                top_k,
-            )
-            return Answer(
-                None,
-                tuple(
-                    replace(passage, document_idx=numbers[passage.document_idx])
-                    for passage in passages
-                    if np.isfinite(passage.score)
-                ),
-            )
+            unpack = partial(self._unpack, snapshot)
+            return find_passages(query, snapshot, encoder, top_k, allowed, unpack)
 
         return self._read(ask)
+
+    def summarize(
+        self,
+        query: str,
+        *,
+        sentences: int | None = None,
+        words: int | None = None,
+        where: str | Sequence[str] | None = None,
+        path: str | PathLike[str] | None = None,
+        section: str | None = None,
+    ) -> Summary:
+        """Summarize what the library says about something.
+
+        The sentences are chosen from the ten documents that match the query best: those of the
+        highest scores in `search` that differ from each other, as `foveate.summarize` chooses them.
+
+        Args:
+            query: What the summary should be about.
+            sentences: Budget in sentences; 5 by default.
+            words: Budget in words instead.
+            where: See `search`.
+            path: See `search`.
+            section: See `search`.
+
+        Returns:
+            The summary; its sentences are `LibrarySentence`s, those of the best document first.
+
+        Raises:
+            FileNotFoundError: See `search`.
+            ValueError: Both budgets are given, or one is below 1; or see `search`.
+        """
+        check_query(query)
+        check_budget(sentences, words)
+        encoder = self._matching_encoder()
+
+        def summarize_state(snapshot: Snapshot) -> Summary:
+            allowed = allowed_sentences(snapshot, where, path, section)
+            unpack = partial(self._unpack, snapshot)
+            return summarize(query, snapshot, encoder, sentences, words, allowed, unpack)
+
+        return self._read(summarize_state)
 
     def documents(self) -> Iterator[LibraryDocument]:
         """Iterate over what is in the library, in the order of the files' names."""
@@ -375,7 +387,7 @@ class Index:
         Raises:
             ValueError: There is none of this number.
         """
-        return self._read(lambda snapshot: self._unpack(number, snapshot))
+        return self._read(lambda snapshot: self._unpack(snapshot, number))
 
     def verify(self) -> list[str]:
         """Read everything, and compare what the tables say of each document.
@@ -461,7 +473,7 @@ class Index:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _load_document(self, number: int, snapshot: Snapshot) -> Document:
+    def _load_document(self, snapshot: Snapshot, number: int) -> Document:
         with snapshot.store.explained():
             rows = read(snapshot.tables["documents"], ("content",), f"document = {int(number)}")
         if not rows.num_rows:
