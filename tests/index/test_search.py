@@ -152,28 +152,32 @@ def test_conditions_that_make_no_sense_are_explained(index, folder):
         index.search("cod", where="title = 'a' OR speaker = 'Ada'")
 
 
-def test_summaries_take_sentences_about_the_query_from_the_best_documents(
-    tmp_path, folder, encoder
-):
+def test_summaries_take_sentences_about_the_query_from_the_best_documents(tmp_path, encoder):
+    texts = {
+        "fish": "The cod of cold seas eats herring and crabs. Nobody has ever farmed it well.",
+        "whale": "Whales are the largest animals of all. Most whales eat krill and small fish.",
+        "salt": "Salt was once worth as much as gold. It is now spread on icy roads.",
+    }
     index = Index.open(tmp_path / "library", model=encoder)
-    index.add(folder)
-    summary = index.summarize("What do whales eat?", sentences=2)
-    assert summary.sentences[0].span.text == "Whales eat krill."
-    assert len({one.span.text for one in summary.sentences}) == 2
+    index.add([Document.from_text(text, source=name) for name, text in texts.items()])
+    query = "What do whales eat?"
+    summary = index.summarize(query, sentences=2)
+    assert summary.sentences[0].span.document == "whale"
+    assert "Most whales eat krill and small fish." in summary.text
     for one in summary.sentences:
         assert index.document(one.document_idx).name == one.span.document
         assert one.span in index.document(one.document_idx).spans()
     assert summary.text == " ".join(one.span.text for one in summary.sentences)
-    scores = {hit.span: hit.score for hit in index.search("What do animals eat?", top_k=99)}
-    few = index.summarize("What do animals eat?", words=8, path="*.md")
-    assert sum(len(one.span.text.split()) for one in few.sentences) <= 8
+    scores = {hit.span: hit.score for hit in index.search(query, top_k=99)}
+    few = index.summarize(query, words=16, path="fish")
+    assert {one.span.document for one in few.sentences} == {"fish"}
+    assert sum(len(one.span.text.split()) for one in few.sentences) <= 16
     assert [scores[one.span] for one in few.sentences] == [one.score for one in few.sentences]
-    [said] = index.summarize("nets", where="speaker = 'Ben'").sentences
-    assert said.span.speaker == "Ben"
+    assert index.summarize(query, where="text LIKE '%herring%'").text.startswith("The cod")
     with pytest.raises(ValueError, match="give a number of sentences or of words, not both"):
-        index.summarize("nets", sentences=1, words=1)
+        index.summarize(query, sentences=1, words=1)
     with pytest.raises(ValueError, match="words must be at least 1, got 0"):
-        index.summarize("nets", words=0)
+        index.summarize(query, words=0)
 
 
 def test_a_summary_of_one_document_has_the_sentences_of_summarize(tmp_path, encoder):

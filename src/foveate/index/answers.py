@@ -110,7 +110,8 @@ def summarize(
         unpack: Gives the document of a number.
 
     Returns:
-        The summary, whose sentences are those of the best document first, and in its order.
+        The summary. The sentences of a document stand together, in its order; first come those of
+        the document with the sentence that was chosen first.
     """
     if not snapshot.num_documents:
         return Summary("", ())
@@ -140,6 +141,8 @@ def summarize(
         torch.tensor(costs),
         words or sentences or DEFAULT_SENTENCES,
     )
-    picked = tuple(LibrarySentence(spans[i], float(scores[i]), numbers[i]) for i in sorted(chosen))
+    in_order_of_choice = list(dict.fromkeys(numbers[i] for i in chosen))
+    chosen.sort(key=lambda i: (in_order_of_choice.index(numbers[i]), i))
+    picked = tuple(LibrarySentence(spans[i], float(scores[i]), numbers[i]) for i in chosen)
     language = snapshot.language or FALLBACK
     return Summary(join_sentences((one.span.text for one in picked), language), picked)

@@ -348,7 +348,7 @@ class Index:
             section: See `search`.
 
         Returns:
-            The summary; its sentences are `LibrarySentence`s, those of the best document first.
+            The summary. Its sentences are `LibrarySentence`s; those of a document stand together.
 
         Raises:
             FileNotFoundError: See `search`.
