@@ -26,6 +26,9 @@ _WORDS = frozenset(
 _TYPE = re.compile(r"\b(?:(?:date|timestamp|interval)(?=\s*'')|as\s+\w+)", re.IGNORECASE)
 """The names of types: `date '2020-01-31'`, `CAST(size AS string)`."""
 
+_IS_EVALUATION = "Execution error"
+"""What Lance says of values that a condition cannot be evaluated for."""
+
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -73,6 +76,9 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
             condition,
         )
     except (ValueError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and _IS_EVALUATION not in str(error):
+            with snapshot.store.explained():  # the table is to blame, not the condition
+                raise
         raise ValueError(
             f"the condition {condition!r} cannot be evaluated ({str(error).split(', /')[0]}): "
             "write it as after WHERE in SQL, with texts in single quotes"

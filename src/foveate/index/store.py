@@ -199,7 +199,8 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         with write_lock(self.folder):
             if not self.exists():
-                self._create(model)
+                with self.explained(is_write=True):
+                    self._create(model)
             state = self.read_state()
             check_model(self.folder, state.model, model)
             with self.explained(is_write=True):
@@ -243,9 +244,21 @@ class Store:
         if versions != state.versions:
             state = replace(state, versions=versions)
             self.write_state(state)
-        for table in tables.values():
-            _tag(table)
+        for name, table in tables.items():
+            self.tag(name, table)
         return state, tables
+
+    def tag(self, name: str, table: Any) -> None:
+        """Keep Lance from removing the latest version of a table."""
+        try:
+            tags = table.tags.list()
+        except RuntimeError:  # a full disk may have left an empty file, which Lance cannot read
+            (self.folder / f"{name}.lance" / "_refs" / "tags" / f"{_TAG}.json").unlink()
+            tags = table.tags.list()
+        if _TAG not in tags:
+            table.tags.create(_TAG, table.version)
+        elif tags[_TAG]["version"] != table.version:
+            table.tags.update(_TAG, table.version)
 
 
 class Writer:
@@ -287,16 +300,18 @@ class Writer:
 
     def commit(self) -> State:
         """Make the changes visible."""
-        self.state = replace(
-            self.state,
-            versions={name: table.version for name, table in self.tables.items()},
-            next_document=self.next_document,
-            num_batches=self.num_batches,
-            num_documents=self.tables["documents"].count_rows(),
-            num_sentences=self.tables["sentences"].count_rows(),
-        )
-        self.store.write_state(self.state)
-        return self.state
+        with self.store.explained(is_write=True):
+            state = replace(
+                self.state,
+                versions={name: table.version for name, table in self.tables.items()},
+                next_document=self.next_document,
+                num_batches=self.num_batches,
+                num_documents=self.tables["documents"].count_rows(),
+                num_sentences=self.tables["sentences"].count_rows(),
+            )
+            self.store.write_state(state)
+        self.state = state
+        return state
 
     def tidy(self, *, is_end: bool) -> None:
         """Optimize if there is reason to, so that a small change does not rewrite everything.
@@ -334,8 +349,8 @@ class Writer:
                         _create_index(table, column)
                 table.optimize(cleanup_older_than=_FOREVER)
             self.commit()
-            for table in self.tables.values():
-                _tag(table)
+            for name, table in self.tables.items():
+                self.store.tag(name, table)
                 with warnings.catch_warnings():
                     # It warns of readers of replaced versions, which begin again; and the lock
                     # keeps other writers out, so that what they left unfinished may go too.
@@ -406,12 +421,6 @@ def _create_index(table: Any, column: str) -> None:
     from lancedb.index import BTree
 
     table.create_index(column, config=BTree())
-
-
-def _tag(table: Any) -> None:
-    """Keep Lance from removing the latest version of a table."""
-    change = table.tags.update if _TAG in table.tags.list() else table.tags.create
-    change(_TAG, table.version)
 
 
 def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None:
