@@ -112,6 +112,12 @@ def test_a_library_is_kept_in_order(foveate, fish, library):
         (("summarize",), "there is nothing to summarize: name files, or a library with"),
         (("library", "list", "none"), "there is no library in none: make one with"),
         (("index", "none.txt", "--library", "none"), "none.txt does not exist: check the path"),
+        (("index", "a.txt", "-l", "b", "--engine", "spark"), "there is no engine spark: name ray"),
+        (("index", "a.txt", "-l", "b", "--workers", "2"), "--workers goes with --engine ray"),
+        (
+            ("index", "a.txt", "-l", "b", "--engine", "ray", "--device", "cpu"),
+            "--device does not go with --engine ray: --gpus-per-worker says where workers run",
+        ),
         (("index", "-", "--library", "none"), "standard input lists no paths: give one a line"),
     ],
 )

@@ -156,6 +156,23 @@ def test_workers_that_do_not_fit_are_refused(index, folder, cluster, options, me
         index.add(folder, cluster=RayCluster(**options))
 
 
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1: start one with `ray start --head`"),
+        (
+            "ray://head:10001",
+            "is HOST:PORT, got ray://head:10001: use one that `ray start` printed",
+        ),
+        ("head", "is HOST:PORT, got head"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_said(index, folder, monkeypatch, address, message):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises((OSError, ValueError), match=message):
+        index.add(folder, cluster=RayCluster(address))
+
+
 def test_a_model_that_was_never_saved_is_refused(index, folder):
     config = index.encoder.model.config
     name, config._name_or_path = config._name_or_path, ""

@@ -46,6 +46,10 @@ _MAX_RETRIES = 3
 """How often a unit is begun again after its worker has died."""
 
 
+_PATIENCE = 10
+"""Seconds in which a cluster must answer."""
+
+
 class RayCluster:
     """A cluster whose machines read and encode the files of a library.
 
@@ -55,9 +59,9 @@ class RayCluster:
     If Ray was initialized before, that session is used, and goes on afterwards.
 
     Args:
-        address: Address of the cluster, such as "ray://head:10001", or "auto". By default the
-            cluster that `RAY_ADDRESS` names or that this machine is part of or, if there is none,
-            one that is started on this machine for as long as it takes.
+        address: Address of the cluster, such as "head:6379"; this machine must be part of it. By
+            default the cluster that `RAY_ADDRESS` names or that this machine is part of or, if
+            there is none, one that is started on this machine for as long as it takes.
         workers: Number of workers; by default as many as there is room for beside one CPU.
         cpus_per_worker: CPUs of each, which are also its threads; may be a fraction.
         gpus_per_worker: GPUs of each; may be a fraction, for several workers on one.
@@ -95,7 +99,7 @@ class RayCluster:
         """Read and encode units, and give their parts in order.
 
         Raises:
-            ConnectionError: There is no cluster at the address.
+            ConnectionError: No cluster answers at the address.
             ImportError: Ray Data is not installed.
             RuntimeError: A worker cannot load the model, or fails otherwise.
             ValueError: The cluster has no room for the workers, or they cannot load the model
@@ -159,11 +163,11 @@ class RayCluster:
         # Each unit is a block of its own, so that it is what is done again if a worker dies. The
         # blocks lie ready: nothing but the workers needs a CPU, and they may take all of them.
         items = [{"number": number, "unit": unit} for number, unit in enumerate(units)]
-        dataset = ray.data.from_items(items, override_num_blocks=len(items))
+        blocks = ray.data.from_items(items, override_num_blocks=len(items))
         with warnings.catch_warnings():
             # Ray means to rename this option, but no version has the new one yet.
             warnings.filterwarnings("ignore", ".*ray_remote_args. is deprecated")
-            dataset = dataset.map_batches(
+            dataset = blocks.map_batches(
                 _Worker,
                 fn_constructor_args=(
                     job.model,
@@ -371,18 +375,36 @@ def _connected(address: str | None) -> Iterator[None]:
         yield
         return
     try:
+        if address is not None and address != "auto":
+            _knock(address)
         with warnings.catch_warnings(), _without_stderr():
             warnings.filterwarnings("ignore", "lancedb fork support")  # nothing is forked but Ray
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
-    except ConnectionError as error:
+    except OSError as error:
         raise ConnectionError(
-            f"there is no Ray cluster at {address or os.environ.get('RAY_ADDRESS')}: start one "
+            f"no Ray cluster answers at {address or os.environ.get('RAY_ADDRESS')}: start one "
             "with `ray start --head`, or leave the address out for one on this machine"
         ) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Check that something answers at an address, for which Ray would try for minutes.
+
+    Raises:
+        OSError: Nothing answers.
+        ValueError: The address is not one of a cluster that this machine is part of.
+    """
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()) or "/" in host:
+        raise ValueError(
+            f"the address of a cluster is HOST:PORT, got {address}: use one that `ray start` "
+            "printed, on a machine of the cluster"
+        )
+    socket.create_connection((host, int(port)), _PATIENCE).close()
 
 
 @contextmanager

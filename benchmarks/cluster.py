@@ -1,0 +1,213 @@
+"""A library built by a Ray cluster: speed-up, and what is left when parts of the cluster die.
+
+    python benchmarks/cluster.py --documents 200
+
+Papers, proposals and PEPs, as in `library.py`, are added to a library by one process with one
+thread, and by a cluster of two nodes on this machine with one worker of one CPU each. The workers
+share the machine's cores with the process that writes, and with Ray, so that with two cores the
+speed-up is less than it is on two machines. `first_s` is the time until the first file is there,
+in which Ray starts processes and these load the model; `rest_s` is the time for all others.
+
+Then the cluster builds the library again, and a third of the way through
+
+- a worker is killed (SIGKILL), which Ray replaces;
+- a node is killed with its worker, while the other one goes on;
+- the head is killed. The run fails, a new cluster is started, and the run is started again.
+
+Each library is compared with that of the one process: `same_rows` says whether all tables are
+equal bit for bit, but for the times at which files were added; `same_hits` whether queries have
+the same hits with the same scores.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"
+
+import report
+from foveate import Index
+from foveate.index.ray import RayCluster
+from foveate.index.store import Store
+from library import DATA, make_queries, write_files
+
+NODES = 2
+PATIENCE = 600
+"""Seconds after which a run that hangs is ended."""
+
+
+def build(library: Path, files: Path, address: str | None) -> None:
+    """Build a library in this process, and report each file on standard output."""
+    index = Index.open(library, device="cpu")
+    index._identity()  # loads the model
+    cluster = None if address is None else RayCluster(address, workers=NODES)
+    start = time.perf_counter()
+
+    def report_file() -> None:
+        print(json.dumps(time.perf_counter() - start), flush=True)
+
+    changes = index.add(files, on_error=print, on_file=report_file, cluster=cluster)
+    end = time.perf_counter() - start
+    counts = ("added", "unchanged", "num_documents", "num_sentences")
+    print(json.dumps({"seconds": end, **{name: getattr(changes, name) for name in counts}}))
+
+
+def run(
+    library: Path,
+    files: Path,
+    address: str | None = None,
+    at_file: tuple[int, Callable[[], None]] | None = None,
+) -> dict[str, Any]:
+    """Build a library in another process, and do something after so many files."""
+    command = [sys.executable, __file__, "--child", str(library), str(files), address or ""]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    times: list[float] = []
+    result: dict[str, Any] = {}
+    acted = time.perf_counter()
+    for line in child.stdout:
+        with suppress(json.JSONDecodeError):  # messages of Ray
+            value = json.loads(line)
+            if isinstance(value, dict):
+                result = value
+                continue
+            times.append(value)
+            if at_file is not None and len(times) == at_file[0]:
+                acted = time.perf_counter()
+                at_file[1]()
+    try:
+        result["exit_code"] = child.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        result["exit_code"] = child.wait()
+    if not result.get("seconds"):
+        result["seconds_until_it_failed"] = time.perf_counter() - acted
+    if times:
+        result |= {"first_s": times[0], "rest_s": times[-1] - times[0], "files": len(times)}
+    return result
+
+
+@contextmanager
+def cluster(num_nodes: int = NODES) -> Iterator[Any]:
+    """Start nodes on this machine, with room for one worker each."""
+    from ray.cluster_utils import Cluster
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of lancedb, which does not like to be forked
+        nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        for _ in range(num_nodes - 1):
+            nodes.add_node(num_cpus=1)
+    try:
+        yield nodes
+    finally:
+        nodes.shutdown()
+
+
+def kill_worker(nodes: Any) -> None:
+    """Kill the process that encodes on one of the nodes."""
+    raylets = {node.all_processes["raylet"][0].process.pid for node in nodes.list_all_nodes()}
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent in raylets and b"MapWorker" in (path / "cmdline").read_bytes():
+                os.kill(int(path.name), signal.SIGKILL)
+                return
+    raise RuntimeError("there is no worker to kill")
+
+
+def kill_node(nodes: Any) -> None:
+    nodes.remove_node(nodes.worker_nodes.copy().pop(), allow_graceful=False)
+
+
+def kill_head(nodes: Any) -> None:
+    nodes.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+
+def compare(library: Path, expected: Path) -> dict[str, bool]:
+    """Compare two libraries, row by row and by what is found in them."""
+    index, other = Index.open(library, device="cpu"), Index.open(expected, device="cpu")
+    queries = make_queries(other, 50)
+    hits = all(index.search(one, top_k=20) == other.search(one, top_k=20) for one in queries)
+    return {
+        "same_rows": rows(index) == rows(other),
+        "same_counts": (len(index), index.state.num_sentences)
+        == (len(other), other.state.num_sentences),
+        "same_hits": hits,
+        "verified": index.verify() == [],
+    }
+
+
+def rows(index: Index) -> dict[str, Any]:
+    tables = Store(index.path).open_tables(index.state)
+    found = {
+        name: table.to_arrow().sort_by([(key, "ascending") for key in keys])
+        for (name, keys), table in zip(
+            {
+                "documents": ["document"],
+                "sections": ["key"],
+                "sentences": ["key"],
+                "terms": ["term", "kind"],
+            }.items(),
+            tables.values(),
+            strict=True,
+        )
+    }
+    found["documents"] = found["documents"].drop_columns(["indexed"])
+    return {name: table.combine_chunks() for name, table in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--output", type=Path, default=report.RESULTS / "cluster.json")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        library, folder, address = options.child
+        build(Path(library), Path(folder), address or None)
+        return
+    work = Path(tempfile.mkdtemp())
+    files = work / "files"
+    files.mkdir()
+    write_files(files, options.data, options.documents)
+    third = options.documents // 3
+
+    results: dict[str, Any] = {"documents": options.documents, "nodes": NODES}
+    expected = work / "one"
+    results["one_process"] = run(expected, files)
+    with cluster() as nodes:
+        results["cluster"] = run(work / "two", files, nodes.address)
+    results["cluster"] |= compare(work / "two", expected)
+    one, two = results["one_process"], results["cluster"]
+    results["speed_up"] = one["seconds"] / two["seconds"]
+    results["speed_up_after_first_file"] = one["rest_s"] / two["rest_s"]
+    for name, kill in (("worker_killed", kill_worker), ("node_killed", kill_node)):
+        with cluster() as nodes:
+            at_file = (third, lambda nodes=nodes, kill=kill: kill(nodes))
+            results[name] = run(work / name, files, nodes.address, at_file)
+        results[name] |= compare(work / name, expected)
+        report.save(options.output, results, "ray", "lancedb")
+    with cluster() as nodes:
+        at_file = (third, lambda nodes=nodes: kill_head(nodes))
+        results["head_killed"] = run(work / "head", files, nodes.address, at_file)
+    with cluster() as nodes:
+        results["head_restarted"] = run(work / "head", files, nodes.address)
+    results["head_restarted"] |= compare(work / "head", expected)
+    report.save(options.output, results, "ray", "lancedb")
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
