@@ -14,6 +14,10 @@ Then the cluster builds the library again, and a third of the way through
 - a node is killed with its worker, while the other one goes on;
 - the head is killed. The run fails, a new cluster is started, and the run is started again.
 
+`writer` says how many sentences a second one process writes, when others encode: rows of these
+files with random vectors are written again and again, until the library has `--sentences`. How
+long each tenth took shows whether the rate falls as the library grows.
+
 Each library is compared with that of the one process: `same_rows` says whether all tables are
 equal bit for bit, but for the times at which files were added; `same_hits` whether queries have
 the same hits with the same scores.
@@ -28,18 +32,25 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"
 
+import torch
+
 import report
-from foveate import Index
+from foveate import Document, Index
+from foveate.index.build import Builder, File, Job, Part, Unit, group_files, in_this_process
 from foveate.index.ray import RayCluster
+from foveate.index.sources import Source
 from foveate.index.store import Store
+from foveate.inference import DocumentVectors
 from library import DATA, make_queries, write_files
 
 NODES = 2
@@ -114,6 +125,59 @@ def cluster(num_nodes: int = NODES) -> Iterator[Any]:
         nodes.shutdown()
 
 
+class RandomVectors:
+    """An encoder that takes no time."""
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    def encode(self, documents: Sequence[Document], **options: Any) -> list[DocumentVectors]:
+        return [
+            DocumentVectors(
+                torch.randn(self.dimension),
+                torch.randn(len(list(document.walk())), self.dimension),
+                torch.randn(len(document.spans()), self.dimension),
+            )
+            for document in documents
+        ]
+
+
+def measure_writer(library: Path, files: Path, num_sentences: int) -> dict[str, Any]:
+    """Write parts that are ready again and again."""
+    model = Index.open(library, device="cpu")._identity()
+    job = Job(RandomVectors(model.dimension), model, False, {})  # type: ignore[arg-type]
+    sources = [File(str(path), path.stat().st_size, Source(path)) for path in files.iterdir()]
+    parts = list(in_this_process(job, group_files(sources)))
+    tenths: list[float] = []
+
+    def engine(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
+        for copy, part in enumerate(cycle(parts)):
+            written = builder.changes.num_sentences
+            if written >= num_sentences * (len(tenths) + 1) / 10:
+                tenths.append(time.perf_counter() - start)
+                if len(tenths) == 10:
+                    return
+            done = [one._replace(name=f"{one.name}-{copy}") for one in part.done]
+            builder._known |= {one.name: None for one in done}
+            yield replace(part, done=done)
+
+    with Store(library).writing(model) as writer:
+        builder = Builder(writer, job, engine)
+        start = time.perf_counter()
+        builder.add([], [])
+        builder.commit()
+        writer.tidy(is_end=True)
+        seconds = time.perf_counter() - start
+    sentences = builder.changes.num_sentences
+    return {
+        "sentences": sentences,
+        "seconds": seconds,
+        "sentences_per_s": sentences / seconds,
+        "seconds_of_tenths": [after - before for before, after in pairwise([0.0, *tenths])],
+        "bytes_per_sentence": Index.open(library).size() / sentences,
+    }
+
+
 def kill_worker(nodes: Any) -> None:
     """Kill the process that encodes on one of the nodes."""
     raylets = {node.all_processes["raylet"][0].process.pid for node in nodes.list_all_nodes()}
@@ -171,6 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--output", type=Path, default=report.RESULTS / "cluster.json")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -185,6 +250,7 @@ def main() -> None:
     third = options.documents // 3
 
     results: dict[str, Any] = {"documents": options.documents, "nodes": NODES}
+    results["writer"] = measure_writer(work / "writer", files, options.sentences)
     expected = work / "one"
     results["one_process"] = run(expected, files)
     with cluster() as nodes:

@@ -257,3 +257,12 @@ def test_a_path_that_is_no_library_is_refused(folder, small_encoder):
         Index.open(folder, model=small_encoder).add(folder)
     with pytest.raises(FileNotFoundError, match=r"no library in .*: make one with `foveate index"):
         Index.open(folder / "none", model=small_encoder).search("cod")
+
+
+def test_urls_are_refused(index, small_encoder):
+    with pytest.raises(
+        ValueError, match=r"s3://bucket/papers/\*\.pdf is a URL, and files are read from"
+    ):
+        index.add("s3://bucket/papers/*.pdf")
+    with pytest.raises(ValueError, match="is a URL, and a library is a folder on a disk"):
+        Index.open("gs://bucket/library", model=small_encoder)

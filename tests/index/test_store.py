@@ -16,7 +16,7 @@ import pytest
 from foveate import Document, Index
 from foveate.index import LibraryError, LockedError, build, lock, store
 from foveate.index.schema import schemas
-from foveate.index.store import Store, merge_postings
+from foveate.index.store import ModelRecord, Store, merge_postings
 
 ROOT = Path(__file__).parents[2]
 
@@ -275,6 +275,26 @@ def test_merged_postings_are_those_of_live_documents():
     rows = [row("eel", [1, 2]), row("cod", [1]), row("cod", [2, 3]), row("eel", [2]), row("a", [1])]
     merged = merge_postings(pa.Table.from_pylist(rows, schema), np.array([2, 3]))
     assert merged.to_pylist() == [row("cod", [2, 3]), row("eel", [2, 2])]
+
+
+def test_a_table_with_an_index_may_grow(tmp_path, monkeypatch):
+    """Lance merges what is new and, not at the same time, that with what is indexed."""
+    monkeypatch.setattr(store, "_ROWS_WITHOUT_INDEX", 2000)
+    schema, size = schemas(1)["sentences"], 1000
+    known = {
+        "key": pa.array(range(size)),
+        "document": pa.array(range(size)),
+        "vector": pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(size, np.float16)), 1),
+    }
+    columns = [known.get(field.name, pa.nulls(size, field.type)) for field in schema]
+    rows = pa.table(columns, schema=schema)
+    with Store(tmp_path / "library").writing(ModelRecord(None, "", "tree", 1)) as writer:
+        for _ in range(70):
+            writer.add({"sentences": rows})
+            writer.commit()
+            writer.tidy(is_end=False)
+        assert writer.tables["sentences"].count_rows() == 70 * size
+    assert Store(tmp_path / "library").read_state().num_sentences == 70 * size
 
 
 def test_tables_get_indexes_and_few_files(index, monkeypatch):

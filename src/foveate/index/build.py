@@ -268,7 +268,7 @@ class Builder:
         without any is the hash of its content.
         """
         files = chain(self._changed_documents(documents), self._changed_files(sources))
-        for part in self._engine(self._job, _units(files)):
+        for part in self._engine(self._job, group_files(files)):
             self._take(part)
 
     def _changed_documents(self, documents: Sequence[Document]) -> Iterator[File]:
@@ -392,7 +392,7 @@ class Builder:
         self._uncommitted = 0
 
 
-def _units(files: Iterable[File]) -> Iterator[Unit]:
+def group_files(files: Iterable[File]) -> Iterator[Unit]:
     """Group files that are read one after another."""
     unit: Unit = []
     size = 0

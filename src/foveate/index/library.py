@@ -19,7 +19,7 @@ from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
 from foveate.index.search import find
 from foveate.index.snapshot import Snapshot
-from foveate.index.sources import Source, before_pattern, find_sources, is_gone
+from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
 from foveate.index.store import (
     ModelRecord,
     State,
@@ -133,6 +133,11 @@ class Index:
         Raises:
             ValueError: The path is a file, or the library is damaged, or of another version.
         """
+        if is_url(path):
+            raise ValueError(
+                f"{path} is a URL, and a library is a folder on a disk: build it there, and then "
+                "copy the folder to where it is to be kept"
+            )
         store = Store(Path(path))
         if store.exists():
             store.read_state()

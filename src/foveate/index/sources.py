@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from foveate.documents.members import MAILDIR, ErrorHandler, is_readable_file
 from foveate.index.records import FileRecord
 
 _MAX_BYTES = 2**30
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # a drive has one letter
 _CLOCK = 2 * 10**9
 """Nanoseconds within which a file may change twice and keep its time, on some file systems."""
 
@@ -47,7 +49,15 @@ def find_sources(
     """
     for path in paths:
         given = os.fspath(path)
-        if has_magic(given) and not Path(given).exists():
+        if is_url(given):
+            on_error(
+                given,
+                ValueError(
+                    f"{given} is a URL, and files are read from disks: mount the bucket as a "
+                    "folder, or copy the files"
+                ),
+            )
+        elif has_magic(given) and not Path(given).exists():
             matches = sorted(_match(given))
             if not matches:
                 on_error(given, FileNotFoundError(f"no file matches {given}: check the pattern"))
@@ -56,6 +66,16 @@ def find_sources(
                     yield from _sources_at(match, on_error, is_count)
         else:
             yield from _sources_at(Path(given), on_error, is_count)
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path names something in an object store or elsewhere on a network.
+
+    Example:
+        >>> is_url("s3://bucket/papers"), is_url(Path("gs://bucket")), is_url("papers/s3")
+        (True, True, False)
+    """
+    return bool(_URL.match(os.fspath(path))) and not Path(path).exists()
 
 
 def before_pattern(path: str) -> Path:

@@ -347,7 +347,10 @@ class Writer:
                 for column in _INDEXED[name]:
                     if column not in indexed and table.count_rows() >= _ROWS_WITHOUT_INDEX:
                         _create_index(table, column)
-                table.optimize(cleanup_older_than=_FOREVER)
+                before = None
+                while table.version != before:  # what was merged may then be merged with the rest
+                    before = table.version
+                    table.optimize(cleanup_older_than=_FOREVER)
             self.commit()
             for name, table in self.tables.items():
                 self.store.tag(name, table)
