@@ -29,6 +29,9 @@ COMPARED_SENTENCES = 20_000
 COMPARED_SHARE = 0.02
 """The share of sentences that are then compared, at least."""
 
+_MORE_FOR_LARGER_UNITS = 2
+"""How many times as many are compared if sections or documents are looked for: as a whole."""
+
 _ROWS_PER_CHUNK = 1024
 """Vectors that are widened to float32 together: they stay in the processor's cache."""
 
@@ -131,6 +134,7 @@ class Request:
         num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
         likeliest = top(estimates, min(num_compared, num_units), in_order=False)
         if self.by != "sentence":
+            num_compared *= _MORE_FOR_LARGER_UNITS
             likeliest = likeliest[np.argsort(-estimates[likeliest], kind="stable")]
             ends = np.cumsum(snapshot.sizes(self.by)[likeliest])
             likeliest = likeliest[: 1 + np.searchsorted(ends, num_compared)]
