@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,14 @@ _FOREVER = timedelta(days=36500)
 
 _IDS_PER_CONDITION = 1000
 
-_MAX_BATCHES = 64
-"""After so many batches, the postings of each term are merged into one row."""
+_MAX_BATCHES = 16
+"""After so many batches, the postings of each term are merged into one row when files are merged.
+
+A term is looked up in as many rows as there are batches, which is slow for tens of them.
+"""
+
+_SENTENCES_PER_BATCH = 50_000
+"""In large libraries, one batch for each so many sentences is left: merging rewrites everything."""
 
 _TERMS_PER_MERGE = 100_000
 
@@ -340,7 +347,8 @@ class Writer:
             merges_terms: Merge the postings of each term even if there are few batches.
         """
         with self.store.explained(is_write=True):
-            if self.num_batches >= _MAX_BATCHES or merges_terms:
+            many = max(_MAX_BATCHES, self.state.num_sentences // _SENTENCES_PER_BATCH)
+            if self.num_batches >= many or merges_terms:
                 merge_terms(self)
             for name, table in self.tables.items():
                 indexed = {index.columns[0] for index in table.list_indices()}
@@ -371,7 +379,7 @@ def merge_terms(writer: Writer) -> None:
     names = np.sort(read(old, ("term",))["term"].to_numpy(zero_copy_only=False))
     firsts = list(dict.fromkeys(names[::_TERMS_PER_MERGE]))
     writer.tables["terms"].delete("true")
-    for first, after in zip(firsts, [*firsts[1:], None], strict=True):
+    for first, after in zip_longest(firsts, firsts[1:]):
         condition = f"term >= {quote(first)}"
         if after is not None:
             condition += f" AND term < {quote(after)}"
