@@ -65,7 +65,9 @@ class Codes:
 
 def _pack(vectors: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """Return the signs of vectors as words of 64 bits: `(vectors, words)`."""
-    packed = np.packbits(np.signbit(vectors), axis=1)
+    # Of integers, signs are found four times as fast as of halves.
+    is_half = vectors.dtype == np.float16
+    packed = np.packbits(vectors.view(np.int16) < 0 if is_half else np.signbit(vectors), axis=1)
     filled = np.zeros((len(vectors), -(-vectors.shape[1] // _BITS) * (_BITS // 8)), np.uint8)
     filled[:, : packed.shape[1]] = packed
     return filled.view(np.uint64)
