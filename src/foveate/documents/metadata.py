@@ -13,6 +13,7 @@ from foveate.documents.blocks import collapse
 _LONGEST = 200  # characters of a name, and of a date with its time and time zone
 _LONGEST_LIST = 20_000  # characters of a field that lists names
 _ISO_DATE = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
 _TIME = r"(?:(?:T|,?\s+(?:at\s+)?)\d{1,2}:\d\d.*)?"
 _MONTHS = {
     name: number
@@ -42,9 +43,9 @@ _DATES = tuple(
         r"(?P<y>\d{4})/(?P<m>\d{1,2})/(?P<d>\d{1,2})",
         r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)",
         r"(?P<y>\d{4})年(?:(?P<m>\d{1,2})月(?:(?P<d>\d{1,2})日)?)?",
-        r"(?:[a-z]{3,9}\.?,?\s+)?(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.)?[\s-]+(?:of\s+|de\s+)?"
+        _WEEKDAY + r"(?P<d>\d{1,2})(?:st|nd|rd|th|er|\.)?[\s-]+(?:of\s+|de\s+)?"
         r"(?P<name>[^\W\d]+)\.?,?[\s-]+(?:del?\s+)?(?P<y>\d{4})",
-        r"(?:[a-z]{3,9}\.?,?\s+)?(?P<name>[^\W\d]+)\.?\s+(?P<d>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<y>\d{4})",
+        _WEEKDAY + r"(?P<name>[^\W\d]+)\.?\s+(?P<d>\d{1,2})(?:st|nd|rd|th)?,?\s+(?P<y>\d{4})",
         r"(?P<name>[^\W\d]+)\.?,?[\s-]+(?:de\s+)?(?P<y>\d{4})",
         r"(?P<y>\d{4})[\s-]+(?P<name>[^\W\d]+)\.?(?:[\s-]+(?P<d>\d{1,2}))?",
     )
@@ -56,6 +57,7 @@ _NAMED_ADDRESS = re.compile(  # a@b.org (Ann)
 )
 _LINK = re.compile(r"\[([^\[\]]*)\]\([^()]*\)")  # of Markdown
 _ASIDE = re.compile(r"\s*(?:<[^<>]*>|\([^()]*\)|\[[^\[\]]*\])")
+_ENDING_ASIDE = re.compile(r"(<[^<>]*>|\([^()]*\))\s*(?:,\s*(?:and\b|&)?|and\b|&)")
 _ADDRESS = re.compile(r"\S{0,100}@\S*|\w{1,10}://\S*|www\.\S+")
 _MARKS = re.compile(r"[\s,;:*†‡§¶∗⋆#^\d¹²³⁰-⁹–-]+\Z|\A[\s,;:*†‡§¶∗⋆^]+")
 _ET_AL = re.compile(r",?\s+(?:et\.? al\.?|and others|u\. ?a\.)\Z", re.IGNORECASE)
@@ -137,7 +139,11 @@ def parse_date(text: object) -> str | None:
         >>> parse_date("03/04/2024"), parse_date("in preparation")
         (None, None)
     """
-    if not isinstance(text, str | int | date) or (isinstance(text, str) and len(text) > _LONGEST):
+    if isinstance(text, int) and 0 < text < 10**8:
+        text = str(text)
+    elif isinstance(text, date):
+        text = text.isoformat()
+    if not isinstance(text, str) or len(text) > _LONGEST:
         return None
     written = collapse(text)
     for pattern in _DATES:
@@ -182,8 +188,8 @@ def split_names(text: str) -> tuple[str, ...]:
     """Return the names that a field with any number of names lists.
 
     Semicolons always separate names. Commas and "and" do where every part is like the name of a
-    person, so that "Lee, Ann" and "Ministry of Food and Rural Affairs" stay whole. What
-    follows from the name of an institution on, such as its city, is left out.
+    person, so that "Lee, Ann" and "Ministry of Food and Rural Affairs" stay whole. An
+    institution after a name is left out, and so is what follows it, such as its city.
 
     Example:
         >>> split_names("Ann Lee, Bob Ray Jr. and Eve Fox, University of Leeds")
@@ -193,7 +199,9 @@ def split_names(text: str) -> tuple[str, ...]:
     """
     if len(text) > _LONGEST_LIST:
         return ()
-    text = _BY.sub("", _ET_AL.sub("", _without_asides(text)))
+    text = _NAMED_ADDRESS.sub(r"\1;", text)
+    text = _without_asides(_ENDING_ASIDE.sub(r"\1;", text))
+    text = _BY.sub("", _ET_AL.sub("", text))
     return clean_names(chain.from_iterable(map(_split_listed, _LISTED.split(text))))
 
 
@@ -216,7 +224,7 @@ def _name_in(value: object) -> str:
     if isinstance(value, Mapping):
         name = value.get("name") or value.get("literal") or value
         if isinstance(name, Mapping):
-            keys = ("given", "givenName", "family", "familyName")
+            keys = ("literal", "given", "givenName", "family", "familyName")
             parts = (name.get(key) for key in keys)
             name = " ".join(part for part in parts if isinstance(part, str))
         value = name

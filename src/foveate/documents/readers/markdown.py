@@ -43,6 +43,7 @@ _FIELD = re.compile(r"^[\"']?(?:authors?|date|created|publi|pubdate)", re.MULTIL
 _AUTHORS = ("authors", "author")
 _DATES = ("date", "published", "publishdate", "pubdate", "created")
 _MAX_FRONT_MATTER = 20_000  # characters in which authors and a date are looked for
+_MAX_NESTED = 500  # lists in brackets and the like, for which YAML may take quadratic time
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _ALERT = re.compile(r"\[![A-Za-z]+\][+-]?[ \t]*(?:\n|\Z)")  # "> [!NOTE]" of GitHub
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
@@ -63,7 +64,10 @@ def read(text: str) -> ParsedText:
 def find_metadata(text: str) -> tuple[tuple[str, ...], str | None]:
     """Return the authors and the date that the front matter of a text states."""
     front = _FRONT_MATTER.match(text)
-    if not front or len(front[0]) > _MAX_FRONT_MATTER or not _FIELD.search(front[0]):
+    if not front or not _FIELD.search(front[0]):
+        return (), None
+    num_nested = front[0].count("[") + front[0].count("{")
+    if len(front[0]) > _MAX_FRONT_MATTER or num_nested > _MAX_NESTED:
         return (), None
     lines = "\n".join(front[0].splitlines()[1:-1])
     fields: Any

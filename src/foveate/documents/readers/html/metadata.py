@@ -8,13 +8,14 @@ from foveate.documents.blocks import name_set
 from foveate.documents.metadata import clean_names, first_date, names_in, split_names
 from foveate.documents.readers.html.tree import Element
 
+# In names, a colon counts as a dot: dc:creator is the same as DC.creator.
 _AUTHORS = ("citation_author", "dc.creator", "dcterms.creator")
 """Fields that name one author each, the best first."""
-_AUTHOR_LISTS = ("citation_authors", "article:author", "author", "parsely-author", "byl")
-"""Fields that may name several; the first two by Google Scholar and Open Graph."""
+_AUTHOR_LISTS = ("citation_authors", "article.author", "author", "parsely-author", "byl")
+"""Fields that may name several."""
 _DATES = (
     *("citation_publication_date", "citation_date", "citation_online_date"),
-    *("article:published_time", "dcterms.issued", "dc.date.issued", "dc.date", "dcterms.date"),
+    *("article.published_time", "dcterms.issued", "dc.date.issued", "dc.date", "dcterms.date"),
     *("parsely-pub-date", "date"),
 )
 _ARTICLES = name_set(
@@ -23,6 +24,7 @@ _ARTICLES = name_set(
     "MedicalScholarlyArticle TechArticle APIReference BlogPosting LiveBlogPosting "
     "SocialMediaPosting DiscussionForumPosting Book Chapter Thesis"
 )
+_AROUND_CDATA = "/ \t\r\n"  # which encloses scripts in XHTML
 _MAX_SCRIPT = 1_000_000  # characters of JSON-LD
 
 
@@ -33,8 +35,9 @@ def find_metadata(root: Element) -> tuple[tuple[str, ...], str | None]:
     for element in root.elements():
         attributes = element.attributes
         if element.tag == "meta":
-            name = attributes.get("name") or attributes.get("property", "")
-            fields.setdefault(name.lower(), []).append(attributes.get("content", ""))
+            names = attributes.get("name") or attributes.get("property", "")
+            for name in names.lower().replace(":", ".").split():
+                fields.setdefault(name, []).append(attributes.get("content", ""))
         elif element.tag == "script" and attributes.get("type") == "application/ld+json":
             articles += _articles(element.text())
         elif element.tag == "time" and (
@@ -60,8 +63,10 @@ def _each(lists: list[str]) -> Iterator[str]:
 
 def _articles(script: str) -> Iterator[dict[str, Any]]:
     """Yield the articles of JSON-LD, whose authors may be given by reference."""
+    script = script[:_MAX_SCRIPT].strip(_AROUND_CDATA).removeprefix("<![CDATA[")
+    script = script.removesuffix("]]>").rstrip(_AROUND_CDATA)
     try:
-        data = json.loads(script) if len(script) <= _MAX_SCRIPT else None
+        data = json.loads(script, strict=False)
     except (ValueError, RecursionError):
         return
     graph = data.get("@graph", data) if isinstance(data, dict) else data

@@ -84,8 +84,10 @@ _SENT_FROM = re.compile(
 def read(data: bytes) -> ParsedText:
     """Read each message of a thread as a section, whose heading is its sender and date.
 
-    The title is the subject of the first message. Quoted and forwarded text and signatures are left
-    out, except in a thread that says nothing else. Attachments are left out.
+    The title is the subject of the first message, and the date the day on which it was sent; the
+    authors are the senders of all messages, as far as they give a name. Quoted and forwarded text
+    and signatures are left out, except in a thread that says nothing else. Attachments are left
+    out.
     """
     messages = [parse_message(message) for message in split_messages(data)]
     if not messages[0].keys():

@@ -3,7 +3,8 @@
 PDFium says where each character stands. From there on, each module does one step: `extraction`
 reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
 running heads, `paragraphs` and `tables` group lines, `run_ins` and `headings` find the headings
-and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text.
+and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text;
+`metadata` reads who wrote it and when.
 """
 
 import warnings
