@@ -58,9 +58,9 @@ PATIENCE = 600
 """Seconds after which a run that hangs is ended."""
 
 
-def build(library: Path, files: Path, address: str | None) -> None:
+def build(library: Path, files: Path, address: str | None, model: str | None) -> None:
     """Build a library in this process, and report each file on standard output."""
-    index = Index.open(library, device="cpu")
+    index = Index.open(library, model=model, device="cpu")
     index._identity()  # loads the model
     cluster = None if address is None else RayCluster(address, workers=NODES)
     start = time.perf_counter()
@@ -77,11 +77,13 @@ def build(library: Path, files: Path, address: str | None) -> None:
 def run(
     library: Path,
     files: Path,
+    model: str | None,
     address: str | None = None,
     at_file: tuple[int, Callable[[], None]] | None = None,
 ) -> dict[str, Any]:
     """Build a library in another process, and do something after so many files."""
     command = [sys.executable, __file__, "--child", str(library), str(files), address or ""]
+    command += ["--model", model] if model else []
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None
     times: list[float] = []
@@ -235,13 +237,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--model", help="a checkpoint other than the default model")
     parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--output", type=Path, default=report.RESULTS / "cluster.json")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         library, folder, address = options.child
-        build(Path(library), Path(folder), address or None)
+        build(Path(library), Path(folder), address or None, options.model)
         return
     work = Path(tempfile.mkdtemp())
     files = work / "files"
@@ -252,9 +255,9 @@ def main() -> None:
     results: dict[str, Any] = {"documents": options.documents, "nodes": NODES}
     results["writer"] = measure_writer(work / "writer", files, options.sentences)
     expected = work / "one"
-    results["one_process"] = run(expected, files)
+    results["one_process"] = run(expected, files, options.model)
     with cluster() as nodes:
-        results["cluster"] = run(work / "two", files, nodes.address)
+        results["cluster"] = run(work / "two", files, options.model, nodes.address)
     results["cluster"] |= compare(work / "two", expected)
     one, two = results["one_process"], results["cluster"]
     results["speed_up"] = one["seconds"] / two["seconds"]
@@ -262,14 +265,14 @@ def main() -> None:
     for name, kill in (("worker_killed", kill_worker), ("node_killed", kill_node)):
         with cluster() as nodes:
             at_file = (third, lambda nodes=nodes, kill=kill: kill(nodes))
-            results[name] = run(work / name, files, nodes.address, at_file)
+            results[name] = run(work / name, files, options.model, nodes.address, at_file)
         results[name] |= compare(work / name, expected)
         report.save(options.output, results, "ray", "lancedb")
     with cluster() as nodes:
         at_file = (third, lambda nodes=nodes: kill_head(nodes))
-        results["head_killed"] = run(work / "head", files, nodes.address, at_file)
+        results["head_killed"] = run(work / "head", files, options.model, nodes.address, at_file)
     with cluster() as nodes:
-        results["head_restarted"] = run(work / "head", files, nodes.address)
+        results["head_restarted"] = run(work / "head", files, options.model, nodes.address)
     results["head_restarted"] |= compare(work / "head", expected)
     report.save(options.output, results, "ray", "lancedb")
     print(json.dumps(results, indent=1))

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import foveate
-from foveate import Document, Index
+from foveate import Document, Encoder, Index
 from foveate.index import build
-from foveate.index.build import Part, encode_unit
+from foveate.index.build import File, Part, encode_unit
+from foveate.index.records import FileRecord
 from foveate.index.store import Store
 
 pytest.importorskip("ray.data", reason="Ray is not installed")
@@ -204,7 +205,23 @@ def test_workers_have_the_same_model_and_version(index, small_model):
         batch = {"number": [0], "unit": [[]]}
         [row] = list(worker(batch))
         with pytest.raises((RuntimeError, ValueError), match=message):
-            raise row["result"][0]
+            raise row["result"][0][0]
+
+
+def test_warnings_of_workers_come_back(index, monkeypatch):
+    def encode(self, documents, **options):
+        warnings.warn("this is German", stacklevel=1)
+        return kept(index.encoder, documents, **options)
+
+    kept = Encoder.encode
+    monkeypatch.setattr(Encoder, "encode", encode)
+    version = foveate.__version__
+    worker = on_ray._Worker(index._identity(), torch.float32, "cpu", False, {}, version)
+    document = Document.from_text("Fische schwimmen.", source="fish")
+    file = File("fish", 9, [document], FileRecord("fish", "", 9, 1, 1))
+    [row] = list(worker({"number": [3], "unit": [[file]]}))
+    part, messages = row["result"][0]
+    assert (row["number"].tolist(), part.num_documents, messages) == ([3], 1, ["this is German"])
 
 
 def test_without_the_extra_it_is_named(monkeypatch):

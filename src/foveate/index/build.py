@@ -195,7 +195,7 @@ def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
         for record, document in _read(file, job.options, note):
             entries.append(Entry(len(entries), record, num_documents, document))
             num_documents += 1
-            num_sentences += len(document.spans())
+            num_sentences += sum(1 for _ in document.sentences())
             num_characters += len(document.text)
             if num_characters >= BATCH_CHARACTERS:
                 yield part(is_last=False)

@@ -45,7 +45,6 @@ _FILES_PER_ROUND = 2**18
 _MAX_RETRIES = 3
 """How often a unit is begun again after its worker has died."""
 
-
 _PATIENCE = 10
 """Seconds in which a cluster must answer."""
 
@@ -178,7 +177,10 @@ class RayCluster:
                     foveate.__version__,
                 ),
                 batch_size=1,
-                compute=ray.data.ActorPoolStrategy(size=min(num_workers, len(items))),
+                compute=ray.data.ActorPoolStrategy(
+                    size=min(num_workers, len(items)),
+                    max_tasks_in_flight_per_actor=1,  # no unit waits for a worker that is busy
+                ),
                 num_cpus=self.cpus_per_worker,
                 num_gpus=self.gpus_per_worker,
                 max_task_retries=_MAX_RETRIES,
@@ -188,11 +190,12 @@ class RayCluster:
         dataset.context.print_on_execution_start = False
         dataset.context.max_errored_blocks = -1  # these are the units that are lost
         for row in dataset.iter_rows():
-            for message in row["warnings"]:
+            result, messages = row["result"]
+            for message in messages:
                 warnings.warn(message, stacklevel=2)
-            if isinstance(row["result"], Exception):
-                raise row["result"]
-            yield row["number"], _explain_missing(row["result"])
+            if isinstance(result, Exception):
+                raise result
+            yield row["number"], _explain_missing(result)
 
     def _check_room(self) -> int:
         """Return the number of workers.
@@ -282,11 +285,9 @@ class _Worker:
             def row(result: Part | Exception) -> dict[str, npt.NDArray[Any]]:
                 messages = [str(one.message) for one in caught if one.category is UserWarning]
                 caught.clear()
-                return {
-                    "number": np.array([number]),
-                    "result": _as_column(result),
-                    "warnings": _as_column(messages),
-                }
+                column = np.empty(1, dtype=object)
+                column[0] = result, messages
+                return {"number": np.array([number]), "result": column}
 
             try:
                 if self._job is None:
@@ -317,13 +318,6 @@ class _Worker:
                 "machine that writes the library: give all machines the same"
             )
         return Job(lambda: encoder, self._model, self._stops_at_error, self._options)
-
-
-def _as_column(value: object) -> npt.NDArray[Any]:
-    """Return a column of one object, whatever it is."""
-    column = np.empty(1, dtype=object)
-    column[0] = value
-    return column
 
 
 def _rounds(units: Iterable[Unit]) -> Iterator[list[Unit]]:
