@@ -382,7 +382,10 @@ def main() -> None:
         },
     )
     results["sizes"] = []
-    for size in options.sizes:
+    packages = ("lancedb", "pyarrow", "bm25s", "faiss-cpu")
+    for number, size in enumerate(options.sizes):
+        missing = [f"{size:,} sentences" for size in options.sizes[number:]]
+        report.save(options.output, results, *packages, missing=missing)
         large = enlarge(index, folder / f"library-{size}", size, options.noise)
         row = measure_queries(large, queries)
         row["bytes_per_sentence"] = large.size() / row["sentences"]
@@ -390,7 +393,7 @@ def main() -> None:
         row["one_document_added_s"], _ = timed(partial(large.add, document))
         results["sizes"].append(row)
         shutil.rmtree(large.path)
-    report.save(options.output, results, "lancedb", "pyarrow", "bm25s", "faiss-cpu")
+    report.save(options.output, results, *packages, missing=[])
     header = ["sentences", "first, s", "warm p50, ms", "p99", "flat float32 p50", "bm25s p50"]
     print(
         report.table(
