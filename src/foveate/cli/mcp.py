@@ -1,0 +1,45 @@
+"""`foveate mcp`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import common
+
+
+def command(
+    library: Annotated[
+        Path,
+        typer.Option(
+            "--library",
+            "-l",
+            metavar="DIR",
+            help="The folder of the library, which `foveate index` made.",
+            show_default=False,
+        ),
+    ],
+    model: common.Model = None,
+    device: common.Device = None,
+    dtype: common.DType = None,
+) -> None:
+    """Let an assistant search a library, through the Model Context Protocol.
+
+    It answers requests on standard input until that ends; assistants start it themselves. The
+    tools are search, ask, summarize, outline and list_documents, and only read.
+
+    \b
+    foveate index papers/ --library papers.library
+    foveate mcp --library papers.library
+
+    In the settings of an assistant:
+
+    \b
+    {"mcpServers": {"papers": {
+      "command": "foveate", "args": ["mcp", "--library", "/home/ada/papers.library"]}}}
+    """
+    index = common.open_library(library, model, device, dtype)
+    _ = index.state  # says so if there is no library
+    from foveate.mcp import make_server
+
+    make_server(index).run("stdio")
