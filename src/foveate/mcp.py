@@ -435,21 +435,21 @@ def _part(document: Document, title: str) -> Document:
         ValueError: There is no such section.
     """
     wanted = title.strip().casefold()
-    sections = list(document.walk())
-    for matches in (
-        lambda path: wanted in (path[-1].casefold(), section_path(path).casefold()),
-        lambda path: wanted in path[-1].casefold(),
-    ):
-        for path, section in sections:
-            if wanted and matches(path):
-                for outer in reversed(path[:-1]):  # so that places name all sections around them
-                    section = Section(outer, (), (section,))
-                return replace(
-                    document, title=path[-1], sections=(section,), source=document.name or None
-                )
-    raise ValueError(
-        f"{document.name} has no section {title!r}: outline shows the titles of its sections"
-    )
+    sections = [(path, section) for path, section in document.walk() if section.title]
+    named = [
+        one
+        for one in sections
+        if wanted in (one[1].title.casefold(), section_path(one[0]).casefold())
+    ]
+    holding = [one for one in sections if wanted and wanted in one[1].title.casefold()]
+    if not (found := named or holding):
+        raise ValueError(
+            f"{document.name} has no section {title!r}: outline shows the titles of its sections"
+        )
+    path, part = found[0]
+    for outer in reversed(path[:-1]):  # so that places name all sections around them
+        part = Section(outer, (), (part,))
+    return replace(document, title=path[-1], sections=(part,), source=document.name or None)
 
 
 def _place(span: Span, document: Document) -> Place:

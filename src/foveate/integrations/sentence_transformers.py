@@ -66,7 +66,7 @@ class FoveateSentenceTransformer:
         batch_size: int = 32,
         show_progress_bar: bool | None = None,
         output_value: Literal["sentence_embedding"] = "sentence_embedding",
-        precision: Literal["float32"] = "float32",
+        precision: Literal["float32"] | None = None,
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         device: str | torch.device | None = None,
@@ -82,7 +82,7 @@ class FoveateSentenceTransformer:
             batch_size: Has no effect.
             show_progress_bar: Show a bar if it takes long; by default on a terminal.
             output_value: Only "sentence_embedding".
-            precision: Only "float32".
+            precision: Only "float32", which is the default.
             convert_to_numpy: Return an array; without, a list of tensors.
             convert_to_tensor: Return one tensor, on the CPU, instead.
             device: Only where the encoder is already.
@@ -220,10 +220,12 @@ class FoveateSentenceTransformer:
             prompt_name = next((name for name in names if name in self.prompts), None)
         return self.encode(sentences, prompt_name, prompt, **options)
 
-    def _check(self, output_value: str, precision: str, device: str | torch.device | None) -> None:
+    def _check(
+        self, output_value: str, precision: str | None, device: str | torch.device | None
+    ) -> None:
         if output_value != "sentence_embedding":
             raise ValueError(f"output_value must be 'sentence_embedding', got {output_value!r}")
-        if precision != "float32":
+        if precision not in (None, "float32"):
             raise ValueError(f"precision must be 'float32', got {precision!r}")
         if device is not None and torch.device(device).type != self.device.type:
             raise ValueError(
