@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
+from os import PathLike
 from threading import Lock
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -25,14 +26,15 @@ from pydantic import BaseModel, Field, ValidationError
 
 from foveate import __version__
 from foveate.documents import Document, Section, Span
-from foveate.index import Index, LibraryDocument
-from foveate.index.store import quote
-from foveate.integrations.results import section_path
 from foveate.tasks.arguments import Unit
-from foveate.tasks.ask import Passage
-from foveate.tasks.context import contexts
-from foveate.tasks.search import Hit
-from foveate.tasks.summarize import summarize
+
+# What runs models is imported when a tool needs it: assistants start their servers beforehand, and
+# wait for each of them.
+if TYPE_CHECKING:
+    from foveate.index import Index, LibraryDocument
+    from foveate.inference import Encoder
+    from foveate.tasks.ask import Passage
+    from foveate.tasks.search import Hit
 
 MAX_RESULTS = 50
 MAX_CONTEXT = 20
@@ -160,21 +162,32 @@ class _Server(MCPServer):
             return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
 
 
-def make_server(index: Index) -> MCPServer:
+def make_server(
+    library: str | PathLike[str],
+    *,
+    model: "Encoder | str | PathLike[str] | None" = None,
+    **options: Any,
+) -> MCPServer:
     """Make a server over a library; its `run` serves an assistant over standard input and output.
 
+    The library is opened when a tool is first used, and the model is loaded, once, when one needs
+    it.
+
     Args:
-        index: The library. Its model is loaded when a tool first needs it.
+        library: The folder of the library.
+        model: See `Index.open`.
+        options: See `Index.open`.
 
     Example:
         >>> import asyncio
         >>> from mcp import Client
         >>> from foveate import Document, Index
         >>> from foveate.mcp import make_server
-        >>> index = Index.open(getfixture("tmp_path") / "library")
-        >>> _ = index.add(Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")]))
+        >>> library = getfixture("tmp_path") / "library"
+        >>> fish = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
+        >>> _ = Index.open(library).add(fish)
         >>> async def ask(query):
-        ...     async with Client(make_server(index)) as client:
+        ...     async with Client(make_server(library)) as client:
         ...         return await client.call_tool("ask", {"query": query})
         >>> result = asyncio.run(ask("What do fish live on?"))
         >>> result.structured_content["results"][0]["text"]
@@ -187,7 +200,7 @@ def make_server(index: Index) -> MCPServer:
         version=__version__,
         log_level="WARNING",
     )
-    tools = _Tools(index)
+    tools = _Tools(library, model, options)
     for title, tool in (
         ("Search the library", tools.search),
         ("Find passages that answer a question", tools.ask),
@@ -203,12 +216,22 @@ class _Tools:
     """The tools; the docstring of each is what an assistant reads.
 
     Args:
-        index: The library.
+        library: The folder of the library.
+        model: See `Index.open`.
+        options: See `Index.open`.
     """
 
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._lock = Lock()  # a model that is loading, or reading, is not asked again meanwhile
+    def __init__(
+        self,
+        library: str | PathLike[str],
+        model: "Encoder | str | PathLike[str] | None",
+        options: dict[str, Any],
+    ) -> None:
+        self._library = library
+        self._model = model
+        self._options = options
+        self._opened: Index | None = None
+        self._lock = Lock()  # the SDK runs tools in threads, and the model is loaded in one
 
     def search(
         self,
@@ -280,6 +303,8 @@ class _Tools:
         with self._lock:
             read = self._document(document)
             part = read if section is None else _part(read, section)
+            from foveate.tasks.summarize import summarize
+
             summary = summarize(part, query=query, sentences=sentences, model=self._index.encoder)
         spans = [sentence.span for sentence in summary.sentences]
         places = [_place(span, read) for span in spans]
@@ -375,8 +400,19 @@ class _Tools:
         ]
         return _reply(DocumentList(total=len(found), documents=entries), lines)
 
-    def _results(self, hits: Sequence[Hit | Passage], num_sentences: int) -> CallToolResult:
+    @property
+    def _index(self) -> "Index":
+        if self._opened is None:
+            from foveate.index import Index
+
+            self._opened = Index.open(self._library, model=self._model, **self._options)
+        return self._opened
+
+    def _results(self, hits: "Sequence[Hit | Passage]", num_sentences: int) -> CallToolResult:
         """Reply with what was found, and the sentences around it."""
+        from foveate.tasks.ask import Passage
+        from foveate.tasks.context import contexts
+
         results = []
         lines = []
         for hit in hits:
@@ -392,12 +428,16 @@ class _Tools:
 
     def _condition(self, name: str | None) -> str | None:
         """Return the condition that a sentence is in a document."""
-        return None if name is None else f"source = {quote(self._find(name).source)}"
+        if name is None:
+            return None
+        from foveate.index.store import quote
+
+        return f"source = {quote(self._find(name).source)}"
 
     def _document(self, name: str) -> Document:
         return self._index.document(self._find(name).number)
 
-    def _find(self, name: str) -> LibraryDocument:
+    def _find(self, name: str) -> "LibraryDocument":
         """Find a document by its name, by its title, or by the end of its name.
 
         Raises:
@@ -417,8 +457,8 @@ class _Tools:
                     f"several documents match {name!r}: give one of these names: "
                     f"{_list(one.source for one in matches)}"
                 )
-        names = [one.source for one in documents] + [one.title for one in documents if one.title]
-        close = get_close_matches(name, names, n=3)
+        names = {name for one in documents for name in (one.source, one.title) if name}
+        close = get_close_matches(name, sorted(names), n=3)
         advice = f"did you mean {_list(close)}?" if close else "list_documents shows what there is"
         raise ValueError(f"the library has no document {name!r}: {advice}")
 
@@ -439,7 +479,7 @@ def _part(document: Document, title: str) -> Document:
     named = [
         one
         for one in sections
-        if wanted in (one[1].title.casefold(), section_path(one[0]).casefold())
+        if wanted in (one[1].title.casefold(), _title_path(one[0]).casefold())
     ]
     holding = [one for one in sections if wanted and wanted in one[1].title.casefold()]
     if not (found := named or holding):
@@ -466,9 +506,13 @@ def _place(span: Span, document: Document) -> Place:
     )
 
 
+def _title_path(path: Iterable[str]) -> str:
+    return " › ".join(filter(None, path))
+
+
 def _where(place: Place) -> str:
     """Say where something is, on one line."""
-    parts = (place.document, place.place, section_path(place.section_path), place.speaker)
+    parts = (place.document, place.place, _title_path(place.section_path), place.speaker)
     return " · ".join(filter(None, parts))
 
 

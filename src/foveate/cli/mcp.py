@@ -38,8 +38,13 @@ def command(
     {"mcpServers": {"papers": {
       "command": "foveate", "args": ["mcp", "--library", "/home/ada/papers.library"]}}}
     """
-    index = common.open_library(library, model, device, dtype)
-    _ = index.state  # says so if there is no library
-    from foveate.mcp import make_server
+    if not library.is_dir():
+        raise FileNotFoundError(
+            f"there is no library in {library}: make one with "
+            f"`foveate index PATH --library {library}`"
+        )
+    given = {"device": device, "dtype": dtype}
+    options = {name: value for name, value in given.items() if value is not None}
+    from foveate.mcp import make_server  # which takes a moment to import
 
-    make_server(index).run("stdio")
+    make_server(library, model=model, **options).run("stdio")
