@@ -204,6 +204,7 @@ def test_names_that_several_documents_have(fail, call, index, tmp_path):
         (tmp_path / folder / "log.md").write_text(f"Ice in folder {folder}.")
     index.add([tmp_path / "a", tmp_path / "b"])
     assert "several documents match 'log.md'" in fail("outline", document="log.md")
+    assert str(tmp_path / "a" / "log.md") in fail("outline", document="log")
     assert call("outline", document="b/log.md")[0]["document"] == str(tmp_path / "b" / "log.md")
 
 

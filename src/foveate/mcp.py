@@ -331,7 +331,7 @@ class _Tools:
         sentences = list(read.sentences())
         first = 0
         sections = []
-        lines = [f"{read.title or read.name} ({len(sentences):,} sentences)"]
+        lines = [f"{read.title or read.name} ({_sentences(len(sentences))})"]
         for (path, section), span in zip(read.walk(), read.section_spans(), strict=True):
             begins = sentences[first].text
             first += section.num_own_sentences
@@ -347,7 +347,7 @@ class _Tools:
                 )
             )
             title = section.title or f"({_shortened(begins)})"
-            size = f"{section.num_sentences:,} sentences"
+            size = _sentences(section.num_sentences)
             lines.append(f"{'  ' * len(path)}{title} [{span.place}; {size}]")
         outline = OutlineResult(
             document=read.name,
@@ -380,9 +380,9 @@ class _Tools:
             ]
         shown = found[offset : offset + LISTED]
         lines = [
-            f"{one.source} — {one.title} ({one.num_sentences:,} sentences)"
+            f"{one.source} — {one.title} ({_sentences(one.num_sentences)})"
             if one.title and one.title != one.source
-            else f"{one.source} ({one.num_sentences:,} sentences)"
+            else f"{one.source} ({_sentences(one.num_sentences)})"
             for one in shown
         ]
         rest = len(found) - offset - len(shown)
@@ -457,8 +457,12 @@ class _Tools:
                     f"several documents match {name!r}: give one of these names: "
                     f"{_list(one.source for one in matches)}"
                 )
-        names = {name for one in documents for name in (one.source, one.title) if name}
-        close = get_close_matches(name, sorted(names), n=3)
+        known = {
+            name: one.source
+            for one in reversed(documents)
+            for name in (one.title, one.source.rpartition("/")[2], one.source)
+        }
+        close = dict.fromkeys(known[one] for one in get_close_matches(name, known, n=3))
         advice = f"did you mean {_list(close)}?" if close else "list_documents shows what there is"
         raise ValueError(f"the library has no document {name!r}: {advice}")
 
@@ -527,6 +531,10 @@ def _reply(result: BaseModel, lines: list[str]) -> CallToolResult:
 def _check_range(name: str, value: int, lowest: int, highest: int) -> None:
     if not lowest <= value <= highest:
         raise ValueError(f"{name} must be from {lowest} to {highest}, got {value}")
+
+
+def _sentences(number: int) -> str:
+    return f"{number:,} sentence{'s' * (number != 1)}"
 
 
 def _shortened(text: str, words: int = 8) -> str:

@@ -7,6 +7,7 @@ pytest.importorskip("langchain_core")
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from foveate import Encoder, Index
 from foveate.integrations.langchain import FoveateEmbeddings, FoveateLoader, FoveateRetriever
 
 
@@ -55,6 +56,19 @@ def test_retrieving_asynchronously_and_in_a_chain(index):
     assert asyncio.run(retriever.abatch(queries)) == expected
     chain = retriever | RunnableLambda(lambda found: [one.metadata["place"] for one in found])
     assert chain.invoke(queries[2]) == [one.metadata["place"] for one in expected[2]]
+
+
+def test_the_model_is_loaded_once(index, small_encoder, monkeypatch):
+    loaded = []
+
+    def load(name, **options):
+        loaded.append(name)
+        return small_encoder
+
+    monkeypatch.setattr(Encoder, "from_pretrained", load)
+    retriever = FoveateRetriever(index=Index.open(index.path))
+    asyncio.run(retriever.abatch(["cod", "eel", "nets", "ice"]))
+    assert len(loaded) == 1
 
 
 def test_a_vector_store_over_loaded_sections(fish, small_encoder):

@@ -128,6 +128,14 @@ def test_text_that_is_rewritten_has_no_places():
     assert [(node.text, node.start_char_idx) for node in nodes[1:]] == [("Cod swim.", None)] * 2
 
 
+def test_words_without_markup():
+    page = "<h1>Sea</h1><h2>Cod</h2><p>Cod <b>swim</b>.</p>\n<p>They eat &amp; sleep.</p>"
+    source = Document(text=page, metadata={"file_path": "sea.html"})
+    nodes = FoveateNodeParser(keep_markup=False).get_nodes_from_documents([source])
+    assert [node.text for node in nodes] == ["Cod swim.\nThey eat & sleep."] * 3
+    assert page[nodes[2].start_char_idx : nodes[2].end_char_idx].startswith("Cod <b>")
+
+
 def test_files_keep_their_pages(tmp_path):
     (tmp_path / "bridge.pdf").write_bytes(pdf("The bridge was closed."))
     [root, *_, leaf] = FoveateNodeParser().get_nodes_from_files(tmp_path)

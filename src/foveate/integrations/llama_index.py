@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, count, islice, pairwise
+from itertools import chain, islice, pairwise
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -30,7 +30,7 @@ from foveate.documents.members import ErrorHandler
 from foveate.documents.recognition import format_from_name
 from foveate.inference import Encoder, as_encoder
 from foveate.integrations.chunks import encode_chunks
-from foveate.integrations.results import Unit, check_unit, find, join_spans, span_metadata
+from foveate.integrations.results import Unit, check_unit, find, join_spans, span_metadata, texts_of
 
 if TYPE_CHECKING:
     from foveate.index import Index  # which needs the extra `index`
@@ -51,8 +51,9 @@ class FoveateNodeParser(NodeParser):
     through the document, and from section to section within their parent. `SOURCE` is the
     document that was given.
 
-    The text of a node is exactly that of the document between `start_char_idx` and `end_char_idx`.
-    (LaTeX, notebooks and JSON are rewritten as running text, and their nodes have no such places.)
+    The text of a node is exactly that of the document between `start_char_idx` and `end_char_idx`,
+    unless `keep_markup` is off. (LaTeX, notebooks and JSON are rewritten as running text, and their
+    nodes have no such places.)
     The metadata are those of the document and `kind` ("document", "section" or "passage"), `depth`
     (0 for the document), `title`, `section_path` (the titles of all sections around it), and
     `page`, `place` and `speaker`, as far as they are known.
@@ -63,6 +64,8 @@ class FoveateNodeParser(NodeParser):
         format: Name of the documents' format in `foveate.documents.FORMATS`; by default that of
             the `file_name` or `file_path` in their metadata, or else plain text.
         max_characters: Longest passage, unless one sentence alone is longer.
+        keep_markup: Keep the text as it stands in the document; otherwise, nodes have only its
+            words, a line for each paragraph, as is better for HTML, XML and subtitles.
 
     Example:
         >>> from llama_index.core.schema import Document
@@ -79,6 +82,7 @@ class FoveateNodeParser(NodeParser):
 
     format: str | None = Field(default=None, description="Name of the documents' format.")
     max_characters: int = Field(default=800, gt=0, description="Longest passage in characters.")
+    keep_markup: bool = Field(default=True, description="Keep the text as it stands.")
 
     @classmethod
     def class_name(cls) -> str:
@@ -137,75 +141,58 @@ class FoveateNodeParser(NodeParser):
 
     def _tree(self, document: Document, source: BaseNode) -> list[BaseNode]:
         """Return the nodes of a document, in reading order."""
-        factory = _NodeFactory(self, document, source)
-        root = factory.node("document", document.span(0, len(document.text)), depth=0)
-        nodes = [root]
-        children: dict[str, list[TextNode]] = {root.node_id: []}
-        passages: list[TextNode] = []
-        parents = [root]  # the sections around the current one, below the document
-        spans = iter(document.spans())
-        for (path, section), span in zip(document.walk(), document.section_spans(), strict=True):
-            del parents[len(path) :]
-            node = factory.node("section", span, depth=len(path))
-            children[parents[-1].node_id].append(node)
-            parents.append(node)
-            own = [
-                factory.node("passage", passage, depth=len(path) + 1)
-                for passage in _passages(section, spans, self.max_characters)
-            ]
-            children[node.node_id] = list(own)
-            passages += own
-            nodes += [node, *own]
-        related = {node.node_id: node.as_related_node_info() for node in nodes}
-        for node in nodes:
-            own = children.get(node.node_id, [])
+        parts = list(_parts(document, self.max_characters))
+        nodes = self._nodes(document, source, parts)
+        related = [node.as_related_node_info() for node in nodes]
+        children: list[list[int]] = [[] for _ in parts]
+        for i, part in enumerate(parts):
+            if part.parent >= 0:
+                children[part.parent].append(i)
+                nodes[i].relationships[NodeRelationship.PARENT] = related[part.parent]
+        for node, own in zip(nodes, children, strict=True):
             if own:
-                node.relationships[NodeRelationship.CHILD] = [related[x.node_id] for x in own]
-            for child in own:
-                child.relationships[NodeRelationship.PARENT] = related[node.node_id]
+                node.relationships[NodeRelationship.CHILD] = [related[i] for i in own]
         if self.include_prev_next_rel:
-            sections = ([x for x in own if x.node_id in children] for own in children.values())
-            for neighbours in (passages, *sections):
-                for node, following in pairwise(neighbours):
-                    node.relationships[NodeRelationship.NEXT] = related[following.node_id]
-                    following.relationships[NodeRelationship.PREVIOUS] = related[node.node_id]
+            passages = [i for i, part in enumerate(parts) if part.kind == "passage"]
+            sections = ([i for i in own if parts[i].kind == "section"] for own in children)
+            for i, following in chain.from_iterable(map(pairwise, (passages, *sections))):
+                nodes[i].relationships[NodeRelationship.NEXT] = related[following]
+                nodes[following].relationships[NodeRelationship.PREVIOUS] = related[i]
         return list(nodes)
 
-
-class _NodeFactory:
-    """Makes the nodes of a document.
-
-    Args:
-        parser: Whose settings hold.
-        document: The document.
-        source: The node that it was made from.
-    """
-
-    def __init__(self, parser: FoveateNodeParser, document: Document, source: BaseNode) -> None:
-        self.document = document
-        self.is_exact = document.text == source.get_content(metadata_mode=MetadataMode.NONE)
-        self.metadata = dict(source.metadata) if parser.include_metadata else {}
-        self.hidden_from_embedding = [*source.excluded_embed_metadata_keys, *_FOR_PROGRAMS]
-        self.hidden_from_llm = [*source.excluded_llm_metadata_keys, *_FOR_PROGRAMS]
-        self.source = source.source_node or RelatedNodeInfo(
+    def _nodes(
+        self, document: Document, source: BaseNode, parts: Sequence["_Part"]
+    ) -> list[TextNode]:
+        """Return the nodes of the parts of a document, not yet related to each other."""
+        spans = [part.span for part in parts]
+        if self.keep_markup:
+            texts = [document.text[span.start : span.end] for span in spans]
+        else:
+            texts = texts_of(document, spans)
+        is_exact = document.text == source.get_content(metadata_mode=MetadataMode.NONE)
+        inherited = dict(source.metadata) if self.include_metadata else {}
+        related = source.source_node or RelatedNodeInfo(
             node_id=source.node_id, node_type=source.get_type(), hash=source.hash
         )
-        self.ids = (parser.id_func(i, source) for i in count())
-
-    def node(self, kind: str, span: Span, depth: int) -> TextNode:
-        """Make the node of a place."""
-        place = span_metadata(span, self.document.title)
-        kept = {name: place[name] for name in _PLACE if name in place}
-        return TextNode(
-            id_=next(self.ids),
-            text=self.document.text[span.start : span.end],
-            start_char_idx=span.start if self.is_exact else None,
-            end_char_idx=span.end if self.is_exact else None,
-            metadata={**self.metadata, **kept, "kind": kind, "depth": depth},
-            excluded_embed_metadata_keys=self.hidden_from_embedding,
-            excluded_llm_metadata_keys=self.hidden_from_llm,
-            relationships={NodeRelationship.SOURCE: self.source},
-        )
+        nodes = []
+        for i, (part, text) in enumerate(zip(parts, texts, strict=True)):
+            place = span_metadata(part.span, document.title)
+            own = {name: place[name] for name in _PLACE if name in place}
+            node = TextNode(
+                id_=self.id_func(i, source),
+                text=text,
+                start_char_idx=part.span.start if is_exact else None,
+                end_char_idx=part.span.end if is_exact else None,
+                metadata={**inherited, **own, "kind": part.kind, "depth": part.depth},
+                excluded_embed_metadata_keys=[
+                    *source.excluded_embed_metadata_keys,
+                    *_FOR_PROGRAMS,
+                ],
+                excluded_llm_metadata_keys=[*source.excluded_llm_metadata_keys, *_FOR_PROGRAMS],
+                relationships={NodeRelationship.SOURCE: related},
+            )
+            nodes.append(node)
+        return nodes
 
 
 class FoveateEmbedding(BaseEmbedding):
@@ -345,6 +332,39 @@ class FoveateRetriever(BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
+
+
+class _Part(NamedTuple):
+    """A part of a document that becomes a node.
+
+    Attributes:
+        kind: "document", "section" or "passage".
+        span: Its place.
+        depth: 0 for the document.
+        parent: Index of the part around it; -1 for the document.
+    """
+
+    kind: str
+    span: Span
+    depth: int
+    parent: int
+
+
+def _parts(document: Document, max_characters: int) -> Iterator[_Part]:
+    """Visit the parts of a document in reading order."""
+    yield _Part("document", document.span(0, len(document.text)), 0, -1)
+    around = [0]  # indices of the document and of the sections around the current one
+    num_parts = 1
+    sentences = iter(document.spans())
+    for (path, section), span in zip(document.walk(), document.section_spans(), strict=True):
+        depth = len(path)
+        del around[depth:]
+        yield _Part("section", span, depth, around[-1])
+        around.append(num_parts)
+        num_parts += 1
+        for passage in _passages(section, sentences, max_characters):
+            yield _Part("passage", passage, depth + 1, around[-1])
+            num_parts += 1
 
 
 def _passages(section: Section, spans: Iterator[Span], max_characters: int) -> Iterator[Span]:
