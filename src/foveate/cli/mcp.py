@@ -25,8 +25,8 @@ def command(
 ) -> None:
     """Let an assistant search a library, through the Model Context Protocol.
 
-    It answers requests on standard input until that ends; assistants start it themselves. The
-    tools are search, ask, summarize, outline and list_documents, and only read.
+    Assistants start it themselves, and talk to it over standard input and output.
+    Its tools are search, ask, summarize, outline and list_documents; they only read.
 
     \b
     foveate index papers/ --library papers.library
@@ -35,8 +35,8 @@ def command(
     In the settings of an assistant:
 
     \b
-    {"mcpServers": {"papers": {
-      "command": "foveate", "args": ["mcp", "--library", "/home/ada/papers.library"]}}}
+    {"mcpServers": {"papers": {"command": "foveate",
+       "args": ["mcp", "--library", "/home/ada/papers.library"]}}}
     """
     if not library.is_dir():
         raise FileNotFoundError(

@@ -23,8 +23,8 @@ class FoveateSentenceTransformer:
     """An encoder with the methods of a `SentenceTransformer`.
 
     `encode` sees every text by itself, as sentence-transformers does. Of a long document that was
-    cut into chunks, `encode_contextual` gives vectors that depend on the chunks around each, which
-    are better to search in; queries are encoded by `encode_query` in both cases.
+    cut into chunks, `encode_contextual` gives vectors that depend on the chunks around each. Both
+    are compared with the vectors of `encode_query`.
 
     sentence-transformers itself is not needed. Texts of any length are read to their end, and
     batches are filled by their number of tokens, so that `batch_size` has no effect.
