@@ -1,3 +1,5 @@
+import hypothesis
+import hypothesis.strategies as st
 import pytest
 import torch
 
@@ -30,6 +32,14 @@ def test_only_chunks_of_one_document_meet(small_encoder):
     [other], _ = encode_chunks(small_encoder, [CHUNKS[:1], ["Salt is white."]])
     torch.testing.assert_close(alone, other)
     assert (alone - again).norm() > 1e-3
+
+
+@hypothesis.settings(max_examples=40)
+@hypothesis.given(st.lists(st.text(st.characters(exclude_categories=["C"]), max_size=12)))
+def test_any_text_is_a_chunk(small_encoder, chunks):
+    [vectors] = encode_chunks(small_encoder, [chunks])
+    assert vectors.shape == (len(chunks), small_encoder.dimension)
+    assert vectors.isfinite().all()
 
 
 def test_stock_encoders_work(tmp_path, tokenizer):

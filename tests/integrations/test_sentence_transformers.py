@@ -92,8 +92,7 @@ def test_semantic_search(model, library):
 
 
 def test_evaluators_take_it(model, library):
-    from sentence_transformers.sentence_transformer import evaluation
-
+    evaluation = pytest.importorskip("sentence_transformers.sentence_transformer.evaluation")
     corpus = dict(zip("abc", CORPUS, strict=True))
     retrieval = evaluation.InformationRetrievalEvaluator(
         {"q": CORPUS[1]}, corpus, {"q": {"b"}}, show_progress_bar=False

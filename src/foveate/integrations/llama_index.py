@@ -13,6 +13,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.node_parser import NodeParser
+from llama_index.core.node_parser.node_utils import default_id_func
 from llama_index.core.schema import (
     BaseNode,
     MetadataMode,
@@ -174,12 +175,13 @@ class FoveateNodeParser(NodeParser):
         related = source.source_node or RelatedNodeInfo(
             node_id=source.node_id, node_type=source.get_type(), hash=source.hash
         )
+        make_id = self.id_func or default_id_func  # None in older versions of LlamaIndex
         nodes = []
         for i, (part, text) in enumerate(zip(parts, texts, strict=True)):
             place = span_metadata(part.span, document.title)
             own = {name: place[name] for name in _PLACE if name in place}
             node = TextNode(
-                id_=self.id_func(i, source),
+                id_=make_id(i, source),
                 text=text,
                 start_char_idx=part.span.start if is_exact else None,
                 end_char_idx=part.span.end if is_exact else None,
