@@ -34,7 +34,7 @@ def test_only_chunks_of_one_document_meet(small_encoder):
     assert (alone - again).norm() > 1e-3
 
 
-@hypothesis.settings(max_examples=40)
+@hypothesis.settings(max_examples=20)
 @hypothesis.given(st.lists(st.text(st.characters(exclude_categories=["C"]), max_size=12)))
 def test_any_text_is_a_chunk(small_encoder, chunks):
     [vectors] = encode_chunks(small_encoder, [chunks])
@@ -53,3 +53,8 @@ def test_a_string_is_no_list_of_chunks(small_encoder):
     for documents in ("Cod swim.", CHUNKS):
         with pytest.raises(TypeError, match="list of chunks"):
             encode_chunks(small_encoder, documents)
+
+
+def test_characters_that_are_no_text_are_located(small_encoder):
+    with pytest.raises(ValueError, match=r"Chunk 1 of document 1 has the character U\+0000 at 3"):
+        encode_chunks(small_encoder, [CHUNKS, ["Cod.", "Eel\x00."]])

@@ -128,6 +128,12 @@ def test_text_that_is_rewritten_has_no_places():
     assert [(node.text, node.start_char_idx) for node in nodes[1:]] == [("Cod swim.", None)] * 2
 
 
+def test_documents_that_cannot_be_read_are_named():
+    source = Document(text="<p></p>", metadata={"file_name": "empty.html"})
+    with pytest.raises(ValueError, match=r"^empty\.html has no sentence"):
+        FoveateNodeParser().get_nodes_from_documents([source])
+
+
 def test_words_without_markup():
     page = "<h1>Sea</h1><h2>Cod</h2><p>Cod <b>swim</b>.</p>\n<p>They eat &amp; sleep.</p>"
     source = Document(text=page, metadata={"file_path": "sea.html"})

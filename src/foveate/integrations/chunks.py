@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from foveate.documents import Document
+from foveate.documents import Document, DocumentError
 from foveate.documents.blocks import collapse
+from foveate.documents.decoding import check_characters
 from foveate.documents.language import detect_language
 from foveate.inference import Encoder
 
@@ -33,6 +34,7 @@ def encode_chunks(
         For each document, `(chunks, dimension)` float32.
 
     Raises:
+        DocumentError: A chunk has characters that are not text, such as U+0000.
         TypeError: A document is a string instead of a list of chunks.
 
     Example:
@@ -47,6 +49,12 @@ def encode_chunks(
     """
     if isinstance(documents, str) or any(isinstance(chunks, str) for chunks in documents):
         raise TypeError("expected a list of chunks for each document, got a string")
+    for number, chunks in enumerate(documents):
+        for i, chunk in enumerate(chunks):
+            try:
+                check_characters(chunk)
+            except DocumentError as error:
+                raise DocumentError(f"Chunk {i} of document {number} {error}") from error
     if headings is None:
         headings = [[""] * len(chunks) for chunks in documents]
     filled = [[i for i, chunk in enumerate(chunks) if collapse(chunk)] for chunks in documents]

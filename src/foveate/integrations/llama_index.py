@@ -54,10 +54,12 @@ class FoveateNodeParser(NodeParser):
 
     The text of a node is exactly that of the document between `start_char_idx` and `end_char_idx`,
     unless `keep_markup` is off. (LaTeX, notebooks and JSON are rewritten as running text, and their
-    nodes have no such places.)
-    The metadata are those of the document and `kind` ("document", "section" or "passage"), `depth`
-    (0 for the document), `title`, `section_path` (the titles of all sections around it), and
-    `page`, `place` and `speaker`, as far as they are known.
+    nodes have no such places.) The metadata are those of the document and `kind` ("document",
+    "section" or "passage"), `depth` (0 for the document), `title`, `section_path` (the titles of
+    all sections around it), and `page`, `place` and `speaker`, as far as they are known.
+
+    A blank document has no nodes; one that cannot be read, such as a page of HTML without a
+    sentence, raises a `DocumentError` with its name.
 
     `get_leaf_nodes` gives the passages. `AutoMergingRetriever` finds the sections around them.
 
@@ -129,7 +131,10 @@ class FoveateNodeParser(NodeParser):
         for node in get_tqdm_iterable(nodes, show_progress, "Parsing nodes"):
             text = node.get_content(metadata_mode=MetadataMode.NONE)
             if text.strip():
-                document = Document.from_text(text, format=self.format or _text_format(node))
+                name = _file_name(node)
+                document = Document.from_text(
+                    text, format=self.format or _text_format(name), source=name or node.node_id
+                )
                 parsed += self._tree(document, node)
         return parsed
 
@@ -175,7 +180,7 @@ class FoveateNodeParser(NodeParser):
         related = source.source_node or RelatedNodeInfo(
             node_id=source.node_id, node_type=source.get_type(), hash=source.hash
         )
-        make_id = self.id_func or default_id_func  # None in older versions of LlamaIndex
+        make_id = default_id_func if self.id_func is None else self.id_func  # None in version 0.12
         nodes = []
         for i, (part, text) in enumerate(zip(parts, texts, strict=True)):
             place = span_metadata(part.span, document.title)
@@ -394,10 +399,14 @@ def _passages(section: Section, spans: Iterator[Span], max_characters: int) -> I
         yield join_spans(passage)
 
 
-def _text_format(node: BaseNode) -> str:
-    """Return the format that the name of a node's file suggests, if it is one of text."""
-    name = node.metadata.get("file_name") or node.metadata.get("file_path")
-    format = FORMATS.get(format_from_name(str(name)) or "text") if name else None
+def _file_name(node: BaseNode) -> str:
+    """Return the name of a node's file as LlamaIndex notes it; empty if there is none."""
+    return str(node.metadata.get("file_name") or node.metadata.get("file_path") or "")
+
+
+def _text_format(name: str) -> str:
+    """Return the format that a file's name suggests, if it is one of text; else plain text."""
+    format = FORMATS.get(format_from_name(name) or "text")
     return "text" if format is None or format.is_binary or format.is_collection else format.name
 
 
