@@ -3,13 +3,6 @@
 The tools only read. Their results are structured, and also written out as text.
 """
 
-from importlib.util import find_spec
-
-if not find_spec("mcp"):
-    raise ImportError(
-        "the server needs the Model Context Protocol SDK: run pip install 'foveate[mcp]'"
-    )
-
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,10 +12,16 @@ from os import PathLike
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field, ValidationError
+try:
+    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+    from pydantic import BaseModel, Field, ValidationError
+except ImportError as error:
+    raise ImportError(
+        "the server needs the Model Context Protocol SDK, version 2 or later: "
+        "run `pip install 'foveate[mcp]'`"
+    ) from error
 
 from foveate import __version__
 from foveate.documents import Document, Section, Span
@@ -231,7 +230,7 @@ class _Tools:
         self._model = model
         self._options = options
         self._opened: Index | None = None
-        self._lock = Lock()  # the SDK runs tools in threads, and the model is loaded in one
+        self._lock = Lock()  # the SDK runs tools in threads, and only one may load the model
 
     def search(
         self,
