@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -147,6 +148,13 @@ def test_outline(call):
     assert found["sections"][1]["begins"] == "We counted fish with nets."
     assert text.splitlines()[2] == "    Counting [line 7; 3 sentences]"
     assert len(call("outline", document="Herring", max_depth=1)[0]["sections"]) == 2
+
+
+def test_an_outline_names_authors_and_date(call, index, sea):
+    index.add(replace(sea, title="Fishes", authors=("Ada L", "Ben M"), date="2024-05"))
+    found, text = call("outline", document="Fishes")
+    assert (found["authors"], found["date"]) == (["Ada L", "Ben M"], "2024-05")
+    assert text.startswith("Fishes (Ada L, Ben M; 2024-05; 12 sentences)\n")
 
 
 def test_untitled_sections_are_known_by_their_first_words(call, index):

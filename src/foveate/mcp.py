@@ -106,6 +106,8 @@ class OutlineResult(BaseModel):
 
     document: str
     title: str
+    authors: list[str]
+    date: str | None = Field(description="When it was published: YYYY, YYYY-MM or YYYY-MM-DD.")
     language: str | None
     num_sentences: int
     sections: list[OutlineSection] = Field(description="The sections in reading order.")
@@ -330,7 +332,8 @@ class _Tools:
         sentences = list(read.sentences())
         first = 0
         sections = []
-        lines = [f"{read.title or read.name} ({_sentences(len(sentences))})"]
+        about = (", ".join(read.authors), read.date, _sentences(len(sentences)))
+        lines = [f"{read.title or read.name} ({'; '.join(filter(None, about))})"]
         for (path, section), span in zip(read.walk(), read.section_spans(), strict=True):
             begins = sentences[first].text
             first += section.num_own_sentences
@@ -351,6 +354,8 @@ class _Tools:
         outline = OutlineResult(
             document=read.name,
             title=read.title,
+            authors=list(read.authors),
+            date=read.date,
             language=read.language,
             num_sentences=len(sentences),
             sections=sections,

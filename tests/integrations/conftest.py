@@ -8,7 +8,11 @@ import pytest
 from foveate import Encoder, Index
 from tests.tree_bert import save_tree_bert
 
-FISH = """# Fish of the sea
+FISH = """---
+author: [Ada L, Ben M]
+---
+
+# Fish of the sea
 
 ## Species
 

@@ -22,6 +22,7 @@ def test_passages_have_their_places(index, fish):
     assert metadata["score"] == passage.score
     document = index.document(metadata["document"])
     assert "It eats herring." in document.text[metadata["start"] : metadata["end"]]
+    assert metadata["authors"] == "Ada L; Ben M"
     assert "page" not in metadata  # unknown in Markdown
 
 

@@ -25,7 +25,7 @@ REPEATED = "It was cheap once."
 
 @pytest.fixture
 def source():
-    return Document(text=FISH, metadata={"file_name": "fish.md", "author": "Ada"})
+    return Document(text=FISH, metadata={"file_name": "fish.md", "owner": "Ada"})
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_hierarchy_is_kept(nodes):
         return f"{node.metadata['kind']} {node.text[:8]}", [tree(one) for one in children]
 
     assert tree(root) == (
-        "document # Fish o",
+        "document ---\nauth",
         [
             (
                 "section Some fis",
@@ -99,7 +99,7 @@ def test_neighbours(nodes):
 
 def test_metadata(nodes):
     leaf = nodes[4]
-    assert leaf.metadata["author"] == "Ada"
+    assert leaf.metadata["owner"] == "Ada"
     seen = leaf.get_content(metadata_mode=MetadataMode.EMBED)
     assert "section_path: Species › Cod" in seen
     assert "depth" not in seen
@@ -113,7 +113,7 @@ def test_settings(source):
     assert parser.to_dict()["format"] == "text"
     nodes = parser.get_nodes_from_documents([source])
     assert [node.node_id for node in nodes] == [f"{source.id_}-{i}" for i in range(len(nodes))]
-    assert not any(node.next_node or "author" in node.metadata for node in nodes)
+    assert not any(node.next_node or "owner" in node.metadata for node in nodes)
     asynchronous = asyncio.run(parser.aget_nodes_from_documents([source]))
     assert [node.text for node in asynchronous] == [node.text for node in nodes]
 

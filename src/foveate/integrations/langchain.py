@@ -20,9 +20,9 @@ from foveate.integrations.results import Unit, find, own_spans, span_metadata, t
 class FoveateRetriever(BaseRetriever):
     """A retriever over a library that `foveate index` or `Index.add` made.
 
-    The metadata of what it finds name its place: `source`, `title`, `section_path`, `page`,
-    `place`, `speaker`, `start` and `end`, as far as they are known, its `score`, and the number of
-    its `document`, by which `Index.document` gives the document.
+    The metadata of what it finds name its place: `source`, `title`, `authors`, `date`,
+    `section_path`, `page`, `place`, `speaker`, `start` and `end`, as far as they are known, its
+    `score`, and the number of its `document`, by which `Index.document` gives the document.
 
     Attributes:
         index: The library.
@@ -139,5 +139,5 @@ class FoveateLoader(BaseLoader):
         for document in read_documents(self.paths, on_error=self.on_error, **self.options):
             spans = own_spans(document)
             for span, text in zip(spans, texts_of(document, spans), strict=True):
-                metadata = span_metadata(span, document.title)
+                metadata = span_metadata(span, document)
                 yield Document(page_content=text, metadata=metadata)

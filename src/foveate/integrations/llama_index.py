@@ -36,7 +36,7 @@ from foveate.integrations.results import Unit, check_unit, find, join_spans, spa
 if TYPE_CHECKING:
     from foveate.index import Index  # which needs the extra `index`
 
-_PLACE = ("title", "section_path", "page", "place", "speaker")
+_PLACE = ("title", "authors", "date", "section_path", "page", "place", "speaker")
 """Metadata of a place, beside its offsets."""
 
 _FOR_PROGRAMS = ("kind", "depth", "start", "end")
@@ -55,8 +55,9 @@ class FoveateNodeParser(NodeParser):
     The text of a node is exactly that of the document between `start_char_idx` and `end_char_idx`,
     unless `keep_markup` is off. (LaTeX, notebooks and JSON are rewritten as running text, and their
     nodes have no such places.) The metadata are those of the document and `kind` ("document",
-    "section" or "passage"), `depth` (0 for the document), `title`, `section_path` (the titles of
-    all sections around it), and `page`, `place` and `speaker`, as far as they are known.
+    "section" or "passage"), `depth` (0 for the document), `title`, `authors`, `date`,
+    `section_path` (the titles of all sections around it), and `page`, `place` and `speaker`, as far
+    as they are known.
 
     A blank document has no nodes; one that cannot be read, such as a page of HTML without a
     sentence, raises a `DocumentError` with its name.
@@ -183,7 +184,7 @@ class FoveateNodeParser(NodeParser):
         make_id = default_id_func if self.id_func is None else self.id_func  # None in version 0.12
         nodes = []
         for i, (part, text) in enumerate(zip(parts, texts, strict=True)):
-            place = span_metadata(part.span, document.title)
+            place = span_metadata(part.span, document)
             own = {name: place[name] for name in _PLACE if name in place}
             node = TextNode(
                 id_=make_id(i, source),
@@ -286,9 +287,9 @@ class FoveateEmbedding(BaseEmbedding):
 class FoveateRetriever(BaseRetriever):
     """A retriever over a library that `foveate index` or `Index.add` made.
 
-    The nodes have the place in their metadata: `source`, `title`, `section_path`, `page`, `place`
-    and `speaker`, as far as they are known, and the number of their `document`, by which
-    `Index.document` gives the document.
+    The nodes have the place in their metadata: `source`, `title`, `authors`, `date`,
+    `section_path`, `page`, `place` and `speaker`, as far as they are known, and the number of their
+    `document`, by which `Index.document` gives the document.
 
     Args:
         index: The library.

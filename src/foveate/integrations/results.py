@@ -30,17 +30,12 @@ class Result:
     Attributes:
         text: Its whole text, without markup; paragraphs begin on new lines.
         hit: The place, the best sentence in it, and the score.
-        title: The title of its document; empty if it has none.
+        metadata: The place as strings and numbers; see `span_metadata`.
     """
 
     text: str
     hit: Hit | Passage
-    title: str
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The place as strings and numbers."""
-        return span_metadata(self.hit.span, self.title)
+    metadata: dict[str, Any]
 
 
 def find(
@@ -83,7 +78,7 @@ def find(
         own = [i for i, hit in enumerate(hits) if hit.document_idx == number]
         texts = texts_of(document, [hits[i].span for i in own])
         for i, text in zip(own, texts, strict=True):
-            results[i] = Result(text, hits[i], document.title)
+            results[i] = Result(text, hits[i], span_metadata(hits[i].span, document))
     return [results[i] for i in range(len(hits))]
 
 
@@ -137,20 +132,22 @@ def section_path(path: Sequence[str]) -> str:
     return " › ".join(filter(None, path))
 
 
-def span_metadata(span: Span, title: str) -> dict[str, Any]:
+def span_metadata(span: Span, document: Document) -> dict[str, Any]:
     """Describe a place by strings and numbers, which every vector store takes.
 
     Args:
         span: The place.
-        title: The title of its document.
+        document: Its document.
 
     Returns:
-        `source`, `title`, `section_path`, `page`, `place`, `speaker`, `start` and `end`, without
-        those that are unknown.
+        `source`, `title`, `authors`, `date`, `section_path`, `page`, `place`, `speaker`, `start`
+        and `end`, without those that are unknown.
     """
     fields = {
         "source": span.document,
-        "title": title,
+        "title": document.title,
+        "authors": "; ".join(document.authors),
+        "date": document.date,
         "section_path": section_path(span.path),
         "page": span.page,
         "place": span.place,
