@@ -1,0 +1,289 @@
+// The page: what is open, where the reader is, and how its parts hear of each other.
+//
+// The address holds both (#document=…&sentence=…), so the browser's back and forward buttons lead
+// through the places that were visited.
+
+import * as api from "./api.js";
+import { Answers } from "./answers.js";
+import { citation, placeName, spanOf } from "./citation.js";
+import { announce, byId, clearError, count, debounce, showError } from "./dom.js";
+import { Home } from "./home.js";
+import { Marks } from "./marks.js";
+import { Outline } from "./outline.js";
+import { PageView } from "./page-view.js";
+import { Reading } from "./reading.js";
+import { copy } from "./results.js";
+import { TextView } from "./text-view.js";
+
+const HOVERING = 60; // milliseconds over a sentence until its attention is fetched
+
+class App {
+  constructor() {
+    this.reading = null;
+    this.view = null;
+    this.marks = new Marks();
+    this.attention = new Map(); // sentence → promise
+    this.home = new Home((id) => this.visit(id));
+    this.answers = new Answers(
+      (sentence, id) => this.visit(id ?? this.reading.id, sentence),
+      (kinds, scores) => this.#mark(kinds, scores),
+    );
+    this.hover = debounce((sentence) => this.#attend(sentence), HOVERING);
+    this.#listen();
+    this.#arrive();
+  }
+
+  /** Go to a document or a place in it, so that one can go back. */
+  visit(id, sentence = null) {
+    const place = new URLSearchParams({ document: id });
+    if (sentence !== null) place.set("sentence", sentence);
+    this.#remember();
+    history.pushState({ step: this.#step() + 1 }, "", `#${place}`);
+    return this.#arrive();
+  }
+
+  /** Note in the history where the reader is before going elsewhere. */
+  #remember() {
+    const first = this.view?.first() ?? null;
+    if (!this.reading || first === null) return;
+    const place = new URLSearchParams({ document: this.reading.id, sentence: first });
+    history.replaceState({ step: this.#step(), top: true }, "", `#${place}`);
+  }
+
+  #step() {
+    return history.state?.step ?? 0;
+  }
+
+  /** Show what the address says. */
+  async #arrive() {
+    const place = new URLSearchParams(location.hash.slice(1));
+    const id = place.get("document");
+    byId("back").disabled = this.#step() === 0;
+    if (!id) {
+      this.#show("home");
+      document.title = "foveate";
+      await this.home.list();
+      return;
+    }
+    try {
+      if (this.reading?.id !== id && !(await this.#open(id))) return;
+      this.#show("reader");
+      const sentence = place.get("sentence");
+      if (sentence === null) return;
+      this.#panel("text");
+      await this.#goTo(Number(sentence), !history.state?.top);
+    } catch (error) {
+      showError(error);
+      if (this.reading?.id !== id) this.#show("home");
+    }
+  }
+
+  /** Open a document; tell whether it is still the wanted one when it has been fetched. */
+  async #open(id) {
+    byId("busy-text").textContent = "Opening…";
+    byId("busy").hidden = false;
+    this.opening = id;
+    let reading;
+    try {
+      reading = await Reading.open(id);
+    } finally {
+      byId("busy").hidden = true;
+    }
+    if (this.opening !== id) return false;
+    clearError();
+    this.reading = reading;
+    this.attention.clear();
+    Object.assign(this.marks, new Marks());
+    document.title = `${reading.title} – foveate`;
+    byId("title").textContent = reading.title;
+    byId("facts").textContent = [
+      reading.pages.length ? count(reading.pages.length, "page") : null,
+      count(reading.info.num_words, "word"),
+      count(reading.numSentences, "sentence"),
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    this.#show("reader");
+    byId("views").hidden = !reading.pages.length;
+    this.outline = new Outline(byId("outline-list"), reading, (section) => {
+      this.visit(id, reading.starts[section]);
+    });
+    this.#choose(reading.pages.length ? "pages" : "words");
+    this.#select(null);
+    this.answers.open(reading);
+    announce(`${reading.title} is open.`);
+    return true;
+  }
+
+  #show(name) {
+    document.body.dataset.view = name;
+    byId("home").hidden = name !== "home";
+    byId("reader").hidden = name !== "reader";
+    byId("document").hidden = name !== "reader";
+    byId("skip").hidden = name !== "reader";
+  }
+
+  /** Choose what narrow windows show: the outline, the text or the answers. */
+  #panel(name) {
+    byId("reader").dataset.panel = name;
+    for (const button of document.querySelectorAll("#panels button")) {
+      button.setAttribute("aria-pressed", button.dataset.panel === name);
+    }
+  }
+
+  /** Show the document as pages or as words. */
+  #choose(name) {
+    const first = this.view?.reading === this.reading ? this.view.first() : null;
+    this.view?.close();
+    const View = name === "pages" ? PageView : TextView;
+    this.view = new View(byId("text"), this.reading, this.marks, () => this.#followed());
+    for (const button of document.querySelectorAll("#views button")) {
+      button.setAttribute("aria-pressed", button.dataset.view === name);
+    }
+    if (first) this.view.show(first).catch(showError);
+    else byId("text").scrollTop = 0;
+  }
+
+  async #goTo(sentence, isChosen) {
+    const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), this.reading.numSentences - 1);
+    await this.view.show(at, { focus: isChosen });
+    if (isChosen) this.#select(at);
+  }
+
+  #followed() {
+    this.outline.follow(this.view.section());
+  }
+
+  #mark(kinds, scores) {
+    this.marks.kinds = kinds;
+    this.view?.repaint();
+    this.outline?.shade(scores);
+  }
+
+  /** Make a sentence the current one, whose place can be copied. */
+  #select(sentence) {
+    this.marks.current = sentence;
+    this.view.repaint();
+    const chosen = sentence === null ? null : this.reading.sentence(sentence);
+    byId("chosen").hidden = !chosen;
+    if (!chosen) return;
+    byId("chosen-place").textContent = placeName(spanOf(this.reading, chosen));
+    if (this.isAttending) this.#attend(sentence);
+  }
+
+  get isAttending() {
+    return byId("attention").getAttribute("aria-pressed") === "true";
+  }
+
+  /** Mark what a sentence attends to; null takes the marks away. */
+  async #attend(sentence) {
+    this.attending = sentence;
+    const { reading } = this;
+    let attended = { sentence_idx: [], section_idx: [] };
+    if (sentence !== null && this.isAttending) {
+      if (!this.attention.has(sentence)) {
+        this.attention.set(sentence, api.attention(reading.id, sentence));
+      }
+      try {
+        attended = await this.attention.get(sentence);
+      } catch (error) {
+        this.attention.delete(sentence);
+        showError(error);
+        return;
+      }
+      if (this.attending !== sentence || this.reading !== reading) return;
+    }
+    const { sentence_idx: sentences, section_idx: sections } = attended;
+    this.marks.attended = new Set(sentences);
+    this.view.repaint();
+    this.outline.attend(sections);
+    const told = `Attends to ${count(sentences.length, "sentence")} and ${count(sections.length, "section")}.`;
+    byId("attention-note").textContent = sections.length ? told : "";
+  }
+
+  #listen() {
+    window.addEventListener("popstate", () => this.#arrive());
+    byId("open").addEventListener("click", (event) => {
+      event.preventDefault();
+      this.#remember();
+      history.pushState({ step: this.#step() + 1 }, "", location.pathname + location.search);
+      this.#arrive();
+    });
+    byId("back").addEventListener("click", () => history.back());
+    byId("forward").addEventListener("click", () => history.forward());
+    byId("dismiss").addEventListener("click", clearError);
+    byId("skip").addEventListener("click", () => {
+      this.#panel("text");
+      byId("text").focus();
+    });
+    for (const button of document.querySelectorAll("#panels button")) {
+      button.addEventListener("click", () => this.#panel(button.dataset.panel));
+    }
+    for (const button of document.querySelectorAll("#views button")) {
+      button.addEventListener("click", () => this.#choose(button.dataset.view));
+    }
+    this.#listenToText(byId("text"));
+    byId("chosen-copy").addEventListener("click", () => this.#copyChosen());
+    byId("chosen-close").addEventListener("click", () => this.#select(null));
+    byId("attention").addEventListener("click", () => {
+      byId("attention").setAttribute("aria-pressed", !this.isAttending);
+      this.#attend(this.marks.current);
+    });
+    document.addEventListener("keydown", (event) => {
+      const isTyping = event.target.matches("input, textarea, select");
+      const isPlain = !(event.ctrlKey || event.metaKey || event.altKey);
+      if (event.key !== "/" || isTyping || !isPlain || !this.reading) return;
+      event.preventDefault();
+      this.#panel("answers");
+      this.answers.focus("search");
+    });
+  }
+
+  #listenToText(text) {
+    const sentenceAt = (event) => {
+      const found = event.target.closest?.("[data-sentence]");
+      return found ? Number(found.dataset.sentence) : null;
+    };
+    text.addEventListener("click", (event) => {
+      const isSelecting = !getSelection().isCollapsed;
+      if (sentenceAt(event) !== null && !isSelecting) this.#select(sentenceAt(event));
+    });
+    text.addEventListener("pointerover", (event) => {
+      if (this.isAttending) this.hover(sentenceAt(event) ?? this.marks.current);
+    });
+    text.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (event.key === "Escape") this.#select(null);
+      if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      const from = this.marks.current;
+      this.#goTo(from === null ? (this.view.first() ?? 0) : from + step, true).catch(showError);
+    });
+  }
+
+  /** Copy what is selected with the mouse or, if nothing is, the current sentence. */
+  #copyChosen() {
+    const sentence = this.reading.sentence(this.marks.current);
+    const selected = getSelection().toString().replace(/\s+/g, " ").trim();
+    copy(citation(selected || sentence.text, this.reading.title, spanOf(this.reading, sentence)));
+  }
+}
+
+/** Ask for the token in a dialog. */
+function askForToken(wasRefused) {
+  const dialog = byId("token-dialog");
+  byId("token-note").hidden = !wasRefused;
+  byId("token").value = "";
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener(
+      "close",
+      () => resolve(dialog.returnValue === "use" ? byId("token").value.trim() : null),
+      { once: true },
+    );
+  });
+}
+
+api.onTokenNeeded(askForToken);
+new App();

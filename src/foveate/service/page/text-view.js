@@ -1,0 +1,181 @@
+// A document as text: headings and paragraphs, of which those near the visible part are built.
+
+import { element, showError } from "./dom.js";
+import { lastAtMost } from "./reading.js";
+import { VirtualList } from "./virtual-list.js";
+
+const CHUNK = 24; // sentences that are built at once
+const OWN_LINES = new Set(["code", "reference", "table"]); // each sentence on a line of its own
+const CHARACTERS_PER_WORD = 6;
+const HEADING = 4.5; // lines that a heading takes with the space around it
+
+/** Cut a document into chunks that begin anew with every section. */
+function cut(reading) {
+  const chunks = [];
+  reading.sections.forEach((_, section) => {
+    const start = reading.starts[section];
+    const end = reading.ownEnd(section);
+    for (let at = start; at < end || at === start; at += CHUNK) {
+      chunks.push({ section, start: at, end: Math.min(at + CHUNK, end), opens: at === start });
+    }
+  });
+  return chunks;
+}
+
+export class TextView {
+  /**
+   * @param {HTMLElement} scroller What scrolls.
+   * @param {Reading} reading The document.
+   * @param {Marks} marks Marks of its sentences.
+   * @param {Function} onLayout Called after scrolling.
+   */
+  constructor(scroller, reading, marks, onLayout) {
+    this.scroller = scroller;
+    this.reading = reading;
+    this.marks = marks;
+    this.chunks = cut(reading);
+    this.starts = this.chunks.map((chunk) => chunk.start);
+    const language = reading.info.language;
+    this.canvas = element("div", { class: "canvas text", lang: language });
+    scroller.replaceChildren(this.canvas);
+    const style = getComputedStyle(this.canvas);
+    this.fontSize = parseFloat(style.fontSize);
+    this.lineHeight = parseFloat(style.lineHeight);
+    this.list = new VirtualList(
+      scroller,
+      this.canvas,
+      {
+        count: this.chunks.length,
+        estimate: (i) => this.#estimate(i),
+        build: (i, height) => this.#build(i, height),
+      },
+      onLayout,
+    );
+    this.list.layout();
+  }
+
+  close() {
+    this.list.close();
+  }
+
+  repaint() {
+    this.marks.paintAll(this.canvas);
+  }
+
+  /** Scroll to a sentence, once it is fetched. */
+  async show(sentence, { focus = false } = {}) {
+    const item = () => this.#chunkOf(sentence);
+    const locate = () => this.canvas.querySelector(`[data-sentence="${sentence}"]`);
+    this.list.show(item, locate);
+    await this.reading.load(...this.#needed(item()));
+    if (this.list.target) this.list.show(item, locate);
+    if (focus) locate()?.focus({ preventScroll: true });
+  }
+
+  /** Return the first sentence that is visible. */
+  first() {
+    const top = this.scroller.getBoundingClientRect().top;
+    const chunk = this.list.first();
+    const node = this.list.nodes.get(chunk);
+    for (const sentence of node?.querySelectorAll("[data-sentence]") ?? []) {
+      if (sentence.getBoundingClientRect().bottom > top + 1) {
+        return Number(sentence.dataset.sentence);
+      }
+    }
+    return Math.min(this.chunks[chunk].end, this.reading.numSentences - 1);
+  }
+
+  /** Return the index of the section at a third of the visible part. */
+  section() {
+    const middle = this.scroller.scrollTop + this.scroller.clientHeight / 3;
+    const chunk = Math.max(lastAtMost(this.list.offsets, middle, this.chunks.length), 0);
+    return this.chunks[chunk].section;
+  }
+
+  #estimate(i) {
+    const { section, start, end, opens } = this.chunks[i];
+    const { num_sentences: sentences, num_words: words } = this.reading.sections[section];
+    const characters = ((end - start) * words * CHARACTERS_PER_WORD) / Math.max(sentences, 1);
+    const width = Math.max(this.canvas.clientWidth, 200) / (this.fontSize * 0.5);
+    const heading = opens && this.reading.sections[section].title ? HEADING : 1;
+    return Math.round((characters / width + heading) * this.lineHeight);
+  }
+
+  /** Return the bounds of the sentences that must be fetched to build a chunk. */
+  #needed(i) {
+    const next = this.chunks[i + 1];
+    const { section, start, end } = this.chunks[i];
+    return [Math.max(start - 1, 0), next?.section === section ? next.end : end];
+  }
+
+  /** Tell whether a sentence may begin a chunk. */
+  #breaks(sentence) {
+    const before = this.reading.sentence(sentence - 1);
+    const here = this.reading.sentence(sentence);
+    return before.paragraph_idx !== here.paragraph_idx || OWN_LINES.has(here.kind);
+  }
+
+  /** Return the first sentence of a chunk, which begins a paragraph if any in it does. */
+  #begin(i) {
+    const { start, end, opens } = this.chunks[i];
+    if (opens) return start;
+    for (let at = start; at < end; at++) if (this.#breaks(at)) return at;
+    return start;
+  }
+
+  #chunkOf(sentence) {
+    const i = Math.max(lastAtMost(this.starts, sentence), 0);
+    if (!this.reading.isLoaded(...this.#needed(i))) return i;
+    return sentence < this.#begin(i) ? i - 1 : i;
+  }
+
+  #build(i, height) {
+    const [from, to] = this.#needed(i);
+    if (!this.reading.isLoaded(from, to)) {
+      this.reading.load(from, to).then(() => this.list.rebuild(i), showError);
+      const waiting = element("div", { class: "chunk waiting", "aria-hidden": "true" });
+      waiting.style.height = `${height}px`;
+      return waiting;
+    }
+    const { section, opens, end } = this.chunks[i];
+    const node = element("div", { class: "chunk" });
+    if (opens) node.append(...this.#heading(section));
+    const next = this.chunks[i + 1];
+    const stop = next?.section === section ? this.#begin(i + 1) : end;
+    let paragraph = null;
+    let before = null;
+    for (let at = this.#begin(i); at < stop; at++) {
+      const sentence = this.reading.sentence(at);
+      if (!before || before.paragraph_idx !== sentence.paragraph_idx) {
+        paragraph = this.#paragraph(sentence, before);
+        node.append(paragraph);
+      } else if (!OWN_LINES.has(sentence.kind)) {
+        paragraph.append(this.reading.space);
+      }
+      paragraph.append(this.#sentence(sentence));
+      before = sentence;
+    }
+    return node;
+  }
+
+  #heading(section) {
+    const { title, level } = this.reading.sections[section];
+    if (!title) return [];
+    return [element(`h${Math.min(level + 1, 6)}`, { "data-section": section }, title)];
+  }
+
+  #paragraph(sentence, before) {
+    const made = element("div", { class: `paragraph ${sentence.kind}` });
+    if (sentence.kind !== "code" && sentence.kind !== "table") made.setAttribute("role", "paragraph");
+    if (sentence.speaker && sentence.speaker !== before?.speaker) {
+      made.append(element("span", { class: "speaker" }, sentence.speaker), " ");
+    }
+    return made;
+  }
+
+  #sentence({ sentence_idx: index, text }) {
+    const made = element("span", { class: "sentence", "data-sentence": index, tabindex: -1 }, text);
+    this.marks.paint(made, index);
+    return made;
+  }
+}
