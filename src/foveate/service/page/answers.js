@@ -10,6 +10,7 @@ const MIN_QUERY = 2; // characters
 const TOP_HITS = 12;
 const TOP_PASSAGES = 5;
 const TOP_KEYWORDS = 30;
+const TOP_PLACES = 30; // of a keyword
 const MAX_SUMMARY = 40; // sentences
 const DEFAULT_SUMMARY = 5;
 const AUTOMATIC_WORDS = 60_000; // documents up to this length are summarized when they are opened
@@ -134,14 +135,20 @@ class QueryPanel {
     );
   }
 
-  #show({ hits, text, section_scores: scores }) {
+  /** Choose the words that a hit shows: of a section, its title and best sentence. */
+  #words({ span, best }) {
+    if (span.text.includes(best.text)) return { best: best.text };
+    return { heading: span.text, text: best.text };
+  }
+
+  #show({ hits, section_scores: scores }) {
     const { reading } = this;
     const items = hits.map((hit) =>
       resultItem(
         {
           span: hit.span,
-          text: hit.span.text || hit.best?.text,
           title: hit.title || hit.name,
+          ...this.#words(hit),
           before: hit.before,
           after: hit.after,
           score: hit.score,
@@ -152,15 +159,15 @@ class QueryPanel {
     );
     this.list.replaceChildren(...items);
     const found = hits.length ? count(hits.length, this.what) : `No ${this.what} found`;
-    this.note.textContent = text || `${found}, best first.`;
+    this.note.textContent = hits.length > 1 ? `${found}, best first.` : `${found}.`;
     announce(`${found}.`);
     this.marked = nothing();
-    for (const hit of hits) {
-      if (hit.document !== reading.id) continue;
-      for (const at of hit.sentences ?? [hit.sentence_idx]) this.marked.kinds.set(at, "passage");
+    const here = hits.filter((hit) => hit.document === reading.id);
+    for (const { first_sentence: first, num_sentences: size, sentence_idx: at } of here) {
+      for (let i = 0; i < (size ?? 0); i++) this.marked.kinds.set(first + i, "passage");
+      this.marked.kinds.set(at, size ? "best" : "passage");
     }
-    const best = hits.find((hit) => hit.document === reading.id);
-    if (best) this.marked.kinds.set(best.sentence_idx, "best");
+    if (here.length) this.marked.kinds.set(here[0].sentence_idx, "best");
     this.marked.scores = scores ?? null;
     this.answers.update(this);
   }
@@ -190,8 +197,9 @@ class KeywordsPanel {
   activate() {
     if (this.isFresh || !this.reading) return;
     this.isFresh = true;
+    const request = { document: this.reading.id, top_k: TOP_KEYWORDS, places: TOP_PLACES };
     this.latest.run(
-      (signal) => api.keywords({ document: this.reading.id, top_k: TOP_KEYWORDS }, signal),
+      (signal) => api.keywords(request, signal),
       ({ keywords }) => {
         const best = Math.max(...keywords.map((keyword) => keyword.score), Number.EPSILON);
         this.list.replaceChildren(...keywords.map((keyword) => this.#item(keyword, best)));
@@ -207,26 +215,36 @@ class KeywordsPanel {
       "button",
       { type: "button", class: "chip", "aria-pressed": false, click: () => this.#choose(chip, keyword) },
       keyword.text,
-      element("span", { class: "number" }, String(keyword.spans.length)),
+      element("span", { class: "number" }, String(keyword.num_places)),
     );
     chip.style.setProperty("--match", `${Math.round((100 * keyword.score) / best)}%`);
     return element("li", {}, chip);
   }
 
-  #choose(chip, { text, spans }) {
+  #choose(chip, { text, num_places: total, places }) {
     for (const other of this.list.querySelectorAll(".chip")) {
       other.setAttribute("aria-pressed", other === chip);
     }
     this.marked = nothing();
-    for (const { sentence_idx: at } of spans) this.marked.kinds.set(at, "keyword");
-    const items = spans.map((span) =>
-      resultItem({ span, text: span.sentence ?? span.text, title: this.reading.title }, () =>
-        this.answers.onGo(span.sentence_idx),
-      ),
-    );
-    this.places.replaceChildren(...items);
-    announce(`${text}: ${count(spans.length, "place")}.`);
+    for (const { sentence_idx: at } of places) this.marked.kinds.set(at, "keyword");
     this.answers.update(this);
+    const shown = total > places.length ? `The first ${places.length} of ` : "";
+    byId("keywords-note").textContent = `${shown}${count(total, "place")} of “${text}”`;
+    announce(`${text}: ${count(total, "place")}.`);
+    const { reading } = this;
+    this.latest.run(
+      () => Promise.all(places.map(({ sentence_idx: at }) => reading.load(at, at + 1))),
+      () => {
+        const items = places.map(({ span, sentence_idx: at }) => {
+          const sentence = reading.sentence(at).text;
+          const best = sentence.includes(span.text) ? span.text : undefined;
+          return resultItem({ span, text: sentence, best, title: reading.title }, () =>
+            this.answers.onGo(at),
+          );
+        });
+        this.places.replaceChildren(...items);
+      },
+    );
   }
 }
 
@@ -243,8 +261,11 @@ export class Answers {
       if (byId("search-scope").value === "document") request.document = reading.id;
       return api.search(request, signal);
     };
-    const ask = (query, reading, signal) =>
-      api.ask({ query, document: reading.id, top_k: TOP_PASSAGES }, signal);
+    const ask = async (query, reading, signal) => {
+      const request = { query, document: reading.id, top_k: TOP_PASSAGES, context: 0 };
+      const { passages, section_scores } = await api.ask(request, signal);
+      return { hits: passages, section_scores };
+    };
     this.panels = {
       summary: new SummaryPanel(this),
       search: new QueryPanel(this, "search", search, "result"),

@@ -68,6 +68,7 @@ class App {
     try {
       if (this.reading?.id !== id && !(await this.#open(id))) return;
       this.#show("reader");
+      await this.#offerLibrary();
       const sentence = place.get("sentence");
       if (sentence === null) return;
       this.#panel("text");
@@ -76,6 +77,12 @@ class App {
       showError(error);
       if (this.reading?.id !== id) this.#show("home");
     }
+  }
+
+  /** Offer to search all documents if there is a library. */
+  async #offerLibrary() {
+    this.hasLibrary ??= (await api.listDocuments("", 0, 1)).total > 0;
+    byId("scope").hidden = !this.hasLibrary;
   }
 
   /** Open a document; tell whether it is still the wanted one when it has been fetched. */
@@ -96,6 +103,9 @@ class App {
     Object.assign(this.marks, new Marks());
     document.title = `${reading.title} – foveate`;
     byId("title").textContent = reading.title;
+    const notes = reading.info.notes ?? [];
+    byId("notes").textContent = notes.join(" ");
+    byId("notes").hidden = !notes.length;
     byId("facts").textContent = [
       reading.pages.length ? count(reading.pages.length, "page") : null,
       count(reading.info.num_words, "word"),
@@ -136,12 +146,25 @@ class App {
     const first = this.view?.reading === this.reading ? this.view.first() : null;
     this.view?.close();
     const View = name === "pages" ? PageView : TextView;
-    this.view = new View(byId("text"), this.reading, this.marks, () => this.#followed());
+    this.view = new View(
+      byId("text"),
+      this.reading,
+      this.marks,
+      () => this.#followed(),
+      () => this.#giveUpPages(),
+    );
     for (const button of document.querySelectorAll("#views button")) {
       button.setAttribute("aria-pressed", button.dataset.view === name);
     }
     if (first) this.view.show(first).catch(showError);
     else byId("text").scrollTop = 0;
+  }
+
+  /** Show the words of a document whose pages cannot be drawn. */
+  #giveUpPages() {
+    if (byId("views").hidden) return;
+    byId("views").hidden = true;
+    this.#choose("words");
   }
 
   async #goTo(sentence, isChosen) {
@@ -179,7 +202,7 @@ class App {
   async #attend(sentence) {
     this.attending = sentence;
     const { reading } = this;
-    let attended = { sentence_idx: [], section_idx: [] };
+    let attended = { sentences: [], sections: [], sibling_sections: [] };
     if (sentence !== null && this.isAttending) {
       if (!this.attention.has(sentence)) {
         this.attention.set(sentence, api.attention(reading.id, sentence));
@@ -193,12 +216,16 @@ class App {
       }
       if (this.attending !== sentence || this.reading !== reading) return;
     }
-    const { sentence_idx: sentences, section_idx: sections } = attended;
+    const { sentences, sections: around, sibling_sections: beside } = attended;
     this.marks.attended = new Set(sentences);
     this.view.repaint();
-    this.outline.attend(sections);
-    const told = `Attends to ${count(sentences.length, "sentence")} and ${count(sections.length, "section")}.`;
-    byId("attention-note").textContent = sections.length ? told : "";
+    this.outline.attend([...around, ...beside]);
+    const told = [
+      count(sentences.length, "sentence"),
+      `${count(around.length, "section")} around it`,
+      `${beside.length} beside it`,
+    ];
+    byId("attention-note").textContent = around.length ? `Attends to ${told.join(", ")}` : "";
   }
 
   #listen() {

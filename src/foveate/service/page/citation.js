@@ -1,11 +1,13 @@
 // Where something stands, in words.
 
-/** Name a place by its sections and page: "Methods › Nets, page 3". */
-export function placeName(span, space = " › ") {
-  const path = (span.path ?? []).filter(Boolean).join(space);
-  const place = span.place || (span.page ? `page ${span.page}` : "");
-  return [path, place].filter(Boolean).join(", ");
+/** Return the parts of a place: the titles around it in one string, and its page or line. */
+export function placeParts(span) {
+  const path = (span.path ?? []).filter(Boolean).join(" › ");
+  return [path, span.place || (span.page ? `page ${span.page}` : "")].filter(Boolean);
 }
+
+/** Name a place by its sections and page: "Methods › Nets, page 3". */
+export const placeName = (span) => placeParts(span).join(", ");
 
 /** Quote words with the title of their document, their section and their page. */
 export function citation(text, title, span) {

@@ -5,15 +5,15 @@
  *
  * @param {string} tag Name of the element.
  * @param {Object} attributes `class`, `data-…`, `aria-…` and other attributes; functions are
- *     listeners of the event that they are named after. Those that are null or false are left out.
+ *     listeners of the event that they are named after. Those that are null are left out.
  * @param {...(Node|string|null)} children What it holds.
  */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
+    if (value === null || value === undefined) continue;
     if (typeof value === "function") made.addEventListener(name, value);
-    else made.setAttribute(name, value === true ? "" : String(value));
+    else made.setAttribute(name, String(value));
   }
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;

@@ -11,6 +11,7 @@ export class Home {
   constructor(onOpen) {
     this.onOpen = onOpen;
     this.listing = null;
+    this.uploads = new Map(); // id → what the service said of it
     byId("file").addEventListener("change", (event) => {
       const [file] = event.target.files;
       if (file) this.#upload(() => api.uploadFile(file), file.name);
@@ -48,6 +49,18 @@ export class Home {
     }
   }
 
+  #listUploads() {
+    const rows = [...this.uploads.values()].reverse().map((info) => {
+      const row = this.#row(info);
+      const remove = (event) => this.#remove(info.id, event.target);
+      const title = hidden(` ${info.title || info.name}`);
+      row.append(element("button", { type: "button", class: "quiet", click: remove }, "Remove", title));
+      return row;
+    });
+    byId("uploads-list").replaceChildren(...rows);
+    byId("uploads").hidden = !rows.length;
+  }
+
   #row(info) {
     const facts = [
       info.num_pages ? count(info.num_pages, "page") : null,
@@ -64,12 +77,6 @@ export class Home {
         element("span", { class: "name" }, title),
         element("span", { class: "place" }, facts.filter(Boolean).join(" · ")),
       ),
-      element(
-        "button",
-        { type: "button", class: "quiet", click: (event) => this.#remove(info.id, event.target) },
-        "Remove",
-        hidden(` ${title}`),
-      ),
     );
   }
 
@@ -77,8 +84,9 @@ export class Home {
     button.disabled = true;
     try {
       await api.removeDocument(id);
+      this.uploads.delete(id);
+      this.#listUploads();
       announce("Removed.");
-      await this.list();
     } catch (error) {
       button.disabled = false;
       showError(error);
@@ -91,8 +99,10 @@ export class Home {
     byId("busy-text").textContent = `Reading ${name}…`;
     byId("busy").hidden = false;
     try {
-      const { id } = await send();
-      this.onOpen(id);
+      const info = await send();
+      this.uploads.set(info.id, info);
+      this.#listUploads();
+      this.onOpen(info.id);
     } catch (error) {
       showError(error);
     } finally {

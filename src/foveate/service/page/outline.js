@@ -31,8 +31,10 @@ export class Outline {
   shade(scores) {
     this.scores = scores;
     if (scores) {
-      this.lowest = Math.min(...scores);
-      this.range = Math.max(...scores) - this.lowest || 1;
+      // The lower half is not shaded: all sections of a document have something in common.
+      const sorted = Float64Array.from(scores).sort();
+      this.lowest = sorted[sorted.length >> 1];
+      this.range = sorted.at(-1) - this.lowest || 1;
     }
     this.#paint();
   }
@@ -134,8 +136,8 @@ export class Outline {
     const line = row.firstElementChild;
     const isFolded = line.querySelector(".twist[aria-expanded=false]") !== null;
     const score = this.scores ? this.#score(section, isFolded) : null;
-    const share = score === null ? 0 : (score - this.lowest) / this.range;
-    line.style.setProperty("--match", `${Math.round(100 * share ** 2)}%`);
+    const share = score === null ? 0 : Math.max((score - this.lowest) / this.range, 0);
+    line.style.setProperty("--match", `${Math.round(100 * share)}%`);
     const told = score === null ? "" : `, match ${Math.round(100 * share)} of 100`;
     line.querySelector(".match").textContent = told;
     line.classList.toggle("attended", this.attended.has(section));

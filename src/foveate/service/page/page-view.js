@@ -6,11 +6,17 @@ import { VirtualList } from "./virtual-list.js";
 
 const MAX_WIDTH = 860; // of a page, in pixels
 const MARGIN = 24; // around a page
+const MISSING = 404; // the status when the file is not there anymore
 const MAX_SCALE = 4; // pixels of the picture for each point
 
 export class PageView {
-  /** See `TextView`, which has the same methods. */
-  constructor(scroller, reading, marks, onLayout) {
+  /**
+   * See `TextView`, which has the same methods.
+   *
+   * @param {Function} onMissing Called when there is no file to draw the pages from.
+   */
+  constructor(scroller, reading, marks, onLayout, onMissing) {
+    this.onMissing = onMissing;
     this.scroller = scroller;
     this.reading = reading;
     this.marks = marks;
@@ -28,7 +34,6 @@ export class PageView {
       },
       onLayout,
     );
-    this.list.layout();
   }
 
   close() {
@@ -89,7 +94,10 @@ export class PageView {
     const loading = new AbortController();
     this.loading.set(i, loading);
     this.#picture(i, image, width, loading.signal)
-      .catch(showError)
+      .catch((error) => {
+        showError(error);
+        if (error.status === MISSING) this.onMissing();
+      })
       .finally(() => sheet.removeAttribute("aria-busy"));
     this.reading.pageSentences(number).then((sentences) => {
       if (loading.signal.aborted) return;

@@ -94,7 +94,8 @@ export class Reading {
 
   /** Return the name of a section; those without a title are numbered. */
   sectionTitle(section) {
-    return this.sections[section].title || `Part ${section + 1}`;
+    const { title } = this.sections[section];
+    return title || (section === 0 && this.sections[1]?.title ? "Beginning" : `Part ${section + 1}`);
   }
 
   /** Return the indices from the outermost section around it to the section itself. */

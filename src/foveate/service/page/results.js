@@ -1,7 +1,9 @@
 // Lists of found sentences, and requests of which only the newest counts.
 
-import { citation, placeName } from "./citation.js";
+import { citation, placeParts } from "./citation.js";
 import { announce, clearError, copyText, element, hidden, showError } from "./dom.js";
+
+const CONTEXT = 70; // characters of the sentences around a result
 
 /** Runs requests for a panel; the answer to one is dropped when another has been started. */
 export class Latest {
@@ -52,16 +54,19 @@ export async function copy(text) {
  * Make an item of a list of results.
  *
  * @param {Object} result `span`, `title` (of the document), and optionally `text` instead of the
- *     span's, `before` and `after`, `score` from 0 to 1, and `source`, which is named if given.
+ *     span's, the part of it that is `best`, a `heading`, the sentences `before` and `after`, a
+ *     `score`, and the `source` if it has to be named.
  * @param {Function} onGo Called when the result is chosen.
  */
 export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
   const words = element("span", { class: "words" });
-  if (rest.before) words.append(element("span", { class: "context" }, rest.before), " ");
+  if (rest.before) words.append(element("span", { class: "context" }, lastWords(rest.before)), " ");
   if (span.speaker) words.append(element("span", { class: "speaker" }, span.speaker), " ");
-  words.append(text);
-  if (rest.after) words.append(" ", element("span", { class: "context" }, rest.after));
-  const place = element("span", { class: "place" }, placeName(span) || "Beginning");
+  if (rest.heading) words.append(element("span", { class: "heading" }, rest.heading));
+  words.append(...emphasize(text, rest.best));
+  if (rest.after) words.append(" ", element("span", { class: "context" }, firstWords(rest.after)));
+  // The page comes first: a long path may be cut.
+  const place = element("span", { class: "place" }, placeParts(span).reverse().join(" · "));
   if (rest.source) place.prepend(element("span", { class: "source" }, rest.source), " ");
   return element(
     "li",
@@ -86,13 +91,22 @@ export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
   );
 }
 
-function score(value) {
-  const bar = element("span", { class: "bar" });
-  bar.style.width = `${Math.round(100 * Math.min(Math.max(value, 0), 1))}%`;
-  return element(
-    "span",
-    { class: "score", title: `Score ${value.toFixed(2)}` },
-    hidden(`Score ${value.toFixed(2)}`),
-    element("span", { class: "length", "aria-hidden": "true" }, bar),
-  );
+const score = (value) =>
+  element("span", { class: "score", title: "Score" }, hidden("Score "), value.toFixed(2));
+
+/** Set the best part of a text apart. */
+function emphasize(text, best) {
+  const at = best && best !== text ? text.indexOf(best) : -1;
+  if (at < 0) return [text];
+  return [text.slice(0, at), element("strong", {}, best), text.slice(at + best.length)];
+}
+
+function firstWords(text) {
+  if (text.length <= CONTEXT) return text;
+  return `${text.slice(0, CONTEXT).replace(/\s+\S*$/, "")} …`;
+}
+
+function lastWords(text) {
+  if (text.length <= CONTEXT) return text;
+  return `… ${text.slice(-CONTEXT).replace(/^\S*\s+/, "")}`;
 }

@@ -51,7 +51,6 @@ export class TextView {
       },
       onLayout,
     );
-    this.list.layout();
   }
 
   close() {
