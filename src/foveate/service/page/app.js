@@ -44,10 +44,10 @@ class App {
 
   /** Note in the history where the reader is before going elsewhere. */
   #remember() {
-    const first = this.view?.first() ?? null;
-    if (!this.reading || first === null) return;
-    const place = new URLSearchParams({ document: this.reading.id, sentence: first });
-    history.replaceState({ step: this.#step(), top: true }, "", `#${place}`);
+    const first = this.view?.first();
+    if (!first || byId("reader").hidden) return;
+    const place = new URLSearchParams({ document: this.reading.id, sentence: first.sentence });
+    history.replaceState({ step: this.#step(), offset: first.offset }, "", `#${place}`);
   }
 
   #step() {
@@ -72,7 +72,7 @@ class App {
       const sentence = place.get("sentence");
       if (sentence === null) return;
       this.#panel("text");
-      await this.#goTo(Number(sentence), !history.state?.top);
+      await this.#goTo(Number(sentence), history.state?.offset ?? null);
     } catch (error) {
       showError(error);
       if (this.reading?.id !== id) this.#show("home");
@@ -156,7 +156,7 @@ class App {
     for (const button of document.querySelectorAll("#views button")) {
       button.setAttribute("aria-pressed", button.dataset.view === name);
     }
-    if (first) this.view.show(first).catch(showError);
+    if (first) this.view.show(first.sentence).catch(showError);
     else byId("text").scrollTop = 0;
   }
 
@@ -167,10 +167,11 @@ class App {
     this.#choose("words");
   }
 
-  async #goTo(sentence, isChosen) {
+  /** Choose a sentence or, with an offset, come back to where it was left. */
+  async #goTo(sentence, offset = null) {
     const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), this.reading.numSentences - 1);
-    await this.view.show(at, { focus: isChosen });
-    if (isChosen) this.#select(at);
+    await this.view.show(at, { focus: offset === null, offset });
+    if (offset === null) this.#select(at);
   }
 
   #followed() {
@@ -284,7 +285,7 @@ class App {
       if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       const from = this.marks.current;
-      this.#goTo(from === null ? (this.view.first() ?? 0) : from + step, true).catch(showError);
+      this.#goTo(from === null ? (this.view.first()?.sentence ?? 0) : from + step).catch(showError);
     });
   }
 

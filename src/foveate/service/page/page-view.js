@@ -44,20 +44,23 @@ export class PageView {
     this.marks.paintAll(this.canvas);
   }
 
-  async show(sentence, { focus = false } = {}) {
+  async show(sentence, { focus = false, offset = null } = {}) {
     await this.reading.load(sentence, sentence + 1);
     const item = () => Math.max(this.#page(sentence) - 1, 0);
     const locate = () => this.canvas.querySelector(`[data-sentence="${sentence}"]`);
-    this.list.show(item, locate);
+    this.list.show(item, locate, offset);
     await this.reading.pageSentences(item() + 1);
-    if (this.list.target) this.list.show(item, locate);
+    if (this.list.target) this.list.show(item, locate, offset);
     if (focus) locate()?.focus({ preventScroll: true });
   }
 
   first() {
     const top = this.scroller.getBoundingClientRect().top;
-    for (const box of this.canvas.querySelectorAll("[data-sentence]")) {
-      if (box.getBoundingClientRect().bottom > top + 1) return Number(box.dataset.sentence);
+    for (const element of this.canvas.querySelectorAll("[data-sentence]")) {
+      const box = element.getBoundingClientRect();
+      if (box.bottom > top + 1) {
+        return { sentence: Number(element.dataset.sentence), offset: box.top - top };
+      }
     }
     return null;
   }

@@ -61,27 +61,35 @@ export class TextView {
     this.marks.paintAll(this.canvas);
   }
 
-  /** Scroll to a sentence, once it is fetched. */
-  async show(sentence, { focus = false } = {}) {
+  /**
+   * Scroll to a sentence, once it is fetched.
+   *
+   * @param {Object} options Whether it gets the `focus`, and at which `offset` from the upper edge
+   *     it shall be, in pixels; by default in the upper third.
+   */
+  async show(sentence, { focus = false, offset = null } = {}) {
     const item = () => this.#chunkOf(sentence);
     const locate = () => this.canvas.querySelector(`[data-sentence="${sentence}"]`);
-    this.list.show(item, locate);
+    this.list.show(item, locate, offset);
     await this.reading.load(...this.#needed(item()));
-    if (this.list.target) this.list.show(item, locate);
+    if (this.list.target) this.list.show(item, locate, offset);
     if (focus) locate()?.focus({ preventScroll: true });
   }
 
-  /** Return the first sentence that is visible. */
+  /** Return the first sentence that is visible, and its offset from the upper edge. */
   first() {
     const top = this.scroller.getBoundingClientRect().top;
-    const chunk = this.list.first();
-    const node = this.list.nodes.get(chunk);
-    for (const sentence of node?.querySelectorAll("[data-sentence]") ?? []) {
-      if (sentence.getBoundingClientRect().bottom > top + 1) {
-        return Number(sentence.dataset.sentence);
+    const first = this.list.first();
+    for (const chunk of [first, first + 1]) {
+      const built = this.list.nodes.get(chunk)?.querySelectorAll("[data-sentence]") ?? [];
+      for (const element of built) {
+        const box = element.getBoundingClientRect();
+        if (box.bottom > top + 1) {
+          return { sentence: Number(element.dataset.sentence), offset: box.top - top };
+        }
       }
     }
-    return Math.min(this.chunks[chunk].end, this.reading.numSentences - 1);
+    return { sentence: this.chunks[first].start, offset: 0 };
   }
 
   /** Return the index of the section at a third of the visible part. */

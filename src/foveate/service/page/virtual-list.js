@@ -56,9 +56,10 @@ export class VirtualList {
    *
    * @param {Function} item Gives the index of the item that holds the element.
    * @param {Function} locate Gives the element, or null as long as it is not built.
+   * @param {number|null} offset Pixels from the upper edge to it; a third of the height if null.
    */
-  show(item, locate) {
-    this.target = { item, locate };
+  show(item, locate, offset = null) {
+    this.target = { item, locate, offset };
     this.layout();
   }
 
@@ -98,11 +99,11 @@ export class VirtualList {
     return Math.min(Math.max(lastAtMost(this.offsets, offset), 0), this.items.count - 1);
   }
 
-  /** Return where to scroll so that the target is in the upper third; null without a target. */
+  /** Return where to scroll so that the target is in its place; null without a target. */
   #targetTop(height) {
     if (!this.target) return null;
-    const found = this.target.locate();
-    return this.offsets[this.target.item()] + (found?.offsetTop ?? 0) - height / 3;
+    const { item, locate, offset } = this.target;
+    return this.offsets[item()] + (locate()?.offsetTop ?? 0) - (offset ?? height / 3);
   }
 
   /** Build the items of a range and take out all others; tell whether there were new ones. */

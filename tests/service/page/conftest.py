@@ -1,0 +1,147 @@
+"""The reader page as a browser shows it: one service and one browser for all tests of the page."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foveate import Encoder
+from tests.paths import ROOT
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PDF = ROOT / "examples" / "pep-0703.pdf"
+
+FISH = """# Fish of the Sea
+
+Fish live in all seas. They breathe through gills.
+
+## Cod
+
+The cod is a fish of cold seas. It eats herring and small crabs. Fishermen catch it with nets.
+
+## Eel
+
+The eel is a long fish. Its larvae drift across the ocean for two years. Nobody has seen it breed.
+
+## Boats
+
+Trawlers drag a net behind them. Diesel is dear, and the harbour is small. The owner pays the crew.
+"""
+
+SALT = """# Salt
+
+## Mines
+
+Salt is dug out of old mines. The miners work at night.
+
+## Pans
+
+Sea water dries in flat pans. What remains is white salt.
+"""
+
+
+@pytest.fixture(scope="package")
+def library(encoder: Encoder, tmp_path_factory) -> Path:
+    """Make a library of two documents."""
+    pytest.importorskip("lancedb")
+    from foveate import Index
+
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "fish.md").write_text(FISH)
+    (folder / "salt.md").write_text(SALT)
+    index = Index.open(folder / "sea.library", model=encoder)
+    index.add([folder / "fish.md", folder / "salt.md"])
+    return folder / "sea.library"
+
+
+@pytest.fixture(scope="package")
+def address(encoder: Encoder, library: Path) -> Iterator[str]:
+    """Run a service; give its address."""
+    uvicorn = pytest.importorskip("uvicorn")
+    pytest.importorskip("fastapi")
+    from foveate.service.app import create_app
+
+    app = create_app(encoder, library=library)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not server.started and thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert server.started, "the service did not start"
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    """Start the distribution's Chromium."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip("there is no browser: install chromium with apt-get to test the page")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    """Open a window.
+
+    At the end, the page must have printed nothing, and asked nobody but the service.
+    """
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800}, permissions=["clipboard-read", "clipboard-write"]
+    )
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    printed: list[str] = []
+    elsewhere: list[str] = []
+
+    def note(request: Any) -> None:
+        if not request.url.startswith((address, f"blob:{address}", "data:")):
+            elsewhere.append(request.url)
+
+    # Chromium itself prints a line for each answer that is an error.
+    page.on("console", lambda m: None if "Failed to load" in m.text else printed.append(m.text))
+    page.on("pageerror", lambda error: printed.append(str(error)))
+    page.on("request", note)
+    yield page
+    context.close()
+    assert printed == []
+    assert elsewhere == []
+
+
+@pytest.fixture
+def home(page: Any, address: str) -> Any:
+    """Open the first view."""
+    page.goto(address)
+    page.get_by_role("heading", name="Read a long document").wait_for()
+    return page
+
+
+@pytest.fixture
+def fish(home: Any) -> Any:
+    """Open the document about fish, from the library."""
+    home.get_by_role("button", name="Fish of the Sea").click()
+    home.locator("#summary-list li").first.wait_for()
+    return home
+
+
+def upload(page: Any, text: str, name: str = "upload.md") -> None:
+    """Choose a file, and wait until it is open."""
+    page.set_input_files(
+        "#file", {"name": name, "mimeType": "text/markdown", "buffer": text.encode()}
+    )
+    page.locator("#reader").wait_for()
+    page.locator("#text .sentence").first.wait_for()
