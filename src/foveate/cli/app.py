@@ -20,6 +20,7 @@ from . import (
     library,
     plot,
     search,
+    serve,
     summarize,
     train,
 )
@@ -55,6 +56,7 @@ app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)
 app.add_typer(plot.app, name="plot")
 app.command("formats")(formats.command)
+app.command("serve")(serve.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
 

@@ -18,7 +18,7 @@ from foveate.service.encoder import SharedEncoder
 from foveate.service.guard import LOOPBACK_NAMES, Access, Bodies, SecurityHeaders
 from foveate.service.limits import Limits
 from foveate.service.metrics import Measured, Metrics
-from foveate.service.routes import documents
+from foveate.service.routes import documents, embeddings, operations, tasks
 from foveate.service.service import Service
 
 PAGE = Path(__file__).parent / "page"
@@ -62,7 +62,14 @@ def create_app(
     limits = limits or Limits()
     metrics = Metrics()
     shared = SharedEncoder(encoder, limits.batch_tokens, limits.vector_bytes, metrics.observe_batch)
-    service = Service(shared, model_name, limits, metrics, _open(library, shared))
+    service = Service(
+        shared,
+        model_name,
+        limits,
+        metrics,
+        _open(library, shared),
+        needs_token=token is not None,
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -98,9 +105,35 @@ def create_app(
     app.add_middleware(Measured, metrics=metrics)
     app.add_middleware(SecurityHeaders, allowed_origins=origins)
     errors.add_handlers(app)
-    app.include_router(documents.router)
+    for part in (documents, tasks, embeddings, operations):
+        app.include_router(part.router)
     _add_page(app)
+    app.openapi_schema = _tidy_schema(app.openapi(), needs_token=token is not None)
     return app
+
+
+def _tidy_schema(schema: dict[str, Any], *, needs_token: bool) -> dict[str, Any]:
+    """Leave out FastAPI's own form of errors, which is not used, and say what needs the token."""
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            responses = operation["responses"]
+            if "HTTPValidationError" in str(responses.get("422")):
+                del responses["422"]
+            if needs_token and not _OPEN.fullmatch(path):
+                is_openai = path.startswith(errors.OPENAI_PREFIX)
+                model = "OpenAIProblem" if is_openai else "Problem"
+                content = {"schema": {"$ref": f"#/components/schemas/{model}"}}
+                operation["security"] = [{"bearer": []}]
+                responses["401"] = {
+                    "description": "The token is missing or wrong.",
+                    "content": {"application/json": content},
+                }
+    components = schema["components"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
+    if needs_token:
+        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    return schema
 
 
 def _open(path: Path | None, encoder: SharedEncoder) -> Any:

@@ -116,7 +116,8 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(DocumentError)
     async def wrong_document(request: Request, error: DocumentError) -> JSONResponse:
-        return refuse(request.url.path, Refusal(422, str(error)))
+        status = 400 if request.url.path.startswith(OPENAI_PREFIX) else 422
+        return refuse(request.url.path, Refusal(status, str(error)))
 
     @app.exception_handler(MemoryError)
     async def too_large(request: Request, error: MemoryError) -> JSONResponse:

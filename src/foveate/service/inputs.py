@@ -74,13 +74,18 @@ async def _parse_form(request: Request, model: type[Model]) -> tuple[Model, Cont
     if "text" in fields or "document" in fields:
         raise Refusal(422, "Give either a file, a text or a document.")
     arguments = model.model_validate(fields)
-    content = Content(
-        await file.read(),
-        clean_name(file.filename or ""),
-        *(getattr(arguments, name) for name in ("format", "title", "language")),
-    )
+    data = await file.read()
     await form.close()
-    return arguments, content
+    return arguments, Content(data, clean_name(file.filename or ""), *_options(arguments))
+
+
+def text_content(text: str, arguments: BaseModel) -> Content:
+    """Return the text of a request as what is to be read."""
+    return Content(text.encode(), None, *_options(arguments))
+
+
+def _options(arguments: BaseModel) -> list[str | None]:
+    return [getattr(arguments, name) for name in ("format", "title", "language")]
 
 
 def body_schema(json: type[BaseModel], form: type[BaseModel], *, has_file: bool) -> dict[str, Any]:

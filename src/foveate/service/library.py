@@ -6,17 +6,14 @@ from collections import OrderedDict
 from pathlib import Path
 
 from foveate.index import Index, LibraryDocument
-from foveate.index.store import State, quote
-from foveate.service.view import DocumentView
+from foveate.index.store import State
+from foveate.service.view import DocumentView, library_number
 from foveate.tasks.arguments import Unit
 from foveate.tasks.ask import Answer
 from foveate.tasks.search import Hit
 
-PREFIX = "l-"
-
 _VIEWS = 32
 _CLOCK = 1e-3  # seconds to which times of files are compared
-_ID = re.compile(re.escape(PREFIX) + r"(0|[1-9]\d{0,17})")
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _FUNCTIONS = frozenset(
@@ -26,11 +23,6 @@ _FUNCTIONS = frozenset(
     )
 )
 """Functions that a condition may call: others could be made to take any memory and time."""
-
-
-def id_of(number: int) -> str:
-    """Return the id of a document."""
-    return f"{PREFIX}{number}"
 
 
 class Library:
@@ -69,8 +61,8 @@ class Library:
 
     def entry(self, document_id: str) -> LibraryDocument | None:
         """Return the document of an id."""
-        match = _ID.fullmatch(document_id)
-        return self.entries().get(int(match[1])) if match else None
+        number = library_number(document_id)
+        return None if number is None else self.entries().get(number)
 
     def view(self, document_id: str) -> DocumentView | None:
         """Return the document of an id, read from the library; None if there is none."""
@@ -134,8 +126,3 @@ class Library:
                         f"{', '.join(sorted(_FUNCTIONS - {'and', 'or', 'not', 'in', 'between'}))}"
                     )
         self.index.encoder.encode_queries(query)
-
-
-def only(entry: LibraryDocument) -> str:
-    """Return the condition that a document satisfies alone."""
-    return f"source = {quote(entry.source)}"

@@ -1,7 +1,9 @@
 """What the routes share: the model, the documents, and those who do the work."""
 
 import asyncio
+import copy
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -33,6 +35,7 @@ class Service:
         limits: The limits.
         metrics: The counters.
         library: The library that is served; None for uploads alone.
+        needs_token: Whether clients must show a token.
     """
 
     def __init__(
@@ -42,12 +45,17 @@ class Service:
         limits: Limits,
         metrics: Metrics,
         library: "Library | None" = None,
+        *,
+        needs_token: bool = False,
     ) -> None:
         self.encoder = encoder
         self.model_name = model_name
         self.limits = limits
         self.metrics = metrics
         self.library = library
+        self.needs_token = needs_token
+        self._tokenizer = copy.deepcopy(encoder.tokenizer)  # the model's own is in use
+        self._tokenizer_lock = threading.Lock()
         self.uploads = Uploads(limits, self._forget)
         self.work = Work(limits)
         self.readers = Readers(limits)
@@ -84,6 +92,12 @@ class Service:
         """
         reading = await self.readers.read(content)
         return await self.work.call(_view, reading, content, document_id)
+
+    def count_tokens(self, texts: list[str]) -> int:
+        """Count the tokens of texts."""
+        with self._tokenizer_lock:
+            ids = self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        return sum(map(len, ids))
 
     async def find(self, document_id: str) -> DocumentView:
         """Return the document of an id.

@@ -1,6 +1,5 @@
 """The documents that were uploaded. They are kept in memory alone, for a while."""
 
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,13 +7,6 @@ from time import monotonic
 
 from foveate.service.limits import Limits
 from foveate.service.view import DocumentView
-
-PREFIX = "u-"
-
-
-def new_id() -> str:
-    """Return an id that nobody can guess: whoever has it may see the document."""
-    return PREFIX + secrets.token_urlsafe(18)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """A document, and what is asked of it again and again: its sentences, outline and tree."""
 
 import re
+import secrets
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +15,26 @@ from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
 from foveate.preprocessing.tree import outline
 from foveate.tasks.embed import document_span
 
+_LIBRARY_ID = re.compile(r"l-(0|[1-9]\d{0,17})", re.ASCII)
+
 _BYTES_PER_SENTENCE = 1500
 """What the objects of a sentence and its span take, about."""
+
+
+def new_id() -> str:
+    """Return the id of an upload, which nobody can guess: whoever has it may see the document."""
+    return f"u-{secrets.token_urlsafe(18)}"
+
+
+def library_id(number: int) -> str:
+    """Return the id of a document of the library."""
+    return f"l-{number}"
+
+
+def library_number(document_id: str) -> int | None:
+    """Return the number of a document of the library by its id; None for other ids."""
+    match = _LIBRARY_ID.fullmatch(document_id)
+    return None if match is None else int(match[1])
 
 
 class SentencePlace(NamedTuple):
@@ -186,6 +205,10 @@ class DocumentView:
         first = self.sentence_idx(span.start)
         return range(first, max(bisect_left(self._starts, span.end), first + 1))
 
+    def section_idx(self, span: Span) -> int:
+        """Return the index of the section of a span: the one at its place and of its depth."""
+        return self._section_at[span.start, len(span.path)]
+
     def around(self, inside: range, num_sentences: int) -> tuple[str, str]:
         """Return the text before and after some sentences of a section.
 
@@ -233,6 +256,11 @@ class DocumentView:
     @cached_property
     def _starts(self) -> list[int]:
         return [span.start for span in self.spans]
+
+    @cached_property
+    def _section_at(self) -> dict[tuple[int, int], int]:
+        spans = self.section_spans
+        return {(span.start, len(span.path)): idx for idx, span in enumerate(spans)}
 
     @cached_property
     def _words_before(self) -> list[int]:

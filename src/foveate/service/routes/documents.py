@@ -22,8 +22,7 @@ from foveate.service.schemas import (
     TextRequest,
 )
 from foveate.service.service import Service, service_of
-from foveate.service.uploads import new_id
-from foveate.service.view import DocumentView
+from foveate.service.view import DocumentView, library_id, new_id
 
 if TYPE_CHECKING:
     from foveate.index import LibraryDocument
@@ -83,8 +82,7 @@ async def _content(request: Request) -> Content:
             raise Refusal(422, "file: the form has no file.")
         return file
     sent, _ = await inputs.parse(request, TextRequest)
-    text = sent.text.encode()
-    return Content(text, None, sent.format, sent.title, sent.language)
+    return inputs.text_content(sent.text, sent)
 
 
 @router.get(
@@ -267,10 +265,8 @@ def describe(view: DocumentView) -> DocumentModel:
 
 def describe_entry(entry: "LibraryDocument") -> DocumentModel:
     """Return what a library says of a document without reading it."""
-    from foveate.service.library import id_of
-
     return DocumentModel(
-        id=id_of(entry.number),
+        id=library_id(entry.number),
         name=entry.source,
         title=entry.title,
         authors=list(getattr(entry, "authors", ())),
