@@ -68,12 +68,17 @@ def refuse(path: str, refusal: Refusal) -> JSONResponse:
     return JSONResponse(content, refusal.status, headers)
 
 
-def describe(errors: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
-    """Put the errors of pydantic into a sentence, and name the first argument that is wrong."""
+def describe(errors: Iterable[Mapping[str, Any]], skip: int = 0) -> tuple[str, str | None]:
+    """Put the errors of pydantic into a sentence, and name the first argument that is wrong.
+
+    Args:
+        errors: The errors.
+        skip: Number of parts of each place that come before the argument's name.
+    """
     sentences: dict[str, None] = {}
     first: str | None = None
     for error in errors:
-        location = [str(part) for part in error["loc"] if part not in ("body", "query", "path")]
+        location = [str(part) for part in error["loc"][skip:]]
         name = ".".join(location)[:100]
         message = re.sub(r"^(?:Value error|Assertion failed), ", "", str(error["msg"]))[:300]
         first = first or (location[0][:100] if location else None)
@@ -92,7 +97,7 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        detail, param = describe(error.errors())
+        detail, param = describe(error.errors(), skip=1)  # "body" and the like
         status = 400 if request.url.path.startswith(OPENAI_PREFIX) else 422
         return refuse(request.url.path, Refusal(status, detail, param=param))
 
@@ -118,6 +123,10 @@ def add_handlers(app: FastAPI) -> None:
     async def wrong_document(request: Request, error: DocumentError) -> JSONResponse:
         status = 400 if request.url.path.startswith(OPENAI_PREFIX) else 422
         return refuse(request.url.path, Refusal(status, str(error)))
+
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> JSONResponse:
+        return refuse(request.url.path, Refusal(500, "The service failed, which is logged."))
 
     @app.exception_handler(MemoryError)
     async def too_large(request: Request, error: MemoryError) -> JSONResponse:

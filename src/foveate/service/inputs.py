@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
@@ -56,27 +55,30 @@ async def _parse_form(request: Request, model: type[Model]) -> tuple[Model, Cont
         form = await parser.parse()
     except MultiPartException as error:
         raise Refusal(422, f"The form cannot be read: {error.message}") from error
+    items = [
+        (name, value if isinstance(value, str) else (value.filename, await value.read()))
+        for name, value in form.multi_items()
+    ]
+    await form.close()
     fields: dict[str, Any] = {}
-    file: UploadFile | None = None
-    for name, value in form.multi_items():
+    file: tuple[str | None, bytes] | None = None
+    for name, value in items:
         if name in fields or (name == "file" and file is not None):
             raise Refusal(422, f"{name[:100]}: given more than once.")
-        if isinstance(value, UploadFile):
-            if name != "file":
-                raise Refusal(422, "The form's file must be called file.")
-            file = value
-        elif name == "file":
-            raise Refusal(422, "file: give a file with a name.")
-        else:
+        if isinstance(value, str):
             fields[name] = value
-    if file is None:
-        return model.model_validate(fields), None
-    if "text" in fields or "document" in fields:
+        elif name == "file":
+            file = value
+        else:
+            raise Refusal(422, "The form's file must be called file.")
+    if "file" in fields:
+        raise Refusal(422, "file: give a file with a name.")
+    if file is not None and ("text" in fields or "document" in fields):
         raise Refusal(422, "Give either a file, a text or a document.")
     arguments = model.model_validate(fields)
-    data = await file.read()
-    await form.close()
-    return arguments, Content(data, clean_name(file.filename or ""), *_options(arguments))
+    if file is None:
+        return arguments, None
+    return arguments, Content(file[1], clean_name(file[0] or ""), *_options(arguments))
 
 
 def text_content(text: str, arguments: BaseModel) -> Content:

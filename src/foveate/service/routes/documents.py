@@ -34,7 +34,7 @@ _UPLOAD = {422: "It cannot be read.", 413: "It is too large.", 415: "It is of an
 _LIMITS = {
     **{408: "It took too long to arrive.", 503: "The service is busy.", 504: "It took too long."}
 }
-Id = Annotated[str, InPath(max_length=100, description="Id of a document.")]
+Id = Annotated[str, InPath(description="Id of a document.")]
 
 
 def problems(descriptions: dict[int, str]) -> dict[int | str, dict[str, object]]:

@@ -19,6 +19,9 @@ Format = Literal["float", "base64"]
 Texts = Annotated[list[str], Field(min_length=1, max_length=_MAX_INPUTS)]
 
 
+Tokens = Annotated[list[int], Field(min_length=1)]
+
+
 class ErrorModel(BaseModel):
     """What is wrong with a request."""
 
@@ -37,7 +40,7 @@ class OpenAIProblem(BaseModel):
 class EmbeddingsRequest(BaseModel):
     """Texts to embed, each by itself."""
 
-    input: str | Texts | list[int] | list[list[int]] = Field(
+    input: str | Texts | Tokens | list[Tokens] = Field(
         description="A text, or up to 2,048 texts. Token ids are refused."
     )
     model: str = Field(description="Name of the model, see /v1/models.")
