@@ -88,6 +88,7 @@ def browser() -> Iterator[Any]:
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
         pytest.skip("there is no browser: install chromium with apt-get to test the page")
+    sync_api.expect.set_options(timeout=20_000)  # machines that run tests may be busy
     with sync_api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path)
         yield chromium

@@ -44,8 +44,9 @@ class App {
 
   /** Note in the history where the reader is before going elsewhere. */
   #remember() {
-    const first = this.view?.first();
-    if (!first || byId("reader").hidden) return;
+    if (!this.view || byId("reader").hidden) return;
+    const first = this.#currentPlace() ?? this.view.first();
+    if (!first) return;
     const place = new URLSearchParams({ document: this.reading.id, sentence: first.sentence });
     history.replaceState({ step: this.#step(), offset: first.offset }, "", `#${place}`);
   }
@@ -143,7 +144,8 @@ class App {
 
   /** Show the document as pages or as words. */
   #choose(name) {
-    const first = this.view?.reading === this.reading ? this.view.first() : null;
+    const isSame = this.view?.reading === this.reading;
+    const place = isSame ? (this.#currentPlace() ?? this.view.first()) : null;
     this.view?.close();
     const View = name === "pages" ? PageView : TextView;
     this.view = new View(
@@ -156,7 +158,7 @@ class App {
     for (const button of document.querySelectorAll("#views button")) {
       button.setAttribute("aria-pressed", button.dataset.view === name);
     }
-    if (first) this.view.show(first.sentence).catch(showError);
+    if (place) this.view.show(place.sentence).catch(showError);
     else byId("text").scrollTop = 0;
   }
 
@@ -174,8 +176,17 @@ class App {
     if (offset === null) this.#select(at);
   }
 
+  /** Return where the current sentence is; null if it is out of sight. */
+  #currentPlace() {
+    const found = byId("text").querySelector(".current")?.getBoundingClientRect();
+    const visible = byId("text").getBoundingClientRect();
+    if (!found || found.bottom < visible.top || found.top > visible.bottom) return null;
+    return { sentence: this.marks.current, offset: found.top - visible.top };
+  }
+
   #followed() {
-    this.outline.follow(this.view.section());
+    const place = this.#currentPlace();
+    this.outline.follow(place ? this.reading.sectionOf(place.sentence) : this.view.section());
   }
 
   #mark(kinds, scores) {
@@ -188,6 +199,7 @@ class App {
   #select(sentence) {
     this.marks.current = sentence;
     this.view.repaint();
+    this.#followed();
     const chosen = sentence === null ? null : this.reading.sentence(sentence);
     byId("chosen").hidden = !chosen;
     if (!chosen) return;
@@ -222,11 +234,11 @@ class App {
     this.view.repaint();
     this.outline.attend([...around, ...beside]);
     const told = [
-      count(sentences.length, "sentence"),
-      `${count(around.length, "section")} around it`,
-      `${beside.length} beside it`,
+      sentences.length ? count(sentences.length, "sentence") : null,
+      beside.length ? `${count(beside.length, "section")} beside it` : null,
+      around.length ? `${count(around.length, "section")} above it` : null,
     ];
-    byId("attention-note").textContent = around.length ? `Attends to ${told.join(", ")}` : "";
+    byId("attention-note").textContent = told.filter(Boolean).join(", ");
   }
 
   #listen() {

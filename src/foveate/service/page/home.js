@@ -12,6 +12,7 @@ export class Home {
     this.onOpen = onOpen;
     this.listing = null;
     this.uploads = new Map(); // id → what the service said of it
+    byId("choose").addEventListener("click", () => byId("file").click());
     byId("file").addEventListener("change", (event) => {
       const [file] = event.target.files;
       if (file) this.#upload(() => api.uploadFile(file), file.name);
@@ -67,13 +68,14 @@ export class Home {
       info.num_words ? count(info.num_words, "word") : count(info.num_sentences, "sentence"),
     ];
     const title = info.title || info.name;
-    if (info.name && info.name !== title) facts.unshift(info.name);
+    const file = info.name.split(/[/\\]/).at(-1);
+    if (file && info.title) facts.unshift(file);
     return element(
       "li",
       {},
       element(
         "button",
-        { type: "button", class: "go", click: () => this.onOpen(info.id) },
+        { type: "button", class: "go", title: info.name, click: () => this.onOpen(info.id) },
         element("span", { class: "name" }, title),
         element("span", { class: "place" }, facts.filter(Boolean).join(" · ")),
       ),

@@ -89,11 +89,13 @@ export class PageView {
   #build(i) {
     const { number } = this.reading.pages[i];
     const { width, height } = this.#size(i);
-    const image = element("img", { alt: `Page ${number} of ${this.reading.pages.length}` });
+    const image = element("img", { alt: "" }); // its words are in the boxes
     const sheet = element("div", { class: "sheet", "aria-busy": "true" }, image);
     sheet.style.width = `${width}px`;
     sheet.style.height = `${height}px`;
-    const page = element("div", { class: "page", "data-page": number }, sheet);
+    const name = `Page ${number}`;
+    const page = element("div", { class: "page", role: "group", "aria-label": name }, sheet);
+    page.dataset.page = number;
     const loading = new AbortController();
     this.loading.set(i, loading);
     this.#picture(i, image, width, loading.signal)

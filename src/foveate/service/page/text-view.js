@@ -108,32 +108,58 @@ export class TextView {
     return Math.round((characters / width + heading) * this.lineHeight);
   }
 
+  /** Tell whether a chunk and one before or after it are of the same section. */
+  #areTogether(i, other) {
+    return this.chunks[i].section === this.chunks[other]?.section;
+  }
+
   /** Return the bounds of the sentences that must be fetched to build a chunk. */
   #needed(i) {
-    const next = this.chunks[i + 1];
-    const { section, start, end } = this.chunks[i];
-    return [Math.max(start - 1, 0), next?.section === section ? next.end : end];
+    const first = this.#areTogether(i, i - 1) ? i - 1 : i;
+    const last = [i + 2, i + 1, i].find((other) => this.#areTogether(i, other));
+    return [Math.max(this.chunks[first].start - 1, 0), this.chunks[last].end];
   }
 
-  /** Tell whether a sentence may begin a chunk. */
-  #breaks(sentence) {
-    const before = this.reading.sentence(sentence - 1);
-    const here = this.reading.sentence(sentence);
-    return before.paragraph_idx !== here.paragraph_idx || OWN_LINES.has(here.kind);
-  }
-
-  /** Return the first sentence of a chunk, which begins a paragraph if any in it does. */
-  #begin(i) {
+  /** Return the first sentence of a chunk that begins a paragraph or a line; null if none does. */
+  #firstBreak(i) {
     const { start, end, opens } = this.chunks[i];
     if (opens) return start;
-    for (let at = start; at < end; at++) if (this.#breaks(at)) return at;
-    return start;
+    for (let at = start; at < end; at++) {
+      const before = this.reading.sentence(at - 1);
+      const here = this.reading.sentence(at);
+      if (before.paragraph_idx !== here.paragraph_idx || OWN_LINES.has(here.kind)) return at;
+    }
+    return null;
+  }
+
+  /**
+   * Return the first sentence that is shown in a chunk; null if it is empty, because all of it
+   * belongs to a paragraph of the chunk before. Longer paragraphs are broken.
+   */
+  #begin(i) {
+    const found = this.#firstBreak(i);
+    return found ?? (this.#firstBreak(i - 1) === null ? this.chunks[i].start : null);
+  }
+
+  /** Return the index just past the last sentence that is shown in a chunk. */
+  #stop(i) {
+    for (const next of [i + 1, i + 2]) {
+      if (!this.#areTogether(i, next)) break;
+      const begin = this.#begin(next);
+      if (begin !== null) return begin;
+    }
+    return this.reading.ownEnd(this.chunks[i].section);
   }
 
   #chunkOf(sentence) {
-    const i = Math.max(lastAtMost(this.starts, sentence), 0);
+    let i = Math.max(lastAtMost(this.starts, sentence), 0);
     if (!this.reading.isLoaded(...this.#needed(i))) return i;
-    return sentence < this.#begin(i) ? i - 1 : i;
+    while (!this.chunks[i].opens) {
+      const begin = this.#begin(i);
+      if (begin !== null && begin <= sentence) break;
+      i--;
+    }
+    return i;
   }
 
   #build(i, height) {
@@ -144,14 +170,14 @@ export class TextView {
       waiting.style.height = `${height}px`;
       return waiting;
     }
-    const { section, opens, end } = this.chunks[i];
+    const { section, opens } = this.chunks[i];
     const node = element("div", { class: "chunk" });
     if (opens) node.append(...this.#heading(section));
-    const next = this.chunks[i + 1];
-    const stop = next?.section === section ? this.#begin(i + 1) : end;
+    const begin = this.#begin(i);
+    const stop = begin === null ? 0 : this.#stop(i);
     let paragraph = null;
     let before = null;
-    for (let at = this.#begin(i); at < stop; at++) {
+    for (let at = begin; at < stop; at++) {
       const sentence = this.reading.sentence(at);
       if (!before || before.paragraph_idx !== sentence.paragraph_idx) {
         paragraph = this.#paragraph(sentence, before);

@@ -81,9 +81,12 @@ export class VirtualList {
     if (!height || !this.items.count) return; // in a hidden panel
     const anchor = this.first();
     const inside = this.scroller.scrollTop - this.offsets[anchor];
+    const end = this.offsets[this.items.count];
+    const isAtEnd = this.scroller.scrollTop > 0 && this.scroller.scrollTop + height >= end - 1;
     let top = 0;
     for (let pass = 0; pass < MAX_PASSES; pass++) {
-      const wanted = this.#targetTop(height) ?? this.offsets[anchor] + inside;
+      const wanted =
+        this.#targetTop(height) ?? (isAtEnd ? Infinity : this.offsets[anchor] + inside);
       top = Math.max(Math.min(wanted, this.offsets[this.items.count] - height), 0);
       const first = this.#at(top - OVERSCAN * height);
       if (!this.#build(first, this.#at(top + (1 + OVERSCAN) * height))) break;
@@ -102,8 +105,11 @@ export class VirtualList {
   /** Return where to scroll so that the target is in its place; null without a target. */
   #targetTop(height) {
     if (!this.target) return null;
-    const { item, locate, offset } = this.target;
-    return this.offsets[item()] + (locate()?.offsetTop ?? 0) - (offset ?? height / 3);
+    const i = this.target.item();
+    const found = this.target.locate();
+    const top = (element) => element.getBoundingClientRect().top;
+    const inside = found && this.nodes.has(i) ? top(found) - top(this.nodes.get(i)) : 0;
+    return this.offsets[i] + inside - (this.target.offset ?? height / 3);
   }
 
   /** Build the items of a range and take out all others; tell whether there were new ones. */
@@ -115,13 +121,18 @@ export class VirtualList {
     const fresh = [];
     for (let i = first; i <= last; i++) {
       if (this.nodes.has(i)) continue;
-      const node = this.items.build(i, this.heights[i]);
-      this.nodes.set(i, node);
-      fresh.push([i, node]);
+      this.nodes.set(i, this.items.build(i, this.heights[i]));
+      fresh.push(i);
     }
-    this.canvas.append(...fresh.map(([, node]) => node));
-    for (const [i, node] of fresh) this.heights[i] = node.offsetHeight;
-    return fresh.length > 0;
+    if (!fresh.length) return false;
+    let next = null; // screen readers read elements in their order
+    for (const i of [...this.nodes.keys()].sort((a, b) => b - a)) {
+      const node = this.nodes.get(i);
+      if (!node.isConnected) this.canvas.insertBefore(node, next);
+      next = node;
+    }
+    for (const i of fresh) this.heights[i] = this.nodes.get(i).offsetHeight;
+    return true;
   }
 
   #remove(i) {
