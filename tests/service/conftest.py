@@ -67,9 +67,9 @@ def serving(encoder, **options):
         try:
             yield served
         finally:
-            served.client.close()
             server.should_exit = True
             thread.join(timeout=20)
+            served.client.close()
             assert not thread.is_alive(), "the server did not stop"
 
 

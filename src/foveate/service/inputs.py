@@ -1,12 +1,11 @@
 """Requests whose body is JSON or, with a file, a form."""
 
-from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
+from foveate.service import forms
 from foveate.service.errors import Refusal, describe
 from foveate.service.processes import Content
 from foveate.service.view import clean_name
@@ -14,8 +13,6 @@ from foveate.service.view import clean_name
 Model = TypeVar("Model", bound=BaseModel)
 
 _JSON, _FORM = "application/json", "multipart/form-data"
-_CHUNK = 2**20
-_MAX_FIELDS = 20
 
 
 async def parse(request: Request, model: type[Model]) -> tuple[Model, Content | None]:
@@ -24,51 +21,31 @@ async def parse(request: Request, model: type[Model]) -> tuple[Model, Content | 
     Raises:
         Refusal: The body is of another kind, or its values are wrong.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    header = request.headers.get("content-type", "")
+    kind = header.partition(";")[0].strip().lower()
     try:
         if kind == _JSON:
             return model.model_validate_json(await request.body(), strict=True), None
         if kind == _FORM:
-            return await _parse_form(request, model)
+            return _parse_form(await request.body(), header, model)
     except ValidationError as error:
         detail, _ = describe(error.errors(include_input=False, include_url=False))
         raise Refusal(422, detail) from error
     raise Refusal(415, f"Send {_JSON} or, with a file, {_FORM}.")
 
 
-async def _parse_form(request: Request, model: type[Model]) -> tuple[Model, Content | None]:
-    body = await request.body()
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for start in range(0, len(body), _CHUNK):
-            yield body[start : start + _CHUNK]
-
-    parser = MultiPartParser(
-        request.headers,
-        chunks(),  # type: ignore[arg-type] # any iterator does
-        max_files=1,
-        max_fields=_MAX_FIELDS,
-        max_part_size=len(body),
-    )
-    parser.spool_max_size = len(body) + 1  # in memory: nothing that is sent is written to a disk
-    try:
-        form = await parser.parse()
-    except MultiPartException as error:
-        raise Refusal(422, f"The form cannot be read: {error.message}") from error
-    items = [
-        (name, value if isinstance(value, str) else (value.filename, await value.read()))
-        for name, value in form.multi_items()
-    ]
-    await form.close()
+def _parse_form(body: bytes, kind: str, model: type[Model]) -> tuple[Model, Content | None]:
+    """Validate a form."""
+    parts = forms.parse(body, kind)
     fields: dict[str, Any] = {}
-    file: tuple[str | None, bytes] | None = None
-    for name, value in items:
-        if name in fields or (name == "file" and file is not None):
-            raise Refusal(422, f"{name[:100]}: given more than once.")
-        if isinstance(value, str):
-            fields[name] = value
-        elif name == "file":
-            file = value
+    file: forms.Part | None = None
+    for part in parts:
+        if part.name in fields or (part.name == "file" and file is not None):
+            raise Refusal(422, f"{part.name[:100]}: given more than once.")
+        if part.file_name is None:
+            fields[part.name] = part.text
+        elif part.name == "file":
+            file = part
         else:
             raise Refusal(422, "The form's file must be called file.")
     if "file" in fields:
@@ -78,7 +55,9 @@ async def _parse_form(request: Request, model: type[Model]) -> tuple[Model, Cont
     arguments = model.model_validate(fields)
     if file is None:
         return arguments, None
-    return arguments, Content(file[1], clean_name(file[0] or ""), *_options(arguments))
+    return arguments, Content(
+        bytes(file.data), clean_name(file.file_name or ""), *_options(arguments)
+    )
 
 
 def text_content(text: str, arguments: BaseModel) -> Content:

@@ -7,8 +7,8 @@ import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -133,6 +133,8 @@ class _Child:
             if "error" in answer:
                 raise ReadingError(str(answer["error"]), int(answer["status"]))
             return answer, result
+        except TimeoutError:  # which is an OSError, too
+            raise
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise EOFError(str(error)) from error
 
@@ -170,9 +172,9 @@ class Readers:
         """The numbers of the processes that wait for a file."""
         return [child.pid for child in self._spares]
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Start the first process."""
-        await self._add_spare()
+        self._replenish()
 
     async def stop(self) -> None:
         """Kill all processes."""
@@ -197,19 +199,27 @@ class Readers:
             "pages": self._limits.pages,
             "characters": self._limits.characters,
         }
-        async with self._turns, self._child(is_file=content.is_file) as child:
-            seconds = self._limits.reading_seconds
-            answer, packed = await _bounded(child.ask(header, content.data), name, seconds)
-        return Reading(packed, str(answer.get("format")), [str(one) for one in answer["notes"]])
+        async with self._turns:
+            try:
+                answer, packed = await self._ask(header, content)
+            except EOFError:  # something else may have ended the process: try once more
+                with _explained(name):
+                    answer, packed = await self._ask(header, content)
+        notes = [str(note) for note in answer.get("notes", ())]
+        return Reading(packed, str(answer.get("format")), notes)
+
+    async def _ask(self, header: dict[str, Any], content: Content) -> tuple[dict[str, Any], bytes]:
+        """Have a process read what somebody sent."""
+        async with self._child(is_file=content.is_file) as child:
+            with _timed(content.name or "The text", self._limits.reading_seconds):
+                async with asyncio.timeout(self._limits.reading_seconds):
+                    return await child.ask(header, content.data)
 
     @asynccontextmanager
     async def _child(self, *, is_file: bool) -> AsyncIterator[_Child]:
         """Lend a process; it is killed afterwards unless it only read a text and is well."""
         child = self._take(is_file=is_file) or await self._start_child()
-        if not self._starting and all(one.num_texts for one in self._spares):
-            task = asyncio.ensure_future(self._add_spare())
-            self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
+        self._replenish()
         try:
             yield child
         finally:
@@ -219,6 +229,13 @@ class Readers:
                 self._spares.append(child)
             else:
                 await child.stop()
+
+    def _replenish(self) -> None:
+        """Start a process, unless one that has read nothing waits or is being started."""
+        if not self._starting and all(one.num_texts for one in self._spares):
+            task = asyncio.ensure_future(self._add_spare())
+            self._starting.add(task)
+            task.add_done_callback(self._starting.discard)
 
     def _take(self, *, is_file: bool) -> _Child | None:
         """Return a process that waits: for a file, one that has read nothing yet."""
@@ -283,7 +300,9 @@ class Drawers:
         async with child.lock:
             header = {"kind": "page", "page": page, "scale": scale}
             try:
-                _, picture = await _bounded(child.ask(header), f"Page {page}", _DRAWING_SECONDS)
+                with _explained(f"Page {page}"), _timed(f"Page {page}", _DRAWING_SECONDS):
+                    async with asyncio.timeout(_DRAWING_SECONDS):
+                        _, picture = await child.ask(header)
                 return picture
             finally:
                 if not child.is_ready:
@@ -299,7 +318,9 @@ class Drawers:
                 await self.close(next(iter(self._children)))
             child = await _Child.start(self._limits.reading_bytes)
             try:
-                await _bounded(child.ask({"kind": "open"}, data), "The file", _DRAWING_SECONDS)
+                with _explained("The file"), _timed("The file", _DRAWING_SECONDS):
+                    async with asyncio.timeout(_DRAWING_SECONDS):
+                        await child.ask({"kind": "open"}, data)
             except BaseException:
                 await child.stop()
                 raise
@@ -323,16 +344,21 @@ class Drawers:
             await self.close(key)
 
 
-async def _bounded(
-    answer: Awaitable[tuple[dict[str, Any], bytes]], name: str, seconds: float
-) -> tuple[dict[str, Any], bytes]:
-    """Wait for an answer, but not too long."""
+@contextmanager
+def _timed(name: str, seconds: float) -> Iterator[None]:
+    """Explain that something took too long."""
     try:
-        async with asyncio.timeout(seconds):
-            return await answer
+        yield
     except TimeoutError as error:
         reason = f"reading it takes more than {seconds:g} seconds: send it in parts"
         raise ReadingError(f"{name}: {reason}.", TIMED_OUT) from error
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Explain that a process has ended."""
+    try:
+        yield
     except EOFError as error:
         reason = "it ended the process that reads it, most likely because it is damaged"
         raise ReadingError(f"{name} cannot be read: {reason}.", UNREADABLE) from error

@@ -67,7 +67,7 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Start what the service needs, and end it."""
-        await self.readers.start()
+        self.readers.start()
         sweeping = asyncio.ensure_future(self._sweep())
         try:
             yield

@@ -40,7 +40,7 @@ class OpenAIProblem(BaseModel):
 class EmbeddingsRequest(BaseModel):
     """Texts to embed, each by itself."""
 
-    input: str | Texts | Tokens | list[Tokens] = Field(
+    input: str | Texts | Tokens | Annotated[list[Tokens], Field(min_length=1)] = Field(
         description="A text, or up to 2,048 texts. Token ids are refused."
     )
     model: str = Field(description="Name of the model, see /v1/models.")
