@@ -13,6 +13,7 @@ from foveate import Encoder
 from tests.paths import ROOT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SERIOUS = ("serious", "critical")
 PDF = ROOT / "examples" / "pep-0703.pdf"
 
 FISH = """# Fish of the Sea
@@ -146,3 +147,15 @@ def upload(page: Any, text: str, name: str = "upload.md") -> None:
     )
     page.locator("#reader").wait_for()
     page.locator("#text .sentence").first.wait_for()
+
+
+def violations(page: Any) -> list[str]:
+    """Return the serious findings of axe."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {node['html']}"
+        for one in found
+        if one["impact"] in SERIOUS
+        for node in one["nodes"]
+    ]

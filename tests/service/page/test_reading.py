@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.service.page.conftest import FISH, PDF, upload
+from tests.service.page.conftest import FISH, PDF, upload, violations
 
 LONG = "# Log\n\n" + "\n\n".join(
     f"## Day {day}\n\nThe ship sails on day {day}. The wind is fair. The crew mends a net."
@@ -28,9 +28,9 @@ def test_dropped_file_is_opened(home):
         """(text) => {
             const dataTransfer = new DataTransfer();
             dataTransfer.items.add(new File([text], "dropped.md"));
+            const options = { dataTransfer, bubbles: true, cancelable: true };
             for (const type of ["dragover", "drop"]) {
-                const event = new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true });
-                document.body.dispatchEvent(event);
+                document.body.dispatchEvent(new DragEvent(type, options));
             }
         }""",
         FISH,
@@ -129,6 +129,7 @@ def test_pages_of_a_pdf_have_boxes_over_their_sentences(home):
     home.get_by_role("tab", name="Keywords").click()
     home.locator("#keywords-list button").first.click()
     expect(home.locator(".box[data-mark=keyword]").first).to_be_attached()
+    assert violations(home) == []
 
     box.click()
     expect(home.locator("#chosen-place")).to_have_text("Abstract, page 1")

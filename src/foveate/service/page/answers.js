@@ -112,6 +112,7 @@ class QueryPanel {
 
   open(reading) {
     this.reading = reading;
+    this.marked = nothing();
     this.run(); // a result in another document may have led here
   }
 
@@ -211,9 +212,10 @@ class KeywordsPanel {
   }
 
   #item(keyword, best) {
+    const choose = () => this.#choose(chip, keyword);
     const chip = element(
       "button",
-      { type: "button", class: "chip", "aria-pressed": false, click: () => this.#choose(chip, keyword) },
+      { type: "button", class: "chip", "aria-pressed": false, click: choose },
       keyword.text,
       element("span", { class: "number" }, String(keyword.num_places)),
     );

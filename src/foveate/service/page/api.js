@@ -93,13 +93,16 @@ export const removeDocument = (id) => send("DELETE", address(id));
 export const describe = (id) => get(address(id));
 export const outline = (id) => get(address(id, "/outline"));
 export const pages = (id) => get(address(id, "/pages"));
-export const sentences = (id, start, end) => get(address(id, `/sentences?start=${start}&end=${end}`));
+
+export const sentences = (id, start, end) =>
+  get(address(id, `/sentences?start=${start}&end=${end}`));
 
 export const attention = (id, sentence, signal) =>
   get(address(id, `/attention?sentence=${sentence}`), signal);
 
 export async function pageImage(id, number, scale, signal) {
-  const response = await send("GET", address(id, `/pages/${number}.png?scale=${scale}`), { signal });
+  const path = address(id, `/pages/${number}.png?scale=${scale}`);
+  const response = await send("GET", path, { signal });
   return response.blob();
 }
 

@@ -15,6 +15,7 @@ import { Reading } from "./reading.js";
 import { copy } from "./results.js";
 import { TextView } from "./text-view.js";
 
+const MAX_AUTHORS = 3; // that are named
 const HOVERING = 60; // milliseconds over a sentence until its attention is fetched
 
 class App {
@@ -61,7 +62,9 @@ class App {
     const id = place.get("document");
     byId("back").disabled = this.#step() === 0;
     if (!id) {
+      const isBack = byId("home").hidden && this.reading;
       this.#show("home");
+      if (isBack) byId("home-title").focus();
       document.title = "foveate";
       await this.home.list();
       return;
@@ -107,7 +110,10 @@ class App {
     const notes = reading.info.notes ?? [];
     byId("notes").textContent = notes.join(" ");
     byId("notes").hidden = !notes.length;
+    const { authors = [], date } = reading.info;
     byId("facts").textContent = [
+      authors.length > MAX_AUTHORS ? `${authors[0]} and others` : authors.join(", "),
+      date,
       reading.pages.length ? count(reading.pages.length, "page") : null,
       count(reading.info.num_words, "word"),
       count(reading.numSentences, "sentence"),
@@ -122,6 +128,7 @@ class App {
     this.#choose(reading.pages.length ? "pages" : "words");
     this.#select(null);
     this.answers.open(reading);
+    byId("text").focus({ preventScroll: true });
     announce(`${reading.title} is open.`);
     return true;
   }
@@ -172,6 +179,7 @@ class App {
   /** Choose a sentence or, with an offset, come back to where it was left. */
   async #goTo(sentence, offset = null) {
     const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), this.reading.numSentences - 1);
+    if (offset === null) this.marks.current = at; // the next arrow key goes on from here
     await this.view.show(at, { focus: offset === null, offset });
     if (offset === null) this.#select(at);
   }
@@ -290,6 +298,9 @@ class App {
     });
     text.addEventListener("pointerover", (event) => {
       if (this.isAttending) this.hover(sentenceAt(event) ?? this.marks.current);
+    });
+    text.addEventListener("pointerleave", () => {
+      if (this.isAttending) this.hover(this.marks.current);
     });
     text.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

@@ -26,7 +26,8 @@ export const hidden = (text) => element("span", { class: "visually-hidden" }, te
 
 /** Say something to screen readers without moving the focus. */
 export function announce(message) {
-  byId("status").textContent = message;
+  byId("status").textContent = "";
+  requestAnimationFrame(() => (byId("status").textContent = message)); // also if it is the same
 }
 
 /** Show an error until it is dismissed or the next action succeeds. */

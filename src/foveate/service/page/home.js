@@ -55,7 +55,8 @@ export class Home {
       const row = this.#row(info);
       const remove = (event) => this.#remove(info.id, event.target);
       const title = hidden(` ${info.title || info.name}`);
-      row.append(element("button", { type: "button", class: "quiet", click: remove }, "Remove", title));
+      const attributes = { type: "button", class: "quiet", click: remove };
+      row.append(element("button", attributes, "Remove", title));
       return row;
     });
     byId("uploads-list").replaceChildren(...rows);

@@ -6,8 +6,11 @@ import { VirtualList } from "./virtual-list.js";
 
 const MAX_WIDTH = 860; // of a page, in pixels
 const MARGIN = 24; // around a page
+const SETTLING = 50; // milliseconds until what came into sight is fetched
 const MISSING = 404; // the status when the file is not there anymore
 const MAX_SCALE = 4; // pixels of the picture for each point
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, SETTLING));
 
 export class PageView {
   /**
@@ -104,16 +107,23 @@ export class PageView {
         if (error.status === MISSING) this.onMissing();
       })
       .finally(() => sheet.removeAttribute("aria-busy"));
-    this.reading.pageSentences(number).then((sentences) => {
-      if (loading.signal.aborted) return;
-      for (const sentence of sentences) this.#boxes(sheet, sentence, i);
-      if (this.list.target) this.list.schedule();
-      this.list.onLayout?.();
-    }, showError);
+    this.#sentences(i, sheet, loading.signal).catch(showError);
     return page;
   }
 
+  async #sentences(i, sheet, signal) {
+    await settled();
+    if (signal.aborted) return; // it was only passed by
+    const sentences = await this.reading.pageSentences(this.reading.pages[i].number);
+    if (signal.aborted) return;
+    for (const sentence of sentences) this.#boxes(sheet, sentence, i);
+    if (this.list.target) this.list.schedule();
+    this.list.onLayout?.();
+  }
+
   async #picture(i, image, width, signal) {
+    await settled();
+    if (signal.aborted) return;
     const { number, width: points } = this.reading.pages[i];
     const exact = (width * devicePixelRatio) / points;
     const scale = Math.min(Math.ceil(exact * 4) / 4, MAX_SCALE);

@@ -59,7 +59,7 @@ export async function copy(text) {
  * @param {Function} onGo Called when the result is chosen.
  */
 export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
-  const words = element("span", { class: "words" });
+  const words = element("span", { class: "words", dir: "auto" });
   if (rest.before) words.append(element("span", { class: "context" }, lastWords(rest.before)), " ");
   if (span.speaker) words.append(element("span", { class: "speaker" }, span.speaker), " ");
   if (rest.heading) words.append(element("span", { class: "heading" }, rest.heading));

@@ -5,6 +5,7 @@ import { lastAtMost } from "./reading.js";
 import { VirtualList } from "./virtual-list.js";
 
 const CHUNK = 24; // sentences that are built at once
+const SETTLING = 50; // milliseconds until what came into sight is fetched
 const OWN_LINES = new Set(["code", "reference", "table"]); // each sentence on a line of its own
 const CHARACTERS_PER_WORD = 6;
 const HEADING = 4.5; // lines that a heading takes with the space around it
@@ -72,6 +73,10 @@ export class TextView {
     const locate = () => this.canvas.querySelector(`[data-sentence="${sentence}"]`);
     this.list.show(item, locate, offset);
     await this.reading.load(...this.#needed(item()));
+    for (const [i, node] of [...this.list.nodes]) {
+      const isWaiting = node.classList.contains("waiting");
+      if (isWaiting && this.reading.isLoaded(...this.#needed(i))) this.list.rebuild(i);
+    }
     if (this.list.target) this.list.show(item, locate, offset);
     if (focus) locate()?.focus({ preventScroll: true });
   }
@@ -165,9 +170,12 @@ export class TextView {
   #build(i, height) {
     const [from, to] = this.#needed(i);
     if (!this.reading.isLoaded(from, to)) {
-      this.reading.load(from, to).then(() => this.list.rebuild(i), showError);
       const waiting = element("div", { class: "chunk waiting", "aria-hidden": "true" });
       waiting.style.height = `${height}px`;
+      setTimeout(() => {
+        if (!waiting.isConnected) return; // it was only passed by
+        this.reading.load(from, to).then(() => this.list.rebuild(i), showError);
+      }, SETTLING);
       return waiting;
     }
     const { section, opens } = this.chunks[i];
@@ -194,12 +202,13 @@ export class TextView {
   #heading(section) {
     const { title, level } = this.reading.sections[section];
     if (!title) return [];
-    return [element(`h${Math.min(level + 1, 6)}`, { "data-section": section }, title)];
+    return [element(`h${Math.min(level + 1, 6)}`, { dir: "auto" }, title)];
   }
 
   #paragraph(sentence, before) {
-    const made = element("div", { class: `paragraph ${sentence.kind}` });
-    if (sentence.kind !== "code" && sentence.kind !== "table") made.setAttribute("role", "paragraph");
+    const isLines = sentence.kind === "code" || sentence.kind === "table";
+    const attributes = { class: `paragraph ${sentence.kind}`, dir: "auto" };
+    const made = element(isLines ? "div" : "p", attributes);
     if (sentence.speaker && sentence.speaker !== before?.speaker) {
       made.append(element("span", { class: "speaker" }, sentence.speaker), " ");
     }
