@@ -14,6 +14,19 @@ def test_inspect(foveate, fish):
     assert found["longest"]["path"] == ["Cod"]
 
 
+def test_authors_and_date(foveate, tmp_path):
+    path = tmp_path / "fish.md"
+    names = [f"Ann {letter}. Lee" for letter in "ABCDEFG"]
+    path.write_text(f"---\nauthors: [{', '.join(names)}]\ndate: May 2024\n---\n\nCod swim.\n")
+    code, output, _ = foveate("inspect", path)
+    assert code == 0
+    assert "Ann A. Lee" in output
+    assert "Ann E. Lee, 2 more, 2024-05" in " ".join(output.split())
+    code, output, _ = foveate("inspect", path, "--json")
+    found = json.loads(output)
+    assert (found["authors"], found["date"]) == (names, "2024-05")
+
+
 def test_long_titles_leave_room_for_the_numbers(foveate, tmp_path):
     path = tmp_path / "long.md"
     path.write_text(f"# Fish\n\n## {'long ' * 40}\n\nCod swim.\n")

@@ -1,5 +1,6 @@
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,8 @@ def test_characters_that_are_not_text_are_refused(text):
         with pytest.raises(DocumentError, match=message):
             Document.from_sections(title, [section])
     packed = Document.from_text("abcdef").to_dict()
+    with pytest.raises(DocumentError, match=message):
+        Document.from_dict(packed | {"authors": [text]})
     packed["sections"][0]["paragraphs"][0]["sentences"][0]["text"] = text
     with pytest.raises(DocumentError, match=message):
         Document.from_text(json.dumps(packed), format="json")
@@ -173,6 +176,11 @@ class TestMerge:
     def test_a_title_goes_before_a_source(self):
         one = Document.from_text("x.", title="Fish", source="fish.txt")
         assert [section.title for section in Document.merge([one, one]).sections] == ["Fish"] * 2
+
+    def test_the_authors_and_dates_of_the_parts_are_not_those_of_the_whole(self):
+        document = replace(Document.from_text("Cod."), authors=("Ann Lee",), date="2024")
+        merged = Document.merge([document, document])
+        assert (merged.authors, merged.date) == ((), None)
 
     def test_a_single_document_is_returned_unchanged(self):
         document = Document.from_text("Cod.")
@@ -265,6 +273,28 @@ class TestSerialization:
         data = json.loads(json.dumps(document.to_dict()))
         assert Document.from_dict(data) == document
         assert Document.from_text(json.dumps(data), format="json") == document
+
+    def test_authors_and_date_survive_json_and_older_documents_have_none(self):
+        document = replace(
+            Document.from_text("One."), authors=("Ann Lee", "María José"), date="2024-05"
+        )
+        data = json.loads(json.dumps(document.to_dict()))
+        assert Document.from_dict(data) == document
+        assert Document.from_text(json.dumps(data), format="json") == document
+        del data["authors"], data["date"]
+        assert Document.from_dict(data) == replace(document, authors=(), date=None)
+
+    @pytest.mark.parametrize("authors", ["Ann", [3], [" "], None, {"Ann": 1}])
+    def test_authors_in_another_form_are_refused(self, authors):
+        data = Document.from_text("One.").to_dict()
+        with pytest.raises(DocumentError):
+            Document.from_dict(data | {"authors": authors})
+
+    @pytest.mark.parametrize("date", ["", "May 2024", "2024-5", "2024-13", "2023-02-29", 2024])
+    def test_a_date_in_another_form_is_refused(self, date):
+        data = Document.from_text("One.").to_dict()
+        with pytest.raises(DocumentError):
+            Document.from_dict(data | {"date": date})
 
     def test_something_else_is_refused(self):
         with pytest.raises(DocumentError, match=r"'text' is missing.*to_dict"):

@@ -7,7 +7,7 @@ from hypothesis.errors import Unsatisfiable
 schemathesis = pytest.importorskip("schemathesis")
 generation = pytest.importorskip("schemathesis.generation")
 
-EXAMPLES = 4  # of each operation and mode
+EXAMPLES = 3  # of each operation and mode
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from foveate.documents import Document
+
 from . import common
 from .reading import File, Reading, takes_reading_options
+
+_MAX_AUTHORS = 5  # that are shown
 
 
 @takes_reading_options
@@ -42,6 +46,8 @@ def command(
         common.print_json(
             {
                 "title": inspection.title,
+                "authors": document.authors,
+                "date": document.date,
                 "language": document.language,
                 "sections": [asdict(section) for section in inspection.sections],
                 "depth": inspection.depth,
@@ -57,13 +63,14 @@ def command(
             }
         )
         return
-    outline = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
+    title = "\n".join(filter(None, (common.name_of(document), _origin(document))))
+    outline = Table(title=escape(title), box=None, title_justify="left")
     common.add_titles(outline, "section", reserved=24)
     outline.add_column("sentences", justify="right", min_width=9)
     outline.add_column("tokens", justify="right", min_width=9)
     for section in inspection.sections:
-        title = "  " * (section.depth - 1) + (section.span.text or "(untitled)")
-        outline.add_row(escape(title), f"{section.num_sentences:,}", f"{section.num_tokens:,}")
+        heading = "  " * (section.depth - 1) + (section.span.text or "(untitled)")
+        outline.add_row(escape(heading), f"{section.num_sentences:,}", f"{section.num_tokens:,}")
     show = common.console.print
     show(outline)
     show()
@@ -77,3 +84,11 @@ def command(
         f"attended pairs: {inspection.num_attended_pairs:,} of {inspection.num_nodes**2:,}, "
         f"{inspection.density:.3%} of dense attention"
     )
+
+
+def _origin(document: Document) -> str:
+    """Say who wrote a document and when, as far as it states that."""
+    authors = list(document.authors[:_MAX_AUTHORS])
+    if more := len(document.authors) - len(authors):
+        authors.append(f"{more} more")
+    return ", ".join([*authors, *filter(None, [document.date])])

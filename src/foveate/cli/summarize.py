@@ -114,6 +114,8 @@ def command(
                 {
                     "document": document.name,
                     "title": document.title,
+                    "authors": document.authors,
+                    "date": document.date,
                     "language": document.language,
                     "text": summary.text,
                     "sentences": [next(fields) for _ in summary.sentences],

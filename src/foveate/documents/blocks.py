@@ -148,6 +148,8 @@ class ParsedText:
         layout: Where the words of `text` stand on pages, for formats with pages.
         landmarks: Places within paragraphs, such as the time of each subtitle, in place of those of
             the blocks.
+        authors: The names of the authors, if the source states them.
+        date: When it was published, in ISO 8601, if the source states it.
     """
 
     title: str | None
@@ -155,6 +157,8 @@ class ParsedText:
     text: str | None = None
     layout: Layout | None = None
     landmarks: tuple[Landmark, ...] = ()
+    authors: tuple[str, ...] = ()
+    date: str | None = None
 
 
 class TextComposer:

@@ -16,6 +16,7 @@ from foveate.documents.formats import check_text_format
 from foveate.documents.language import FALLBACK, SAMPLE, detect_language
 from foveate.documents.layout import Layout
 from foveate.documents.members import expand
+from foveate.documents.metadata import is_date
 from foveate.documents.structure import (
     MAX_DEPTH,
     DocumentError,
@@ -51,9 +52,14 @@ class Document:
         layout: Where the words of `text` stand on pages; None for formats without pages.
         landmarks: Where the parts that readers of the source know begin: paragraphs of DOCX, times
             of subtitles, cells of notebooks; empty for formats that are found by line or page.
+        authors: The names of its authors as they are written, in order; empty if the source does
+            not state them in fields of their own.
+        date: When it was published, in ISO 8601: YYYY, YYYY-MM or YYYY-MM-DD; None if the source
+            does not state it.
 
     Raises:
-        DocumentError: The sections hold no sentence, or characters that are not text.
+        DocumentError: The sections hold no sentence, or characters that are not text; or the
+            authors or the date have another form.
 
     Example:
         >>> from foveate import Document
@@ -69,16 +75,27 @@ class Document:
     language: str | None = None
     layout: Layout | None = field(default=None, repr=False)
     landmarks: tuple[Landmark, ...] = field(default=(), repr=False)
+    authors: tuple[str, ...] = ()
+    date: str | None = None
 
     def __post_init__(self) -> None:
-        """Reject a document without sentences, or with characters that are not text."""
+        """Reject a document without sentences, and parts that have another form."""
         if not isinstance(self.title, str):
             raise DocumentError(f"The title is {self.title!r:.60}: give a string.")
+        if not isinstance(self.authors, tuple) or not all(
+            isinstance(author, str) and author.strip() for author in self.authors
+        ):
+            raise DocumentError(f"The authors are {self.authors!r:.60}: give a tuple of names.")
+        if self.date is not None and not (isinstance(self.date, str) and is_date(self.date)):
+            raise DocumentError(
+                f"The date is {self.date!r:.60}: write it as YYYY, YYYY-MM or YYYY-MM-DD."
+            )
         name = self.source or (f'"{self.title}"' if self.title else "The text")
         if next(self.sentences(), None) is None:
             raise DocumentError(f"{name} has no sentence to read: give it some text.")
         titles = (section.title for _, section in self.walk())
-        for text in (self.title, *titles, *(sentence.text for sentence in self.sentences())):
+        sentences = (sentence.text for sentence in self.sentences())
+        for text in (self.title, *self.authors, *titles, *sentences):
             try:
                 check_characters(text)
             except DocumentError as error:
@@ -232,6 +249,8 @@ class Document:
             language=language,
             layout=parsed.layout,
             landmarks=landmarks(parsed, file.place),
+            authors=parsed.authors,
+            date=parsed.date,
         )
 
     @classmethod
@@ -279,8 +298,9 @@ class Document:
         Their texts are joined by blank lines, and every sentence keeps pointing at its own words.
         The sentences are those of the first document, then those of the second, and so on. Hence
         the spans of all documents, in the order of the documents, tell where each sentence of the
-        merged document comes from; it has no pages and landmarks of its own. Sections that would
-        be nested more than 64 deep become siblings. A single document is returned unchanged.
+        merged document comes from; it has no pages, landmarks, authors and date of its own.
+        Sections that would be nested more than 64 deep become siblings. A single document is
+        returned unchanged.
 
         Args:
             documents: At least one document.

@@ -26,10 +26,14 @@ def pack(
     language: str | None,
     layout: Layout | None,
     landmarks: tuple[Landmark, ...],
+    authors: tuple[str, ...],
+    date: str | None,
 ) -> dict[str, Any]:
     """Return the constructor arguments of a document as values that JSON can hold."""
     return {
         "title": title,
+        "authors": list(authors),
+        "date": date,
         "source": source,
         "language": language,
         "sections": [_pack_section(section) for section in sections],
@@ -88,6 +92,10 @@ def unpack(data: Mapping[str, Any]) -> dict[str, Any]:
                 Landmark(_expect(int, start), _expect(str, name))
                 for start, name in data.get("landmarks", ())
             ),
+            "authors": tuple(
+                _expect(str, name) for name in _expect(list | tuple, data.get("authors", ()))
+            ),
+            "date": _expect(str | None, data.get("date")),
         }
     except DocumentError:
         raise

@@ -7,7 +7,13 @@ from io import StringIO
 from itertools import chain, islice
 
 from foveate.documents.formats import Member
-from foveate.documents.readers.records import TEXT_FIELDS, TITLE_FIELDS, find_field
+from foveate.documents.readers.records import (
+    AUTHOR_FIELDS,
+    DATE_FIELDS,
+    TEXT_FIELDS,
+    TITLE_FIELDS,
+    find_field,
+)
 from foveate.documents.structure import DocumentError
 
 _DELIMITERS = ",;\t|"
@@ -16,7 +22,7 @@ _SAMPLED = 200  # rows that tell which column holds the texts
 
 
 def split(text: str) -> Iterator[Member]:
-    """Yield a text, with its title, for each row.
+    """Yield a text, with its title, authors and date, for each row.
 
     The first row names the columns. The texts are those of a column with a usual name, such as
     "text" or "abstract", or else of the column whose cells are the longest. The rows are counted as
@@ -30,13 +36,18 @@ def split(text: str) -> Iterator[Member]:
         text_column = find_field(names, TEXT_FIELDS)
         if text_column is None:
             text_column = _longest_column(sample)
-        title_column = find_field(names, TITLE_FIELDS)
+        columns = {
+            "title": find_field(names, TITLE_FIELDS),
+            "authors": find_field(names, AUTHOR_FIELDS),
+            "date": find_field(names, DATE_FIELDS),
+        }
+        columns = {name: column for name, column in columns.items() if column != text_column}
         for number, row in enumerate(chain(sample, reader), 2):
             body = _cell(row, text_column)
             if body.strip():
-                title = "" if title_column == text_column else _cell(row, title_column)
-                record = json.dumps({"title": title, "text": body})
-                yield Member(f":{number}", record.encode(), "json", f"row {number}")
+                others = {name: _cell(row, column) for name, column in columns.items()}
+                record = json.dumps(others | {"text": body}).encode()
+                yield Member(f":{number}", record, "json", f"row {number}")
     except csv.Error as error:
         raise DocumentError(
             f"is not a table of texts ({error}, line {reader.line_num}): correct it there, or name "

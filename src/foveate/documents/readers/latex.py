@@ -8,7 +8,8 @@ is opened. The text of the document is composed anew, and each paragraph knows i
 import re
 import unicodedata
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from foveate.documents.blocks import (
@@ -22,6 +23,7 @@ from foveate.documents.blocks import (
     name_set,
     table_row,
 )
+from foveate.documents.metadata import clean_names, parse_date, split_names
 from foveate.documents.structure import Kind
 
 _SECTIONS = {
@@ -65,6 +67,12 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "subtitle texorpdfstring thanks thispagestyle tikzset titlehead usepackage usetheme "
     "usetikzlibrary vphantom vspace vref cline cmidrule"
 )
+_MARKS_OF_AUTHORS = name_set(  # and what else stands beside a name: they are not part of it
+    "affil altaffiliation altaffilmark authormark corref ead email footnote footnotemark fnmark "
+    "fnref href IEEEauthorblockA IEEEauthorrefmark IEEEmembership inst institute mailto orcid "
+    "orcidID orcidicon orcidlink textsuperscript thanks tnoteref url"
+)
+_CONTINUED = re.compile(r"(?:[,;&]|\band)\s*\Z")
 _LAST_ARGUMENT = {"href": 2, "textcolor": 2, "multicolumn": 3, "multirow": 3, "parbox": 2}
 _LAST_ARGUMENT |= {"colorbox": 2, "resizebox": 3, "scalebox": 2, "foreignlanguage": 2}
 _DEFINITIONS = name_set("newcommand renewcommand providecommand")
@@ -152,7 +160,8 @@ def read(text: str) -> ParsedText:
     """Read the title, the sections and what they contain."""
     reader = _Reader(text)
     reader.read()
-    return compose_text(reader.title or None, reader.blocks)
+    parsed = compose_text(reader.title or None, reader.blocks)
+    return replace(parsed, authors=clean_names(reader.authors), date=parse_date(reader.date))
 
 
 def looks_like_latex(text: str) -> bool:
@@ -169,6 +178,8 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.title = ""
+        self.authors: list[str] = []
+        self.date = ""
         self.blocks: list[Block] = []
         self._source = text
         self._macros: dict[str, tuple[int, str]] = {}  # number of arguments and body
@@ -260,6 +271,46 @@ class _Reader:
         self._shown, self._kinds = outer, outer_kinds
         return shown
 
+    def _aside(self, source: _Source, span: tuple[int, int], depth: int) -> str:
+        """Return the text of an argument that the document does not show in its place."""
+        footnotes = list(self._footnotes)
+        shown = self._inline(source, span, depth)
+        self._footnotes = footnotes
+        return shown
+
+    def _names(self, source: _Source, span: tuple[int, int], depth: int) -> Iterator[str]:
+        r"""Yield the names in the argument of \author.
+
+        Those of each author or group of authors, parted by \and, stand in the first line, which a
+        comma or "and" continues; their addresses follow.
+        """
+        line, is_over = "", False
+        index, end = span
+        begin = index
+        while index < end:
+            kind, text, _ = source.tokens[index]
+            is_mark = kind == "math" or (kind == "macro" and text in _MARKS_OF_AUTHORS)
+            is_next = kind == "macro" and text.lower() == "and"
+            is_gap = kind == "macro" and text in ("quad", "qquad")
+            at = index
+            index += 1
+            if not (is_mark or is_next or is_gap or kind in ("row", "par")):
+                continue
+            if not is_over:
+                line += " " + self._aside(source, (begin, at), depth) + (";" if is_gap else "")
+            if is_next:
+                yield from split_names(line)
+                line, is_over = "", False
+            elif kind in ("row", "par"):
+                is_over = bool(line.strip()) and not _CONTINUED.search(line)
+            elif is_mark:
+                _, index = _option(source, index, end)
+                _, index = _arguments(source, index, end, 1 if kind == "macro" else 0)
+            begin = index
+        if not is_over:
+            line += " " + self._aside(source, (begin, end), depth)
+        yield from split_names(line)
+
     def _begin(self, source: _Source, index: int, end: int, depth: int, name: str) -> int:
         self._flush()
         begin = index - 1
@@ -336,7 +387,11 @@ class _Reader:
                 self._shown.append(f"[{collapse(keys)}]")
         elif name in _WITHOUT_TEXT:
             _, index = _option(source, index, end)
-            _, index = _arguments(source, index, end, 9)
+            spans, index = _arguments(source, index, end, 9)
+            if name == "author" and spans and self._kinds[-1] != "reference":
+                self.authors += self._names(source, spans[0], depth)
+            elif name == "date" and spans:
+                self.date = self._aside(source, spans[0], depth)
         elif name in _LAST_ARGUMENT:
             _, index = _option(source, index, end)
             spans, index = _arguments(source, index, end, _LAST_ARGUMENT[name])

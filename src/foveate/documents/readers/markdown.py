@@ -7,9 +7,12 @@ each inline token starts.
 """
 
 import re
+import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import Any
 
+import yaml
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -26,6 +29,7 @@ from foveate.documents.blocks import (
     lift_title,
     with_terms,
 )
+from foveate.documents.metadata import first_date, names_in
 from foveate.documents.readers.html import read_fragment
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -35,6 +39,11 @@ _FRONT_MATTER = re.compile(
     re.DOTALL,
 )
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S.*?)\s*$", re.MULTILINE)
+_FIELD = re.compile(r"^[\"']?(?:authors?|date|created|publi|pubdate)", re.MULTILINE | re.IGNORECASE)
+_AUTHORS = ("authors", "author")
+_DATES = ("date", "published", "publishdate", "pubdate", "created")
+_MAX_FRONT_MATTER = 20_000  # characters in which authors and a date are looked for
+_MAX_NESTED = 500  # lists in brackets and the like, for which YAML may take quadratic time
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _ALERT = re.compile(r"\[![A-Za-z]+\][+-]?[ \t]*(?:\n|\Z)")  # "> [!NOTE]" of GitHub
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
@@ -48,7 +57,31 @@ def read(text: str) -> ParsedText:
     parsed = lift_title(list(_Walk(text, front.end() if front else 0).blocks()))
     if not parsed.title and front and (title := _TITLE.search(front[0])):
         parsed.title = title[1].strip("\"'")
+    parsed.authors, parsed.date = find_metadata(text)
     return parsed
+
+
+def find_metadata(text: str) -> tuple[tuple[str, ...], str | None]:
+    """Return the authors and the date that the front matter of a text states."""
+    front = _FRONT_MATTER.match(text)
+    if not front or not _FIELD.search(front[0]):
+        return (), None
+    num_nested = front[0].count("[") + front[0].count("{")
+    if len(front[0]) > _MAX_FRONT_MATTER or num_nested > _MAX_NESTED:
+        return (), None
+    lines = "\n".join(front[0].splitlines()[1:-1])
+    fields: Any
+    try:
+        # The base loader makes nothing but strings, lists and dicts.
+        is_toml = text.startswith("+")
+        fields = tomllib.loads(lines) if is_toml else yaml.load(lines, yaml.BaseLoader)
+    except (ValueError, RecursionError, yaml.YAMLError):
+        return (), None
+    if not isinstance(fields, dict):
+        return (), None
+    fields = {str(name).lower(): value for name, value in fields.items()}
+    authors = (names_in(fields.get(name)) for name in _AUTHORS)
+    return next(filter(None, authors), ()), first_date(map(fields.get, _DATES))
 
 
 def _parser() -> MarkdownIt:

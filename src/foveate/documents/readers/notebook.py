@@ -15,6 +15,7 @@ from foveate.documents.blocks import (
     compose_text,
     lift_title,
 )
+from foveate.documents.metadata import names_in, parse_date
 from foveate.documents.readers import markdown
 from foveate.documents.structure import DocumentError
 
@@ -25,11 +26,20 @@ _FORMAT = re.compile(r'"nbformat"\s*:\s*\d')
 
 def read(text: str) -> ParsedText:
     """Read headings and paragraphs; each knows its cell, counted from 1."""
+    notebook = _load(text)
+    cells = _cells(notebook)
     blocks: list[Block] = []
-    for number, cell in enumerate(_cells(text), start=1):
+    for number, cell in enumerate(cells, start=1):
         blocks += _blocks(cell, f"cell {number}")
-    parsed = lift_title(blocks)
-    return compose_text(parsed.title, parsed.blocks)
+    lifted = lift_title(blocks)
+    parsed = compose_text(lifted.title, lifted.blocks)
+    metadata = notebook.get("metadata")
+    fields = metadata if isinstance(metadata, dict) else {}
+    # Quarto and MyST write front matter in the first cell.
+    authors, date = markdown.find_metadata(_source(cells[0]) if isinstance(cells[0], dict) else "")
+    parsed.authors = names_in(fields.get("authors")) or authors
+    parsed.date = parse_date(fields.get("date")) or date
+    return parsed
 
 
 def looks_like_notebook(text: str) -> bool:
@@ -41,16 +51,20 @@ def looks_like_notebook(text: str) -> bool:
     )
 
 
-def _cells(text: str) -> list[Any]:
+def _load(text: str) -> dict[str, Any]:
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"is not a notebook ({error}): save it again in Jupyter.") from error
-    if isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list):  # version 3
+    return notebook if isinstance(notebook, dict) else {}
+
+
+def _cells(notebook: dict[str, Any]) -> list[Any]:
+    if isinstance(notebook.get("worksheets"), list):  # version 3
         sheets = [sheet for sheet in notebook["worksheets"] if isinstance(sheet, dict)]
         cells = [cell for sheet in sheets for cell in _as_list(sheet.get("cells"))]
     else:
-        cells = _as_list(notebook.get("cells") if isinstance(notebook, dict) else None)
+        cells = _as_list(notebook.get("cells"))
     if not cells:
         raise DocumentError("has no cells: give a notebook that Jupyter saved.")
     return cells

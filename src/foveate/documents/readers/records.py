@@ -6,6 +6,7 @@ An object is a meeting, or it has its text in a field with a usual name, or in "
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from foveate.documents.blocks import (
@@ -18,6 +19,7 @@ from foveate.documents.blocks import (
 )
 from foveate.documents.compose import split_section
 from foveate.documents.formats import FORMATS, Format, Member
+from foveate.documents.metadata import names_in, parse_date
 from foveate.documents.readers.speech import meeting
 from foveate.documents.structure import MAX_DEPTH, DocumentError, NotADocumentError
 
@@ -26,6 +28,8 @@ TEXT_FIELDS = (
     *("description", "message", "comment"),
 )
 TITLE_FIELDS = ("title", "heading", "headline", "subject", "name", "id")
+AUTHOR_FIELDS = ("authors", "author", "creator", "byline")
+DATE_FIELDS = ("date", "published", "publication_date", "date_published", "year")
 
 
 def find_field(names: Sequence[str], wanted: Sequence[str]) -> int | None:
@@ -49,16 +53,24 @@ def read(text: str) -> ParsedText:
     if not {"turns", "meeting_transcripts"}.isdisjoint(data):
         return meeting.read(text)
     title = _field(data, TITLE_FIELDS)
+    authors = names_in(_value(data, AUTHOR_FIELDS))
+    date = parse_date(_value(data, DATE_FIELDS))
     if isinstance(data.get("sections"), list):
         blocks = list(_section_blocks(data["sections"], 1))
-        return compose_text(title, blocks)
+        return replace(compose_text(title, blocks), authors=authors, date=date)
     body = _field(data, TEXT_FIELDS) or max(filter(_is_text, data.values()), key=len, default=None)
     if body is None:
         raise _unknown_form()
     if not body.strip():
         raise DocumentError("has an empty text: leave it out.")
     parsed: ParsedText = _text_format(data.get("format")).load_reader()(body)
-    return ParsedText(title or parsed.title, parsed.blocks, parsed.text or body)
+    return ParsedText(
+        title or parsed.title,
+        parsed.blocks,
+        parsed.text or body,
+        authors=authors or parsed.authors,
+        date=date or parsed.date,
+    )
 
 
 def split(text: str) -> Iterator[Member]:
@@ -78,10 +90,15 @@ def split(text: str) -> Iterator[Member]:
 
 def _field(data: Mapping[str, Any], wanted: Sequence[str]) -> str | None:
     """Return the value of the field that is wanted most, if it is a string or a number."""
+    value = _value(data, wanted)
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def _value(data: Mapping[str, Any], wanted: Sequence[str]) -> Any:
+    """Return the value of the field that is wanted most; None if there is none."""
     names = list(data)
     index = find_field(names, wanted)
-    value = None if index is None else data[names[index]]
-    return str(value) if isinstance(value, str | int | float) else None
+    return None if index is None else data[names[index]]
 
 
 def _is_text(value: object) -> bool:

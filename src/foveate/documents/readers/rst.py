@@ -10,7 +10,8 @@ directives are read from the errors that it leaves in the tree.
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -30,6 +31,7 @@ from foveate.documents.blocks import (
     name_set,
     with_terms,
 )
+from foveate.documents.metadata import clean_names, first_date, split_names
 from foveate.documents.structure import DocumentError, Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -81,7 +83,12 @@ def read(text: str) -> ParsedText:
     finally:
         roles._roles = registered
     title = _field(document, "title")
-    return ParsedText(title, blocks) if title else lift_title(blocks)
+    parsed = ParsedText(title, blocks) if title else lift_title(blocks)
+    fields = _bibliographic_fields(document)
+    authors = chain.from_iterable(map(split_names, fields["author"] + fields["authors"]))
+    parsed.authors = clean_names(authors)
+    parsed.date = first_date(fields["date"] + fields["created"])
+    return parsed
 
 
 def _parse(text: str, is_pep: bool = False) -> nodes.document:
@@ -108,8 +115,25 @@ def _field(document: nodes.document, name: str) -> str | None:
 
 
 def _header(document: nodes.document) -> nodes.field_list | None:
-    first = next((node for node in document.children if not isinstance(node, nodes.comment)), None)
+    return _leading_fields(document.children)
+
+
+def _leading_fields(children: Iterable[nodes.Node]) -> nodes.field_list | None:
+    first = next((node for node in children if not isinstance(node, nodes.comment)), None)
     return first if isinstance(first, nodes.field_list) else None
+
+
+def _bibliographic_fields(document: nodes.document) -> defaultdict[str, list[str]]:
+    """Return the paragraphs of each field at the start of the document or below its title."""
+    fields: defaultdict[str, list[str]] = defaultdict(list)
+    header = _header(document)
+    sections = [node for node in document.children if isinstance(node, nodes.section)]
+    if header is None and len(sections) == 1:
+        header = _leading_fields(sections[0].children[1:])
+    for field in header.children if header else ():
+        name = field.children[0].astext().casefold()
+        fields[name] += [one.astext() for one in field.findall(nodes.paragraph)]
+    return fields
 
 
 def _in_order(blocks: list[Block]) -> list[Block]:

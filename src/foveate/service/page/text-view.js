@@ -7,6 +7,7 @@ import { VirtualList } from "./virtual-list.js";
 const CHUNK = 24; // sentences that are built at once
 const SETTLING = 50; // milliseconds until what came into sight is fetched
 const OWN_LINES = new Set(["code", "reference", "table"]); // each sentence on a line of its own
+const NUMBERED = /^\(?(\d+|[a-z]|[ivx]+)[.)]\s/i; // an item that brings its own mark
 const CHARACTERS_PER_WORD = 6;
 const HEADING = 4.5; // lines that a heading takes with the space around it
 
@@ -180,6 +181,8 @@ export class TextView {
     }
     const { section, opens } = this.chunks[i];
     const node = element("div", { class: "chunk" });
+    node.classList.toggle("first", i === 0);
+    node.classList.toggle("last", i === this.chunks.length - 1);
     if (opens) node.append(...this.#heading(section));
     const begin = this.#begin(i);
     const stop = begin === null ? 0 : this.#stop(i);
@@ -209,6 +212,7 @@ export class TextView {
     const isLines = sentence.kind === "code" || sentence.kind === "table";
     const attributes = { class: `paragraph ${sentence.kind}`, dir: "auto" };
     const made = element(isLines ? "div" : "p", attributes);
+    if (sentence.kind === "item" && NUMBERED.test(sentence.text)) made.classList.add("numbered");
     if (sentence.speaker && sentence.speaker !== before?.speaker) {
       made.append(element("span", { class: "speaker" }, sentence.speaker), " ");
     }

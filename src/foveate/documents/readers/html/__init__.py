@@ -17,6 +17,7 @@ from foveate.documents.blocks import (
     with_terms,
 )
 from foveate.documents.readers.html.content import find_content, is_invisible
+from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
@@ -59,7 +60,9 @@ def read(text: str) -> ParsedText:
     for region in regions:
         walk.read(region)
     lifted = lift_title(walk.blocks)
-    return ParsedText(lifted.title or _title(root, walk.blocks), lifted.blocks)
+    authors, date = find_metadata(root)
+    title = lifted.title or _title(root, walk.blocks)
+    return ParsedText(title, lifted.blocks, authors=authors, date=date)
 
 
 def read_fragment(text: str, start: int) -> list[Block]:

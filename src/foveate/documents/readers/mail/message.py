@@ -19,6 +19,7 @@ from foveate.documents.blocks import (
     compose_text,
 )
 from foveate.documents.decoding import decode
+from foveate.documents.metadata import clean_names, make_date
 from foveate.documents.readers import html, plain
 from foveate.documents.structure import DocumentError
 
@@ -83,8 +84,10 @@ _SENT_FROM = re.compile(
 def read(data: bytes) -> ParsedText:
     """Read each message of a thread as a section, whose heading is its sender and date.
 
-    The title is the subject of the first message. Quoted and forwarded text and signatures are left
-    out, except in a thread that says nothing else. Attachments are left out.
+    The title is the subject of the first message, and the date the day on which it was sent; the
+    authors are the senders of all messages, as far as they give a name. Quoted and forwarded text
+    and signatures are left out, except in a thread that says nothing else. Attachments are left
+    out.
     """
     messages = [parse_message(message) for message in split_messages(data)]
     if not messages[0].keys():
@@ -97,7 +100,11 @@ def read(data: bytes) -> ParsedText:
             for block in _message_blocks(message, number, leave_out)
         ]
         if any(isinstance(block, Prose) for block in blocks):
-            return compose_text(title, blocks)
+            parsed = compose_text(title, blocks)
+            parsed.authors = clean_names(parseaddr(header(one, "From"))[0] for one in messages)
+            sent = date(messages[0])
+            parsed.date = make_date(sent.year, sent.month, sent.day) if sent else None
+            return parsed
     raise DocumentError("has no text: its messages are empty, or attachments only.")
 
 

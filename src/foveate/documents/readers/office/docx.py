@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from foveate.documents.blocks import ParsedText, name_set
+from foveate.documents.metadata import first_date
 from foveate.documents.readers.office.numbering import format_number
 from foveate.documents.readers.office.package import (
     Element,
@@ -57,6 +58,8 @@ _MAX_ANCESTORS = 50  # of a style
 _MAX_MARKER = 50  # characters of the number of an item
 _MAX_COLUMNS = 63  # of a table in Word
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]{1,8}")
+_CUSTOM_PART = re.compile(r"customXml/item\d+\.xml")
+_COVER_DATE = re.compile(rb"coverPageProps\b.{0,2000}?<(?:\w+:)?PublishDate>([^<]*)<", re.DOTALL)
 _FIRST_ROW = 0x20  # the bit of a table's look that says that its first row differs
 
 
@@ -70,8 +73,17 @@ def read(data: bytes) -> ParsedText:
     reader = _Reader(Package(data, "DOCX"))
     reader.read_blocks(reader.main)
     core = reader.package.xml("docProps/core.xml")
-    title = "" if core is None else core.findtext("{*}title") or ""
-    return reader.collector.parsed(title)
+    title, author = (
+        "" if core is None else core.findtext(f"{{*}}{name}") or "" for name in ("title", "creator")
+    )
+    return reader.collector.parsed(title, author, _publication_date(reader.package))
+
+
+def _publication_date(package: Package) -> str | None:
+    """Return the date of the cover page; the properties know only when a file was made."""
+    parts = (package.read(name) for name in sorted(package.names) if _CUSTOM_PART.fullmatch(name))
+    dates = (_COVER_DATE.search(part) for part in parts if part)
+    return first_date(date[1].decode("utf-8", "replace") for date in dates if date)
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from foveate.documents.blocks import (
     compose_text,
     name_set,
 )
+from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import html
 from foveate.documents.readers.office.package import (
     Element,
@@ -75,7 +76,30 @@ def read(data: bytes) -> ParsedText:
         shift = _set_levels(chapter, entries[page], shift)
         blocks += chapter
     _name_places(blocks)
-    return compose_text(collapse(book.findtext("{*}metadata/{*}title") or "") or None, blocks)
+    parsed = compose_text(collapse(book.findtext("{*}metadata/{*}title") or "") or None, blocks)
+    parsed.authors = clean_names(_authors(book))
+    parsed.date = first_date(_dates(book))
+    return parsed
+
+
+def _authors(book: Element) -> Iterator[str]:
+    """Yield the creators who are authors; others may be illustrators or translators."""
+    roles = {
+        attribute(meta, "refines"): collapse(meta.text or "")
+        for meta in book.iterfind("{*}metadata/{*}meta")
+        if attribute(meta, "property") == "role"
+    }
+    for creator in book.iterfind("{*}metadata/{*}creator"):
+        role = roles.get(f"#{attribute(creator, 'id')}", "aut")
+        if attribute(creator, "role", role) == "aut":
+            yield creator.text or ""
+
+
+def _dates(book: Element) -> Iterator[str]:
+    """Yield the dates of publication; EPUB 2 says of others what they are."""
+    for date in book.iterfind("{*}metadata/{*}date"):
+        if attribute(date, "event", "publication") == "publication":
+            yield date.text or ""
 
 
 def _pages(name: str, book: Element, items: dict[str, Element]) -> list[str]:

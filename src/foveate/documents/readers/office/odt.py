@@ -56,8 +56,11 @@ def read(data: bytes) -> ParsedText:
     reader = _Reader(package, parts)
     for body in parts[0].iterfind("{*}body/{*}text"):
         reader.read_blocks(body)
-    titles = (part.findtext("{*}meta/{*}title") for part in parts)
-    return reader.collector.parsed(next(filter(None, titles), ""))
+    title, author = (
+        next(filter(None, (part.findtext(f"{{*}}meta/{{*}}{name}") for part in parts)), "")
+        for name in ("title", "initial-creator")
+    )
+    return reader.collector.parsed(title, author)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from foveate.documents.blocks import (
     Block,
@@ -13,6 +14,7 @@ from foveate.documents.blocks import (
     compose_text,
     lift_title,
 )
+from foveate.documents.metadata import split_names
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -88,16 +90,20 @@ class BlockCollector:
             row.place = f"table {self._num_tables}, row {number}"
             self.blocks.append(row)
 
-    def parsed(self, title: str = "") -> ParsedText:
+    def parsed(self, title: str = "", author: str = "", date: str | None = None) -> ParsedText:
         """Compose the text.
 
         Args:
             title: The title that the file's properties state, for documents that show none.
+            author: The author or authors that the properties state.
+            date: The date of publication in ISO 8601.
         """
         if self._titles:
-            return compose_text(collapse(" ".join(self._titles)), self.blocks)
-        lifted = lift_title(self.blocks)
-        return compose_text(lifted.title or collapse(title) or None, lifted.blocks)
+            parsed = compose_text(collapse(" ".join(self._titles)), self.blocks)
+        else:
+            lifted = lift_title(self.blocks)
+            parsed = compose_text(lifted.title or collapse(title) or None, lifted.blocks)
+        return replace(parsed, authors=split_names(author), date=date)
 
     def _add(self, text: str, kind: Kind, place: str) -> None:
         if text.strip():

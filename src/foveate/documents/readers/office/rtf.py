@@ -28,6 +28,7 @@ _REPLACED = frozenset(("cell", "row", "footnote"))  # striprtf has other plans f
 _STYLE = re.compile(r"\{\\s(\d{1,5})\b([^{}]*)\}")
 _CONTROL_WORD = re.compile(r"\\[a-z]+-?\d* ?")
 _TITLE = re.compile(r"\{\\title\b ?([^{}]*)\}")
+_AUTHOR = re.compile(r"\{\\author\b ?([^{}]*)\}")
 _CODE_PAGE = re.compile(r"\\ansicpg\d+")
 _ITEM = re.compile(
     r"\s*(?:([•·–‣▪◦●○■\ue000-\uf8ff-])|(\(?(?:\d{1,4}\.)*(?:\d{1,4}|[A-Za-z]|[ivxlcIVXLC]{1,6})[.)]?))"
@@ -47,10 +48,13 @@ def read(data: bytes) -> ParsedText:
         )
     reader = _Reader(_style_names(rtf))
     reader.read(_to_text(_mark(rtf)))
-    title = _TITLE.search(rtf)
     code_page = _CODE_PAGE.search(rtf)
     header = "{\\rtf1\\ansi" + (code_page[0] if code_page else "")
-    return reader.collector.parsed(_to_text(f"{header} {title[1]}}}") if title else "")
+    title, author = (
+        _to_text(f"{header} {written[1]}}}") if written else ""
+        for written in (_TITLE.search(rtf), _AUTHOR.search(rtf))
+    )
+    return reader.collector.parsed(title, author)
 
 
 def _to_text(rtf: str) -> str:

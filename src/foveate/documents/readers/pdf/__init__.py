@@ -3,12 +3,14 @@
 PDFium says where each character stands. From there on, each module does one step: `extraction`
 reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
 running heads, `paragraphs` and `tables` group lines, `run_ins` and `headings` find the headings
-and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text.
+and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text;
+`metadata` reads who wrote it and when.
 """
 
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from foveate.documents.blocks import ParsedText
@@ -32,6 +34,7 @@ from foveate.documents.readers.pdf.headings import (
     tidy_headings,
 )
 from foveate.documents.readers.pdf.lines import Line, find_frames, find_segments, make_lines
+from foveate.documents.readers.pdf.metadata import read_metadata
 from foveate.documents.readers.pdf.models import read_with_docling
 from foveate.documents.readers.pdf.paragraphs import find_blocks, study
 from foveate.documents.readers.pdf.run_ins import part_run_ins
@@ -63,12 +66,16 @@ def read(
         ImportError: docling is not installed.
     """
     if engine == "docling":
-        return read_with_docling(data)
+        parsed = read_with_docling(data)
+        with opened(data) as document:
+            authors, date = read_metadata(document, data)
+        return replace(parsed, authors=authors, date=date)
     if engine != "pdfium":
         raise DocumentError(f"cannot be read with {engine!r}: use 'pdfium' or 'docling'.")
     with opened(data) as document:
         count = len(document)
         outline, title = read_outline(document), read_title(document)
+        authors, date = read_metadata(document, data)
     pages: list[list[Line]] = []
     sheets: list[Sheet] = []
     pictures: list[int] = []
@@ -97,7 +104,7 @@ def read(
             "out: read them with --ocr (ocr=True), which needs the program tesseract.",
             stacklevel=2,
         )
-    return _compose(pages, sheets, outline, title)
+    return replace(_compose(pages, sheets, outline, title), authors=authors, date=date)
 
 
 def _read_lines(page: Page, words: Words) -> list[Line]:

@@ -29,6 +29,7 @@ from foveate.documents.blocks import (
     collapse,
     lift_title,
 )
+from foveate.documents.metadata import parse_date, split_names
 from foveate.documents.readers.plain.contents import find_contents, is_announcement
 from foveate.documents.readers.plain.headings import (
     levels_of,
@@ -69,8 +70,11 @@ _REFERENCES = re.compile(
     re.IGNORECASE,
 )
 _TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)
+_AUTHOR_FIELD = re.compile(r"^Authors?:[ \t]+(\S.{0,400})$", re.MULTILINE)
+_DATE_FIELD = re.compile(r"^Date:[ \t]+(\S.{0,60})$", re.MULTILINE)
 _FRAME_SIGNS = frozenset("#*=~-")
 _MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
+_HEADER = 2000  # characters in which the fields of a header stand
 _MAX_TITLE = 100
 _MAX_TITLE_CHUNKS = 4
 
@@ -90,12 +94,19 @@ def read(text: str) -> ParsedText:
     title = _lift_title(text, body)
     mark_by_typography(body, listed)
     parsed = lift_title(list(_blocks(text, body))) if not title else None
-    return parsed or ParsedText(title, list(_blocks(text, body)))
+    parsed = parsed or ParsedText(title, list(_blocks(text, body)))
+    header = text[:_HEADER]
+    if _TITLE_FIELD.search(header):
+        if author := _AUTHOR_FIELD.search(header):
+            parsed.authors = split_names(author[1])
+        if date := _DATE_FIELD.search(header):
+            parsed.date = parse_date(date[1])
+    return parsed
 
 
 def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
     """Take the title out of the first chunks, if one of them is plainly a title."""
-    if field := _TITLE_FIELD.search(text[:2000]):
+    if field := _TITLE_FIELD.search(text[:_HEADER]):
         return collapse(field[1])
     base = prevailing_indent(chunks)
     has_headings = any(chunk.heading for chunk in chunks)

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from html.entities import html5
 from typing import NoReturn
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from foveate.documents import mathml
@@ -37,6 +38,7 @@ class Vocabulary:
     """The roles of the elements of an XML format, by element name.
 
     Attributes:
+        header: The element that says who wrote the document and when.
         title: Parent and child whose text is the document's title.
         parts: Elements that hold content.
         sections: Elements that are sections.
@@ -56,6 +58,7 @@ class Vocabulary:
         default_headings: Headings of sections without one.
     """
 
+    header: str
     title: tuple[str, str]
     parts: frozenset[str]
     sections: frozenset[str]
@@ -92,8 +95,12 @@ def format_of_root(text: str) -> str:
     return _FORMATS[root]
 
 
-def read(text: str, vocabulary: Vocabulary) -> ParsedText:
-    """Read headings and paragraphs according to a vocabulary."""
+def read(text: str, vocabulary: Vocabulary) -> tuple[ParsedText, Element]:
+    """Read headings and paragraphs according to a vocabulary.
+
+    Returns:
+        The text, and the header as a tree whose names have no namespace, empty if there is none.
+    """
     handler = _Handler(text, vocabulary)
     try:
         handler.parse()
@@ -101,7 +108,7 @@ def read(text: str, vocabulary: Vocabulary) -> ParsedText:
         raise DocumentError(
             f"is not well-formed XML ({error}): correct it there, or name another format."
         ) from error
-    return ParsedText(collapse(handler.title) or None, handler.blocks)
+    return ParsedText(collapse(handler.title) or None, handler.blocks), handler.header.close()
 
 
 @dataclass(slots=True)
@@ -131,6 +138,7 @@ class _Handler:
         self.rows: list[list[Cell]] = []  # of the open table
         self.num_head_rows = 0
         self.separator = ""  # before the next visible text
+        self.header = _Header(vocabulary.header)
 
     def parse(self) -> None:
         self.parser = expat.ParserCreate("utf-8")  # whatever the file declares: it has been decoded
@@ -145,6 +153,7 @@ class _Handler:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         name = name.rpartition(":")[2]
+        self.header.start(name, attributes)
         parent = self.open[-1] if self.open else _Open("", [], "prose")
         roles = self.roles(name, attributes, parent)
         at = self.source_offset()
@@ -192,6 +201,7 @@ class _Handler:
     def end(self, name: str) -> None:
         element = self.open[-1]
         roles = element.roles
+        self.header.end(element.name)
         if {"blocks", "sections", "floats"}.intersection(roles):
             self.flush()
         if "floats" in roles:
@@ -246,6 +256,7 @@ class _Handler:
         return _SENTENCE_END.search(self.shown.tail(10)[-10:]) is not None
 
     def data(self, data: str) -> None:
+        self.header.data(data)
         start = self.source_offset()
         if self.within["math"]:
             if not data.isspace():
@@ -263,7 +274,9 @@ class _Handler:
         """Show an entity of the DTD, which is not fetched, if HTML has one of that name."""
         if not is_parameter:
             start = self.source_offset()
-            self.show(html5.get(f"{name};", " "), start, start + len(name) + 2)
+            shown = html5.get(f"{name};", " ")
+            self.header.data(shown)
+            self.show(shown, start, start + len(name) + 2)
 
     def show(self, text: str, start: int, end: int) -> None:
         """Add the text displayed for a stretch of source to what it is a part of."""
@@ -343,6 +356,36 @@ class _Handler:
         self.seen_characters += len(self.source[self.seen_bytes : at].decode())
         self.seen_bytes = at
         return self.seen_characters
+
+
+class _Header:
+    """Keeps the first header of a document as a tree."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.builder = TreeBuilder()
+        self.depth = 0  # of the open elements of the header
+        self.is_over = False
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if self.depth or (name == self.name and not self.is_over):
+            self.depth += 1
+            self.builder.start(
+                name, {key.rpartition(":")[2]: value for key, value in attributes.items()}
+            )
+
+    def data(self, data: str) -> None:
+        if self.depth:
+            self.builder.data(data)
+
+    def end(self, name: str) -> None:
+        if self.depth:
+            self.builder.end(name)
+            self.depth -= 1
+            self.is_over = not self.depth
+
+    def close(self) -> Element:
+        return self.builder.close() if self.is_over else Element(self.name)
 
 
 def _cell(name: str, attributes: dict[str, str]) -> Cell:

@@ -1,9 +1,14 @@
 """TEI, the XML format of scholarly editions and GROBID."""
 
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
 from foveate.documents.blocks import ParsedText, name_set
+from foveate.documents.metadata import clean_names, first_date
 from foveate.documents.readers import xml
 
 _TEI = xml.Vocabulary(
+    header="teiHeader",
     title=("titleStmt", "title"),
     parts=name_set("abstract front body listBibl"),
     sections=name_set("abstract div div1 div2 div3 div4 div5 div6 div7 listBibl"),
@@ -35,4 +40,26 @@ def read(text: str) -> ParsedText:
 
     Formulas, stage directions and what else stands in the back matter are skipped.
     """
-    return xml.read(text, _TEI)
+    parsed, header = xml.read(text, _TEI)
+    parsed.authors = clean_names(_authors(header))
+    parsed.date = first_date(_dates(header))
+    return parsed
+
+
+def _authors(header: Element) -> Iterator[str]:
+    """Yield the authors of the title or, as GROBID notes them, of the article in its source."""
+    file = "fileDesc"
+    authors = header.findall(f"{file}/titleStmt/author")
+    for author in authors or header.findall(f"{file}/sourceDesc/biblStruct/analytic/author"):
+        parts = author.findall("persName/forename") + author.findall("persName/surname")
+        names = author.findall("persName") + author.findall("orgName")
+        yield " ".join("".join(part.itertext()) for part in parts or names[:1] or [author])
+
+
+def _dates(header: Element) -> Iterator[str | None]:
+    for date in (
+        *header.iterfind("fileDesc/publicationStmt/date"),
+        *header.iterfind("fileDesc/sourceDesc/biblStruct/monogr/imprint/date[@type='published']"),
+    ):
+        yield date.get("when")
+        yield "".join(date.itertext())
