@@ -1,16 +1,15 @@
 """The reader page as a browser shows it: one service and one browser for all tests of the page."""
 
 import shutil
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from foveate import Encoder
+from foveate import Encoder, Index
 from tests.paths import ROOT
+from tests.service.conftest import serving
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SERIOUS = ("serious", "critical")
@@ -49,8 +48,6 @@ Sea water dries in flat pans. What remains is white salt.
 def library(encoder: Encoder, tmp_path_factory) -> Path:
     """Make a library of two documents."""
     pytest.importorskip("lancedb")
-    from foveate import Index
-
     folder = tmp_path_factory.mktemp("library")
     (folder / "fish.md").write_text(FISH)
     (folder / "salt.md").write_text(SALT)
@@ -62,24 +59,8 @@ def library(encoder: Encoder, tmp_path_factory) -> Path:
 @pytest.fixture(scope="package")
 def address(encoder: Encoder, library: Path) -> Iterator[str]:
     """Run a service; give its address."""
-    uvicorn = pytest.importorskip("uvicorn")
-    pytest.importorskip("fastapi")
-    from foveate.service.app import create_app
-
-    app = create_app(encoder, library=library)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        deadline = time.monotonic() + 60
-        while not server.started and thread.is_alive() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert server.started, "the service did not start"
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}/"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with serving(encoder, library=library) as served:
+        yield f"{served.url}/"
 
 
 @pytest.fixture(scope="package")
