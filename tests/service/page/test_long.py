@@ -130,6 +130,7 @@ def test_a_million_words_do_not_freeze_the_page(page, address):
     result.click()
     expect(text.locator(".current")).to_contain_text("Sentence 34990 ")
     expect(text.locator(".current")).to_be_in_viewport()
+    expect(text.locator(".current")).to_be_focused()
     for _ in range(10):
         page.keyboard.press("ArrowRight")
     expect(text.locator(".current")).to_contain_text("Sentence 35000 ")
@@ -141,6 +142,6 @@ def test_a_million_words_do_not_freeze_the_page(page, address):
     assert events, "no event was measured"
     print(f"median {events[len(events) // 2]} ms, worst {events[-1]} ms of {len(events)} events;")
     print(f"long tasks: {durations['task']} ms")
-    # The aim is 100 ms; machines that run tests may be three times as slow.
+    # The aim is 100 ms; machines that run tests may be busy, and a page that freezes takes seconds.
     assert events[len(events) // 2] < 100
-    assert max([*durations["task"], *events]) < 300
+    assert max([*durations["task"], *events]) < 500

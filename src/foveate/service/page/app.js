@@ -246,7 +246,9 @@ class App {
       beside.length ? `${count(beside.length, "section")} beside it` : null,
       around.length ? `${count(around.length, "section")} above it` : null,
     ];
-    byId("attention-note").textContent = told.filter(Boolean).join(", ");
+    const note = told.filter(Boolean).join(", ");
+    byId("attention-note").textContent = note;
+    byId("attention-note").title = note; // where it does not fit
   }
 
   #listen() {

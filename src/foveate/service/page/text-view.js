@@ -175,7 +175,9 @@ export class TextView {
       waiting.style.height = `${height}px`;
       setTimeout(() => {
         if (!waiting.isConnected) return; // it was only passed by
-        this.reading.load(from, to).then(() => this.list.rebuild(i), showError);
+        // By then, `show` may have built it, and a sentence in it have the focus.
+        const replace = () => waiting.isConnected && this.list.rebuild(i);
+        this.reading.load(from, to).then(replace, showError);
       }, SETTLING);
       return waiting;
     }
