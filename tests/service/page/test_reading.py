@@ -81,6 +81,7 @@ def test_document_that_is_gone_is_explained(page, address):
     page.goto(f"{address}#document=nothing")
     expect(page.get_by_role("alert")).to_contain_text("no document")
     expect(page.get_by_role("heading", name="Read a long document")).to_be_visible()
+    expect(page.locator("#library-list li")).to_have_count(2)
 
 
 def test_click_leads_to_the_place_and_back(home):

@@ -63,6 +63,7 @@ class App {
     byId("back").disabled = this.#step() === 0;
     if (!id) {
       const isBack = byId("home").hidden && this.reading;
+      this.opening = null; // what is still being fetched is not wanted anymore
       this.#show("home");
       if (isBack) byId("home-title").focus();
       document.title = "foveate";
@@ -79,7 +80,9 @@ class App {
       await this.#goTo(Number(sentence), history.state?.offset ?? null);
     } catch (error) {
       showError(error);
-      if (this.reading?.id !== id) this.#show("home");
+      if (this.reading?.id === id) return;
+      this.#show("home");
+      await this.home.list();
     }
   }
 
@@ -254,6 +257,7 @@ class App {
   #listen() {
     window.addEventListener("popstate", () => this.#arrive());
     byId("open").addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // to another tab or window
       event.preventDefault();
       this.#remember();
       history.pushState({ step: this.#step() + 1 }, "", location.pathname + location.search);
@@ -282,7 +286,7 @@ class App {
     document.addEventListener("keydown", (event) => {
       const isTyping = event.target.matches("input, textarea, select");
       const isPlain = !(event.ctrlKey || event.metaKey || event.altKey);
-      if (event.key !== "/" || isTyping || !isPlain || !this.reading) return;
+      if (event.key !== "/" || isTyping || !isPlain || byId("reader").hidden) return;
       event.preventDefault();
       this.#panel("answers");
       this.answers.focus("search");
@@ -307,7 +311,7 @@ class App {
     text.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (event.key === "Escape") this.#select(null);
-      if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+      if (!step || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       const from = this.marks.current;
       this.#goTo(from === null ? (this.view.first()?.sentence ?? 0) : from + step).catch(showError);
