@@ -24,6 +24,7 @@ export class VirtualList {
     this.onLayout = onLayout;
     this.nodes = new Map();
     this.target = null;
+    this.isHeldAtEnd = false;
     this.frame = 0;
     this.width = scroller.clientWidth;
     this.offsets = new Float64Array(items.count + 1);
@@ -32,9 +33,12 @@ export class VirtualList {
     this.listening = new AbortController();
     const options = { passive: true, signal: this.listening.signal };
     scroller.addEventListener("scroll", () => this.schedule(), options);
-    for (const input of ["wheel", "touchstart", "pointerdown", "keydown"]) {
-      scroller.addEventListener(input, () => (this.target = null), options);
+    for (const input of ["wheel", "touchstart", "pointerdown"]) {
+      scroller.addEventListener(input, () => this.#release(), options);
     }
+    scroller.addEventListener("keydown", (event) => this.#keyDown(event), {
+      signal: options.signal,
+    });
     this.resizing = new ResizeObserver(() => this.#resized());
     this.resizing.observe(scroller);
   }
@@ -59,7 +63,23 @@ export class VirtualList {
    * @param {number|null} offset Pixels from the upper edge to it; a third of the height if null.
    */
   show(item, locate, offset = null) {
+    this.isHeldAtEnd = false;
     this.target = { item, locate, offset };
+    this.layout();
+  }
+
+  /** Leave it to the reader where to scroll. */
+  #release() {
+    this.target = null;
+    this.isHeldAtEnd = false;
+  }
+
+  #keyDown(event) {
+    this.#release();
+    if (event.key !== "End" || event.shiftKey) return;
+    // The browser would scroll to where the end is by the estimates.
+    event.preventDefault();
+    this.isHeldAtEnd = true;
     this.layout();
   }
 
@@ -81,8 +101,9 @@ export class VirtualList {
     if (!height || !this.items.count) return; // in a hidden panel
     const anchor = this.first();
     const inside = this.scroller.scrollTop - this.offsets[anchor];
-    const end = this.offsets[this.items.count];
-    const isAtEnd = this.scroller.scrollTop > 0 && this.scroller.scrollTop + height >= end - 1;
+    const bottom = this.scroller.scrollTop + height;
+    const wasAtEnd = this.scroller.scrollTop > 0 && bottom >= this.offsets[this.items.count] - 1;
+    const isAtEnd = this.isHeldAtEnd || wasAtEnd;
     let top = 0;
     for (let pass = 0; pass < MAX_PASSES; pass++) {
       const wanted =
