@@ -21,6 +21,7 @@ from . import (
     mcp,
     plot,
     search,
+    serve,
     summarize,
     train,
 )
@@ -57,6 +58,7 @@ app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)
 app.add_typer(plot.app, name="plot")
 app.command("formats")(formats.command)
+app.command("serve")(serve.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
 
