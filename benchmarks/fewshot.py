@@ -16,7 +16,6 @@ import json
 import random
 import tempfile
 import time
-from contextlib import suppress
 from itertools import chain
 from multiprocessing import Pool
 from pathlib import Path
@@ -43,13 +42,12 @@ from finetune import Tuning
 from foveate import Document
 from foveate.data import Example
 from foveate.detectors import tfidf
-from foveate.documents import DocumentError
 from foveate.evaluation.metrics import ROUGE
 from foveate.models.accelerate import speed_up
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.text import plain_text
 from report import write_tables
-from structured_documents import answers, meetings, papers, without_abstract
+from structured_documents import answers, meetings, papers, without_abstracts
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "evidence" / "keywords.md"
@@ -77,9 +75,8 @@ def pairs_of(data: Path) -> list[Pair]:
         (f"{question}\n{said}", answer)
         for question, said, answer in answers(data / "qmsum" / "train.jsonl.gz")
     ]
-    for paper in papers(data / "scisummnet" / "train.jsonl.gz"):
-        with suppress(DocumentError):  # some papers are nothing but their abstract
-            pairs.append((plain_text(without_abstract(paper)), paper.references[0]))
+    for paper, example in without_abstracts(papers(data / "scisummnet" / "train.jsonl.gz")):
+        pairs.append((plain_text(paper), example.references[0]))
     return pairs
 
 

@@ -47,11 +47,12 @@ CAPTURED_UP_TO = 65_536
 """Beyond these tokens the host is done long before the GPU, and a graph changes nothing."""
 COMPILED_UP_TO = 262_144
 SECONDS, FEWEST_RUNS, MOST_RUNS = 0.2, 5, 60
-LONGEST = 120.0
+LONGEST = 90.0
 """Seconds for a measurement, what is compiled for it included."""
 STARTING = 120.0
 """Seconds for a process to start."""
 OUT_OF_MEMORY, LEFT_OUT, WAITS = "out of memory", "left out", "waits for the device"
+TOO_SLOW = "took over"
 MAY_DO = (OUT_OF_MEMORY, LEFT_OUT)
 """How reasons begin for which another form may do better."""
 
@@ -365,7 +366,7 @@ class Worker:
             if self._connection.poll(LONGEST):
                 row = self._connection.recv()
             else:
-                row = {"failed": f"took over {LONGEST:.0f} s", "broken": True}
+                row = {"failed": f"{TOO_SLOW} {LONGEST:.0f} s", "broken": True}
         except (EOFError, OSError):
             self._process.join(5)
             row = {"failed": f"the process ended, {self._process.exitcode}", "broken": True}
@@ -475,6 +476,9 @@ def _known_failure(one: Measurement, rows: list[Row], slowest: float) -> str | N
         same_part = row["part"] == one.part
         if (row["tokens"], row["batch"]) == (one.tokens, one.batch):
             if one.form == BOTH and same_part and row["form"] == COMPILED and row["failed"]:
+                return row["failed"]
+            begins_alike = row["form"] == one.form or (one.form, row["form"]) == (CAPTURED, EAGER)
+            if (row["failed"] or "").startswith(TOO_SLOW) and begins_alike:
                 return row["failed"]
             tries_again = one.form in (CAPTURED, BOTH) and row["form"] == CAPTURED
             if tries_again and not (row["failed"] or OUT_OF_MEMORY).startswith(MAY_DO):

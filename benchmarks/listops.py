@@ -1,6 +1,6 @@
 """ListOps (HDT, 4.1, Table 1 and Figure 11): does attending along a tree help to evaluate one?
 
-    python benchmarks/listops.py --gpus 0 1 2 3       # train all models with three seeds each
+    python benchmarks/listops.py                      # train all models with three seeds each
     python benchmarks/listops.py --docs --plot        # write saved results into page and picture
 
 The models are those of `listops_models.py`: 12 layers, width 128. 85,000 expressions to train on,
@@ -15,9 +15,6 @@ that has not finished all its epochs with every seed is named in the results and
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -37,6 +34,7 @@ from foveate.ops.tree_attention import Tree
 from listops_data import Expressions, generate
 from listops_models import MODELS, ListOpsModel, build
 from report import write_tables
+from stages import run_in_parallel
 
 RESULTS = report.RESULTS / "listops.json"
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"
@@ -54,9 +52,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="limit of this run")
-    parser.add_argument(
-        "--gpus", type=int, nargs="+", default=[0], help="which GPUs share the runs"
-    )
     parser.add_argument("--examples", type=int, nargs=3, default=(85_000, 5_000, 10_000))
     parser.add_argument("--depth", type=int, default=20, help="most nested operators")
     parser.add_argument("--operands", type=int, default=5, help="most operands of an operator")
@@ -66,11 +61,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.worker:
-        train(options.worker[0], int(options.worker[1]), options)
-        return
     if options.plot or options.docs:
         saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
         if options.docs:
@@ -82,25 +73,11 @@ def main() -> None:
     write_data(options)
     times = {name: step_times(name, options) for name in options.models}
     options.minutes -= (time.perf_counter() - begun) / 60
-    jobs = [*product(options.models, range(options.seeds))]
-    processes = [
-        start(job, options, options.gpus[i % len(options.gpus)]) for i, job in enumerate(jobs)
-    ]
-    failed = [job for job, process in zip(jobs, processes, strict=True) if process.wait()]
-    gather(options, times)
-    if failed:
-        sys.exit(f"these runs failed: {failed}")
-
-
-def start(job: tuple[str, int], options: argparse.Namespace, gpu: int) -> subprocess.Popen[bytes]:
-    """Start the run of a model with a seed on one of the GPUs."""
-    name, seed = job
-    command = [sys.executable, __file__, "--worker", name, str(seed)]
-    command += ["--epochs", str(options.epochs), "--minutes", str(options.minutes)]
-    command += ["--layers", str(options.layers), "--batch", str(options.batch)]
-    command += ["--state", str(options.state), "--examples", *map(str, options.examples)]
-    environment = {"CUDA_VISIBLE_DEVICES": str(gpu), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=os.environ | environment)
+    jobs = [(*job, options) for job in product(options.models, range(options.seeds))]
+    try:
+        run_in_parallel(train, jobs)
+    finally:
+        gather(options, times)
 
 
 def write_data(options: argparse.Namespace) -> None:

@@ -49,13 +49,20 @@ from transformers import AutoModel, AutoTokenizer
 import report
 from foveate import Document, Encoder
 from foveate.data import Example, read_benchmark
-from foveate.documents import DocumentError, Section
+from foveate.documents import Section
 from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
 from foveate.tasks.bm25 import bm25, count_terms, terms
 from foveate.tasks.relevance import WEIGHTS, relevance, weighted_mean
 from report import write_tables
-from structured_documents import meetings, papers, peps, proposals, without_abstract
+from structured_documents import (
+    meetings,
+    papers,
+    peps,
+    proposals,
+    without_abstract,
+    without_abstracts,
+)
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "numbers" / "retrieval.md"
@@ -656,7 +663,7 @@ def run_documents(data: Path, limit: int | None, systems: Systems) -> dict[str, 
     sets = {
         "papers": ([without_abstract(example) for example in dev], dev),
         "papers among more": ([without_abstract(example) for example in [*dev, *train]], dev),
-        "proposals": without_abstracts(summarized),
+        "proposals": tuple(zip(*without_abstracts(summarized), strict=True)),
         "meetings": ([flat(example.document) for example in of_meetings], of_meetings),
     }
     results = {}
@@ -716,17 +723,6 @@ def among(
     for kind, of_kind in results.items():
         print_set(kind, of_kind)
     return results
-
-
-def without_abstracts(examples: Iterable[Example]) -> tuple[list[Document], list[Example]]:
-    """Leave out the abstracts, and examples of which nothing else is left."""
-    kept = []
-    for example in examples:
-        try:
-            kept.append((without_abstract(example), example))
-        except DocumentError:
-            continue
-    return [document for document, _ in kept], [example for _, example in kept]
 
 
 def split(text: str) -> list[str]:

@@ -66,16 +66,16 @@ def led(batch: int, length: int) -> Built:
     return LEDModel(config).encoder, {"global_attention_mask": first_is_global(batch, length)}
 
 
-def longt5(batch: int, length: int, kind: str) -> Built:
+def longt5(batch: int, length: int, kind: str, sizes: dict[str, Any] = T5) -> Built:
     from transformers import LongT5Config, LongT5EncoderModel
 
-    return LongT5EncoderModel(LongT5Config(**T5, encoder_attention_type=kind)), {}
+    return LongT5EncoderModel(LongT5Config(**sizes, encoder_attention_type=kind)), {}
 
 
-def t5(batch: int, length: int, attention: str) -> Built:
+def t5(batch: int, length: int, attention: str, sizes: dict[str, Any] = T5) -> Built:
     from transformers import T5Config, T5EncoderModel
 
-    config = T5Config(**T5)
+    config = T5Config(**sizes)
     config._attn_implementation = attention
     return T5EncoderModel(config), {}
 

@@ -10,6 +10,7 @@ import lzma
 import tarfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -148,6 +149,13 @@ def without_abstract(example: Example) -> Document:
         return without_sections(example.document, example.abstract)
     found = (abstract_sections(example.document, text) for text in example.references)
     return without_sections(example.document, frozenset().union(*found))
+
+
+def without_abstracts(examples: Iterable[Example]) -> Iterator[tuple[Document, Example]]:
+    """Yield documents without their abstracts, with their examples, unless nothing is left."""
+    for example in examples:
+        with suppress(DocumentError):
+            yield without_abstract(example), example
 
 
 def section_records(sections: Iterable[Section]) -> list[dict[str, Any]]:

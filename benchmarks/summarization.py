@@ -15,7 +15,6 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
@@ -34,9 +33,8 @@ from sumy.utils import get_stop_words
 import report
 from foveate import Document, Encoder, summarize
 from foveate.data import Example
-from foveate.documents import DocumentError
 from scisummnet import papers_with_abstract
-from structured_documents import meetings, papers, plos, proposals, without_abstract
+from structured_documents import meetings, papers, plos, proposals, without_abstracts
 
 HERE = Path(__file__).parent
 WORDS = 150
@@ -49,12 +47,11 @@ Ranking = Callable[[list[str]], list[int]]
 System = Callable[[Document], str]
 
 
-def without_abstracts(examples: Iterable[Example]) -> Iterator[Text]:
+def abstracts_cut(examples: Iterable[Example]) -> Iterator[Text]:
     """Yield documents that have a summary, their abstracts cut out, unless nothing is left."""
-    for example in examples:
+    for document, example in without_abstracts(examples):
         if example.references:
-            with suppress(DocumentError):
-                yield without_abstract(example), example.references[0]
+            yield document, example.references[0]
 
 
 def as_they_are(examples: Iterable[Example]) -> Iterator[Text]:
@@ -65,13 +62,13 @@ def as_they_are(examples: Iterable[Example]) -> Iterator[Text]:
 
 
 SETS: dict[str, Callable[[Path, str], Iterator[Text]]] = {
-    "papers": lambda data, split: without_abstracts(papers(scisummnet(data, split))),
+    "papers": lambda data, split: abstracts_cut(papers(scisummnet(data, split))),
     "papers-as-found": lambda data, split: as_they_are(papers(scisummnet(data, split))),
     "papers-with-abstract": lambda data, split: papers_with_abstract(scisummnet(data, split)),
-    "proposals": lambda data, split: without_abstracts(
+    "proposals": lambda data, split: abstracts_cut(
         proposals(data / "proposals" / f"{split}.jsonl.xz")
     ),
-    "plos": lambda data, split: without_abstracts(plos(data / "plos" / f"{split}.tar.xz")),
+    "plos": lambda data, split: abstracts_cut(plos(data / "plos" / f"{split}.tar.xz")),
     "meetings": lambda data, split: as_they_are(
         meetings(data / "qmsum" / f"{'val' if split == 'dev' else split}.jsonl.gz")
     ),

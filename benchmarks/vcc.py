@@ -24,14 +24,13 @@ from statistics import median
 from typing import Any
 
 import torch
-import transformers
 
 import forms
 import report
 from encoders import VOCABULARY
 from forms import CAPTURED, EAGER, STEP, Built, Encoder
-from foveate.models.accelerate import speed_up
 from foveate.models.vcc import VccT5Config, VccT5EncoderModel, VccT5ForConditionalGeneration
+from speed_up import longt5, sped_up, t5
 
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
@@ -48,6 +47,7 @@ BASE = {
     "dropout_rate": 0.0,
 }
 LARGE = {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16}
+T5_EAGER = partial(t5, attention="eager", sizes=BASE)
 VIPS = 48
 GENERATION = "generation"
 
@@ -65,22 +65,6 @@ def vcc_checkpointed(batch: int, length: int) -> Built:
     return model, inputs
 
 
-def t5(batch: int, length: int, attention: str, **fields: Any) -> Built:
-    config = transformers.T5Config(**BASE | fields)
-    config._attn_implementation = attention
-    return transformers.T5EncoderModel(config), {}
-
-
-def t5_sped_up(batch: int, length: int, **fields: Any) -> Built:
-    model, inputs = t5(batch, length, "eager", **fields)
-    return speed_up(model), inputs
-
-
-def long_t5(batch: int, length: int) -> Built:
-    config = transformers.LongT5Config(**BASE, encoder_attention_type="transient-global")
-    return transformers.LongT5EncoderModel(config), {}
-
-
 ENCODERS = {
     "VCC (foveate)": Encoder(vcc, ours=True),
     "VCC (foveate), three resolutions": Encoder(
@@ -93,15 +77,17 @@ ENCODERS = {
         partial(vcc, block_size=64, num_fine_blocks=30), ours=True
     ),
     "VCC (foveate), large": Encoder(partial(vcc, **LARGE), ours=True),
-    "T5 large, speed_up (foveate)": Encoder(partial(t5_sped_up, **LARGE), ours=True),
+    "T5 large, speed_up (foveate)": Encoder(
+        partial(sped_up, build=partial(t5, attention="eager", sizes=BASE | LARGE)), ours=True
+    ),
     "VCC (foveate), checkpointed": Encoder(
         vcc_checkpointed, ours=True, parts=(STEP,), forms=(EAGER, CAPTURED)
     ),
-    "T5, speed_up (foveate)": Encoder(t5_sped_up, ours=True, weights="T5"),
-    "T5, eager": Encoder(partial(t5, attention="eager"), weights="T5"),
-    "T5, SDPA": Encoder(partial(t5, attention="sdpa"), weights="T5"),
-    "T5, FlexAttention": Encoder(partial(t5, attention="flex_attention"), weights="T5"),
-    "LongT5, transient-global": Encoder(long_t5),
+    "T5, speed_up (foveate)": Encoder(partial(sped_up, build=T5_EAGER), ours=True, weights="T5"),
+    "T5, eager": Encoder(T5_EAGER, weights="T5"),
+    "T5, SDPA": Encoder(partial(t5, attention="sdpa", sizes=BASE), weights="T5"),
+    "T5, FlexAttention": Encoder(partial(t5, attention="flex_attention", sizes=BASE), weights="T5"),
+    "LongT5, transient-global": Encoder(partial(longt5, kind="transient-global", sizes=BASE)),
 }
 
 
