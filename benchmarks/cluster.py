@@ -8,11 +8,12 @@ share the machine's cores with the process that writes, and with Ray, so that wi
 speed-up is less than it is on two machines. `first_s` is the time until the first file is there,
 in which Ray starts processes and these load the model; `rest_s` is the time for all others.
 
-Then the cluster builds the library again, and a third of the way through
+Then the cluster builds the library again, and
 
-- a worker is killed (SIGKILL), which Ray replaces;
-- a node is killed with its worker, while the other one goes on;
-- the head is killed. The run fails, a new cluster is started, and the run is started again.
+- after a third of the files, a worker is killed (SIGKILL), which Ray replaces;
+- after a third, a node is killed with its worker, while the other one goes on;
+- after two thirds, the head is killed. The run fails, a new cluster is started, and the run is
+  started again: `unchanged` are the files that it need not add again.
 
 `writer` says how many sentences a second one process writes, when others encode: rows of these
 files with random vectors are written again and again, until the library has `--sentences`. How
@@ -84,28 +85,32 @@ def run(
     """Build a library in another process, and do something after so many files."""
     command = [sys.executable, __file__, "--child", str(library), str(files), address or ""]
     command += ["--model", model] if model else []
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert child.stdout is not None
     times: list[float] = []
     result: dict[str, Any] = {}
     acted = time.perf_counter()
+    message = ""
     for line in child.stdout:
-        with suppress(json.JSONDecodeError):  # messages of Ray
+        try:
             value = json.loads(line)
-            if isinstance(value, dict):
-                result = value
-                continue
-            times.append(value)
-            if at_file is not None and len(times) == at_file[0]:
-                acted = time.perf_counter()
-                at_file[1]()
+        except json.JSONDecodeError:  # of Ray, or of an error
+            message = line.strip() or message
+            continue
+        if isinstance(value, dict):
+            result = value
+            continue
+        times.append(value)
+        if at_file is not None and len(times) == at_file[0]:
+            acted = time.perf_counter()
+            at_file[1]()
     try:
         result["exit_code"] = child.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         child.kill()
         result["exit_code"] = child.wait()
     if not result.get("seconds"):
-        result["seconds_until_it_failed"] = time.perf_counter() - acted
+        result |= {"failed_after_s": time.perf_counter() - acted, "message": message}
     if times:
         result |= {"first_s": times[0], "rest_s": times[-1] - times[0], "files": len(times)}
     return result
@@ -269,7 +274,7 @@ def main() -> None:
         results[name] |= compare(work / name, expected)
         report.save(options.output, results, "ray", "lancedb")
     with cluster() as nodes:
-        at_file = (third, lambda nodes=nodes: kill_head(nodes))
+        at_file = (2 * third, lambda nodes=nodes: kill_head(nodes))
         results["head_killed"] = run(work / "head", files, options.model, nodes.address, at_file)
     with cluster() as nodes:
         results["head_restarted"] = run(work / "head", files, options.model, nodes.address)

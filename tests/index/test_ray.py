@@ -2,10 +2,12 @@
 
 import importlib
 import os
+import socket
 import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import PurePath
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -172,6 +174,19 @@ def test_a_cluster_that_does_not_answer_is_said(index, folder, monkeypatch, addr
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises((OSError, ValueError), match=message):
         index.add(folder, cluster=RayCluster(address))
+
+
+def test_a_head_that_is_gone_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        head = f"127.0.0.1:{server.getsockname()[1]}"
+        has_ended = Event()
+        watcher = Thread(target=on_ray._watch, args=(head, has_ended, 0.01))
+        watcher.start()
+        server.accept()[0].close()
+        has_ended.set()
+        watcher.join()
+    with pytest.warns(UserWarning, match="does not answer, and Ray ends this process if it stays"):
+        on_ray._watch(head, Event(), 0.01)
 
 
 def test_a_model_that_was_never_saved_is_refused(index, folder):

@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, cast
 
 import numpy as np
@@ -379,10 +380,29 @@ def _connected(address: str | None) -> Iterator[None]:
             f"no Ray cluster answers at {address or os.environ.get('RAY_ADDRESS')}: start one "
             "with `ray start --head`, or leave the address out for one on this machine"
         ) from error
+    has_ended = Event()
+    head = ray.get_runtime_context().gcs_address
+    Thread(target=_watch, args=(head, has_ended), daemon=True).start()
     try:
         yield
     finally:
+        has_ended.set()
         ray.shutdown()
+
+
+def _watch(head: str, has_ended: Event, seconds: float = _PATIENCE) -> None:
+    """Warn if the head of the cluster is gone: Ray then ends this process without a word."""
+    while not has_ended.wait(seconds):
+        try:
+            _knock(head)
+        except OSError:
+            warnings.warn(
+                f"the head of the Ray cluster, {head}, does not answer, and Ray ends this process "
+                "if it stays so for a minute: the library is as it was at the last commit; start "
+                "the cluster and then the same command again, which goes on from there",
+                stacklevel=1,
+            )
+            return
 
 
 def _knock(address: str) -> None:
