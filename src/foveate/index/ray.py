@@ -391,7 +391,7 @@ def _connected(address: str | None) -> Iterator[None]:
 
 
 def _watch(head: str, has_ended: Event, seconds: float = _PATIENCE) -> None:
-    """Warn if the head of the cluster is gone: Ray then ends this process without a word."""
+    """Warn if the head of the cluster is gone: Ray ends this process a minute later, silently."""
     while not has_ended.wait(seconds):
         try:
             _knock(head)
