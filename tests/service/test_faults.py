@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 from foveate.service.limits import Limits
-from tests.service.conftest import FISH, write_pdf
+from tests.service.conftest import FISH, until, write_pdf
 
 
 def raw(served, data, *, wait=10):
@@ -53,13 +53,6 @@ class Slow:
                 return encode(batch)
 
             monkeypatch.setattr(worker, "_encode", wait)
-
-
-def until(condition, seconds=10):
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "this did not happen"
-        time.sleep(0.01)
 
 
 def test_a_body_that_is_too_large(strict):
