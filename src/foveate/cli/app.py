@@ -18,6 +18,7 @@ from . import (
     inspect,
     keywords,
     library,
+    mcp,
     plot,
     search,
     serve,
@@ -51,6 +52,7 @@ app.command("search")(search.command)
 app.command("ask")(ask.command)
 app.command("index")(index.command)
 app.add_typer(library.app, name="library")
+app.command("mcp")(mcp.command)
 app.command("keywords")(keywords.command)
 app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)
