@@ -428,7 +428,8 @@ def main() -> None:
         library, sentences = make_library(Path(folder), options.documents)
         queries = [" ".join(sentence.split()[:8]) for sentence in sentences[:500]]
         if options.soak:
-            with foveate("foveate", "--library", str(library)) as server:
+            # Uploads are forgotten after a minute, so that memory can be seen to stay flat.
+            with foveate("foveate", "--library", str(library), "--keep", "1") as server:
                 requests = mixture(server.model, sentences, queries)
                 capacity = measure(server, "mixture", requests, 64, options.seconds)
                 rate = 2 * capacity["per_second"]

@@ -35,6 +35,14 @@ The eel is a long fish. Its larvae drift across the ocean.
 """
 
 
+def until(condition, seconds=10):
+    """Wait until something is so."""
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "this did not happen"
+        time.sleep(0.01)
+
+
 class Served:
     """A service that runs, and a client of it."""
 

@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 from foveate.service.limits import Limits
-from tests.service.conftest import FISH, write_pdf
+from tests.service.conftest import FISH, until, write_pdf
 
 
 def raw(served, data, *, wait=10):
@@ -53,13 +53,6 @@ class Slow:
                 return encode(batch)
 
             monkeypatch.setattr(worker, "_encode", wait)
-
-
-def until(condition, seconds=10):
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "this did not happen"
-        time.sleep(0.01)
 
 
 def test_a_body_that_is_too_large(strict):
@@ -198,20 +191,20 @@ def test_a_reader_that_is_killed(served):
 
 
 def test_a_file_that_takes_long(strict, tmp_path):
-    write_pdf(tmp_path / "a.pdf", num_pages=300)
+    write_pdf(tmp_path / "a.pdf", num_pages=60)
     data = (tmp_path / "a.pdf").read_bytes()
     with strict(limits={"reading_seconds": 0.05}) as served:
         answer = served.client.post("/documents", files={"file": ("a.pdf", data)})
         assert answer.status_code == 504
         assert "0.05 seconds" in answer.json()["detail"]
         assert served.client.get("/healthz").status_code == 200
-    with strict(limits={"pages": 299}) as served:
+    with strict(limits={"pages": 59}) as served:
         answer = served.client.post("/documents", files={"file": ("a.pdf", data)})
-        assert (answer.status_code, "300 pages" in answer.json()["detail"]) == (413, True)
+        assert (answer.status_code, "60 pages" in answer.json()["detail"]) == (413, True)
 
 
 def test_a_file_that_takes_much_memory(strict):
-    data = gzip.compress(bytes(100_000_000), 1)
+    data = gzip.compress(bytes(80_000_000), 1)
     with strict(limits={"reading_bytes": 280 * 2**20}) as served:
         answer = served.client.post("/documents", files={"file": ("a.txt.gz", data)})
         assert (answer.status_code, "memory" in answer.json()["detail"]) == (413, True)

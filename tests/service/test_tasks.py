@@ -1,11 +1,14 @@
 """What is asked of documents: the answers are those of the library's functions."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from foveate import Document, Index, ask, keywords, search, summarize
-from tests.service.conftest import FISH, write_pdf
+from foveate import Document, Encoder, Index, ask, keywords, search, summarize
+from foveate.service.app import create_app
+from tests.service.conftest import FISH, serving, write_pdf
+from tests.tree_bert import save_tree_bert
 
 QUERY = "What does the cod eat?"
 
@@ -193,3 +196,26 @@ def test_without_a_library(strict):
         assert (given.status_code, "no library" in given.json()["detail"]) == (422, True)
         assert served.client.get("/documents").json() == {"total": 0, "documents": []}
         assert served.client.get("/documents/l-0").status_code == 404
+
+
+def test_a_library_that_another_model_made(tmp_path, tokenizer, library_folder):
+    save_tree_bert(tmp_path, tokenizer, hidden_size=8)
+    with pytest.raises(ValueError, match="model"):
+        create_app(Encoder.from_pretrained(tmp_path), library=library_folder)
+
+
+def test_a_library_that_is_removed(small_encoder, library_folder, tmp_path):
+    """Uploads are answered as before."""
+    folder = tmp_path / "library"
+    shutil.copytree(library_folder, folder)
+    with serving(small_encoder, library=folder) as served:
+        assert served.client.post("/search", json={"query": "cod"}).status_code == 200
+        state = folder / "library.json"
+        state.write_text("{")
+        assert served.client.get("/documents").status_code == 503
+        shutil.rmtree(folder)
+        for path, arguments in (("/search", {"query": "cod"}), ("/ask", {"query": "cod"})):
+            assert served.client.post(path, json=arguments).status_code == 503
+        assert served.client.get("/documents").status_code == 503
+        assert served.client.get("/documents/l-0").status_code == 503
+        served.upload()

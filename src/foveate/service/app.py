@@ -141,10 +141,12 @@ def _open(path: Path | None, encoder: SharedEncoder) -> Any:
     if path is None:
         return None
     from foveate.index import Index
+    from foveate.index.identity import identify
+    from foveate.index.store import check_model
     from foveate.service.library import Library
 
     index = Index.open(path, model=encoder)
-    _ = index.state  # says that there is no library
+    check_model(path, index.state.model, identify(encoder))
     return Library(index)
 
 

@@ -62,8 +62,8 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
-                if "cache-control" not in headers:
-                    headers["Cache-Control"] = "no-store"
+                # Files of the page may be kept if they are asked for again; documents may not.
+                headers.setdefault("Cache-Control", "no-cache" if "etag" in headers else "no-store")
             await send(message)
 
         await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)

@@ -1,16 +1,22 @@
 """The documents of a library, for many threads."""
 
+import logging
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from foveate.index import Index, LibraryDocument
+from foveate.index import Index, LibraryDocument, LibraryError
 from foveate.index.store import State
+from foveate.service.errors import Refusal
 from foveate.service.view import DocumentView, library_number
 from foveate.tasks.arguments import Unit
 from foveate.tasks.ask import Answer
 from foveate.tasks.search import Hit
+
+_log = logging.getLogger(__name__)
 
 _VIEWS = 32
 _CLOCK = 1e-3  # seconds to which times of files are compared
@@ -41,7 +47,7 @@ class Library:
 
     def entries(self) -> dict[int, LibraryDocument]:
         """Return the documents of the library's newest state by their number, in its order."""
-        with self._lock:
+        with self._usable():
             state = self.index.state
             if state != self._state:
                 self._entries = {one.number: one for one in self.index.documents()}
@@ -70,9 +76,14 @@ class Library:
         if entry is None:
             return None
         number = entry.number
-        with self._lock:
+        with self._usable():
             if number not in self._views:
-                document = self.index.document(number)
+                try:
+                    document = self.index.document(number)
+                except LibraryError:
+                    raise
+                except ValueError:  # removed since
+                    return None
                 self._views[number] = DocumentView(document_id, document, entry.format)
             self._views.move_to_end(number)
             while len(self._views) > _VIEWS:
@@ -103,7 +114,7 @@ class Library:
     ) -> list[Hit]:
         """Search the library; see `Index.search`."""
         self._check(query, where)
-        with self._lock:
+        with self._usable():
             return self.index.search(
                 query, by=by, top_k=top_k, where=where, path=path, section=section
             )
@@ -113,8 +124,20 @@ class Library:
     ) -> Answer:
         """Ask the library; see `Index.ask`."""
         self._check(query, where)
-        with self._lock:
+        with self._usable():
             return self.index.ask(query, top_k=top_k, where=where, path=path, section=section)
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Keep other threads out meanwhile, and refuse requests while the library is damaged."""
+        with self._lock:
+            try:
+                yield
+            except (OSError, LibraryError) as error:
+                _log.error("The library cannot be read: %s", error)
+                raise Refusal(
+                    503, "The library cannot be read at the moment.", retry_after=60
+                ) from error
 
     def _check(self, query: str, where: str | list[str] | None) -> None:
         """Check a condition, and encode the query together with those of other requests."""

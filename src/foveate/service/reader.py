@@ -49,7 +49,8 @@ def main() -> None:
 
 def restrict(max_bytes: int) -> None:
     """Bound the memory, and allow no file to be written."""
-    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
+    if sys.platform == "linux":  # others do not bound what a process may use
+        resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 

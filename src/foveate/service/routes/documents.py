@@ -45,7 +45,9 @@ def problems(descriptions: dict[int, str]) -> dict[int | str, dict[str, object]]
 
 
 router = APIRouter(tags=["documents"])
-MISSING = problems({404: "There is no such document."})
+MISSING = problems(
+    {404: "There is no such document.", 503: "The library cannot be read at the moment."}
+)
 
 
 @router.post(
@@ -88,7 +90,9 @@ async def _content(request: Request) -> Content:
 @router.get(
     "/documents",
     summary="List the library's documents",
-    responses=problems({422: "An argument is wrong."}),
+    responses=problems(
+        {422: "An argument is wrong.", 503: "The library cannot be read at the moment."}
+    ),
 )
 async def list_documents(
     request: Request,
@@ -210,8 +214,8 @@ async def draw_page(
     "/documents/{document_id}/attention",
     summary="Get what a sentence attends to",
     responses={
-        404: {"model": Problem, "description": "There is no such document or sentence."},
-        **problems({422: "An argument is wrong."}),
+        **MISSING,
+        **problems({404: "There is no such document or sentence.", 422: "An argument is wrong."}),
     },
 )
 async def get_attention(

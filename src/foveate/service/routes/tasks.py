@@ -151,8 +151,6 @@ def _checked(
         return function(service, arguments, view)
     except ValueError as error:
         raise Refusal(422, str(error)) from error
-    except FileNotFoundError as error:
-        raise Refusal(503, "The library is not there anymore.", retry_after=60) from error
 
 
 def _on_document(
