@@ -8,18 +8,20 @@ is brought up to date. Libraries of the given numbers of sentences are made of t
 whose vectors have noise of `--noise` (of length 1 before it is scaled), normalized again; their
 texts are the same, so that as many share a word as do in real ones.
 
-A first query is one right after the library was opened, which loads what a search needs; warm ones
-come later. The time to encode the queries is measured apart, and is not part of them. Queries are
-sentences of the documents, cut to eight words. They are compared with a product of the query and
-all vectors in float32 (what FAISS calls a flat index; FAISS itself, where it is installed) and
-with bm25s alone over the same sentences.
+A first query is one right after the library was opened, which loads what a search needs; the files
+are in the system's cache by then. Warm ones come later, each for the first time: words that no
+query before had are still read from disk. The time to encode the queries is measured apart, and is
+not part of them. Queries are sentences of the documents, cut to eight words. They are compared with
+a product of the query and all vectors in float32, with FAISS's flat index where that is installed,
+and with bm25s alone over the same sentences.
 
 `recall_of_float16` is how many of the ten sentences closest in float32 are among the ten closest by
-the library's vectors of float16. Above `EXACT_SENTENCES` only the sentences of the likeliest
-sections are compared; `recall_of_sections` is how many of the ten best hits are still found when
-the share of sections is 2, 5, 10 or 20 %. It is measured on the library of real documents, because
-the sentences of copies are closer together; its queries are beginnings of sentences, headings, and
-questions made of these ("What is …?").
+the library's vectors of float16. Above `EXACT_SENTENCES` only those sentences are compared with the
+query whose scores, estimated from the signs of the vectors, are highest. `recall_of_estimates` is
+how many of the ten best hits are still found when the share of these is 0.5, 1, 2 or 5 %, in the
+library of real documents; its queries are beginnings of sentences, headings, and questions made of
+these ("What is …?"). `recall` of a library of copies is how many of the ten best hits among all
+sentences are found as the library is searched by default.
 """
 
 import argparse
@@ -33,7 +35,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -41,18 +43,24 @@ import torch
 from torch import Tensor
 
 import report
-from foveate import Index
+from foveate import Document, Index
+from foveate.documents.language import FALLBACK
+from foveate.documents.sentences import split_sentences
 from foveate.index import search
 from foveate.index.records import vectors_of
 from foveate.index.schema import pack_keys
 from foveate.index.store import Store, Writer
 from foveate.inference import Encoder
+from foveate.tasks.arguments import Unit
 
 DATA = Path(__file__).parents[1].parent / "shared" / "data"
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
 WORDS_PER_QUERY = 8
-SHARE_OF_SECTIONS = search.SHARE_OF_SECTIONS
+QUERIES_BEFORE = 20
+"""Queries after which they count as warm."""
+FLAT_QUERIES = 100
+SHARES = (0.005, 0.01, 0.02, 0.05)
 
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
@@ -91,19 +99,18 @@ def write_files(folder: Path, data: Path, num_documents: int) -> None:
 class Encoded:
     """An encoder whose queries have been encoded before."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, queries: Sequence[str], language: str) -> None:
         self.context = encoder.context
-        self._encoder = encoder
-        self._vectors: dict[tuple[str, ...], Tensor] = {}
         self.seconds: list[float] = []
+        self._vectors: dict[tuple[str, ...], Tensor] = {}
+        for query in queries:
+            seconds, self._vectors[query,] = timed(partial(encoder.encode_queries, [query]))
+            self.seconds.append(seconds)
+            parts = [query[start:end] for start, end in split_sentences(query, language)]
+            self._vectors[query, *parts] = encoder.encode_queries([query, *parts])
 
-    def encode_queries(self, queries: list[str]) -> Tensor:
-        key = tuple(queries)
-        if key not in self._vectors:
-            start = time.perf_counter()
-            self._vectors[key] = self._encoder.encode_queries(queries)
-            self.seconds.append(time.perf_counter() - start)
-        return self._vectors[key]
+    def encode_queries(self, queries: Sequence[str]) -> Tensor:
+        return self._vectors[*queries,]
 
 
 def enlarge(base: Index, path: Path, num_sentences: int, noise: float) -> Index:
@@ -120,7 +127,7 @@ def enlarge(base: Index, path: Path, num_sentences: int, noise: float) -> Index:
             add_copy(writer, tables, copy, state.next_document, limit, rng, noise)
             writer.next_document = (copy + 1) * state.next_document
             writer.commit()
-        writer.optimize()
+        writer.optimize(merges_terms=True)
     return Index.open(path, model=base.encoder)
 
 
@@ -194,40 +201,60 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
 
 def measure_queries(index: Index, queries: list[str]) -> dict[str, Any]:
     """Measure first and warm queries, and those of vectors alone and words alone."""
-    encoded = Encoded(index.encoder)
-    for query in queries:
-        encoded.encode_queries([query, query])
-    fresh = Index.open(index.path, model=index.encoder)
-
-    def run(query: str, by: str) -> None:
-        fresh._read(lambda snapshot: search.find(query, snapshot, encoded, by, 10, None))
-
-    first, _ = timed(lambda: run(queries[0], "sentence"))
-    result: dict[str, Any] = {"sentences": index.state.num_sentences, "first_s": first}
-    for by in ("sentence", "section", "document"):
-        for query in queries[:3]:
-            run(query, by)  # what is loaded once, and the parts of queries
-        result[by] = percentiles([timed(partial(run, query, by))[0] for query in queries])
+    state = index.state
+    result: dict[str, Any] = {"sentences": state.num_sentences, "documents": state.num_documents}
+    snapshot = index._read(lambda snapshot: snapshot)
+    result["sections"] = len(snapshot.section_sizes)
+    encoded = Encoded(index.encoder, queries, snapshot.language or FALLBACK)
     result["encoding"] = percentiles(encoded.seconds)
+    del snapshot
+    for by in get_args(Unit):
+        fresh = Index.open(index.path, model=index.encoder)  # with no words in memory
 
-    snapshot = fresh._read(lambda snapshot: snapshot)
-    halves = torch.from_numpy(snapshot.sentences)
-    matrix = halves.float()
-    vectors = {query: encoded.encode_queries([query, query])[0] for query in queries}
+        def run(query: str, by: Unit = by, fresh: Index = fresh) -> None:
+            fresh._read(lambda snapshot: search.find(query, snapshot, encoded, by, 10, None))
+
+        first, _ = timed(partial(run, queries[0]))
+        if by == "sentence":
+            result["first_s"] = first
+        for query in queries[1:QUERIES_BEFORE]:
+            run(query)
+        seconds = [timed(partial(run, query))[0] for query in queries[QUERIES_BEFORE:]]
+        result[by] = percentiles(seconds)
+        result[by]["recall"] = measure_recall_of_search(fresh, queries[:50], by)
+    result |= measure_flat(fresh, encoded, queries[:FLAT_QUERIES])
+    result["bm25s"] = measure_bm25s(index, queries)
+    return result
+
+
+def measure_recall_of_search(index: Index, queries: list[str], by: Unit) -> float:
+    """Compare the ten best hits with those among all sentences."""
+    found = [spans(index, query, by) for query in queries]
+    limit = search.EXACT_SENTENCES
+    search.EXACT_SENTENCES = 10**9
+    exact = [spans(index, query, by) for query in queries]
+    search.EXACT_SENTENCES = limit
+    return float(np.mean([len(a & b) / len(b) for a, b in zip(found, exact, strict=True)]))
+
+
+def measure_flat(index: Index, encoded: Encoded, queries: list[str]) -> dict[str, Any]:
+    """Compare some queries with all vectors in float32, here and in FAISS."""
+    snapshot = index._read(lambda snapshot: snapshot)
+    matrix = torch.from_numpy(snapshot.sentences).float()
+    vectors = [encoded.encode_queries([query])[0] for query in queries]
+    result: dict[str, Any] = {"flat_queries": len(queries)}
     result["flat_float32"] = percentiles(
-        [timed(lambda v=vector: (matrix @ v).topk(10))[0] for vector in vectors.values()]
+        [timed(lambda v=vector: (matrix @ v).topk(10))[0] for vector in vectors]
     )
     try:
         import faiss
     except ImportError:
-        pass
-    else:
-        flat = faiss.IndexFlatIP(matrix.shape[1])
-        flat.add(matrix.numpy())
-        result["faiss_flat"] = percentiles(
-            [timed(lambda v=v: flat.search(v.numpy()[None], 10))[0] for v in vectors.values()]
-        )
-    result["bm25s"] = measure_bm25s(index, queries)
+        return result
+    flat = faiss.IndexFlatIP(matrix.shape[1])
+    flat.add(matrix.numpy())
+    result["faiss_flat"] = percentiles(
+        [timed(lambda v=vector: flat.search(v.numpy()[None], 10))[0] for vector in vectors]
+    )
     return result
 
 
@@ -272,26 +299,29 @@ def measure_recall(index: Index, queries: list[str]) -> float:
     return float(np.mean(shares))
 
 
-def measure_sections(index: Index, queries: dict[str, list[str]]) -> dict[str, Any]:
-    """Compare the hits among the likeliest sections with those among all."""
-    exact = search.EXACT_SENTENCES
+def measure_estimates(index: Index, queries: dict[str, list[str]]) -> dict[str, Any]:
+    """Compare the hits among the sentences of the highest estimates with those among all."""
+    limits = search.EXACT_SENTENCES, search.COMPARED_SENTENCES, search.COMPARED_SHARE
     shares: dict[str, Any] = {}
     for kind, some in queries.items():
-        best = [spans(index, query) for query in some]
-        search.EXACT_SENTENCES = 0
-        for share in (0.02, 0.05, 0.1, 0.2):
-            search.SHARE_OF_SECTIONS = share
-            kept = [
-                len(spans(index, query) & found) / len(found)
-                for query, found in zip(some, best, strict=True)
-            ]
-            shares.setdefault(kind, {})[str(share)] = float(np.mean(kept))
-        search.EXACT_SENTENCES, search.SHARE_OF_SECTIONS = exact, SHARE_OF_SECTIONS
+        for by in get_args(Unit):
+            search.EXACT_SENTENCES = 10**9
+            best = [spans(index, query, by) for query in some]
+            search.EXACT_SENTENCES = search.COMPARED_SENTENCES = 0
+            for share in SHARES:
+                search.COMPARED_SHARE = share
+                kept = [
+                    len(spans(index, query, by) & found) / len(found)
+                    for query, found in zip(some, best, strict=True)
+                ]
+                shares.setdefault(kind, {}).setdefault(by, {})[str(share)] = float(np.mean(kept))
+            search.EXACT_SENTENCES, search.COMPARED_SENTENCES, search.COMPARED_SHARE = limits
     return shares
 
 
-def spans(index: Index, query: str) -> set[tuple[int, int]]:
-    return {(hit.document_idx, hit.span.start) for hit in index.search(query, top_k=10)}
+def spans(index: Index, query: str, by: Unit) -> set[tuple[int, int, int]]:
+    hits = index.search(query, by=by, top_k=10)
+    return {(hit.document_idx, hit.span.start, hit.span.end) for hit in hits}
 
 
 def make_headings(index: Index, number: int) -> list[str]:
@@ -324,6 +354,8 @@ def main() -> None:
     bytes_on_disk = index.size()
     results: dict[str, Any] = {
         "device": str(index.encoder.model.device),
+        "noise": options.noise,
+        "queries": options.queries,
         "build": {
             "documents": changes.num_documents,
             "sentences": changes.num_sentences,
@@ -341,7 +373,7 @@ def main() -> None:
     queries = make_queries(index, options.queries)
     results["recall_of_float16"] = measure_recall(index, queries[:100])
     headings = make_headings(index, 100)
-    results["recall_of_sections"] = measure_sections(
+    results["recall_of_estimates"] = measure_estimates(
         index,
         {
             "beginnings": queries[:100],
@@ -350,13 +382,18 @@ def main() -> None:
         },
     )
     results["sizes"] = []
-    for size in options.sizes:
+    packages = ("lancedb", "pyarrow", "bm25s", "faiss-cpu")
+    for number, size in enumerate(options.sizes):
+        missing = [f"{size:,} sentences" for size in options.sizes[number:]]
+        report.save(options.output, results, *packages, missing=missing)
         large = enlarge(index, folder / f"library-{size}", size, options.noise)
         row = measure_queries(large, queries)
         row["bytes_per_sentence"] = large.size() / row["sentences"]
+        document = Document.from_text("A page of one sentence is added.", source="added")
+        row["one_document_added_s"], _ = timed(partial(large.add, document))
         results["sizes"].append(row)
         shutil.rmtree(large.path)
-    report.save(options.output, results, "lancedb", "pyarrow", "bm25s", "faiss-cpu")
+    report.save(options.output, results, *packages, missing=[])
     header = ["sentences", "first, s", "warm p50, ms", "p99", "flat float32 p50", "bm25s p50"]
     print(
         report.table(

@@ -177,6 +177,39 @@ def test_embed_counts_in_words(foveate, tmp_path):
     assert output == f"{vectors}: 1 document, 1 section, 2 sentences; 384 dimensions\n"
 
 
+def test_embed_writes_a_share(foveate, fish, tmp_path, monkeypatch):
+    monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 10)
+    other = tmp_path / "salt.txt"
+    other.write_text("Salt is white.")
+    paths = [tmp_path / f"{number}.safetensors" for number in (1, 2)]
+    counts = []
+    for number, path in enumerate(paths, 1):
+        shard = ("--shard", f"{number}/2", "--output", path, "--json")
+        code, output, _ = foveate("embed", fish, other, *shard)
+        assert code == 0
+        counts.append(json.loads(output)["document"])
+    assert counts == [1, 1]
+    joined = Embeddings.join(map(Embeddings.load, paths))
+    assert {one.span.document for one in joined.spans} == {str(fish), str(other)}
+
+
+@pytest.mark.parametrize(
+    ("shard", "message"),
+    [
+        ("0/4", "there is no share 0 of 4: shares are numbered from 1/4 to 4/4"),
+        ("5/4", "there is no share 5 of 4"),
+        ("1/0", "there is no share 1 of 0"),
+        ("x", "--shard takes a share and the number of shares, as in 2/8, got x"),
+        ("-1/4", "--shard takes a share and the number of shares, as in 2/8, got -1/4"),
+    ],
+)
+def test_a_share_that_there_is_not_is_refused(foveate, fish, tmp_path, shard, message):
+    code, _, error = foveate("embed", fish, "-o", tmp_path / "a.parquet", f"--shard={shard}")
+    assert code == 2
+    assert message in error
+    assert error.count("\n") == 1
+
+
 def test_standard_input(foveate):
     code, output, _ = foveate("inspect", "-", "--format", "markdown", "--json", stdin=FISH.encode())
     assert code == 0

@@ -38,6 +38,19 @@ def test_results_name_their_file(foveate, fish, library, tmp_path):
     assert "They eat small fish." in page.read_text()
 
 
+def test_a_library_is_summarized_by_a_query(foveate, fish, library, tmp_path):
+    page = tmp_path / "page.html"
+    arguments = ("--query", "what do cod eat?", "--library", library, "-s", "1", "--html", page)
+    code, output, _ = foveate("summarize", *arguments)
+    assert code == 0
+    assert "Cod swim in cold seas." in output
+    assert f"{fish} · line 5 · Cod\n" in output
+    assert "Cod swim in cold seas." in page.read_text()
+    found = json.loads(foveate("summarize", *arguments[:-2], "--path", fish, "--json")[1])
+    assert found["text"] == "Cod swim in cold seas."
+    assert [one["document"] for one in found["sentences"]] == [str(fish)]
+
+
 def test_indexing_again_brings_it_up_to_date(foveate, fish, library, tmp_path):
     other = tmp_path / "salt.txt"
     other.write_text("Salt is white.")
@@ -94,8 +107,17 @@ def test_a_library_is_kept_in_order(foveate, fish, library):
         (("search", "cod", "a.txt", "--where", "page = 1"), "--where goes with --library"),
         (("ask", "cod?", "--library", "none"), "there is no library in none: make one with"),
         (("ask", "cod?", "--library", "b", "--choice", "a"), "--choice is for a model that writes"),
+        (("summarize", "--library", "b"), "say what to summarize of the library: --query"),
+        (("summarize", "a.txt", "--where", "page = 1"), "--where goes with --library"),
+        (("summarize",), "there is nothing to summarize: name files, or a library with"),
         (("library", "list", "none"), "there is no library in none: make one with"),
         (("index", "none.txt", "--library", "none"), "none.txt does not exist: check the path"),
+        (("index", "a.txt", "-l", "b", "--engine", "spark"), "there is no engine spark: name ray"),
+        (("index", "a.txt", "-l", "b", "--workers", "2"), "--workers goes with --engine ray"),
+        (
+            ("index", "a.txt", "-l", "b", "--engine", "ray", "--device", "cpu"),
+            "--device does not go with --engine ray: --gpus-per-worker says where workers run",
+        ),
         (("index", "-", "--library", "none"), "standard input lists no paths: give one a line"),
     ],
 )

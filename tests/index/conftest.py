@@ -6,7 +6,8 @@ from tests.tree_bert import save_tree_bert
 PARTS = {
     "fish.md": "# Fish\n\n## Cod\n\nCod swim. They eat herring.\n\n## Eel\n\nEels are long.\n",
     "salt.txt": "Salt is white. It comes from the sea.\n",
-    "deep/whale.md": "# Whale\n\n## Food\n\nWhales eat krill. Herring are too small.\n",
+    "deep/whale.md": "---\nauthors: [Ann Lee, Bo Ek]\ndate: 2020-03-31\n---\n\n"
+    "# Whale\n\n## Food\n\nWhales eat krill. Herring are too small.\n",
     "talk.vtt": "WEBVTT\n\n00:01.000 --> 00:03.000\n<v Ada>Where are the nets?\n\n"
     "00:04.000 --> 00:06.000\n<v Ben>The nets are in the boat.\n",
 }

@@ -6,7 +6,7 @@ import os
 import pytest
 
 import foveate.index
-from foveate import Document, Index, read_documents
+from foveate import Document, Encoder, Index, read_documents
 from foveate.index import LockedError, build, sources
 from foveate.index.lock import write_lock
 from tests.index.conftest import PARTS
@@ -30,8 +30,12 @@ def test_documents_come_back_as_they_were_read(index, folder):
     index.add(folder)
     read = {document.source: document for document in read_documents(folder)}
     for entry in index.documents():
-        assert index.document(entry.number) == read[entry.source]
-        assert entry.num_sentences == len(read[entry.source].spans())
+        document = read[entry.source]
+        assert index.document(entry.number) == document
+        assert (entry.title, entry.date) == (document.title, document.date)
+        assert entry.authors == document.authors
+        assert entry.num_sentences == len(document.spans())
+    assert [entry.authors for entry in index.documents() if entry.date] == [("Ann Lee", "Bo Ek")]
 
 
 def test_only_what_has_changed_is_read_again(index, folder, monkeypatch):
@@ -68,6 +72,28 @@ def test_an_old_file_of_known_size_and_time_is_not_read(index, folder, monkeypat
     index.add(folder)
     monkeypatch.setattr(sources.hashlib, "file_digest", None)
     assert index.add(folder).unchanged == 4
+
+
+def test_folders_of_messages_are_watched_as_a_whole(index, tmp_path):
+    def write(name, number, text):
+        path = tmp_path / "mail" / name / str(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"From: ann@example.org\nSubject: Fish {number}\n\n{text}\n")
+
+    for folder in ("cur", "new", "tmp", "Work/cur", "Work/new", ".Sent/cur", ".Sent/new"):
+        (tmp_path / "mail" / folder).mkdir(parents=True)
+    write("cur", 1, "Cod swim.")
+    write("Work/cur", 2, "Eels sleep.")
+    assert index.add(tmp_path / "mail").num_documents == 2
+    assert index.add(tmp_path / "mail").unchanged == 1
+    write("tmp", 3, "This one is on its way.")
+    assert index.add(tmp_path / "mail").unchanged == 1
+    write("Work/cur", 2, "Rays sleep.")  # of the same size
+    assert index.add(tmp_path / "mail").updated == 1
+    write("Work/new", 4, "Whales sing.")
+    assert index.add(tmp_path / "mail").num_documents == 3
+    assert "Rays sleep." in {hit.span.text for hit in index.search("sleep", top_k=9)}
+    assert index.add(tmp_path / "mail" / ".Sent").unchanged == 0
 
 
 def test_pruning_removes_what_is_gone(index, folder, tmp_path):
@@ -189,6 +215,29 @@ def test_another_model_is_refused(index, folder, tmp_path, tokenizer):
             use()
 
 
+def test_without_changes_no_model_is_loaded(index, folder, small_model, monkeypatch):
+    index.add(folder)
+    loads = []
+    load = Encoder.from_pretrained
+    monkeypatch.setattr(
+        Encoder,
+        "from_pretrained",
+        lambda *names, **options: loads.append(names) or load(*names, **options),
+    )
+    (folder / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
+    for model in (None, small_model):
+        again = Index.open(index.path, model=model)
+        assert again.add(folder, on_error=lambda name, error: None).unchanged == 4
+        assert again.remove(folder / "salt.txt") == 1
+        assert loads == []
+        assert again.add(folder, on_error=lambda name, error: None).added == 1
+        assert len(loads) == 1
+        loads.clear()
+    wrong = Index.open(index.path, model=small_model, context="sentence")
+    with pytest.raises(ValueError, match=r"was made by .*tree_bert.* with context='tree'"):
+        wrong.search("cod")
+
+
 def test_the_model_that_made_a_library_is_found_again(index, folder, small_model):
     index.add(folder)
     assert Index.open(index.path).search("cod") == index.search("cod")
@@ -208,3 +257,12 @@ def test_a_path_that_is_no_library_is_refused(folder, small_encoder):
         Index.open(folder, model=small_encoder).add(folder)
     with pytest.raises(FileNotFoundError, match=r"no library in .*: make one with `foveate index"):
         Index.open(folder / "none", model=small_encoder).search("cod")
+
+
+def test_urls_are_refused(index, small_encoder):
+    with pytest.raises(
+        ValueError, match=r"s3://bucket/papers/\*\.pdf is a URL, and files are read from"
+    ):
+        index.add("s3://bucket/papers/*.pdf")
+    with pytest.raises(ValueError, match="is a URL, and a library is a folder on a disk"):
+        Index.open("gs://bucket/library", model=small_encoder)

@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate import Document, Index, ask, read_documents, search
+from foveate import Document, Index, ask, read_documents, search, summarize
 from foveate.index import search as library_search
-from foveate.index.snapshot import Postings
-from foveate.index.words import bm25
+from foveate.index import words
+from foveate.index.codes import Codes
+from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
+from foveate.index.words import Postings, Words, add_up, impacts_of
 from foveate.tasks import bm25 as dense
 from foveate.tasks.context import contexts
 
@@ -118,6 +121,9 @@ def test_a_document_leads_from_a_hit_to_what_is_around_it(index, folder):
         ({"where": "speaker = 'Ada'"}, {"talk.vtt"}),
         ({"where": ["format = 'md'", "array_has(section, 'Food')"]}, {"whale.md"}),
         ({"where": "modified > date '2020-01-01' AND language = 'en'"}, None),
+        ({"where": "date >= '2020'"}, {"whale.md"}),
+        ({"where": "date < '2020' OR date IS NULL"}, {"fish.md", "salt.txt", "talk.vtt"}),
+        ({"where": "array_has(authors, 'Bo Ek') AND CAST(size AS string) > '1'"}, {"whale.md"}),
         ({"path": "*.vtt"}, {"talk.vtt"}),
         ({"section": "co"}, {"fish.md"}),
         ({"where": "page IS NOT NULL"}, set()),
@@ -146,9 +152,53 @@ def test_conditions_that_make_no_sense_are_explained(index, folder):
         index.search("cod", where="title = 'a' OR speaker = 'Ada'")
 
 
+def test_summaries_take_sentences_about_the_query_from_the_best_documents(tmp_path, encoder):
+    texts = {
+        "fish": "The cod of cold seas eats herring and crabs. Nobody has ever farmed it well.",
+        "whale": "Whales are the largest animals of all. Most whales eat krill and small fish.",
+        "salt": "Salt was once worth as much as gold. It is now spread on icy roads.",
+    }
+    index = Index.open(tmp_path / "library", model=encoder)
+    index.add([Document.from_text(text, source=name) for name, text in texts.items()])
+    query = "What do whales eat?"
+    summary = index.summarize(query, sentences=2)
+    assert summary.sentences[0].span.document == "whale"
+    assert "Most whales eat krill and small fish." in summary.text
+    for one in summary.sentences:
+        assert index.document(one.document_idx).name == one.span.document
+        assert one.span in index.document(one.document_idx).spans()
+    assert summary.text == " ".join(one.span.text for one in summary.sentences)
+    scores = {hit.span: hit.score for hit in index.search(query, top_k=99)}
+    few = index.summarize(query, words=16, path="fish")
+    assert {one.span.document for one in few.sentences} == {"fish"}
+    assert sum(len(one.span.text.split()) for one in few.sentences) <= 16
+    assert [scores[one.span] for one in few.sentences] == [one.score for one in few.sentences]
+    assert index.summarize(query, where="text LIKE '%herring%'").text.startswith("The cod")
+    with pytest.raises(ValueError, match="give a number of sentences or of words, not both"):
+        index.summarize(query, sentences=1, words=1)
+    with pytest.raises(ValueError, match="words must be at least 1, got 0"):
+        index.summarize(query, words=0)
+
+
+def test_a_summary_of_one_document_has_the_sentences_of_summarize(tmp_path, encoder):
+    parts = [
+        ("Cod", "The cod is a fish of cold seas. It eats herring and crabs. Nobody farms it yet."),
+        ("Eel", "The eel is a long fish. It eats worms at night. Its way to the sea is long."),
+    ]
+    sea = Document.from_sections("Fish of the sea", parts)
+    index = Index.open(tmp_path / "library", model=encoder)
+    index.add(sea)
+    found = index.summarize("What do they eat?", sentences=2)
+    expected = summarize(sea, query="What do they eat?", sentences=2, model=encoder)
+    assert found.text == expected.text
+
+
 def test_an_empty_library_has_no_hits(index, folder):
     index.add(folder)
     index.remove(folder)
+    assert index.summarize("cod").sentences == ()
+    for _ in range(2):  # the second time, there are no terms
+        index.compact()
     assert index.search("cod") == []
     assert index.search("cod", where="size > 1", by="document") == []
     assert index.ask("cod").passages == ()
@@ -165,7 +215,9 @@ def test_bm25_of_postings_is_that_of_counts(counts, data):
     lengths = counts.sum(1) + np.array(extra)
     postings = [Postings(column.nonzero()[0], column[column.nonzero()[0]]) for column in counts.T]
     expected = dense.bm25(torch.tensor(counts), torch.tensor(lengths)).numpy()
-    np.testing.assert_allclose(bm25(postings, lengths), expected, atol=1e-6)
+    mean = max(float(lengths.mean()), 1.0)
+    impacts = [impacts_of(one, lengths, mean) for one in postings]
+    np.testing.assert_allclose(add_up(impacts, len(lengths)), expected, atol=1e-6)
 
 
 @given(st.lists(st.sampled_from((0.1, 0.2, 0.3)), max_size=12), st.integers(1, 14))
@@ -174,7 +226,7 @@ def test_the_top_is_that_of_a_stable_sort(scores, top_k):
     assert library_search.top(np.array(scores), top_k).tolist() == expected.tolist()
 
 
-def test_large_libraries_compare_the_likeliest_sections(index, folder, monkeypatch):
+def test_large_libraries_compare_what_is_likeliest(index, folder, monkeypatch):
     index.add(folder)
     queries = ("herring", "What do whales eat? Are eels long?")
     cases = [
@@ -185,18 +237,57 @@ def test_large_libraries_compare_the_likeliest_sections(index, folder, monkeypat
     ]
     exact = [index.search(query, by=by, top_k=99, **rest) for query, by, rest in cases]
     monkeypatch.setattr(library_search, "EXACT_SENTENCES", 0)
-    monkeypatch.setattr(library_search, "SHARE_OF_SECTIONS", 1.0)
     found = [index.search(query, by=by, top_k=99, **rest) for query, by, rest in cases]
     assert found == exact
-    monkeypatch.setattr(library_search, "SHARE_OF_SECTIONS", 0.2)
-    monkeypatch.setattr(library_search, "SENTENCES_BY_WORDS", 1)
+    monkeypatch.setattr(library_search, "COMPARED_SENTENCES", 3)
     sizes = []
     for (query, by, rest), expected in zip(cases, exact, strict=True):
         hits = index.search(query, by=by, top_k=99, **rest)
         sizes.append((len(hits), len(expected)))
-        if by != "document":
-            scores = {hit.span: hit.score for hit in expected}
-            assert all(hit.score == scores[hit.span] for hit in hits)
+        scores = {(hit.document_idx, hit.span): (hit.score, hit.best) for hit in expected}
+        assert all((hit.score, hit.best) == scores[hit.document_idx, hit.span] for hit in hits)
     assert all(0 < few <= many for few, many in sizes)
     assert any(few < many for few, many in sizes)
     assert index.ask("What do whales eat?").passages
+
+
+@given(st.integers(1, 200), st.integers(1, 5), st.integers(0, 2**16))
+def test_signs_tell_about_angles(dimension, num_vectors, seed):
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((num_vectors, dimension)).astype(np.float16)
+    query = rng.standard_normal(dimension).astype(np.float32)
+    differing = (np.signbit(vectors) != np.signbit(query)).mean(1)
+    np.testing.assert_allclose(Codes(vectors).cosines(query), np.cos(np.pi * differing), atol=1e-6)
+
+
+@given(st.integers(0, 2**16))
+def test_the_words_of_few_terms_are_kept_in_memory(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 3, (9, 5))
+    snapshot = SimpleNamespace(
+        section_idx=np.arange(9) // 3,
+        sentence_document=np.zeros(9, np.int64),
+        lengths={SENTENCE: counts.sum(1) + 1, SECTION: np.full(3, 9), DOCUMENT: np.full(1, 27)},
+    )
+    loads = []
+
+    def postings(terms):
+        loads.append(list(terms))
+        columns = {term: counts[:, int(term)] for term in terms}
+        return {
+            (term, SENTENCE): Postings(column.nonzero()[0], column[column.nonzero()[0]])
+            for term, column in columns.items()
+        }
+
+    snapshot.postings = postings
+    library_words = Words(snapshot)
+    first = library_words.match(["0", "1"])
+    assert loads == [["0", "1"]]
+    again = library_words.match(["1", "0"])
+    assert len(loads) == 1
+    np.testing.assert_allclose(first[SENTENCE], again[SENTENCE], atol=1e-6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "_CACHED_BYTES", 0)
+        library_words.match(["2"])
+        library_words.match(["0"])
+    assert loads[1:] == [["2"], ["0"]]

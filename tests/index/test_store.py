@@ -1,10 +1,12 @@
 """Libraries that are damaged, half-written, or being written to."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from foveate import Document, Index
-from foveate.index import LibraryError, build, store
+from foveate.index import LibraryError, LockedError, build, lock, store
 from foveate.index.schema import schemas
-from foveate.index.store import Store, merge_postings
+from foveate.index.store import ModelRecord, Store, merge_postings
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,6 +114,97 @@ def test_a_full_disk_is_said_and_loses_nothing(index, folder, monkeypatch):
     assert index.verify() == []
 
 
+def mount(*arguments):
+    command = shutil.which("mount")
+    if command is None or os.name != "posix" or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    run = subprocess.run([command, *arguments], capture_output=True, text=True, check=False)
+    if run.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {run.stderr.strip()}")
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of 4 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount("-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder))
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_is_full_is_said_and_loses_nothing(disk, folder, small_encoder):
+    index = Index.open(disk / "library", model=small_encoder)
+    index.add(folder)
+    before = index.search("herring", top_k=99)
+    (folder / "new.txt").write_text("Crabs walk. " * 200)
+    with (disk / "rest").open("wb", buffering=0) as rest, suppress(OSError):
+        while rest.write(bytes(4096)):
+            pass
+    with pytest.raises(OSError, match=r"cannot be written .*No space left on device"):
+        index.add(folder)
+    for reader in (index, Index.open(index.path, model=small_encoder)):
+        assert reader.search("herring", top_k=99) == before
+    assert index.verify() == []
+    (disk / "rest").unlink()
+    assert index.add(folder).added == 1
+    assert index.verify() == []
+
+
+def test_a_library_on_a_read_only_disk_is_searched(disk, folder, small_encoder):
+    Index.open(disk / "library", model=small_encoder).add(folder)
+    mount("-o", "remount,ro", str(disk))
+    index = Index.open(disk / "library", model=small_encoder)
+    assert index.search("herring")
+    assert index.ask("herring").passages
+    assert index.verify() == []
+    assert len(list(index.documents())) == 4
+    for change in (lambda: index.add(folder), lambda: index.remove(folder), index.compact):
+        with pytest.raises(OSError, match=r"cannot be written to \(Read-only .* be searched"):
+            change()
+
+
+def test_another_process_that_writes_is_named(index, folder):
+    index.add(folder)
+    script = (
+        "import importlib.util, sys, time\n"
+        "spec = importlib.util.spec_from_file_location('lock', sys.argv[1])\n"
+        "lock = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(lock)\n"
+        "with lock.write_lock(lock.Path(sys.argv[2])):\n"
+        "    print('locked', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", script, lock.__file__, str(index.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(LockedError, match=rf"by process {other.pid} on "):
+            index.add(folder)
+        assert index.search("herring")
+        other.kill()
+    assert index.add(folder).unchanged == 4
+
+
+@pytest.mark.parametrize("table", ["documents", "sections", "sentences", "terms"])
+def test_a_table_that_holds_something_else_is_noticed(index, folder, table):
+    index.add(folder)
+    for path in (index.path / f"{table}.lance" / "data").iterdir():
+        content = bytearray(path.read_bytes())
+        third = len(content) // 3
+        content[third : 2 * third] = bytes(b ^ 0x55 for b in content[third : 2 * third])
+        path.write_bytes(content)
+    assert index.verify()
+
+
+def test_a_table_without_its_files_is_noticed(index, folder):
+    index.add(folder)
+    for path in (index.path / "sentences.lance" / "data").iterdir():
+        path.unlink()
+    assert index.verify()
+    with pytest.raises(LibraryError, match="see what is wrong with `foveate library verify"):
+        index.search("herring", where="text LIKE '%a%'")
+
+
 @pytest.mark.parametrize("table", ["documents", "sections", "sentences", "terms"])
 def test_a_damaged_table_is_noticed(index, folder, table, small_encoder):
     index.add(folder)
@@ -128,11 +221,13 @@ def test_wrong_rows_are_noticed(index, folder):
     with Store(index.path).writing(index.state.model) as writer:
         writer.tables["sentences"].update(where="text = 'Cod swim.'", values={"text": "Cod swam."})
         writer.tables["sections"].delete("text = 'Eel'")
+        writer.tables["documents"].update(where="title = 'Whale'", values={"date": "2021"})
         writer.tables["terms"].delete("term = 'salt'")
         writer.commit()
     problems = index.verify()
     assert any("differ from its text" in problem for problem in problems)
     assert any("has 1 sections instead of 2" in problem for problem in problems)
+    assert any("whale.md has another date in the table" in problem for problem in problems)
     assert "the words of 1 documents are not counted as they should be" in problems
 
 
@@ -140,9 +235,10 @@ def test_a_state_of_another_version_or_none_is_said(index, folder):
     index.add(folder)
     state = index.path / "library.json"
     fields = json.loads(state.read_text())
-    state.write_text(json.dumps({**fields, "schema": 99}))
-    with pytest.raises(LibraryError, match="version 99 of the format"):
-        Index.open(index.path)
+    for version, maker in ((99, "a newer"), (1, "an older")):
+        state.write_text(json.dumps({**fields, "schema": version}))
+        with pytest.raises(LibraryError, match=rf"{maker} foveate \(version {version} .*: index"):
+            Index.open(index.path)
     state.write_text("{")
     with pytest.raises(LibraryError, match=r"library\.json is damaged"):
         Index.open(index.path)
@@ -179,6 +275,26 @@ def test_merged_postings_are_those_of_live_documents():
     rows = [row("eel", [1, 2]), row("cod", [1]), row("cod", [2, 3]), row("eel", [2]), row("a", [1])]
     merged = merge_postings(pa.Table.from_pylist(rows, schema), np.array([2, 3]))
     assert merged.to_pylist() == [row("cod", [2, 3]), row("eel", [2, 2])]
+
+
+def test_a_table_with_an_index_may_grow(tmp_path, monkeypatch):
+    """Lance merges what is new and, not at the same time, that with what is indexed."""
+    monkeypatch.setattr(store, "_ROWS_WITHOUT_INDEX", 2000)
+    schema, size = schemas(1)["sentences"], 1000
+    known = {
+        "key": pa.array(range(size)),
+        "document": pa.array(range(size)),
+        "vector": pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(size, np.float16)), 1),
+    }
+    columns = [known.get(field.name, pa.nulls(size, field.type)) for field in schema]
+    rows = pa.table(columns, schema=schema)
+    with Store(tmp_path / "library").writing(ModelRecord(None, "", "tree", 1)) as writer:
+        for _ in range(70):
+            writer.add({"sentences": rows})
+            writer.commit()
+            writer.tidy(is_end=False)
+        assert writer.tables["sentences"].count_rows() == 70 * size
+    assert Store(tmp_path / "library").read_state().num_sentences == 70 * size
 
 
 def test_tables_get_indexes_and_few_files(index, monkeypatch):

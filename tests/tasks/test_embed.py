@@ -144,3 +144,51 @@ def test_a_failure_leaves_what_was_there(tmp_path):
 def test_looking_whether_a_file_can_be_written_writes_nothing(tmp_path):
     check_output(tmp_path / "table.safetensors")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".parquet"])
+def test_shares_are_joined_to_the_whole(encoder, tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 100)
+    documents = [
+        Document.from_text("Cod swim. They eat herring. " * (i % 4 + 1), source=f"{i}.txt")
+        for i in range(9)
+    ]
+    whole = embed(documents, model=encoder)
+    paths = [tmp_path / f"{number}{suffix}" for number in range(1, 10)]
+    sizes = []
+    for number, path in enumerate(paths, 1):
+        share = embed(documents, model=encoder, shard=(number, 9))
+        share.save(path)
+        sizes.append(len({one.document_idx for one in share.spans}))
+    assert sum(sizes) == 9
+    assert sizes[-1] == 0  # there are fewer groups
+    shares = [Embeddings.load(path) for path in reversed(paths)]
+    joined = Embeddings.join(shares)
+    assert joined.spans == whole.spans
+    assert torch.equal(joined.vectors, whole.vectors)
+    with pytest.raises(ValueError, match="same documents: give each share once"):
+        Embeddings.join([*shares, shares[-1]])
+    with pytest.raises(ValueError, match=r"no share holds document 0, and .* missing: give all"):
+        Embeddings.join(shares[:-1])
+    with pytest.raises(ValueError, match="there is nothing to join"):
+        Embeddings.join([shares[0]])
+
+
+def test_shares_are_about_equal(encoder, monkeypatch):
+    monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 10)
+    monkeypatch.setattr(
+        type(encoder), "encode", lambda self, documents, **_: [None] * len(documents)
+    )
+    monkeypatch.setattr(
+        "foveate.tasks.embed._levels",
+        lambda document, _: [("document", document.span(0, 9), torch.zeros(384))],
+    )
+    documents = [Document.from_text(f"Cod {i} swim.") for i in range(10)]
+    sizes = [len(embed(documents, model=encoder, shard=(i, 4)).spans) for i in (1, 2, 3, 4)]
+    assert sizes == [3, 3, 2, 2]
+
+
+@pytest.mark.parametrize("shard", [(0, 4), (5, 4), (1, 0)])
+def test_a_share_that_there_is_not_is_refused(sea, encoder, shard):
+    with pytest.raises(ValueError, match=r"no share \d of \d: shares are numbered from 1/\d to"):
+        embed(sea, model=encoder, shard=shard)

@@ -18,8 +18,10 @@ from . import (
     inspect,
     keywords,
     library,
+    mcp,
     plot,
     search,
+    serve,
     summarize,
     train,
 )
@@ -50,11 +52,13 @@ app.command("search")(search.command)
 app.command("ask")(ask.command)
 app.command("index")(index.command)
 app.add_typer(library.app, name="library")
+app.command("mcp")(mcp.command)
 app.command("keywords")(keywords.command)
 app.command("embed")(embed.command)
 app.command("inspect")(inspect.command)
 app.add_typer(plot.app, name="plot")
 app.command("formats")(formats.command)
+app.command("serve")(serve.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
 

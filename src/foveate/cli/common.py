@@ -98,8 +98,8 @@ Where = Annotated[
     typer.Option(
         metavar="SQL",
         help='A condition on documents or sentences, such as "language = \'en\'" or "page < 10"; '
-        "may be repeated. Columns: source, file, title, language, format, size, modified, indexed, "
-        "num_sentences, num_sections; text, section, page, speaker, place.",
+        "may be repeated. Columns: source, file, title, authors, date, language, format, size, "
+        "modified, indexed, num_sentences, num_sections; text, section, page, speaker, place.",
         show_default=False,
         rich_help_panel="Library",
     ),

@@ -20,6 +20,14 @@ def command(
             help="Where to write the vectors: a .safetensors or .parquet file.",
         ),
     ],
+    shard: Annotated[
+        str,
+        typer.Option(
+            metavar="I/N",
+            help="Encode only this share of the documents, from 1/N to N/N, for several jobs that "
+            "write a file each.",
+        ),
+    ] = "1/1",
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
@@ -32,13 +40,21 @@ def command(
     \b
     foveate embed paper.pdf contract.docx --output vectors.parquet
     foveate embed book.txt -o book.safetensors --dtype bfloat16
-    """
-    common.prepare()
-    from foveate.tasks.embed import check_output, embed
 
+    Several jobs can share the work. All of them read the files, and each one encodes its share:
+
+    \b
+    foveate embed papers/ -o vectors-2.parquet --shard 2/8
+    """
+    number, total = _parse(shard)
+    common.prepare()
+    from foveate.tasks.embed import check_output, check_shard, embed
+
+    check_shard(number, total)
     check_output(output)
     documents = reading.documents(files)
-    embeddings = embed(documents, model=common.load_encoder(model, device, dtype))
+    encoder = common.load_encoder(model, device, dtype)
+    embeddings = embed(documents, model=encoder, shard=(number, total))
     embeddings.save(output)
     counts = {
         level: sum(embedded.level == level for embedded in embeddings.spans)
@@ -52,3 +68,11 @@ def command(
             f"{count:,} {level if count == 1 else f'{level}s'}" for level, count in counts.items()
         )
         common.console.print(f"{output}: {numbers}; {dimension} dimensions", markup=False)
+
+
+def _parse(shard: str) -> tuple[int, int]:
+    """Read the number of a share and the number of shares."""
+    number, slash, total = shard.partition("/")
+    if not (slash and number.isdecimal() and total.isdecimal()):
+        raise ValueError(f"--shard takes a share and the number of shares, as in 2/8, got {shard}")
+    return int(number), int(total)

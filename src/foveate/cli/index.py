@@ -1,8 +1,10 @@
 """`foveate index`."""
 
 import sys
+from contextlib import nullcontext, redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +12,11 @@ from foveate.progress import progress
 
 from . import common
 from .reading import Reading, takes_reading_options
+
+if TYPE_CHECKING:
+    from foveate.index.ray import RayCluster
+
+_PANEL = "Cluster"
 
 
 @takes_reading_options
@@ -38,6 +45,54 @@ def command(
         bool,
         typer.Option("--prune", help="Remove files that are gone from the folders that are named."),
     ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="NAME",
+            help="What reads and encodes the files: ray, a cluster. Default: this process.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            metavar="ADDRESS",
+            help="Address of the cluster, such as head:6379. Default: the one in RAY_ADDRESS, or "
+            "the one that this machine is part of, or one that is started on this machine.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Number of processes that read and encode. Default: as many as there is room for.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    cpus_per_worker: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="CPUs of each worker, which are its threads too. Default: 1.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    gpus_per_worker: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="GPUs of each worker; 0.25 is for four workers on one GPU. Default: 0.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
@@ -59,22 +114,38 @@ def command(
     foveate index papers/ --library papers.library --prune
     foveate index 'reports/**/*.pdf' minutes.docx --library work.library
     find . -name '*.md' | foveate index - --library notes.library
+
+    A Ray cluster makes the same library sooner. All of its machines need foveate, and the files at
+    the same paths.
+
+    \b
+    foveate index /shared/papers --library papers.library --engine ray --address head:6379
+    foveate index /shared/papers --library papers.library --engine ray --gpus-per-worker 0.5
     """
+    cluster = _cluster(
+        engine,
+        device,
+        address=address,
+        workers=workers,
+        cpus_per_worker=cpus_per_worker,
+        gpus_per_worker=gpus_per_worker,
+    )
     named = _with_lists(paths)
     options = reading.options()
-    index = common.open_library(library, model, device, dtype)
+    index = common.open_library(library, model, "cpu" if cluster else device, dtype)
     from foveate.index.sources import find_sources
 
     def note(name: str, error: Exception) -> None:
         reading.failures.append(error if name in str(error) else ValueError(f"{name}: {error}"))
 
-    with progress("Loading the model", None):
-        _ = index.encoder
     with progress("Counting files", None):
         total = sum(1 for _ in find_sources(named, lambda *failure: None, is_count=True))
-    with progress("Indexing", total, unit="files") as advance:
-        on_error = None if reading.strict else note
-        changes = index.add(named, prune=prune, on_error=on_error, on_file=advance, **options)
+    on_error = None if reading.strict else note
+    quiet = redirect_stdout(StringIO()) if cluster else nullcontext()  # Ray prints messages there
+    with quiet, progress("Indexing", total, unit="files") as advance:
+        changes = index.add(
+            named, prune=prune, on_error=on_error, on_file=advance, cluster=cluster, **options
+        )
     if not (total or changes.removed or reading.failures):
         raise ValueError(f"there is no file in a format that can be read in {', '.join(named)}")
     if json:
@@ -104,6 +175,24 @@ def command(
         f"{common.count(state.num_sentences, 'sentence')}",
         markup=False,
     )
+
+
+def _cluster(engine: str | None, device: str | None, **options: Any) -> "RayCluster | None":
+    """Return the cluster that the options name, if any."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if engine is None:
+        if given:
+            raise ValueError(f"--{next(iter(given)).replace('_', '-')} goes with --engine ray")
+        return None
+    if engine != "ray":
+        raise ValueError(f"there is no engine {engine}: name ray, or leave --engine out")
+    if device is not None:
+        raise ValueError(
+            "--device does not go with --engine ray: --gpus-per-worker says where workers run"
+        )
+    from foveate.index.ray import RayCluster
+
+    return RayCluster(given.pop("address", None), **given)
 
 
 def _with_lists(paths: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from . import common
 
@@ -43,12 +44,14 @@ def list_documents(library: Folder, json: common.Json = False) -> None:
         common.print_json([_as_json(document) for document in documents])
         return
     table = Table(box=None)
-    common.add_titles(table, "title", reserved=60)
+    common.add_titles(table, "title", reserved=72)
     table.add_column("sentences", justify="right")
+    table.add_column("date", no_wrap=True)
     table.add_column("modified", no_wrap=True)
     table.add_column("document", overflow="fold")
     for one in documents:
-        table.add_row(one.title, f"{one.num_sentences:,}", f"{one.modified:%Y-%m-%d}", one.source)
+        modified = f"{one.modified:%Y-%m-%d}"
+        table.add_row(one.title, f"{one.num_sentences:,}", one.date or "", modified, one.source)
     common.console.print(table)
 
 
@@ -86,10 +89,10 @@ def show(
         common.print_json([_as_json(one) for one in found])
         return
     for one in found:
-        common.console.print(f"[bold]{one.title or one.source}[/bold]")
-        common.console.print(
-            f"{one.source} · {common.count(one.num_sentences, 'sentence')}\n", markup=False
-        )
+        common.console.print(Text(one.title or one.source, "bold"))
+        facts = (", ".join(one.authors), one.date, one.source)
+        size = common.count(one.num_sentences, "sentence")
+        common.console.print(" · ".join(filter(None, (*facts, size))) + "\n", markup=False)
         for titles, section in index.document(one.number).walk():
             indent = "  " * len(titles)
             title = section.title or "untitled"

@@ -1,5 +1,6 @@
 """`foveate summarize`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,15 +10,16 @@ from foveate.documents import Document
 from foveate.documents.language import FALLBACK
 
 from . import common
-from .reading import Files, Reading, takes_reading_options
+from .reading import FilesOrNone, Reading, takes_reading_options
 
 if TYPE_CHECKING:
+    from foveate.index import Index
     from foveate.tasks.summarize import Summary
 
 
 @takes_reading_options
 def command(
-    files: Files,
+    files: FilesOrNone = None,
     sentences: Annotated[
         int | None,
         typer.Option(
@@ -70,6 +72,10 @@ def command(
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
+    library: common.Library = None,
+    where: common.Where = None,
+    path: common.UnderPath = None,
+    section: common.InSection = None,
     *,
     reading: Reading,
 ) -> None:
@@ -81,9 +87,28 @@ def command(
     foveate summarize report.html --model google/pegasus-x-base-arxiv
     foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget --keyword hiring
     cat notes.md | foveate summarize - --format markdown --json
+
+    Of a library, it summarizes what the documents that match a query best say about that.
+
+    \b
+    foveate summarize --query "who pays for delays?" --library contracts.library
     """
+    if not (files or library):
+        raise ValueError("there is nothing to summarize: name files, or a library with --library")
+    common.check_source(files, library, where=where, path=path, section=section)
     common.check_html(html)
-    documents = reading.documents(files)
+    if library is not None:
+        if query is None:
+            raise ValueError("say what to summarize of the library: --query 'who pays for delays?'")
+        if keywords is not None or keyword:
+            raise ValueError("keywords guide a model that writes, which reads files: name some")
+        index = common.open_library(library, model, device, dtype)
+        of_library = index.summarize(
+            query, sentences=sentences, words=words, where=where, path=path, section=section
+        )
+        _show_summary_of_library(index, query, of_library, context, html, json)
+        return
+    documents = reading.documents(files or [])
     common.prepare()
     from foveate.inference import Encoder
     from foveate.tasks.report import write_report
@@ -130,6 +155,30 @@ def command(
         )
     else:
         common.show_path("page", html)
+
+
+def _show_summary_of_library(
+    index: "Index", query: str, summary: "Summary", context: int, html: Path | None, json: bool
+) -> None:
+    """Print a summary of a library with the document and the place of each of its sentences."""
+    from foveate.index import LibrarySentence
+    from foveate.tasks.report import write_report
+    from foveate.tasks.search import Hit
+
+    hits = [
+        Hit(one.span, one.span, one.score, one.document_idx)
+        for one in summary.sentences
+        if isinstance(one, LibrarySentence)
+    ]
+    documents, hits = common.documents_of(index, hits)
+    if html is not None:
+        write_report(html, f"Summary: {query}", documents, hits)
+    if json:
+        fields = common.results_as_json(documents, hits, context)
+        common.print_json({"query": query, "text": summary.text, "sentences": fields})
+        return
+    common.show_results(documents, hits, context, are_named=True)
+    common.show_path("page", html)
 
 
 def _guidance(

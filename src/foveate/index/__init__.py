@@ -5,6 +5,7 @@ from importlib.util import find_spec
 if not (find_spec("lancedb") and find_spec("pyarrow")):
     raise ImportError("a library on disk needs LanceDB: run `pip install 'foveate[index]'`")
 
+from foveate.index.answers import LibrarySentence
 from foveate.index.build import Changes
 from foveate.index.library import Index, LibraryDocument
 from foveate.index.lock import LockedError
@@ -18,5 +19,6 @@ __all__ = [
     "Index",
     "LibraryDocument",
     "LibraryError",
+    "LibrarySentence",
     "LockedError",
 ]

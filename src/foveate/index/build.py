@@ -1,22 +1,33 @@
-"""Adding files and documents to a library, and removing them."""
+"""Adding files and documents to a library, and removing them.
+
+Files go through three hands. The builder finds those that are new or have changed, and groups them
+into units. An engine has the units read and encoded, in this process or by many others. What comes
+back, in the order of the files, the builder writes and commits.
+"""
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from foveate.documents import Document, NotADocumentError, read_documents
 from foveate.documents.members import ErrorHandler
-from foveate.index.records import Entry, FileRecord, rows
+from foveate.index.records import Entry, FileRecord, renumber, rows
 from foveate.index.sources import Source, describe
-from foveate.index.store import Writer, quote_list, read
+from foveate.index.store import ModelRecord, Writer, merge_postings, quote_list, read
 from foveate.inference import Encoder
 
 BATCH_CHARACTERS = 2**19
-"""Characters of the documents that are in memory, and are encoded, at a time."""
+"""Characters of the documents that are in memory, and are encoded, at a time.
+
+Files are grouped into units of so many bytes. The last bits of a vector depend on what is encoded
+with it, so that the units must be the same whoever encodes them.
+"""
 
 COMMIT_CHARACTERS = 2**21
 """Characters after which what was added becomes visible: so much is lost if the process is killed.
@@ -25,6 +36,7 @@ A file is never added in part: what is committed ends with the last document of 
 """
 
 _FILES_PER_LOOKUP = 256
+_FILES_PER_UNIT = 256
 
 
 @dataclass(slots=True)
@@ -58,80 +70,208 @@ class Known(NamedTuple):
     numbers: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is to be added.
+
+    Attributes:
+        name: Its absolute path, or the name of documents that were not read from a file.
+        size: Its size in bytes.
+        content: Where it is read, or its documents.
+        record: What identifies it; None if that is still to be found out.
+    """
+
+    name: str
+    size: int
+    content: Source | Sequence[Document]
+    record: FileRecord | None = None
+
+
+Unit = list[File]
+"""Files whose documents are encoded together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """How the files of a unit become rows.
+
+    Attributes:
+        load_encoder: Gives the model, which is loaded only if there is something to encode.
+        model: What identifies it.
+        stops_at_error: Whether nothing is read after what cannot be read.
+        options: Options of `read_documents`.
+    """
+
+    load_encoder: Callable[[], Encoder]
+    model: ModelRecord
+    stops_at_error: bool
+    options: Mapping[str, Any]
+
+    @property
+    def encoder(self) -> Encoder:
+        """The model."""
+        return self.load_encoder()
+
+
+class Done(NamedTuple):
+    """A file whose last document has been read.
+
+    Attributes:
+        name: Its name.
+        num_documents: Number of its documents; None if it could not be read.
+        num_sentences: Number of their sentences.
+    """
+
+    name: str
+    num_documents: int | None
+    num_sentences: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Documents of a unit that were read and encoded.
+
+    Attributes:
+        tables: Rows of each table, in which documents are numbered from 0; None if there are none.
+        num_documents: Number of documents.
+        num_characters: Number of their characters.
+        done: The files that end here; one that does not goes on in the next part.
+        failures: The name of what could not be read, and why.
+        is_last: Whether this is the last part of its unit.
+        is_void: Whether the file that did not end in the part before is given up, with the
+            documents that it has had.
+    """
+
+    tables: dict[str, pa.Table] | None = None
+    num_documents: int = 0
+    num_characters: int = 0
+    done: Sequence[Done] = ()
+    failures: Sequence[tuple[str, Exception]] = ()
+    is_last: bool = True
+    is_void: bool = False
+
+
+Engine = Callable[[Job, Iterator[Unit]], Iterator[Part]]
+"""Reads and encodes units, and gives their parts in order."""
+
+
+def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
+    """Read and encode units one after another."""
+    for unit in units:
+        yield from encode_unit(job, unit)
+
+
+def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
+    """Read and encode the files of a unit, some of their documents at a time.
+
+    Raises:
+        ValueError: A file cannot be read, and the job stops at that.
+        OSError: See above.
+        ImportError: See above.
+    """
+    entries: list[Entry] = []
+    done: list[Done] = []
+    failures: list[tuple[str, Exception]] = []
+    num_characters = num_failures = 0
+
+    def note(name: str, error: Exception) -> None:
+        nonlocal num_failures
+        if job.stops_at_error:
+            raise error
+        failures.append((name, error))
+        num_failures += 1
+
+    def part(*, is_last: bool) -> Part:
+        tables = None
+        if entries:
+            documents = [entry.document for entry in entries]
+            vectors = job.encoder.encode(documents, show_progress=False)
+            tables = rows(entries, vectors, job.encoder.dimension)
+        return Part(tables, len(entries), num_characters, done, failures, is_last)
+
+    for file in unit:
+        num_documents = num_sentences = 0
+        failures_before = num_failures
+        for record, document in _read(file, job.options, note):
+            entries.append(Entry(len(entries), record, num_documents, document))
+            num_documents += 1
+            num_sentences += sum(1 for _ in document.sentences())
+            num_characters += len(document.text)
+            if num_characters >= BATCH_CHARACTERS:
+                yield part(is_last=False)
+                entries, done, failures, num_characters = [], [], [], 0
+        is_read = num_documents > 0 or num_failures == failures_before
+        done.append(Done(file.name, num_documents if is_read else None, num_sentences))
+    yield part(is_last=True)
+
+
+def _read(
+    file: File, options: Mapping[str, Any], on_error: ErrorHandler
+) -> Iterator[tuple[FileRecord, Document]]:
+    """Read the documents of a file."""
+    if not isinstance(source := file.content, Source):
+        assert file.record is not None
+        for document in source:
+            yield file.record, document
+        return
+
+    def note(name: str, error: Exception) -> None:
+        if not (source.is_found and isinstance(error, NotADocumentError)):
+            on_error(name, error)
+
+    try:
+        record = file.record or describe(source, None)
+    except (OSError, ValueError) as error:
+        on_error(file.name, error)
+        return
+    for document in read_documents(source.path, on_error=note, **options):
+        yield record, document
+
+
 class Builder:
-    """Adds documents to a library, some at a time.
+    """Adds files and documents to a library, and removes them.
 
     Args:
         writer: The writer.
-        encoder: The model.
+        job: How files are read and encoded.
+        engine: What has them read and encoded.
         on_error: Called with the name of what cannot be read, and the error.
         on_file: Called after each file.
-        options: Options of `read_documents`.
     """
 
     def __init__(
         self,
         writer: Writer,
-        encoder: Encoder,
+        job: Job,
+        engine: Engine,
         on_error: ErrorHandler | None = None,
         on_file: Callable[[], None] | None = None,
-        **options: Any,
     ) -> None:
         self.writer = writer
-        self.encoder = encoder
         self.changes = Changes()
+        self._job = job
+        self._engine = engine
         self._on_error = on_error
         self._on_file = on_file or (lambda: None)
-        self._options = options
-        self._entries: list[Entry] = []
-        self._batch_characters = self._uncommitted = 0
-        self._waiting: set[str] = set()  # files whose documents are in `_entries`
+        self._known: dict[str, Known | None] = {}  # files that are not written yet
+        self._tables: list[dict[str, pa.Table]] = []  # rows that are not written yet
+        self._done: list[str] = []  # files whose last rows are among these
+        self._num_open = 0  # documents of the file that is not done
+        self._unwritten = self._uncommitted = 0  # characters
         self._outdated: list[int] = []
 
-    def add_sources(self, sources: Iterable[Source]) -> None:
-        """Add those files that are new or have changed."""
-        remaining = iter(sources)
-        while chunk := list(islice(remaining, _FILES_PER_LOOKUP)):
-            known = look_up(self.writer, [str(source.path) for source in chunk])
-            for source in chunk:
-                if str(source.path) not in self._waiting:
-                    self._add_source(source, known.get(str(source.path)))
-                self._on_file()
+    def add(self, documents: Sequence[Document], sources: Iterable[Source]) -> None:
+        """Add those documents and files that are new or have changed.
 
-    def _add_source(self, source: Source, known: Known | None) -> None:
-        try:
-            record = describe(source, known.record if known else None)
-        except (OSError, ValueError) as error:
-            self.fail(str(source.path), error)
-            return
-        if known and known.record.sha256 == record.sha256:
-            self.changes.unchanged += 1
-            return
-        errors_before = len(self.changes.failures)
-        num_added = self.add_file(record, self._read(source))
-        if num_added or len(self.changes.failures) == errors_before:
-            self._replace(known, num_added)
-
-    def _read(self, source: Source) -> Iterator[Document]:
-        def note(name: str, error: Exception) -> None:
-            if not (source.is_found and isinstance(error, NotADocumentError)):
-                self.fail(name, error)
-
-        return read_documents(source.path, on_error=note, **self._options)
-
-    def fail(self, name: str, error: Exception) -> None:
-        """Note what cannot be read, or raise the error."""
-        if self._on_error is None:
-            raise error
-        self.changes.failures.append((name, error))
-        self._on_error(name, error)
-
-    def add_documents(self, documents: Sequence[Document]) -> None:
-        """Add documents that were not read from files, or were read by the caller.
-
-        Those of the same name belong together, and replace those of that name which the library
-        has. The name of one without any is the hash of its content.
+        Documents were not read from files, or were read by the caller. Those of the same name
+        belong together, and replace those of that name which the library has. The name of one
+        without any is the hash of its content.
         """
+        files = chain(self._changed_documents(documents), self._changed_files(sources))
+        for part in self._engine(self._job, group_files(files)):
+            self._take(part)
+
+    def _changed_documents(self, documents: Sequence[Document]) -> Iterator[File]:
         groups: dict[str, list[Document]] = {}
         for document in documents:
             groups.setdefault(document.name or f"sha256:{_hash([document])}", []).append(document)
@@ -141,46 +281,101 @@ class Builder:
             size = sum(len(document.text.encode()) for document in group)
             record = FileRecord(name, _hash(group), size, now, now)
             if name in known and known[name].record.sha256 == record.sha256:
-                self.changes.unchanged += 1
+                self._skip()
             else:
-                self._replace(known.get(name), self.add_file(record, group))
+                self._known[name] = known.get(name)
+                yield File(name, size, group, record)
+
+    def _changed_files(self, sources: Iterable[Source]) -> Iterator[File]:
+        remaining = iter(sources)
+        while chunk := list(islice(remaining, _FILES_PER_LOOKUP)):
+            new = {str(one.path): one for one in chunk if str(one.path) not in self._known}
+            for _ in range(len(chunk) - len(new)):
+                self._on_file()  # they are named twice
+            known = look_up(self.writer, list(new))
+            for name, source in new.items():
+                file = self._changed_file(name, source, known.get(name))
+                if file is not None:
+                    self._known[name] = known.get(name)
+                    yield file
+
+    def _changed_file(self, name: str, source: Source, known: Known | None) -> File | None:
+        """Compare a file with what is known of it; what is new is hashed when it is read."""
+        try:
+            if known is None:
+                return File(name, source.path.stat().st_size, source)
+            record = describe(source, known.record)
+        except (OSError, ValueError) as error:
+            self.fail(name, error)
             self._on_file()
+            return None
+        if record.sha256 == known.record.sha256:
+            self._skip()
+            return None
+        return File(name, record.size, source, record)
 
-    def add_file(self, record: FileRecord, documents: Iterable[Document]) -> int:
-        """Add the documents of a file, and return how many there are."""
-        member = -1
-        self._waiting.add(record.name)
-        for member, document in enumerate(documents):
-            self._entries.append(Entry(self.writer.new_document(), record, member, document))
-            self._batch_characters += len(document.text)
-            if self._batch_characters >= BATCH_CHARACTERS:
-                self._write()
-        return member + 1
+    def _skip(self) -> None:
+        self.changes.unchanged += 1
+        self._on_file()
 
-    def _replace(self, known: Known | None, num_added: int) -> None:
-        """Note that a file is complete, and what it replaces."""
-        if known:
-            self._outdated += known.numbers
-            self.changes.updated += 1
-        elif num_added:
-            self.changes.added += 1
-        if self._uncommitted + self._batch_characters >= COMMIT_CHARACTERS:
+    def fail(self, name: str, error: Exception) -> None:
+        """Note what cannot be read, or raise the error."""
+        if self._on_error is None:
+            raise error
+        self.changes.failures.append((name, error))
+        self._on_error(name, error)
+
+    def _take(self, part: Part) -> None:
+        """Keep a part until there is enough to write, and commit at the end of a unit."""
+        if part.is_void:
+            end = self.writer.next_document
+            self._outdated += range(end - self._num_open, end)
+            self._num_open = 0
+        for name, error in part.failures:
+            self.fail(name, error)
+        if part.tables is not None:
+            first = self.writer.new_documents(part.num_documents)
+            self._tables.append(renumber(part.tables, first))
+        self._num_open += part.num_documents
+        self._unwritten += part.num_characters
+        for file in part.done:
+            self._finish(file)
+        if self._unwritten >= BATCH_CHARACTERS:
+            self._write()
+        if part.is_last and self._unwritten + self._uncommitted >= COMMIT_CHARACTERS:
             self.commit()
 
+    def _finish(self, file: Done) -> None:
+        """Note that a file is complete, and what it replaces."""
+        self._done.append(file.name)
+        if file.num_documents is not None:
+            self._num_open -= file.num_documents
+            self.changes.num_documents += file.num_documents
+            self.changes.num_sentences += file.num_sentences
+            if known := self._known[file.name]:
+                self._outdated += known.numbers
+                self.changes.updated += 1
+            elif file.num_documents:
+                self.changes.added += 1
+        self._on_file()
+
     def _write(self) -> None:
-        """Encode and write the documents that are in memory."""
-        if not self._entries:
-            return
-        documents = [entry.document for entry in self._entries]
-        vectors = self.encoder.encode(documents, show_progress=False)
-        tables = rows(self._entries, vectors, self.encoder.dimension)
-        self.writer.add(tables)
-        self.changes.num_documents += len(documents)
-        self.changes.num_sentences += tables["sentences"].num_rows
-        self._uncommitted += self._batch_characters
-        self._batch_characters = 0
-        self._entries = []
-        self._waiting.clear()
+        """Write the rows that are in memory."""
+        if self._tables:
+            tables = {
+                name: pa.concat_tables([tables[name] for tables in self._tables])
+                for name in self._tables[0]
+            }
+            if len(self._tables) > 1:
+                documents = tables["documents"]["document"].to_numpy()
+                tables["terms"] = merge_postings(tables["terms"], documents)
+            self.writer.add(tables)
+        self._uncommitted += self._unwritten
+        self._unwritten = 0
+        self._tables = []
+        for name in self._done:
+            del self._known[name]
+        self._done = []
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove the documents of a file."""
@@ -195,6 +390,20 @@ class Builder:
         self.writer.tidy(is_end=False)
         self._outdated = []
         self._uncommitted = 0
+
+
+def group_files(files: Iterable[File]) -> Iterator[Unit]:
+    """Group files that are read one after another."""
+    unit: Unit = []
+    size = 0
+    for file in files:
+        unit.append(file)
+        size += file.size
+        if size >= BATCH_CHARACTERS or len(unit) == _FILES_PER_UNIT:
+            yield unit
+            unit, size = [], 0
+    if unit:
+        yield unit
 
 
 def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:

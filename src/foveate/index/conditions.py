@@ -20,10 +20,15 @@ _NAME = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
 _WORDS = frozenset(
     (
         *("and", "or", "not", "in", "is", "null", "like", "ilike", "between", "escape"),
-        *("true", "false", "case", "when", "then", "else", "end", "cast", "as"),
-        *("date", "timestamp", "interval", "string", "int", "bigint", "double", "boolean"),
+        *("true", "false", "case", "when", "then", "else", "end", "cast"),
     )
 )
+_TYPE = re.compile(r"\b(?:(?:date|timestamp|interval)(?=\s*'')|as\s+\w+)", re.IGNORECASE)
+"""The names of types: `date '2020-01-31'`, `CAST(size AS string)`."""
+
+_IS_EVALUATION = "Execution error"
+"""What Lance says of values that a condition cannot be evaluated for."""
+
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -71,6 +76,9 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
             condition,
         )
     except (ValueError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and _IS_EVALUATION not in str(error):
+            with snapshot.store.explained():  # the table is to blame, not the condition
+                raise
         raise ValueError(
             f"the condition {condition!r} cannot be evaluated ({str(error).split(', /')[0]}): "
             "write it as after WHERE in SQL, with texts in single quotes"
@@ -88,9 +96,8 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
 
 def _table(condition: str) -> str:
     """Return the table that has the columns of a condition."""
-    names = [
-        name for name in _NAME.findall(_QUOTED.sub("''", condition)) if name.lower() not in _WORDS
-    ]
+    unquoted = _TYPE.sub("", _QUOTED.sub("''", condition))
+    names = [name for name in _NAME.findall(unquoted) if name.lower() not in _WORDS]
     known = [*DOCUMENT_COLUMNS, *SENTENCE_COLUMNS]
     for name in names:
         if name not in known:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -20,13 +21,28 @@ def identify(encoder: Encoder) -> ModelRecord:
     Weights that were never saved are hashed as they are in memory.
     """
     name = str(encoder.model.config._name_or_path)
-    files = _weight_files(name)
-    if files:
-        stamps = tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-        sha256 = _hash_files(stamps)
-    else:
-        sha256 = _hash_weights(encoder)
+    sha256 = _hash_checkpoint(name) or _hash_weights(encoder)
     return ModelRecord(_public_name(name), sha256, encoder.context, encoder.dimension)
+
+
+def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord | None:
+    """Return what identifies a checkpoint without loading it.
+
+    Its context and its dimension, which its weights alone do not tell, are taken to be those that
+    are recorded: whoever loads it later compares what `identify` says of it.
+
+    Args:
+        name: Its folder, or its name on the hub; None for the default model.
+        recorded: The model that made the library.
+
+    Returns:
+        The record; None if its weights are not on this machine.
+    """
+    path = str(name or default_model_path())
+    sha256 = _hash_checkpoint(path)
+    if sha256 is None:
+        return None
+    return replace(recorded, name=_public_name(path), sha256=sha256)
 
 
 def _public_name(name: str) -> str | None:
@@ -50,6 +66,13 @@ def _weight_files(name: str) -> list[Path]:
     except HFValidationError:
         return []
     return sorted(Path(cached).parent.glob(_WEIGHTS)) if isinstance(cached, str) else []
+
+
+def _hash_checkpoint(name: str) -> str | None:
+    """Hash the files of weights of a checkpoint; None if there are none on this machine."""
+    files = _weight_files(name)
+    stamps = tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    return _hash_files(stamps) if stamps else None
 
 
 @cache

@@ -2,26 +2,24 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import numpy as np
-import torch
-
 from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
-from foveate.index.build import Builder, Changes
+from foveate.index.answers import check_budget, find_passages, summarize
+from foveate.index.build import Builder, Changes, Engine, Job, in_this_process
 from foveate.index.conditions import allowed_sentences
-from foveate.index.identity import identify
+from foveate.index.identity import identify, identify_checkpoint
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
-from foveate.index.search import find, score, top
+from foveate.index.search import find
 from foveate.index.snapshot import Snapshot
-from foveate.index.sources import Source, before_pattern, find_sources, is_gone
+from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
 from foveate.index.store import (
     ModelRecord,
     State,
@@ -33,8 +31,9 @@ from foveate.index.store import (
 from foveate.index.verify import verify
 from foveate.inference import Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
-from foveate.tasks.ask import MAX_SENTENCES, Answer, best_passages
+from foveate.tasks.ask import Answer
 from foveate.tasks.search import Hit
+from foveate.tasks.summarize import Summary
 
 _Result = TypeVar("_Result")
 
@@ -53,6 +52,8 @@ class LibraryDocument:
         source: Its name: its file, or its place in a file that holds several.
         file: The file that it was read from.
         title: Its title; empty if it has none.
+        authors: The names of its authors, in order; empty if nobody said.
+        date: When it was published, in ISO 8601: a year, a month or a day; None if nobody said.
         language: ISO 639 code of its language; None if nobody said.
         format: The suffix of its file.
         size: The size of its file in bytes.
@@ -66,6 +67,8 @@ class LibraryDocument:
     source: str
     file: str
     title: str
+    authors: tuple[str, ...]
+    date: str | None
     language: str | None
     format: str | None
     size: int
@@ -130,6 +133,11 @@ class Index:
         Raises:
             ValueError: The path is a file, or the library is damaged, or of another version.
         """
+        if is_url(path):
+            raise ValueError(
+                f"{path} is a URL, and a library is a folder on a disk: build it there, and then "
+                "copy the folder to where it is to be kept"
+            )
         store = Store(Path(path))
         if store.exists():
             store.read_state()
@@ -165,6 +173,7 @@ class Index:
         prune: bool = False,
         on_error: ErrorHandler | None = None,
         on_file: Callable[[], None] | None = None,
+        cluster: Engine | None = None,
         **options: Any,
     ) -> Changes:
         """Add files and documents, and replace those that have changed.
@@ -180,6 +189,8 @@ class Index:
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
             on_file: Called after each file, also after those that have not changed.
+            cluster: Machines that read and encode the files instead of this process, see
+                `foveate.index.ray.RayCluster`.
             options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
 
         Raises:
@@ -191,11 +202,10 @@ class Index:
         several = [what] if isinstance(what, str | PathLike | Document) else list(what)
         documents = [one for one in several if isinstance(one, Document)]
         paths = [one for one in several if not isinstance(one, Document)]
-        encoder = self.encoder
-        with self._store.writing(self._identity()) as writer:
-            builder = Builder(writer, encoder, on_error, on_file, **options)
-            builder.add_documents(as_documents(documents))
-            builder.add_sources(self._sources(paths, builder.fail))
+        job = Job(self._matching_encoder, self._identity(), on_error is None, options)
+        with self._store.writing(job.model) as writer:
+            builder = Builder(writer, job, cluster or in_this_process, on_error, on_file)
+            builder.add(as_documents(documents), self._sources(paths, builder.fail))
             if prune:
                 for numbers in self._gone(paths):
                     builder.remove(numbers)
@@ -313,39 +323,52 @@ class Index:
         encoder = self._matching_encoder()
 
         def ask(snapshot: Snapshot) -> Answer:
-            if not snapshot.num_documents:
-                return Answer(None, ())
             allowed = allowed_sentences(snapshot, where, path, section)
-            scores = score(query, snapshot, encoder, "sentence", allowed).sentences
-            if allowed is not None:
-                scores = np.where(allowed, scores, -np.inf)
-            # A passage has at most so many sentences; hence, these suffice to start each of them.
-            best = top(scores, top_k * MAX_SENTENCES)
-            best = best[np.isfinite(scores[best])]
-            documents = np.unique(snapshot.sentence_document[best])
-            if not len(documents):
-                return Answer(None, ())
-            numbers = snapshot.numbers[documents].tolist()
-            ends = snapshot.sentence_ends[documents]
-            starts = snapshot.sentence_starts[documents]
-            their_scores = np.concatenate(
-                [scores[start:end] for start, end in zip(starts, ends, strict=True)]
-            )
-            passages = best_passages(
-                [self._unpack(number, snapshot) for number in numbers],
-                torch.from_numpy(their_scores),
-                top_k,
-            )
-            return Answer(
-                None,
-                tuple(
-                    replace(passage, document_idx=numbers[passage.document_idx])
-                    for passage in passages
-                    if np.isfinite(passage.score)
-                ),
-            )
+            unpack = partial(self._unpack, snapshot)
+            return find_passages(query, snapshot, encoder, top_k, allowed, unpack)
 
         return self._read(ask)
+
+    def summarize(
+        self,
+        query: str,
+        *,
+        sentences: int | None = None,
+        words: int | None = None,
+        where: str | Sequence[str] | None = None,
+        path: str | PathLike[str] | None = None,
+        section: str | None = None,
+    ) -> Summary:
+        """Summarize what the library says about something.
+
+        The sentences are chosen from the ten documents that match the query best: those of the
+        highest scores in `search` that differ from each other, as `foveate.summarize` chooses them.
+
+        Args:
+            query: What the summary should be about.
+            sentences: Budget in sentences; 5 by default.
+            words: Budget in words instead.
+            where: See `search`.
+            path: See `search`.
+            section: See `search`.
+
+        Returns:
+            The summary. Its sentences are `LibrarySentence`s; those of a document stand together.
+
+        Raises:
+            FileNotFoundError: See `search`.
+            ValueError: Both budgets are given, or one is below 1; or see `search`.
+        """
+        check_query(query)
+        check_budget(sentences, words)
+        encoder = self._matching_encoder()
+
+        def summarize_state(snapshot: Snapshot) -> Summary:
+            allowed = allowed_sentences(snapshot, where, path, section)
+            unpack = partial(self._unpack, snapshot)
+            return summarize(query, snapshot, encoder, sentences, words, allowed, unpack)
+
+        return self._read(summarize_state)
 
     def documents(self) -> Iterator[LibraryDocument]:
         """Iterate over what is in the library, in the order of the files' names."""
@@ -355,6 +378,7 @@ class Index:
         for batch in rows.to_batches():
             for row in batch.to_pylist():
                 del row["member"]
+                row["authors"] = tuple(row["authors"])
                 row["modified"] = row["modified"].to_pydatetime(warn=False)
                 row["indexed"] = row["indexed"].to_pydatetime(warn=False)
                 yield LibraryDocument(number=row.pop("document"), **row)
@@ -368,7 +392,7 @@ class Index:
         Raises:
             ValueError: There is none of this number.
         """
-        return self._read(lambda snapshot: self._unpack(number, snapshot))
+        return self._read(lambda snapshot: self._unpack(snapshot, number))
 
     def verify(self) -> list[str]:
         """Read everything, and compare what the tables say of each document.
@@ -418,14 +442,23 @@ class Index:
         return as_encoder(self._model)
 
     def _identity(self) -> ModelRecord:
+        """Return what identifies the model, which is loaded only if there is no other way."""
+        if self._encoder is None and not isinstance(self._model, Encoder) and self._store.exists():
+            recorded = self._store.read_state().model
+            name = recorded.name if self._model is None else os.fspath(self._model)
+            if (given := identify_checkpoint(name, recorded)) is not None:
+                return given
         if self._record is None:
             self._record = identify(self.encoder)
         return self._record
 
     def _matching_encoder(self) -> Encoder:
-        """Return the encoder after checking that it made the library."""
-        check_model(self.path, self._store.read_state().model, self._identity())
-        return self.encoder
+        """Return the encoder after checking, before and after it is loaded, that it is the one."""
+        recorded = self._store.read_state().model
+        check_model(self.path, recorded, self._identity())
+        encoder = self.encoder
+        check_model(self.path, recorded, self._identity())
+        return encoder
 
     def _read(self, use: Callable[[Snapshot], _Result]) -> _Result:
         """Use the newest state, and a newer one if that was replaced and removed meanwhile."""
@@ -445,7 +478,7 @@ class Index:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _load_document(self, number: int, snapshot: Snapshot) -> Document:
+    def _load_document(self, snapshot: Snapshot, number: int) -> Document:
         with snapshot.store.explained():
             rows = read(snapshot.tables["documents"], ("content",), f"document = {int(number)}")
         if not rows.num_rows:

@@ -48,7 +48,8 @@ def write_lock(folder: Path) -> Iterator[None]:
     try:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
-        (folder / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
+        with suppress(OSError):  # on a full disk, the lock holds all the same
+            (folder / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
         yield
     finally:
         with suppress(OSError):

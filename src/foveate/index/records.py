@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -93,6 +93,31 @@ def rows(
     return tables
 
 
+def renumber(tables: Mapping[str, pa.Table], first: int) -> dict[str, pa.Table]:
+    """Return rows of documents that are numbered from 0 with these numbers raised.
+
+    Args:
+        tables: The rows of each table, see `rows`.
+        first: The number of the first document.
+    """
+    renumbered = {}
+    for name, table in tables.items():
+        changed: dict[str, pa.Array] = {}
+        if name == "terms":
+            lists = table["documents"].combine_chunks()
+            numbers = pa.array(lists.flatten().to_numpy() + first)
+            changed["documents"] = pa.ListArray.from_arrays(lists.offsets, numbers)
+        else:
+            numbers = table["document"].to_numpy() + first
+            changed["document"] = pa.array(numbers)
+            if "key" in table.column_names:
+                changed["key"] = pa.array(pack_keys(numbers, table["position"].to_numpy()))
+        for column, values in changed.items():
+            table = table.set_column(table.column_names.index(column), column, values)
+        renumbered[name] = table
+    return renumbered
+
+
 def _add_document(
     entry: Entry, records: dict[str, list[dict[str, Any]]], postings: "_Postings"
 ) -> None:
@@ -124,6 +149,8 @@ def _add_document(
             "file": entry.file.name,
             "member": entry.member,
             "title": document.title,
+            "authors": list(document.authors),
+            "date": document.date,
             "language": document.language,
             "format": PurePath(entry.file.name).suffix.lower().removeprefix(".") or None,
             "sha256": entry.file.sha256,

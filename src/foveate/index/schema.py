@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _KEY_BITS = 32
 
@@ -29,6 +29,8 @@ DOCUMENT_COLUMNS: Final = {
     "source": "name of the document: its file, or its place in a file that holds several",
     "file": "path of the file that it was read from",
     "title": "title; empty if it has none",
+    "authors": "names of its authors, as a list: array_has(authors, 'Ann Lee')",
+    "date": "when it was published: '2020', '2020-03' or '2020-03-31'; NULL if nobody said",
     "language": "ISO 639 code of the language",
     "format": "suffix of the file, such as pdf",
     "size": "bytes of the file",
@@ -67,6 +69,8 @@ def schemas(dimension: int) -> dict[str, pa.Schema]:
                 ("file", pa.string()),
                 ("member", pa.int32()),  # position among the documents of the file
                 ("title", pa.string()),
+                ("authors", pa.list_(pa.string())),
+                ("date", pa.string()),
                 ("language", pa.string()),
                 ("format", pa.string()),
                 ("sha256", pa.string()),  # of the file

@@ -1,7 +1,5 @@
 """Search in a library: what `foveate.tasks.search` finds, without reading the documents."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -13,138 +11,169 @@ from foveate.documents.sentences import split_sentences
 from foveate.index.conditions import Mask
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
-from foveate.index.snapshot import Ints, Snapshot
+from foveate.index.snapshot import Snapshot
 from foveate.index.store import read
-from foveate.index.words import Floats, match_words
+from foveate.index.words import Floats, Ints
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
 from foveate.tasks.bm25 import terms
 from foveate.tasks.relevance import WEIGHTS, sentence_weights
 from foveate.tasks.search import Hit
 
-EXACT_SENTENCES = 200_000
-"""As many sentences as are all compared with a query; of more, those of the likeliest sections."""
+EXACT_SENTENCES = 100_000
+"""As many sentences are all compared with a query; of more, those whose estimates are highest."""
 
-SHARE_OF_SECTIONS = 0.1
-"""The share of sections whose sentences are then compared."""
+COMPARED_SENTENCES = 20_000
+"""Number of sentences that are then compared, at least."""
 
-SENTENCES_BY_WORDS = 1000
-"""Number of sentences whose sections are compared because of their words."""
+COMPARED_SHARE = 0.02
+"""The share of sentences that are then compared, at least."""
 
-_ROWS_PER_CHUNK = 16384
-"""Vectors that are widened to float32 together: few threads' meetings, and little memory."""
+_MORE_FOR_LARGER_UNITS = 2
+"""How many times as many are compared if sections or documents are looked for: as a whole."""
 
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """How well the parts of a library match a query: the means of `tasks.relevance.Matches`.
-
-    Attributes:
-        sentences: `(sentences,)`.
-        units: Those of what is looked for: sentences, sections or documents.
-    """
-
-    sentences: Floats
-    units: Floats
+_ROWS_PER_CHUNK = 1024
+"""Vectors that are widened to float32 together: they stay in the processor's cache."""
 
 
-def score(
-    query: str, snapshot: Snapshot, encoder: Encoder, by: Unit, allowed: Mask | None = None
-) -> Scores:
-    """Compare the parts of a library with a query.
+class Request:
+    """A query that the parts of a library are compared with: by `foveate.tasks.relevance`.
 
     The vectors of the library are of float16; hence scores differ from those of
-    `foveate.tasks.search` by up to about 1e-4. In a large library only the sentences of some
-    sections are compared, see `_sections_to_compare`; the score of others is -inf.
+    `foveate.tasks.search` by up to about 1e-4.
 
     Args:
         query: The query.
         snapshot: The library.
         encoder: The model that made it.
         by: What is looked for.
-        allowed: `(sentences,)`, the sentences of which one must be in what is found.
     """
-    parts = [
-        query[start:end] for start, end in split_sentences(query, snapshot.language or FALLBACK)
-    ]
-    # Only documents are compared with each sentence of the query.
-    texts = [query, *parts] if by == "document" else [query]
-    vectors = torch.nn.functional.normalize(encoder.encode_queries(texts), dim=-1)
-    words = match_words(list(dict.fromkeys(terms(query))), snapshot)
-    weights = WEIGHTS[encoder.context]
-    of_sentence, of_section, words_of_sentence, words_of_section = sentence_weights(
-        query, encoder.context
-    )
-    all_section_cosines = _cosines(snapshot.sections, vectors)
-    section_cosines = all_section_cosines[:, 0]
 
-    guesses = of_sentence * all_section_cosines + words_of_section * words[SECTION][:, None]
-    compared = _sections_to_compare(guesses, words[SENTENCE], snapshot, by, allowed)
-    if compared is None:
-        cosines = _cosines(snapshot.sentences, vectors)
-    else:
-        idx = np.flatnonzero(compared[snapshot.section_idx])
-        cosines = np.full((snapshot.num_sentences, len(vectors)), -np.inf, np.float32)
-        cosines[idx] = _cosines(snapshot.sentences, vectors, idx)
+    def __init__(self, query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> None:
+        self.snapshot = snapshot
+        self.by = by
+        texts = [query]
+        if by == "document":  # only documents are compared with each sentence of the query
+            language = snapshot.language or FALLBACK
+            texts += [query[start:end] for start, end in split_sentences(query, language)]
+        self._vectors = torch.nn.functional.normalize(encoder.encode_queries(texts), dim=-1)
+        kinds = (SENTENCE, SECTION, DOCUMENT) if by == "document" else (SENTENCE, SECTION)
+        self._words = snapshot.words.match(list(dict.fromkeys(terms(query))), kinds)
+        self._weights = WEIGHTS[encoder.context]
+        self._sentence_weights = sentence_weights(query, encoder.context)
 
-    of_its_section = of_section * section_cosines + words_of_section * words[SECTION]
-    sentences = (
-        of_sentence * cosines[:, 0]
-        + words_of_sentence * words[SENTENCE]
-        + of_its_section[snapshot.section_idx]
-    ).round(5)
-    if by == "sentence":
-        return Scores(sentences, sentences)
-    if by == "section":
-        closest = np.zeros(len(section_cosines))
-        holding = snapshot.section_sizes > 0
-        starts = snapshot.section_starts[holding]
-        closest[holding] = np.maximum.reduceat(cosines[:, 0], starts)
-        of_closest, of_section, of_words = weights.sections
-        units = of_closest * closest + of_section * section_cosines + of_words * words[SECTION]
-    else:
-        maxima = np.maximum.reduceat(cosines[:, 1:], snapshot.sentence_starts, axis=0)
-        closest = np.where(np.isfinite(maxima), maxima, 0).mean(1)
-        of_closest, of_words = weights.documents
-        units = of_closest * closest + of_words * words[DOCUMENT]
-    return Scores(sentences, units.round(5))
+    def best(self, top_k: int, allowed: Mask | None = None) -> tuple[Ints, Floats]:
+        """Return the indices of what matches best, and the scores, best first.
 
+        Of a large library, only those are compared whose estimated scores are highest.
 
-def _sections_to_compare(
-    guesses: Floats, words: Floats, snapshot: Snapshot, by: Unit, allowed: Mask | None
-) -> Mask | None:
-    """Choose the sections whose sentences are compared with a query, each as a whole.
+        Args:
+            top_k: How many to return.
+            allowed: `(sentences,)`, the sentences of which one must be in what is returned.
+        """
+        compared = self._to_compare(allowed)
+        scores = self.score(compared)
+        best = top(scores, top_k)
+        return compared[best], scores[best]
 
-    As long as these are not too many, they are all that are allowed. Otherwise they are those whose
-    own vectors and words match best, since sentences are close to their section; and those of the
-    sentences whose words match best.
+    def score(self, idx: Ints) -> Floats:
+        """Return the scores of some sentences, sections or documents: `(len(idx),)` float64."""
+        if self.by == "sentence":
+            return self.score_sentences(idx)
+        snapshot = self.snapshot
+        sizes, starts = snapshot.sizes(self.by)[idx], snapshot.starts(self.by)[idx]
+        sentences = ranges(starts, sizes)
+        vectors = self._vectors[:1] if self.by == "section" else self._vectors[1:]
+        cosines = _cosines(snapshot.sentences, vectors, sentences)
+        closest = np.zeros((len(idx), len(vectors)))
+        holding = sizes > 0
+        if holding.any():
+            firsts = (np.cumsum(sizes) - sizes)[holding]
+            closest[holding] = np.maximum.reduceat(cosines, firsts, axis=0)
+        if self.by == "section":
+            of_closest, of_section, of_words = self._weights.sections
+            section_cosines = _cosines(snapshot.sections, vectors, idx)[:, 0]
+            scores = of_closest * closest[:, 0] + of_section * section_cosines.astype(np.float64)
+            scores += of_words * self._words[SECTION][idx]
+        else:
+            of_closest, of_words = self._weights.documents
+            scores = of_closest * closest.mean(1) + of_words * self._words[DOCUMENT][idx]
+        rounded: Floats = scores.round(5)
+        return rounded
 
-    Args:
-        guesses: `(sections, queries)`, how well the sentences of each section can be expected to
-            match the query and each of its sentences.
-        words: `(sentences,)`, b of each sentence.
-        snapshot: The library.
-        by: What is looked for.
-        allowed: See `score`.
+    def score_sentences(self, idx: Ints) -> Floats:
+        """Return the scores of some sentences: `(len(idx),)` float64."""
+        snapshot, vectors = self.snapshot, self._vectors[:1]
+        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
+        sections, owner = np.unique(snapshot.section_idx[idx], return_inverse=True)
+        of_sections = (
+            of_section * _cosines(snapshot.sections, vectors, sections)[:, 0].astype(np.float64)
+            + of_section_words * self._words[SECTION][sections]
+        )
+        cosines = _cosines(snapshot.sentences, vectors, idx)[:, 0].astype(np.float64)
+        scores = of_sentence * cosines + of_words * self._words[SENTENCE][idx] + of_sections[owner]
+        rounded: Floats = scores.round(5)
+        return rounded
 
-    Returns:
-        `(sections,)`; None for all.
-    """
-    candidates = np.ones(len(guesses), np.bool_)
-    if allowed is not None:
-        candidates[:] = False
-        candidates[snapshot.section_idx[allowed]] = True
-        if by == "document":
-            documents = np.unique(snapshot.section_document[candidates])
-            candidates = np.isin(snapshot.section_document, documents)
-    if snapshot.section_sizes[candidates].sum() <= EXACT_SENTENCES:
-        return None if allowed is None else candidates
-    compared = np.zeros(len(guesses), np.bool_)
-    num_sections = int(np.ceil(SHARE_OF_SECTIONS * candidates.sum()))
-    for column in guesses.T:
-        compared[top(np.where(candidates, column, -np.inf), num_sections)] = True
-    compared[snapshot.section_idx[top(words, SENTENCES_BY_WORDS)]] = True
-    return compared & candidates
+    def _to_compare(self, allowed: Mask | None) -> Ints:
+        """Choose what is compared with the query: all that is allowed, unless it is too much."""
+        snapshot = self.snapshot
+        num_units = snapshot.count(self.by)
+        is_possible = None
+        num_sentences = snapshot.num_sentences
+        if allowed is not None:
+            is_possible = np.zeros(num_units, np.bool_)
+            is_possible[snapshot.owners(self.by, np.flatnonzero(allowed))] = True
+            num_sentences = int(snapshot.sizes(self.by)[is_possible].sum())
+        if num_sentences <= EXACT_SENTENCES:
+            return np.arange(num_units) if is_possible is None else np.flatnonzero(is_possible)
+        estimates = self._estimate()
+        if is_possible is not None:
+            estimates[~is_possible] = -np.inf
+            num_units = int(is_possible.sum())
+        num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
+        likeliest = top(estimates, min(num_compared, num_units), in_order=False)
+        if self.by != "sentence":
+            num_compared *= _MORE_FOR_LARGER_UNITS
+            likeliest = likeliest[np.argsort(-estimates[likeliest], kind="stable")]
+            ends = np.cumsum(snapshot.sizes(self.by)[likeliest])
+            likeliest = likeliest[: 1 + np.searchsorted(ends, num_compared)]
+        return np.sort(likeliest)
+
+    def _estimate(self) -> Floats:
+        """Estimate the scores of all that is looked for, from the signs of the vectors."""
+        snapshot, words = self.snapshot, self._words
+        if self.by == "document":
+            of_closest, of_words = self._weights.documents
+            parts = self._vectors[1:].numpy()
+            closest = np.mean(
+                [self._closest(snapshot.sentence_codes.cosines(part)) for part in parts], axis=0
+            )
+            estimates: Floats = of_closest * closest + of_words * words[DOCUMENT]
+            return estimates
+        vector = self._vectors[0].numpy()
+        cosines = snapshot.sentence_codes.cosines(vector)
+        section_cosines = snapshot.section_codes.cosines(vector)
+        if self.by == "section":
+            of_closest, of_section, of_words = self._weights.sections
+            estimates = of_closest * self._closest(cosines) + of_section * section_cosines
+            estimates += of_words * words[SECTION]
+            return estimates
+        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
+        of_sections = of_section * section_cosines + of_section_words * words[SECTION]
+        cosines *= of_sentence
+        cosines += of_words * words[SENTENCE]
+        cosines += np.repeat(of_sections, snapshot.section_sizes)
+        return cosines
+
+    def _closest(self, cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return the highest cosine of a sentence in each section or document; 0 without any."""
+        sizes = self.snapshot.sizes(self.by)
+        closest = np.zeros(len(sizes), np.float32)
+        holding = sizes > 0
+        if holding.any():
+            closest[holding] = np.maximum.reduceat(cosines, self.snapshot.starts(self.by)[holding])
+        return closest
 
 
 def find(
@@ -153,24 +182,29 @@ def find(
     """Find what matches a query best, among the sentences that are allowed and what holds them."""
     if not snapshot.num_documents:
         return []
-    scores = score(query, snapshot, encoder, by, allowed)
-    if allowed is not None:
-        owner = {
-            "sentence": np.arange(snapshot.num_sentences),
-            "section": snapshot.section_idx,
-            "document": snapshot.sentence_document,
-        }[by]
-        is_found = np.zeros(len(scores.units), np.bool_)
-        is_found[owner[allowed]] = True
-        scores = Scores(
-            np.where(allowed, scores.sentences, -np.inf), np.where(is_found, scores.units, -np.inf)
-        )
-    best = top(scores.units, top_k)
-    return _hits(best[np.isfinite(scores.units[best])], scores, snapshot, by)
+    request = Request(query, snapshot, encoder, by)
+    best, scores = request.best(top_k, allowed)
+    return _hits(request, best, scores, allowed)
 
 
-def top(scores: Floats, top_k: int) -> Ints:
+def ranges(starts: Ints, sizes: Ints) -> Ints:
+    """Return the indices in some ranges, one range after the other.
+
+    Example:
+        >>> ranges(np.array([7, 2]), np.array([2, 3])).tolist()
+        [7, 8, 2, 3, 4]
+    """
+    total = int(sizes.sum())
+    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
+
+
+def top(scores: Floats, top_k: int, *, in_order: bool = True) -> Ints:
     """Return the indices of the highest scores, highest first; of equal ones, the first first.
+
+    Args:
+        scores: `(scores,)`.
+        top_k: How many.
+        in_order: If not, their order does not matter, and all are returned that equal the last.
 
     Example:
         >>> top(np.array([0.1, 0.7, 0.7, 0.2]), 3).tolist()
@@ -183,32 +217,18 @@ def top(scores: Floats, top_k: int) -> Ints:
         candidates = np.flatnonzero(scores >= least)
     else:
         candidates = np.arange(len(scores))
+    if not in_order:
+        return candidates
     return candidates[np.argsort(-scores[candidates], kind="stable")[:top_k]]
 
 
-def _hits(best: Ints, scores: Scores, snapshot: Snapshot, by: Unit) -> list[Hit]:
+def _hits(request: Request, best: Ints, scores: Floats, allowed: Mask | None) -> list[Hit]:
     """Return the hits of some sentences, sections or documents, with their places."""
     if not len(best):
         return []
-    if by == "sentence":
-        closest = best
-        documents = snapshot.sentence_document[best]
-    else:
-        if by == "section":
-            starts = snapshot.section_starts[best]
-            own, total = snapshot.section_sizes[best], snapshot.section_totals[best]
-            ends = starts + np.where(own > 0, own, total)
-            documents = snapshot.section_document[best]
-        else:
-            starts = snapshot.sentence_starts[best]
-            ends = snapshot.sentence_ends[best]
-            documents = best
-        closest = np.array(
-            [
-                start + int(scores.sentences[start:end].argmax())
-                for start, end in zip(starts, ends, strict=True)
-            ]
-        )
+    snapshot, by = request.snapshot, request.by
+    closest = best if by == "sentence" else _closest_sentences(request, best, allowed)
+    documents = snapshot.sentence_document[closest]
     sentences = _spans(snapshot, "sentences", closest)
     if by == "sentence":
         spans = sentences
@@ -217,9 +237,33 @@ def _hits(best: Ints, scores: Scores, snapshot: Snapshot, by: Unit) -> list[Hit]
     else:
         spans = _document_spans(snapshot, best)
     return [
-        Hit(spans[int(unit)], sentences[int(sentence)], float(scores.units[unit]), int(number))
-        for unit, sentence, number in zip(best, closest, snapshot.numbers[documents], strict=True)
+        Hit(spans[int(unit)], sentences[int(sentence)], float(score), int(number))
+        for unit, sentence, score, number in zip(
+            best, closest, scores, snapshot.numbers[documents], strict=True
+        )
     ]
+
+
+def _closest_sentences(request: Request, best: Ints, allowed: Mask | None) -> Ints:
+    """Return the sentence that matches best in each of some sections or documents.
+
+    Those of a section are the sentences directly in it or, if there are none, all.
+    """
+    snapshot = request.snapshot
+    starts, sizes = snapshot.starts(request.by)[best], snapshot.sizes(request.by)[best]
+    if request.by == "section":
+        sizes = np.where(sizes > 0, sizes, snapshot.section_totals[best])
+    idx = ranges(starts, sizes)
+    scores = request.score_sentences(idx)
+    if allowed is not None:
+        scores[~allowed[idx]] = -np.inf
+    ends = np.cumsum(sizes)
+    return np.array(
+        [
+            start + int(scores[end - size : end].argmax())
+            for start, size, end in zip(starts, sizes, ends, strict=True)
+        ]
+    )
 
 
 def _spans(snapshot: Snapshot, name: str, idx: Ints) -> dict[int, Span]:
@@ -261,15 +305,21 @@ def _document_spans(snapshot: Snapshot, idx: Ints) -> dict[int, Span]:
 
 
 def _cosines(
-    vectors: npt.NDArray[np.float16], queries: Tensor, idx: Ints | None = None
+    vectors: npt.NDArray[np.float16], queries: Tensor, idx: Ints
 ) -> npt.NDArray[np.float32]:
-    """Return the products of vectors `(vectors, dimension)`, or some of them, and of queries."""
-    num_vectors = len(vectors) if idx is None else len(idx)
-    products = torch.empty(num_vectors, len(queries))
-    buffer = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
-    for start in range(0, num_vectors, _ROWS_PER_CHUNK):
+    """Return the products of some vectors, of `(vectors, dimension)`, and of queries."""
+    products = torch.empty(len(idx), len(queries))
+    half = np.empty((_ROWS_PER_CHUNK, vectors.shape[1]), np.float16)
+    widened = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
+    # All of them, in order, need not be picked.
+    are_all = len(idx) == len(vectors) and np.array_equal(idx, np.arange(len(vectors)))
+    for start in range(0, len(idx), _ROWS_PER_CHUNK):
         chunk = slice(start, start + _ROWS_PER_CHUNK)
-        half = torch.from_numpy(vectors[chunk] if idx is None else vectors[idx[chunk]])
-        widened = buffer[: len(half)].copy_(half)
-        torch.mm(widened, queries.T, out=products[chunk])
+        size = len(idx[chunk])
+        if are_all:
+            some = vectors[chunk]
+        else:  # indices are within bounds, and only for "clip" numpy writes to the output directly
+            some = vectors.take(idx[chunk], axis=0, out=half[:size], mode="clip")
+        widened[:size].copy_(torch.from_numpy(some))
+        torch.mm(widened[:size], queries.T, out=products[chunk])
     return products.numpy()

@@ -5,7 +5,6 @@ arrays are in that order, whatever order the documents were added in.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,24 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from foveate.index.codes import Codes
 from foveate.index.records import vectors_of
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys
 from foveate.index.store import State, Store, quote_list, read, read_batches
-
-Ints = npt.NDArray[np.int64]
+from foveate.index.words import Ints, Postings, Words
+from foveate.tasks.arguments import Unit
 
 _OUTLINE = (
     *("document", "source", "file", "member", "language", "section_sizes", "section_totals"),
     *("sentence_lengths", "heading_lengths", "outline_length"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Postings:
-    """The texts of a kind that hold a term, and how often."""
-
-    idx: Ints
-    counts: Ints
 
 
 class Snapshot:
@@ -108,6 +100,29 @@ class Snapshot:
         """`(sections,)`, index of the first sentence directly in each section."""
         return np.cumsum(self.section_sizes) - self.section_sizes
 
+    def count(self, by: Unit) -> int:
+        """Return the number of sentences, sections or documents."""
+        counts = {"sentence": self.num_sentences, "section": len(self.section_sizes)}
+        return counts.get(by, self.num_documents)
+
+    def sizes(self, by: Unit) -> Ints:
+        """Return the number of sentences directly in each sentence, section or document."""
+        if by == "sentence":
+            return np.ones(self.num_sentences, np.int64)
+        if by == "section":
+            return self.section_sizes
+        return self.sentence_ends - self.sentence_starts
+
+    def starts(self, by: Unit) -> Ints:
+        """Return the index of the first sentence directly in each section or document."""
+        return self.section_starts if by == "section" else self.sentence_starts
+
+    def owners(self, by: Unit, sentences: Ints) -> Ints:
+        """Return the index of what some sentences are directly in, or their own."""
+        if by == "sentence":
+            return sentences
+        return (self.section_idx if by == "section" else self.sentence_document)[sentences]
+
     @cached_property
     def sentences(self) -> npt.NDArray[np.float16]:
         """`(sentences, dimension)`, the vectors of all sentences."""
@@ -117,6 +132,21 @@ class Snapshot:
     def sections(self) -> npt.NDArray[np.float16]:
         """`(sections, dimension)`, the vectors of all sections."""
         return self._load_vectors("sections", self.section_ends)
+
+    @cached_property
+    def sentence_codes(self) -> Codes:
+        """The signs of the vectors of all sentences."""
+        return Codes(self.sentences)
+
+    @cached_property
+    def section_codes(self) -> Codes:
+        """The signs of the vectors of all sections."""
+        return Codes(self.sections)
+
+    @cached_property
+    def words(self) -> Words:
+        """The words of the library."""
+        return Words(self)
 
     def _load_vectors(self, name: str, ends: Ints) -> npt.NDArray[np.float16]:
         total = int(ends[-1]) if len(ends) else 0
@@ -131,9 +161,15 @@ class Snapshot:
         """Return the index of each document; -1 for those that are not there anymore."""
         if not len(self.numbers):
             return np.full(len(numbers), -1)
-        found = np.searchsorted(self.numbers, numbers, sorter=self._by_number)
+        # Parts of a document mostly follow each other, so that it is looked up once.
+        is_first = np.ones(len(numbers), np.bool_)
+        is_first[1:] = numbers[1:] != numbers[:-1]
+        firsts = numbers[is_first]
+        found = np.searchsorted(self.numbers, firsts, sorter=self._by_number)
         idx = self._by_number[np.minimum(found, len(self.numbers) - 1)]
-        return np.where(self.numbers[idx] == numbers, idx, -1)
+        of_firsts: Ints = np.where(self.numbers[idx] == firsts, idx, -1)
+        of_all: Ints = of_firsts[np.cumsum(is_first) - 1]
+        return of_all
 
     def places(self, ends: Ints, numbers: Ints, positions: npt.NDArray[Any]) -> Ints:
         """Return the index of parts of documents.
@@ -168,23 +204,25 @@ class Snapshot:
             SECTION: self.section_ends,
             DOCUMENT: np.arange(1, self.num_documents + 1),
         }
-        parts: dict[tuple[str, int], list[Postings]] = {}
-        for row in range(rows.num_rows):
-            kind = rows["kind"][row].as_py()
-            documents, positions, counts = (
-                rows[name][row].values.to_numpy() for name in columns[2:]
+        lists = [_flatten(rows[name]) for name in columns[2:]]
+        (documents, sizes), (positions, _), (counts, _) = lists
+        starts = np.cumsum(sizes) - sizes
+        parts: dict[tuple[str, int], list[slice]] = {}
+        names = zip(rows["term"].to_pylist(), rows["kind"].to_pylist(), strict=True)
+        for key, start, size in zip(names, starts.tolist(), sizes.tolist(), strict=True):
+            parts.setdefault(key, []).append(slice(start, start + size))
+        found = {}
+        for (term, kind), slices in parts.items():
+            numbers, its_positions, its_counts = (
+                values[slices[0]]
+                if len(slices) == 1
+                else np.concatenate([values[s] for s in slices])
+                for values in (documents, positions, counts)
             )
-            idx = self.places(ends[kind], documents, positions)
+            idx = self.places(ends[kind], numbers, its_positions)
             is_there = idx >= 0
-            part = Postings(idx[is_there], counts[is_there].astype(np.int64))
-            parts.setdefault((rows["term"][row].as_py(), kind), []).append(part)
-        return {
-            key: Postings(
-                np.concatenate([part.idx for part in some]),
-                np.concatenate([part.counts for part in some]),
-            )
-            for key, some in parts.items()
-        }
+            found[term, kind] = Postings(idx[is_there], its_counts[is_there])
+        return found
 
 
 def _commonest(languages: list[str | None]) -> str | None:

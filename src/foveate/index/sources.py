@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from foveate.documents.members import MAILDIR, ErrorHandler, is_readable_file
 from foveate.index.records import FileRecord
 
 _MAX_BYTES = 2**30
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # a drive has one letter
 _CLOCK = 2 * 10**9
 """Nanoseconds within which a file may change twice and keep its time, on some file systems."""
 
@@ -47,7 +49,15 @@ def find_sources(
     """
     for path in paths:
         given = os.fspath(path)
-        if has_magic(given) and not Path(given).exists():
+        if is_url(given):
+            on_error(
+                given,
+                ValueError(
+                    f"{given} is a URL, and files are read from disks: mount the bucket as a "
+                    "folder, or copy the files"
+                ),
+            )
+        elif has_magic(given) and not Path(given).exists():
             matches = sorted(_match(given))
             if not matches:
                 on_error(given, FileNotFoundError(f"no file matches {given}: check the pattern"))
@@ -56,6 +66,16 @@ def find_sources(
                     yield from _sources_at(match, on_error, is_count)
         else:
             yield from _sources_at(Path(given), on_error, is_count)
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path names something in an object store or elsewhere on a network.
+
+    Example:
+        >>> is_url("s3://bucket/papers"), is_url(Path("gs://bucket")), is_url("papers/s3")
+        (True, True, False)
+    """
+    return bool(_URL.match(os.fspath(path))) and not Path(path).exists()
 
 
 def before_pattern(path: str) -> Path:
@@ -132,10 +152,7 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
     """
     noted = time.time_ns()
     path = source.path
-    files, folders = [path], []
-    if path.is_dir():
-        folders = [path / name for name in MAILDIR]
-        files = sorted(file for folder in folders for file in folder.iterdir() if file.is_file())
+    files, folders = ([path], []) if not path.is_dir() else _content(path)
     size = sum(file.stat().st_size for file in files)
     modified = max(one.stat().st_mtime_ns for one in (*files, *folders))
     if size > _MAX_BYTES:
@@ -154,8 +171,30 @@ def describe(source: Source, known: FileRecord | None) -> FileRecord:
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
         if folders:
-            digest.update(os.fsencode(file.name))
+            digest.update(os.fsencode(file.relative_to(path)))
     return FileRecord(str(path), digest.hexdigest(), size, modified, noted)
+
+
+def _content(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files and the folders that are read as parts of a folder of messages.
+
+    Raises:
+        OSError: A folder cannot be listed.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    files: list[Path] = []
+    walked: list[Path] = []
+    for name, folders, names in os.walk(folder, onerror=fail):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        if set(MAILDIR) <= set(folders):
+            folders[:] = [one for one in folders if one != "tmp"]  # messages that are on their way
+        walked.append(Path(name))
+        paths = (Path(name, one) for one in sorted(names) if not one.startswith("."))
+        files += (path for path in paths if path.is_file())
+    return files, walked
 
 
 def is_gone(path: str) -> bool:

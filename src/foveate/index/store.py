@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,14 @@ _FOREVER = timedelta(days=36500)
 
 _IDS_PER_CONDITION = 1000
 
-_MAX_BATCHES = 64
-"""After so many batches, the postings of each term are merged into one row."""
+_MAX_BATCHES = 16
+"""After so many batches, the postings of each term are merged into one row when files are merged.
+
+A term is looked up in as many rows as there are batches, which is slow for tens of them.
+"""
+
+_SENTENCES_PER_BATCH = 50_000
+"""In large libraries, one batch for each so many sentences is left: merging rewrites everything."""
 
 _TERMS_PER_MERGE = 100_000
 
@@ -132,17 +139,17 @@ class Store:
         path = self.folder / _STATE
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            schema = fields.pop("schema")
+            schema = int(fields.pop("schema"))
             if schema == SCHEMA_VERSION:
                 return State(**{**fields, "model": ModelRecord(**fields["model"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LibraryError(
                 f"{path} is damaged ({error}): index the files into a new library"
             ) from error
+        made_by = "an older foveate" if schema < SCHEMA_VERSION else "a newer foveate"
         raise LibraryError(
-            f"the library {self.folder} has version {schema} of the format, and this foveate reads "
-            f"version {SCHEMA_VERSION}: use the foveate that made it, or index the files into a "
-            "new library"
+            f"the library {self.folder} was made by {made_by} (version {schema} of the format, not "
+            f"{SCHEMA_VERSION}): index the files into a new library, or use that foveate"
         )
 
     def stamp(self) -> tuple[int, int]:
@@ -199,7 +206,8 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         with write_lock(self.folder):
             if not self.exists():
-                self._create(model)
+                with self.explained(is_write=True):
+                    self._create(model)
             state = self.read_state()
             check_model(self.folder, state.model, model)
             with self.explained(is_write=True):
@@ -243,9 +251,21 @@ class Store:
         if versions != state.versions:
             state = replace(state, versions=versions)
             self.write_state(state)
-        for table in tables.values():
-            _tag(table)
+        for name, table in tables.items():
+            self.tag(name, table)
         return state, tables
+
+    def tag(self, name: str, table: Any) -> None:
+        """Keep Lance from removing the latest version of a table."""
+        try:
+            tags = table.tags.list()
+        except RuntimeError:  # a full disk may have left an empty file, which Lance cannot read
+            (self.folder / f"{name}.lance" / "_refs" / "tags" / f"{_TAG}.json").unlink()
+            tags = table.tags.list()
+        if _TAG not in tags:
+            table.tags.create(_TAG, table.version)
+        elif tags[_TAG]["version"] != table.version:
+            table.tags.update(_TAG, table.version)
 
 
 class Writer:
@@ -264,10 +284,10 @@ class Writer:
         self.next_document = state.next_document
         self.num_batches = state.num_batches
 
-    def new_document(self) -> int:
-        """Return a number for a document, which no other one had or will have."""
-        self.next_document += 1
-        return self.next_document - 1
+    def new_documents(self, number: int) -> int:
+        """Return the first of as many numbers, which no other document had or will have."""
+        self.next_document += number
+        return self.next_document - number
 
     def add(self, rows: Mapping[str, pa.Table]) -> None:
         """Write the rows of a batch of documents."""
@@ -287,16 +307,18 @@ class Writer:
 
     def commit(self) -> State:
         """Make the changes visible."""
-        self.state = replace(
-            self.state,
-            versions={name: table.version for name, table in self.tables.items()},
-            next_document=self.next_document,
-            num_batches=self.num_batches,
-            num_documents=self.tables["documents"].count_rows(),
-            num_sentences=self.tables["sentences"].count_rows(),
-        )
-        self.store.write_state(self.state)
-        return self.state
+        with self.store.explained(is_write=True):
+            state = replace(
+                self.state,
+                versions={name: table.version for name, table in self.tables.items()},
+                next_document=self.next_document,
+                num_batches=self.num_batches,
+                num_documents=self.tables["documents"].count_rows(),
+                num_sentences=self.tables["sentences"].count_rows(),
+            )
+            self.store.write_state(state)
+        self.state = state
+        return state
 
     def tidy(self, *, is_end: bool) -> None:
         """Optimize if there is reason to, so that a small change does not rewrite everything.
@@ -325,17 +347,21 @@ class Writer:
             merges_terms: Merge the postings of each term even if there are few batches.
         """
         with self.store.explained(is_write=True):
-            if self.num_batches >= _MAX_BATCHES or merges_terms:
+            many = max(_MAX_BATCHES, self.state.num_sentences // _SENTENCES_PER_BATCH)
+            if self.num_batches >= many or merges_terms:
                 merge_terms(self)
             for name, table in self.tables.items():
                 indexed = {index.columns[0] for index in table.list_indices()}
                 for column in _INDEXED[name]:
                     if column not in indexed and table.count_rows() >= _ROWS_WITHOUT_INDEX:
                         _create_index(table, column)
-                table.optimize(cleanup_older_than=_FOREVER)
+                before = None
+                while table.version != before:  # what was merged may then be merged with the rest
+                    before = table.version
+                    table.optimize(cleanup_older_than=_FOREVER)
             self.commit()
-            for table in self.tables.values():
-                _tag(table)
+            for name, table in self.tables.items():
+                self.store.tag(name, table)
                 with warnings.catch_warnings():
                     # It warns of readers of replaced versions, which begin again; and the lock
                     # keeps other writers out, so that what they left unfinished may go too.
@@ -353,7 +379,7 @@ def merge_terms(writer: Writer) -> None:
     names = np.sort(read(old, ("term",))["term"].to_numpy(zero_copy_only=False))
     firsts = list(dict.fromkeys(names[::_TERMS_PER_MERGE]))
     writer.tables["terms"].delete("true")
-    for first, after in zip(firsts, [*firsts[1:], None], strict=True):
+    for first, after in zip_longest(firsts, firsts[1:]):
         condition = f"term >= {quote(first)}"
         if after is not None:
             condition += f" AND term < {quote(after)}"
@@ -406,12 +432,6 @@ def _create_index(table: Any, column: str) -> None:
     from lancedb.index import BTree
 
     table.create_index(column, config=BTree())
-
-
-def _tag(table: Any) -> None:
-    """Keep Lance from removing the latest version of a table."""
-    change = table.tags.update if _TAG in table.tags.list() else table.tags.create
-    change(_TAG, table.version)
 
 
 def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None:

@@ -11,6 +11,7 @@ from foveate.index.schema import SENTENCE, pack_keys
 from foveate.index.store import Store, read, read_batches
 
 _MAX_ERROR = 1e-2  # of a vector's length, which is 1 but for the rounding to float16
+_METADATA = ("title", "authors", "date", "language")
 _PLACE = SPAN_COLUMNS[: SPAN_COLUMNS.index("boxes")]
 
 
@@ -56,9 +57,13 @@ def _problems(store: Store) -> Iterator[str]:
 
 def _document_problems(number: int, source: str, tables: dict[str, Any]) -> Iterator[str]:
     """Compare what the tables have of a document with its content."""
-    rows = read(tables["documents"], ("content",), f"document = {number}")
-    [content] = rows["content"].to_pylist()
-    document = unpack_document(content)
+    rows = read(tables["documents"], ("content", *_METADATA), f"document = {number}")
+    [row] = rows.to_pylist()
+    document = unpack_document(row["content"])
+    for name in _METADATA:
+        expected = getattr(document, name)
+        if row[name] != (list(expected) if name == "authors" else expected):
+            yield f"{source} has another {name} in the table than in its content"
     first, after = pack_keys([number, number + 1], 0).tolist()
     condition = f"key >= {first} AND key < {after}"
     for name, spans in (("sections", document.section_spans()), ("sentences", document.spans())):

@@ -1,69 +1,187 @@
 """BM25 from a library's postings: the same scores as `foveate.tasks.bm25`, from fewer texts."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
-from foveate.index.snapshot import Ints, Postings, Snapshot
 from foveate.tasks.bm25 import LENGTH_NORMALIZATION, SATURATION
 
-Floats = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    from foveate.index.snapshot import Snapshot
 
-_NOWHERE = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64))
+Floats = npt.NDArray[np.floating[Any]]
+Ints = npt.NDArray[np.int64]
+
+KINDS = (SENTENCE, SECTION, DOCUMENT)
+
+_CACHED_BYTES = 2**28
+"""Bytes that the terms of former queries may take in memory; a million sentences need less."""
+
+_DENSE_SHARE = 1 / 3
+"""Of the texts that hold a term: from there, a number for every text takes less space."""
 
 
-def match_words(terms: Sequence[str], snapshot: Snapshot) -> dict[int, Floats]:
-    """Score how much of a query each text of a library holds.
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The texts of a kind that hold a term, and how often."""
 
-    How rare a term is, and how long texts are, is counted over the whole library as it is at that
-    moment.
+    idx: Ints
+    counts: Ints
+
+
+NOWHERE = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Impacts:
+    """How much a term counts in each text of a kind, before its weight, see `impacts_of`.
+
+    Attributes:
+        num_texts: Number of texts that hold it.
+        idx: These; None if the values are those of all texts, since most hold it.
+        values: Float32.
+    """
+
+    num_texts: int
+    idx: Ints | None
+    values: npt.NDArray[np.float32]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.values.nbytes + (0 if self.idx is None else self.idx.nbytes)
+
+
+class Words:
+    """The words of a library.
+
+    What a term counts in each text is kept in memory for the next query that has it, up to a limit,
+    since the words that make for long postings are in most queries.
 
     Args:
-        terms: The terms of the query, each once.
         snapshot: The library.
-
-    Returns:
-        b of all sentences, sections and documents, by kind; see `foveate.tasks.relevance.Matches`.
     """
-    found = snapshot.postings(terms)
-    of_kind: dict[int, list[Postings]] = {SENTENCE: [], SECTION: [], DOCUMENT: []}
-    for term in terms:
-        in_sentences = found.get((term, SENTENCE), _NOWHERE)
-        of_kind[SENTENCE].append(in_sentences)
-        for kind, owner in (
-            (SECTION, snapshot.section_idx),
-            (DOCUMENT, snapshot.sentence_document),
-        ):
-            in_titles = found.get((term, kind), _NOWHERE)
-            counts = np.bincount(
-                np.concatenate([owner[in_sentences.idx], in_titles.idx]),
-                np.concatenate([in_sentences.counts, in_titles.counts]),
-                len(snapshot.lengths[kind]),
-            )
-            holding = counts.nonzero()[0]
-            of_kind[kind].append(Postings(holding, counts[holding].astype(np.int64)))
-    return {kind: bm25(postings, snapshot.lengths[kind]) for kind, postings in of_kind.items()}
+
+    def __init__(self, snapshot: "Snapshot") -> None:
+        self._snapshot = snapshot
+        self._means = {
+            kind: max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
+            for kind, lengths in snapshot.lengths.items()
+        }
+        self._cached: OrderedDict[str, dict[int, Impacts]] = OrderedDict()
+        self._num_bytes = 0
+
+    def match(
+        self, terms: Sequence[str], kinds: Iterable[int] = KINDS
+    ) -> dict[int, npt.NDArray[np.float32]]:
+        """Score how much of a query each text of a library holds.
+
+        How rare a term is, and how long texts are, is counted over the whole library as it is at
+        that moment.
+
+        Args:
+            terms: The terms of the query, each once.
+            kinds: The kinds of texts.
+
+        Returns:
+            b of all texts of each kind; see `foveate.tasks.relevance.Matches`.
+        """
+        found = self._impacts(terms)
+        return {
+            kind: add_up([found[term][kind] for term in terms], len(self._snapshot.lengths[kind]))
+            for kind in kinds
+        }
+
+    def _impacts(self, terms: Sequence[str]) -> dict[str, dict[int, Impacts]]:
+        """Return what each term counts in each text of each kind."""
+        new = [term for term in terms if term not in self._cached]
+        loaded = self._load(new) if new else {}
+        found = {}
+        for term in terms:
+            if term in self._cached:
+                self._cached.move_to_end(term)
+                found[term] = self._cached[term]
+            else:
+                found[term] = self._cached[term] = loaded[term]
+                self._num_bytes += _num_bytes(loaded[term])
+        while self._num_bytes > _CACHED_BYTES:
+            _, oldest = self._cached.popitem(last=False)
+            self._num_bytes -= _num_bytes(oldest)
+        return found
+
+    def _load(self, terms: Sequence[str]) -> dict[str, dict[int, Impacts]]:
+        snapshot = self._snapshot
+        postings = snapshot.postings(terms)
+        loaded = {}
+        for term in terms:
+            in_sentences = postings.get((term, SENTENCE), NOWHERE)
+            of_kind = {SENTENCE: in_sentences}
+            for kind, owner in (
+                (SECTION, snapshot.section_idx),
+                (DOCUMENT, snapshot.sentence_document),
+            ):
+                in_titles = postings.get((term, kind), NOWHERE)
+                counts = np.bincount(
+                    np.concatenate([owner[in_sentences.idx], in_titles.idx]),
+                    np.concatenate([in_sentences.counts, in_titles.counts]),
+                    len(snapshot.lengths[kind]),
+                )
+                holding = counts.nonzero()[0]
+                of_kind[kind] = Postings(holding, counts[holding].astype(np.int64))
+            loaded[term] = {
+                kind: impacts_of(one, snapshot.lengths[kind], self._means[kind])
+                for kind, one in of_kind.items()
+            }
+        return loaded
 
 
-def bm25(postings: Sequence[Postings], lengths: Ints) -> Floats:
+def impacts_of(postings: Postings, lengths: Ints, mean: float) -> Impacts:
+    """Compute n / (n + k (1 - l + l |x| / mean |x|)) of `foveate.tasks.bm25.bm25` for a term.
+
+    Args:
+        postings: The texts that hold it, and how often.
+        lengths: `(texts,)`, the number of terms of each text.
+        mean: The mean of these.
+    """
+    relative = lengths[postings.idx] / mean
+    held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * relative)
+    values = (postings.counts / (postings.counts + held_back)).astype(np.float32)
+    having = len(postings.idx)
+    if having < _DENSE_SHARE * len(lengths):
+        return Impacts(having, postings.idx, values)
+    dense = np.zeros(len(lengths), np.float32)
+    dense[postings.idx] = values
+    return Impacts(having, None, dense)
+
+
+def add_up(impacts: Sequence[Impacts], num_texts: int) -> npt.NDArray[np.float32]:
     """Score as `foveate.tasks.bm25.bm25` does, whose equation holds.
 
     Args:
-        postings: Where each term of the query occurs.
-        lengths: `(texts,)`, the number of terms of each text.
+        impacts: What each term of the query counts in the texts.
+        num_texts: Number of texts.
 
     Returns:
         `(texts,)`; 0 if the query has no terms.
     """
-    num_texts = len(lengths)
-    scores = np.zeros(num_texts)
-    having = np.array([len(one.idx) for one in postings])
+    scores = np.zeros(num_texts, np.float32)
+    if not impacts:
+        return scores
+    having = np.array([one.num_texts for one in impacts])
     weights = np.log1p((num_texts - having + 0.5) / (having + 0.5))
-    mean = max(float(lengths.mean()), 1.0) if num_texts else 1.0
-    for one, weight in zip(postings, weights, strict=True):
-        relative = lengths[one.idx] / mean
-        held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * relative)
-        scores[one.idx] += weight * one.counts / (one.counts + held_back)
-    return scores / weights.sum() if len(weights) else scores
+    weights = (weights / weights.sum()).astype(np.float32)
+    for one, weight in zip(impacts, weights, strict=True):
+        if one.idx is None:
+            scores += weight * one.values
+        else:
+            scores[one.idx] += weight * one.values
+    return scores
+
+
+def _num_bytes(of_kinds: dict[int, Impacts]) -> int:
+    return sum(one.nbytes for one in of_kinds.values())

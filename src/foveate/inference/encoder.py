@@ -141,7 +141,7 @@ class Encoder:
         self.languages = None if languages is None else frozenset(languages)
         self._is_tree_bert = model.config.model_type == "tree_bert"
         self._first_position = first_position(model)
-        self._linear_dtype = linear_dtype
+        self.linear_dtype = linear_dtype
         on_cpu = model.device.type == "cpu"
         self._batch_tokens = _TOKENS_PER_BATCH_ON_CPU if on_cpu else _TOKENS_PER_BATCH_ON_GPU
 
@@ -326,7 +326,7 @@ class Encoder:
     @torch.inference_mode()
     def _read(self, nodes: TreeNodes) -> "_States":
         """Run the model on the nodes of a forest."""
-        device, dtype = self.model.device, self._linear_dtype
+        device, dtype = self.model.device, self.linear_dtype
         tree = Tree.from_parents(nodes.parent_ids)
         inputs = {"input_ids": nodes.input_ids}
         if self._is_tree_bert:

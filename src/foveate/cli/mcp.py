@@ -1,0 +1,50 @@
+"""`foveate mcp`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import common
+
+
+def command(
+    library: Annotated[
+        Path,
+        typer.Option(
+            "--library",
+            "-l",
+            metavar="DIR",
+            help="The folder of the library, which `foveate index` made.",
+            show_default=False,
+        ),
+    ],
+    model: common.Model = None,
+    device: common.Device = None,
+    dtype: common.DType = None,
+) -> None:
+    """Let an assistant search a library, through the Model Context Protocol.
+
+    Assistants start it themselves, and talk to it over standard input and output.
+    Its tools are search, ask, summarize, outline and list_documents; they only read.
+
+    \b
+    foveate index papers/ --library papers.library
+    foveate mcp --library papers.library
+
+    In the settings of an assistant:
+
+    \b
+    {"mcpServers": {"papers": {"command": "foveate",
+       "args": ["mcp", "--library", "/home/ada/papers.library"]}}}
+    """
+    if not library.is_dir():
+        raise FileNotFoundError(
+            f"there is no library in {library}: make one with "
+            f"`foveate index PATH --library {library}`"
+        )
+    given = {"device": device, "dtype": dtype}
+    options = {name: value for name, value in given.items() if value is not None}
+    from foveate.mcp import make_server  # which takes a moment to import
+
+    make_server(library, model=model, **options).run("stdio")

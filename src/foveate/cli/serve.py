@@ -1,0 +1,120 @@
+"""`foveate serve`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import common
+
+
+def command(
+    library: Annotated[
+        Path | None,
+        typer.Option(
+            "--library",
+            "-l",
+            metavar="DIR",
+            help="A library that `foveate index` made, to be searched and read. Default: only what "
+            "is uploaded.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on. One that others reach needs a token.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 for any that is free.")
+    ] = 8321,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FOVEATE_TOKEN",
+            metavar="TEXT",
+            help="What clients must show. Rather set the environment's FOVEATE_TOKEN, which other "
+            "users of this machine do not see.",
+            show_default=False,
+            show_envvar=False,
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="A site whose pages may use the service, such as https://example.org; may be "
+            "repeated. Default: none.",
+            show_default=False,
+        ),
+    ] = None,
+    max_mb: Annotated[int, typer.Option(metavar="N", min=1, help="Largest request, in MiB.")] = 64,
+    max_pages: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Longest PDF, in pages.")
+    ] = 5000,
+    timeout: Annotated[
+        int, typer.Option(metavar="SECONDS", min=1, help="Time after which a request is given up.")
+    ] = 300,
+    keep: Annotated[
+        int,
+        typer.Option(
+            metavar="MINUTES", min=1, help="Time after which an unused upload is forgotten."
+        ),
+    ] = 60,
+    model: common.Model = None,
+    device: common.Device = None,
+    dtype: common.DType = None,
+) -> None:
+    """Serve documents to the browser and to programs: search, ask, summarize, embed.
+
+    The page is at http://127.0.0.1:8321, the interface at http://127.0.0.1:8321/docs. What is
+    uploaded stays in memory and is forgotten after a while; nothing is written to a disk, and
+    nothing is sent elsewhere.
+
+    \b
+    foveate serve
+    foveate serve --library papers.library --port 9000
+    FOVEATE_TOKEN=… foveate serve --host 0.0.0.0 --library papers.library
+    """
+    try:
+        from foveate.service.server import check_address, listen, run
+    except ImportError as error:
+        raise ImportError(
+            f"the service needs FastAPI and uvicorn ({error}): run `pip install 'foveate[service]'`"
+        ) from error
+    check_address(host, token)
+    opened = listen(host, port)
+    with opened:
+        index = common.open_library(library, model, device, dtype) if library else None
+        if index is not None:
+            _ = index.state  # says if there is no library
+        encoder = index.encoder if index else common.load_encoder(model, device, dtype)
+        from foveate.service.app import create_app
+        from foveate.service.guard import LOOPBACK_NAMES, is_loopback
+        from foveate.service.limits import Limits
+
+        app = create_app(
+            encoder,
+            library=library,
+            limits=Limits(
+                body_bytes=max_mb * 2**20,
+                pending_bytes=4 * max_mb * 2**20,
+                pages=max_pages,
+                request_seconds=timeout,
+                upload_seconds=60 * keep,
+            ),
+            token=token,
+            allowed_hosts=[*LOOPBACK_NAMES, host] if is_loopback(host) else None,
+            allowed_origins=allow_origin or (),
+            model_name=_model_name(model),
+        )
+        address = f"[{host}]" if ":" in host else host
+        url = f"http://{address}:{opened.getsockname()[1]}"
+        run(app, opened, lambda: common.console.print(f"foveate serves {url}", markup=False))
+
+
+def _model_name(model: str | None) -> str:
+    """Return what clients call the model: the last part of its path or name."""
+    return "foveate" if model is None else Path(model).name or "foveate"

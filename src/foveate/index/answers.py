@@ -1,0 +1,148 @@
+"""What several sentences of a library say together: the passages of an answer, and summaries."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from foveate.documents import Document, Span
+from foveate.documents.language import FALLBACK
+from foveate.documents.sentences import join_sentences
+from foveate.index.conditions import Mask
+from foveate.index.search import Request, ranges
+from foveate.index.snapshot import Snapshot
+from foveate.inference import Encoder
+from foveate.tasks.ask import MAX_SENTENCES, Answer, best_passages
+from foveate.tasks.candidates import candidates
+from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence, choose
+
+_DOCUMENTS_PER_SUMMARY = 10
+
+Unpack = Callable[[int], Document]
+"""Gives the document of a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibrarySentence(SummarySentence):
+    """A sentence of a summary of a library.
+
+    Attributes:
+        document_idx: The number by which `Index.document` gives its document.
+    """
+
+    document_idx: int
+
+
+def find_passages(
+    query: str,
+    snapshot: Snapshot,
+    encoder: Encoder,
+    top_k: int,
+    allowed: Mask | None,
+    unpack: Unpack,
+) -> Answer:
+    """Find the passages that answer a question best, of sentences that are allowed."""
+    if not snapshot.num_documents:
+        return Answer(None, ())
+    request = Request(query, snapshot, encoder, "sentence")
+    # A passage has at most so many sentences; hence, these suffice to start each of them.
+    best, _ = request.best(top_k * MAX_SENTENCES, allowed)
+    if not len(best):
+        return Answer(None, ())
+    sections = np.unique(snapshot.section_idx[best])
+    around = ranges(snapshot.section_starts[sections], snapshot.section_sizes[sections])
+    scores = np.full(snapshot.num_sentences, -np.inf)
+    scores[around] = request.score_sentences(around)
+    if allowed is not None:
+        scores[~allowed] = -np.inf
+    documents = np.unique(snapshot.sentence_document[best])
+    numbers = snapshot.numbers[documents].tolist()
+    their_sentences = ranges(
+        snapshot.sentence_starts[documents], snapshot.sizes("document")[documents]
+    )
+    passages = best_passages(
+        [unpack(number) for number in numbers], torch.from_numpy(scores[their_sentences]), top_k
+    )
+    return Answer(
+        None,
+        tuple(
+            replace(passage, document_idx=numbers[passage.document_idx])
+            for passage in passages
+            if np.isfinite(passage.score)
+        ),
+    )
+
+
+def check_budget(sentences: int | None, words: int | None) -> None:
+    """Check the budget of a summary, as `foveate.summarize` does.
+
+    Raises:
+        ValueError: Both are given, or one is below 1.
+    """
+    if sentences is not None and words is not None:
+        raise ValueError("give a number of sentences or of words, not both")
+    for name, budget in (("sentences", sentences), ("words", words)):
+        if budget is not None and budget < 1:
+            raise ValueError(f"{name} must be at least 1, got {budget}")
+
+
+def summarize(
+    query: str,
+    snapshot: Snapshot,
+    encoder: Encoder,
+    sentences: int | None,
+    words: int | None,
+    allowed: Mask | None,
+    unpack: Unpack,
+) -> Summary:
+    """Choose sentences about a query from the documents that match it best.
+
+    They are ranked as `Index.search` ranks sentences, and chosen as `foveate.summarize` chooses.
+
+    Args:
+        query: What the summary is about.
+        snapshot: The library.
+        encoder: The model that made it.
+        sentences: Budget in sentences.
+        words: Budget in words instead.
+        allowed: `(sentences,)`, those that may be chosen; None for all.
+        unpack: Gives the document of a number.
+
+    Returns:
+        The summary. The sentences of a document stand together, in its order; first come those of
+        the document with the sentence that was chosen first.
+    """
+    if not snapshot.num_documents:
+        return Summary("", ())
+    request = Request(query, snapshot, encoder, "document")
+    documents, _ = request.best(_DOCUMENTS_PER_SUMMARY, allowed)
+    rows: list[int] = []
+    spans: list[Span] = []
+    numbers: list[int] = []
+    for document_idx in documents.tolist():
+        number = int(snapshot.numbers[document_idx])
+        document = unpack(number)
+        its_spans = document.spans()
+        start = int(snapshot.sentence_starts[document_idx])
+        for i in candidates(document, skip_backchannels=False):
+            if allowed is None or allowed[start + i]:
+                rows.append(start + i)
+                spans.append(its_spans[i])
+                numbers.append(number)
+    if not rows:
+        return Summary("", ())
+    idx = np.array(rows)
+    costs = [1 if words is None else len(span.text.split()) for span in spans]
+    scores = request.score_sentences(idx)
+    chosen = choose(
+        torch.from_numpy(scores),
+        torch.from_numpy(snapshot.sentences[idx].astype(np.float64)),
+        torch.tensor(costs),
+        words or sentences or DEFAULT_SENTENCES,
+    )
+    in_order_of_choice = list(dict.fromkeys(numbers[i] for i in chosen))
+    chosen.sort(key=lambda i: (in_order_of_choice.index(numbers[i]), i))
+    picked = tuple(LibrarySentence(spans[i], float(scores[i]), numbers[i]) for i in chosen)
+    language = snapshot.language or FALLBACK
+    return Summary(join_sentences((one.span.text for one in picked), language), picked)

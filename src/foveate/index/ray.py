@@ -1,0 +1,436 @@
+"""Reading and encoding on a Ray cluster, for `Index.add`.
+
+The driver, which is the process that calls `Index.add`, finds what has changed and is the only one
+that writes to the library. A pool of workers reads and encodes the same units of files that one
+process would, and what they return comes back in order, so that the library is the same: the same
+documents under the same numbers, and the same vectors.
+
+Ray replaces a worker that dies, and has it do its unit again; what had already come of it is not
+given twice. A unit whose worker dies again and again is tried file by file, so that one file that
+kills whoever reads it is named and does not stop the rest.
+"""
+
+import logging
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+import foveate
+from foveate.documents import DocumentError
+from foveate.index.build import Done, File, Job, Part, Unit, encode_unit
+from foveate.index.identity import identify
+from foveate.index.store import ModelRecord
+from foveate.inference import Encoder
+from foveate.inference.encoder import Context
+
+if not find_spec("ray"):
+    raise ImportError("a cluster needs Ray: run `pip install 'foveate[cluster]'`")
+
+_FILES_PER_ROUND = 2**18
+"""Files whose names are in memory at a time. Between rounds, the workers load the model again."""
+
+_MAX_RETRIES = 3
+"""How often a unit is begun again after its worker has died."""
+
+_PATIENCE = 10
+"""Seconds in which a cluster must answer."""
+
+
+class RayCluster:
+    """A cluster whose machines read and encode the files of a library.
+
+    All machines need the same version of foveate, and the files and the model at the same paths.
+    The library's folder is only used by the process that adds files.
+
+    If Ray was initialized before, that session is used, and goes on afterwards.
+
+    Args:
+        address: Address of the cluster, such as "head:6379"; this machine must be part of it. By
+            default the cluster that `RAY_ADDRESS` names or that this machine is part of or, if
+            there is none, one that is started on this machine for as long as it takes.
+        workers: Number of workers; by default as many as there is room for beside one CPU.
+        cpus_per_worker: CPUs of each, which are also its threads; may be a fraction.
+        gpus_per_worker: GPUs of each; may be a fraction, for several workers on one.
+
+    Raises:
+        ValueError: A number is not positive, or there is to be less than no GPU.
+
+    Example:
+        >>> from foveate.index.ray import RayCluster
+        >>> cluster = RayCluster(workers=8, gpus_per_worker=0.25)  # on two GPUs
+        >>> cluster.workers
+        8
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        workers: int | None = None,
+        cpus_per_worker: float = 1,
+        gpus_per_worker: float = 0,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"the number of workers must be at least 1, got {workers}")
+        if cpus_per_worker <= 0:
+            raise ValueError(f"a worker needs more than {cpus_per_worker:g} CPUs: give it 1")
+        if gpus_per_worker < 0:
+            raise ValueError(f"a worker cannot have {gpus_per_worker:g} GPUs: give it 0, or 0.5")
+        self.address = address
+        self.workers = workers
+        self.cpus_per_worker = cpus_per_worker
+        self.gpus_per_worker = gpus_per_worker
+
+    def __call__(self, job: Job, units: Iterator[Unit]) -> Iterator[Part]:
+        """Read and encode units, and give their parts in order.
+
+        Raises:
+            ConnectionError: No cluster answers at the address.
+            ImportError: Ray Data is not installed.
+            RuntimeError: A worker cannot load the model, or fails otherwise.
+            ValueError: The cluster has no room for the workers, or they cannot load the model
+                because it was never saved.
+        """
+        if not job.encoder.model.config._name_or_path:
+            raise ValueError(
+                "the workers of a cluster load the model by its name or path, and this one was "
+                "never saved: save it where all of them can read it, and name that folder"
+            )
+        rounds = _rounds(units)
+        first = next(rounds, None)
+        if first is None:
+            return  # nothing has changed, so that no cluster is needed
+        with _connected(self.address):
+            num_workers = self._check_room()
+            yield from self._run(job, first, num_workers)
+            for one_round in rounds:
+                yield from self._run(job, one_round, num_workers)
+
+    def _run(self, job: Job, units: Sequence[Unit], num_workers: int) -> Iterator[Part]:
+        """Have units encoded; files whose workers die are tried again, each by itself."""
+        lost: list[File] = []
+        yield from self._encode(job, units, num_workers, lost)
+        deadly: list[File] = []
+        if lost:
+            yield from self._encode(job, [[file] for file in lost], num_workers, deadly)
+        for file in deadly:
+            error = DocumentError(
+                f"{file.name} ended every process that read or encoded it, most likely because "
+                "memory was short: give each worker more, or leave the file out"
+            )
+            if job.stops_at_error:
+                raise error
+            yield Part(done=[Done(file.name, None)], failures=[(file.name, error)])
+
+    def _encode(
+        self, job: Job, units: Sequence[Unit], num_workers: int, lost: list[File]
+    ) -> Iterator[Part]:
+        """Have units encoded, and note the files that no worker survived."""
+        following = 0
+        for number, parts in groupby(self._results(job, units, num_workers), itemgetter(0)):
+            lost += (file for unit in units[following:number] for file in unit)
+            following = number + 1
+            done: set[str] = set()
+            part = Part()
+            for _, part in parts:
+                done.update(file.name for file in part.done)
+                yield part
+            if not part.is_last:
+                yield Part(is_void=True)
+                lost += (file for file in units[number] if file.name not in done)
+        lost += (file for unit in units[following:] for file in unit)
+
+    def _results(
+        self, job: Job, units: Sequence[Unit], num_workers: int
+    ) -> Iterator[tuple[int, Part]]:
+        """Give the parts of units with the units' numbers, in order."""
+        import ray.data
+
+        # Each unit is a block of its own, so that it is what is done again if a worker dies. The
+        # blocks lie ready: nothing but the workers needs a CPU, and they may take all of them.
+        items = [{"number": number, "unit": unit} for number, unit in enumerate(units)]
+        blocks = ray.data.from_items(items, override_num_blocks=len(items))
+        with warnings.catch_warnings():
+            # Ray means to rename this option, but no version has the new one yet.
+            warnings.filterwarnings("ignore", ".*ray_remote_args. is deprecated")
+            dataset = blocks.map_batches(
+                _Worker,
+                fn_constructor_args=(
+                    job.model,
+                    job.encoder.linear_dtype,
+                    "cuda" if self.gpus_per_worker else "cpu",
+                    job.stops_at_error,
+                    dict(job.options),
+                    foveate.__version__,
+                ),
+                batch_size=1,
+                compute=ray.data.ActorPoolStrategy(
+                    size=min(num_workers, len(items)),
+                    max_tasks_in_flight_per_actor=1,  # no unit waits for a worker that is busy
+                ),
+                num_cpus=self.cpus_per_worker,
+                num_gpus=self.gpus_per_worker,
+                max_task_retries=_MAX_RETRIES,
+            )
+        dataset.context.execution_options.preserve_order = True
+        dataset.context.enable_progress_bars = False
+        dataset.context.print_on_execution_start = False
+        dataset.context.max_errored_blocks = -1  # these are the units that are lost
+        for row in dataset.iter_rows():
+            result, messages = row["result"]
+            for message in messages:
+                warnings.warn(message, stacklevel=2)
+            if isinstance(result, Exception):
+                raise result
+            yield row["number"], _explain_missing(result)
+
+    def _check_room(self) -> int:
+        """Return the number of workers.
+
+        Raises:
+            ValueError: The cluster has no room for them.
+        """
+        import ray
+
+        nodes = [
+            node["Resources"]
+            for node in ray.nodes()  # type: ignore[no-untyped-call]
+            if node["Alive"]
+        ]
+        size = f"{self.cpus_per_worker:g} CPUs"
+        if self.gpus_per_worker:
+            size += f" and {self.gpus_per_worker:g} GPUs"
+        room = sum(self._room(node) for node in nodes)
+        if not room:
+            cpus = max(node.get("CPU", 0) for node in nodes)
+            gpus = max(node.get("GPU", 0) for node in nodes)
+            raise ValueError(
+                f"no machine of the cluster has room for a worker of {size}: the largest has "
+                f"{cpus:g} CPUs and {gpus:g} GPUs"
+            )
+        if self.workers is not None and self.workers > room:
+            raise ValueError(
+                f"the cluster has room for {room} workers of {size}, not for {self.workers}: ask "
+                "for fewer or smaller ones, or add machines"
+            )
+        free = self._room(ray.available_resources())  # type: ignore[no-untyped-call]
+        if not free:
+            raise ValueError(
+                f"all of the cluster is in use, and no worker of {size} could start: wait until "
+                "other jobs have ended, or add machines"
+            )
+        if self.workers is not None:
+            return self.workers
+        cpus = sum(node.get("CPU", 0) for node in nodes)
+        return max(1, min(room, free, int((cpus - 1) / self.cpus_per_worker)))
+
+    def _room(self, resources: dict[str, float]) -> int:
+        """Return how many workers some resources suffice for."""
+        rooms = [int(resources.get("CPU", 0) / self.cpus_per_worker)]
+        if self.gpus_per_worker:
+            rooms.append(int(resources.get("GPU", 0) / self.gpus_per_worker))
+        return min(rooms)
+
+
+class _Worker:
+    """Encodes units in a process of the cluster.
+
+    The model is loaded with the first unit, so that what is wrong with it can be returned.
+
+    Args:
+        model: What identifies the model.
+        dtype: Dtype of its linear layers.
+        device: Where it runs.
+        stops_at_error: See `Job`.
+        options: See `Job`.
+        version: The driver's version of foveate.
+    """
+
+    def __init__(
+        self,
+        model: ModelRecord,
+        dtype: torch.dtype,
+        device: str,
+        stops_at_error: bool,
+        options: Mapping[str, Any],
+        version: str,
+    ) -> None:
+        self._model = model
+        self._dtype = dtype
+        self._device = device
+        self._stops_at_error = stops_at_error
+        self._options = options
+        self._version = version
+        self._job: Job | None = None
+
+    def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """Encode the one unit of a batch, and return its parts or what went wrong."""
+        [number], [unit] = batch["number"], batch["unit"]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default", UserWarning)
+
+            def row(result: Part | Exception) -> dict[str, npt.NDArray[Any]]:
+                messages = [str(one.message) for one in caught if one.category is UserWarning]
+                caught.clear()
+                column = np.empty(1, dtype=object)
+                column[0] = result, messages
+                return {"number": np.array([number]), "result": column}
+
+            try:
+                if self._job is None:
+                    self._job = self._load()
+                for part in encode_unit(self._job, unit):
+                    yield row(part)
+            except (ValueError, OSError, ImportError) as error:
+                yield row(error)
+            except Exception as error:  # whose class the driver may not have
+                yield row(RuntimeError(f"{type(error).__name__}: {error}"))
+
+    def _load(self) -> Job:
+        where = socket.gethostname()
+        if foveate.__version__ != self._version:
+            raise RuntimeError(
+                f"{where} has foveate {foveate.__version__}, and the library is written by "
+                f"{self._version}: install the same version on all machines"
+            )
+        encoder = Encoder.from_pretrained(
+            self._model.name,
+            context=cast(Context, self._model.context),
+            device=self._device,
+            dtype=self._dtype,
+        )
+        if identify(encoder).sha256 != self._model.sha256:
+            raise ValueError(
+                f"{where} has other weights of {self._model.name or 'the default model'} than the "
+                "machine that writes the library: give all machines the same"
+            )
+        return Job(lambda: encoder, self._model, self._stops_at_error, self._options)
+
+
+def _rounds(units: Iterable[Unit]) -> Iterator[list[Unit]]:
+    """Group units, so that the number of files in memory is limited."""
+    some: list[Unit] = []
+    num_files = 0
+    for unit in units:
+        some.append(unit)
+        num_files += len(unit)
+        if num_files >= _FILES_PER_ROUND:
+            yield some
+            some, num_files = [], 0
+    if some:
+        yield some
+
+
+def _explain_missing(part: Part) -> Part:
+    """Say of files that only the driver can see what is wrong."""
+    failures = [
+        (
+            name,
+            FileNotFoundError(
+                f"{name} is not there on every machine of the cluster: put files where all of "
+                "them find them at the same path"
+            )
+            if isinstance(error, FileNotFoundError) and Path(name).exists()
+            else error,
+        )
+        for name, error in part.failures
+    ]
+    return replace(part, failures=failures)
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[None]:
+    """Connect to a cluster, or start one on this machine, unless Ray is initialized already."""
+    # What Ray has to say is in its own logs, /tmp/ray/session_latest/logs.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    import ray
+
+    try:
+        import ray.data
+    except ImportError as error:
+        raise ImportError(
+            "a cluster needs Ray Data: run `pip install 'foveate[cluster]'`"
+        ) from error
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        if address is not None and address != "auto":
+            _knock(address)
+        with warnings.catch_warnings(), _without_stderr():
+            warnings.filterwarnings("ignore", "lancedb fork support")  # nothing is forked but Ray
+            ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
+    except OSError as error:
+        raise ConnectionError(
+            f"no Ray cluster answers at {address or os.environ.get('RAY_ADDRESS')}: start one "
+            "with `ray start --head`, or leave the address out for one on this machine"
+        ) from error
+    has_ended = Event()
+    head = ray.get_runtime_context().gcs_address
+    Thread(target=_watch, args=(head, has_ended), daemon=True).start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        ray.shutdown()
+
+
+def _watch(head: str, has_ended: Event, seconds: float = _PATIENCE) -> None:
+    """Warn if the head of the cluster is gone: Ray ends this process a minute later, silently."""
+    while not has_ended.wait(seconds):
+        try:
+            _knock(head)
+        except OSError:
+            warnings.warn(
+                f"the head of the Ray cluster, {head}, does not answer, and Ray ends this process "
+                "if it stays so for a minute: the library is as it was at the last commit; start "
+                "the cluster and then the same command again, which goes on from there",
+                stacklevel=1,
+            )
+            return
+
+
+def _knock(address: str) -> None:
+    """Check that something answers at an address, for which Ray would try for minutes.
+
+    Raises:
+        OSError: Nothing answers.
+        ValueError: The address is not one of a cluster that this machine is part of.
+    """
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()) or "/" in host:
+        raise ValueError(
+            f"the address of a cluster is HOST:PORT, got {address}: use one that `ray start` "
+            "printed, on a machine of the cluster"
+        )
+    socket.create_connection((host, int(port)), _PATIENCE).close()
+
+
+@contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Drop what libraries in C++ write to standard error: Ray greets with its log level."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)

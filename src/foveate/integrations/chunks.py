@@ -1,0 +1,77 @@
+"""Vectors of chunks that somebody else cut, each read among the others of its document."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from foveate.documents import Document, DocumentError
+from foveate.documents.blocks import collapse
+from foveate.documents.decoding import check_characters
+from foveate.documents.language import detect_language
+from foveate.inference import Encoder
+
+
+def encode_chunks(
+    encoder: Encoder,
+    documents: Sequence[Sequence[str]],
+    headings: Sequence[Sequence[str]] | None = None,
+    *,
+    show_progress: bool | None = False,
+) -> list[Tensor]:
+    """Encode the chunks of documents, each as a section of its document.
+
+    An encoder that reads trees, such as foveate's own, sees the chunks of a document together, so
+    that the vector of each depends on the others. Other encoders see every sentence by itself. A
+    blank chunk is encoded as an empty text.
+
+    Args:
+        encoder: The encoder.
+        documents: The chunks of each document, in order.
+        headings: The heading above each chunk, empty if it has none; by default none has.
+        show_progress: Show a bar if it takes long; None to show it on a terminal.
+
+    Returns:
+        For each document, `(chunks, dimension)` float32.
+
+    Raises:
+        DocumentError: A chunk has characters that are not text, such as U+0000.
+        TypeError: A document is a string instead of a list of chunks.
+
+    Example:
+        >>> from foveate import Encoder
+        >>> encoder = Encoder.from_pretrained()
+        >>> [fish] = encode_chunks(encoder, [["Cod swim. They eat.", "They are sold in June."]])
+        >>> fish.shape
+        torch.Size([2, 384])
+        >>> [boats] = encode_chunks(encoder, [["Boats are old.", "They are sold in June."]])
+        >>> bool((fish[1] == boats[1]).all())
+        False
+    """
+    if isinstance(documents, str) or any(isinstance(chunks, str) for chunks in documents):
+        raise TypeError("expected a list of chunks for each document, got a string")
+    for number, chunks in enumerate(documents):
+        for i, chunk in enumerate(chunks):
+            try:
+                check_characters(chunk)
+            except DocumentError as error:
+                raise DocumentError(f"Chunk {i} of document {number} {error}") from error
+    if headings is None:
+        headings = [[""] * len(chunks) for chunks in documents]
+    filled = [[i for i, chunk in enumerate(chunks) if collapse(chunk)] for chunks in documents]
+    trees = [
+        Document.from_sections(
+            "",
+            [(titles[i], chunks[i]) for i in places],
+            language=detect_language("\n".join(chunks)),
+        )
+        for chunks, titles, places in zip(documents, headings, filled, strict=True)
+        if places
+    ]
+    encoded = iter(encoder.encode(trees, show_progress=show_progress))
+    results = []
+    for chunks, places in zip(documents, filled, strict=True):
+        vectors = encoder.encode_texts("").repeat(len(chunks), 1)
+        if places:
+            vectors[places] = next(encoded).sections
+        results.append(vectors)
+    return results

@@ -1,0 +1,143 @@
+"""Foveate in LangChain: a retriever over a library, embeddings, and a document loader."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.document_loaders import BaseLoader
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+
+from foveate.documents import read_documents
+from foveate.documents.members import ErrorHandler
+from foveate.index import Index
+from foveate.inference import Encoder, as_encoder
+from foveate.integrations.results import Unit, find, own_spans, span_metadata, texts_of
+
+
+class FoveateRetriever(BaseRetriever):
+    """A retriever over a library that `foveate index` or `Index.add` made.
+
+    The metadata of what it finds name its place: `source`, `title`, `authors`, `date`,
+    `section_path`, `page`, `place`, `speaker`, `start` and `end`, as far as they are known, its
+    `score`, and the number of its `document`, by which `Index.document` gives the document.
+
+    Attributes:
+        index: The library.
+        by: What to find: passages of up to five sentences, sentences, sections or documents.
+        top_k: Number of results.
+        where: A condition on documents or sentences in SQL, or several; see `Index.search`.
+        path: Only files at this path, in this folder, or that match this pattern.
+        section: Only sections whose title contains this.
+
+    Example:
+        >>> import foveate
+        >>> from foveate.integrations.langchain import FoveateRetriever
+        >>> index = foveate.Index.open(getfixture("tmp_path") / "library")
+        >>> fish = [("Fish", "Cod swim. They eat herring.")]
+        >>> _ = index.add(foveate.Document.from_sections("Sea", fish))
+        >>> [found] = FoveateRetriever(index=index, top_k=1).invoke("What do fish live on?")
+        >>> found.page_content, found.metadata["section_path"]
+        ('Cod swim. They eat herring.', 'Fish')
+    """
+
+    index: Index
+    by: Unit = "passage"
+    top_k: int = 5
+    where: str | list[str] | None = None
+    path: str | PathLike[str] | None = None
+    section: str | None = None
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        results = find(
+            self.index,
+            query,
+            by=self.by,
+            top_k=self.top_k,
+            where=self.where,
+            path=self.path,
+            section=self.section,
+        )
+        return [
+            Document(
+                page_content=result.text,
+                metadata={
+                    **result.metadata,
+                    "document": result.hit.document_idx,
+                    "score": result.hit.score,
+                },
+            )
+            for result in results
+        ]
+
+
+class FoveateEmbeddings(Embeddings):
+    """Vectors of texts, each by itself, for LangChain's vector stores.
+
+    Vector stores hand over texts without their documents. To search long documents by vectors that
+    depend on their context, use `FoveateRetriever`.
+
+    Args:
+        model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
+    """
+
+    def __init__(self, model: Encoder | str | PathLike[str] | None = None) -> None:
+        self.encoder = as_encoder(model)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Encode texts that are to be found."""
+        vectors: list[list[float]] = self.encoder.encode_texts(texts).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Encode a query."""
+        vector: list[float] = self.encoder.encode_queries(text).tolist()
+        return vector
+
+
+class FoveateLoader(BaseLoader):
+    """A loader of the sections of documents in any format that foveate reads.
+
+    Each section with text of its own becomes a document: its paragraphs without markup, and not
+    those of its subsections, which follow. The metadata are those of `FoveateRetriever`, without
+    score and number; `section_path` has the titles of all sections around it.
+
+    Args:
+        paths: A file or folder, or several.
+        on_error: Called with the name of each file that cannot be read, and the error; by default
+            the first error is raised.
+        options: Options of `foveate.read_documents`, such as `language="de"`.
+
+    Example:
+        >>> from foveate.integrations.langchain import FoveateLoader
+        >>> path = getfixture("tmp_path") / "sea.md"
+        >>> _ = path.write_text("# Sea\\n\\n## Fish\\n\\nSome swim.\\n\\n### Cod\\n\\nCod eat.")
+        >>> for section in FoveateLoader(path).lazy_load():
+        ...     print(section.metadata["section_path"], "|", section.page_content)
+        Fish | Some swim.
+        Fish › Cod | Cod eat.
+    """
+
+    def __init__(
+        self,
+        paths: str | PathLike[str] | Iterable[str | PathLike[str]],
+        *,
+        on_error: ErrorHandler | None = None,
+        **options: Any,
+    ) -> None:
+        self.paths: Sequence[str | PathLike[str]]
+        self.paths = [paths] if isinstance(paths, str | PathLike) else list(paths)
+        self.on_error = on_error
+        self.options = options
+
+    def lazy_load(self) -> Iterator[Document]:
+        """Read the files one after another, and give their sections in order."""
+        for document in read_documents(self.paths, on_error=self.on_error, **self.options):
+            spans = own_spans(document)
+            for span, text in zip(spans, texts_of(document, spans), strict=True):
+                metadata = span_metadata(span, document)
+                yield Document(page_content=text, metadata=metadata)

@@ -1,0 +1,158 @@
+"""What a library finds, with the text and the flat metadata that frameworks want."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from os import PathLike
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from foveate.documents import Document, Span
+from foveate.tasks.ask import Passage
+from foveate.tasks.context import contexts
+from foveate.tasks.search import Hit
+
+if TYPE_CHECKING:
+    from foveate.index import Index
+
+Unit: TypeAlias = Literal["passage", "sentence", "section", "document"]
+"""What is found: passages are up to five sentences, as `foveate.ask` gives them."""
+
+
+_LOADING = Lock()
+"""Frameworks ask from several threads at once, and a model must not be loaded in each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Something that a library found.
+
+    Attributes:
+        text: Its whole text, without markup; paragraphs begin on new lines.
+        hit: The place, the best sentence in it, and the score.
+        metadata: The place as strings and numbers; see `span_metadata`.
+    """
+
+    text: str
+    hit: Hit | Passage
+    metadata: dict[str, Any]
+
+
+def find(
+    index: "Index",
+    query: str,
+    *,
+    by: Unit,
+    top_k: int,
+    where: str | Sequence[str] | None = None,
+    path: str | PathLike[str] | None = None,
+    section: str | None = None,
+) -> list[Result]:
+    """Find passages, sentences, sections or documents in a library, with their texts.
+
+    Args:
+        index: The library.
+        query: What to look for.
+        by: What to find.
+        top_k: Number of results.
+        where: See `Index.search`.
+        path: See `Index.search`.
+        section: See `Index.search`.
+
+    Raises:
+        FileNotFoundError: There is no library.
+        ValueError: See `Index.search`.
+    """
+    check_unit(by)
+    with _LOADING:
+        _ = index.encoder  # loads it the first time
+    hits: list[Hit | Passage] = []
+    if by == "passage":
+        answer = index.ask(query, top_k=top_k, where=where, path=path, section=section)
+        hits += answer.passages
+    else:
+        hits += index.search(query, by=by, top_k=top_k, where=where, path=path, section=section)
+    results: dict[int, Result] = {}
+    for number in {hit.document_idx for hit in hits}:
+        document = index.document(number)
+        own = [i for i, hit in enumerate(hits) if hit.document_idx == number]
+        texts = texts_of(document, [hits[i].span for i in own])
+        for i, text in zip(own, texts, strict=True):
+            results[i] = Result(text, hits[i], span_metadata(hits[i].span, document))
+    return [results[i] for i in range(len(hits))]
+
+
+def check_unit(by: str) -> None:
+    """Raise a ValueError if `by` is no `Unit`."""
+    if by not in get_args(Unit):
+        raise ValueError(f"by must be 'passage', 'sentence', 'section' or 'document', got {by!r}")
+
+
+def texts_of(document: Document, spans: Sequence[Span]) -> list[str]:
+    """Return all words of spans, without markup, a line for each paragraph.
+
+    The text of a span of a section or document is only its title.
+    """
+    return [
+        "".join(one.separator + one.span.text for one in sentences).strip()
+        for sentences in contexts(document, spans, 0)
+    ]
+
+
+def own_spans(document: Document) -> list[Span]:
+    """Locate the sentences directly in each section that has any, from the first to the last."""
+    sentences = iter(document.spans())
+    spans = []
+    for _, section in document.walk():
+        own = list(islice(sentences, section.num_own_sentences))
+        if own:
+            spans.append(join_spans(own))
+    return spans
+
+
+def join_spans(sentences: Sequence[Span]) -> Span:
+    """Return the span of neighbouring sentences of a section, without their text and boxes."""
+    speakers = {sentence.speaker for sentence in sentences}
+    return replace(
+        sentences[0],
+        end=sentences[-1].end,
+        text="",
+        speaker=sentences[0].speaker if len(speakers) == 1 else None,
+        boxes=(),
+    )
+
+
+def section_path(path: Sequence[str]) -> str:
+    """Write the titles of the sections around something on one line.
+
+    Example:
+        >>> section_path(("Methods", "", "Counting"))
+        'Methods › Counting'
+    """
+    return " › ".join(filter(None, path))
+
+
+def span_metadata(span: Span, document: Document) -> dict[str, Any]:
+    """Describe a place by strings and numbers, which every vector store takes.
+
+    Args:
+        span: The place.
+        document: Its document.
+
+    Returns:
+        `source`, `title`, `authors`, `date`, `section_path`, `page`, `place`, `speaker`, `start`
+        and `end`, without those that are unknown.
+    """
+    fields = {
+        "source": span.document,
+        "title": document.title,
+        "authors": "; ".join(document.authors),
+        "date": document.date,
+        "section_path": section_path(span.path),
+        "page": span.page,
+        "place": span.place,
+        "speaker": span.speaker,
+        "start": span.start,
+        "end": span.end,
+    }
+    return {name: value for name, value in fields.items() if value not in (None, "")}

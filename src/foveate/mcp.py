@@ -1,0 +1,552 @@
+"""A Model Context Protocol server over a library, for assistants: search, ask, summarize, outline.
+
+The tools only read. Their results are structured, and also written out as text.
+"""
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import islice
+from os import PathLike
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+try:
+    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+    from pydantic import BaseModel, Field, ValidationError
+except ImportError as error:
+    raise ImportError(
+        "the server needs the Model Context Protocol SDK, version 2 or later: "
+        "run `pip install 'foveate[mcp]'`"
+    ) from error
+
+from foveate import __version__
+from foveate.documents import Document, Section, Span
+from foveate.tasks.arguments import Unit
+
+# What runs models is imported when a tool needs it: assistants start their servers beforehand, and
+# wait for each of them.
+if TYPE_CHECKING:
+    from foveate.index import Index, LibraryDocument
+    from foveate.inference import Encoder
+    from foveate.tasks.ask import Passage
+    from foveate.tasks.search import Hit
+
+MAX_RESULTS = 50
+MAX_CONTEXT = 20
+LISTED = 50
+
+INSTRUCTIONS = """\
+A library of documents, kept ready to be searched. It only finds: what it returns are the documents'
+own sentences with their places, so quote them and name the document and the page or section.
+
+Begin with `search` or `ask`. `list_documents` shows what there is, `outline` how a document is
+built, and `summarize` what a document or a section of it says. Where a tool takes a document, give
+the name that the others return."""
+
+_EXPECTED = (ValueError, OSError, ImportError, MemoryError)
+"""Exceptions whose message is a sentence for the assistant."""
+
+_READ_ONLY = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+
+
+class Place(BaseModel):
+    """A stretch of a document."""
+
+    document: str = Field(description="Name of the document, which other tools take.")
+    title: str = Field(description="The document's title; empty if it has none.")
+    section_path: list[str] = Field(
+        description="Titles of the sections around it, outermost first."
+    )
+    page: int | None = Field(description="Its page, from 1; null for formats without pages.")
+    place: str = Field(description="Page, line, paragraph or time, as a reader finds it.")
+    speaker: str | None = Field(description="Who says it; null if the document does not say.")
+    start: int = Field(description="Offset of its first character in the document's text.")
+    end: int = Field(description="Offset just past its last character.")
+    text: str = Field(description="Its words; of a section or document, its best sentence.")
+
+
+class Result(Place):
+    """Something that was found."""
+
+    score: float = Field(description="How well it matches; only comparable within one query.")
+    context: str = Field(description="The text with the sentences around it.")
+
+
+class Results(BaseModel):
+    """What was found, best first."""
+
+    results: list[Result]
+
+
+class SummaryResult(BaseModel):
+    """A summary."""
+
+    text: str = Field(description="The summary: sentences of the document, in its order.")
+    sentences: list[Place] = Field(description="These sentences with their places.")
+
+
+class OutlineSection(BaseModel):
+    """A section of an outline."""
+
+    section_path: list[str] = Field(description="Titles from the outermost section to this one.")
+    page: int | None = Field(description="Page where it begins; null for formats without pages.")
+    place: str = Field(description="Where it begins, as a reader finds it.")
+    num_sentences: int = Field(description="Its length, subsections included.")
+    begins: str = Field(description="Its first sentence.")
+
+
+class OutlineResult(BaseModel):
+    """How a document is built."""
+
+    document: str
+    title: str
+    authors: list[str]
+    date: str | None = Field(description="When it was published: YYYY, YYYY-MM or YYYY-MM-DD.")
+    language: str | None
+    num_sentences: int
+    sections: list[OutlineSection] = Field(description="The sections in reading order.")
+
+
+class DocumentEntry(BaseModel):
+    """A document of the library."""
+
+    document: str = Field(description="Its name, which other tools take.")
+    title: str
+    language: str | None
+    num_sections: int
+    num_sentences: int
+
+
+class DocumentList(BaseModel):
+    """Documents of the library."""
+
+    total: int = Field(description="Number of documents that match.")
+    documents: list[DocumentEntry]
+
+
+Name: TypeAlias = Annotated[
+    str, Field(description="The document's name as other tools return it, or its title.")
+]
+NameOrNone: TypeAlias = Annotated[
+    str | None, Field(description="Only this document: its name as other tools return it.")
+]
+InSection: TypeAlias = Annotated[
+    str | None, Field(description="Only sections whose title contains this, in any case.")
+]
+
+
+class _Server(MCPServer):
+    """A server whose errors are one sentence."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                sentence = "; ".join(
+                    f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}"
+                    for fault in cause.errors()
+                )
+            elif isinstance(cause, _EXPECTED):
+                sentence = " ".join(str(cause).split())
+            else:
+                raise
+            return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
+
+
+def make_server(
+    library: str | PathLike[str],
+    *,
+    model: "Encoder | str | PathLike[str] | None" = None,
+    **options: Any,
+) -> MCPServer:
+    """Make a server over a library; its `run` serves an assistant over standard input and output.
+
+    The library is opened when a tool is first used, and the model is loaded, once, when one needs
+    it.
+
+    Args:
+        library: The folder of the library.
+        model: See `Index.open`.
+        options: See `Index.open`.
+
+    Example:
+        >>> import asyncio
+        >>> from mcp import Client
+        >>> from foveate import Document, Index
+        >>> from foveate.mcp import make_server
+        >>> library = getfixture("tmp_path") / "library"
+        >>> fish = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
+        >>> _ = Index.open(library).add(fish)
+        >>> async def ask(query):
+        ...     async with Client(make_server(library)) as client:
+        ...         return await client.call_tool("ask", {"query": query})
+        >>> result = asyncio.run(ask("What do fish live on?"))
+        >>> result.structured_content["results"][0]["text"]
+        'Cod swim. They eat herring.'
+    """
+    server = _Server(
+        "foveate",
+        title="Library of documents",
+        instructions=INSTRUCTIONS,
+        version=__version__,
+        log_level="WARNING",
+    )
+    tools = _Tools(library, model, options)
+    for title, tool in (
+        ("Search the library", tools.search),
+        ("Find passages that answer a question", tools.ask),
+        ("Summarize a document", tools.summarize),
+        ("Show a document's outline", tools.outline),
+        ("List the documents", tools.list_documents),
+    ):
+        server.add_tool(tool, title=title, description=inspect.getdoc(tool), annotations=_READ_ONLY)
+    return server
+
+
+class _Tools:
+    """The tools; the docstring of each is what an assistant reads.
+
+    Args:
+        library: The folder of the library.
+        model: See `Index.open`.
+        options: See `Index.open`.
+    """
+
+    def __init__(
+        self,
+        library: str | PathLike[str],
+        model: "Encoder | str | PathLike[str] | None",
+        options: dict[str, Any],
+    ) -> None:
+        self._library = library
+        self._model = model
+        self._options = options
+        self._opened: Index | None = None
+        self._lock = Lock()  # the SDK runs tools in threads, and only one may load the model
+
+    def search(
+        self,
+        query: Annotated[
+            str, Field(description="What to look for, in plain words: a question or a description.")
+        ],
+        by: Annotated[
+            Unit,
+            Field(description='What to find: "sentence", "section" or "document".'),
+        ] = "sentence",
+        top_k: Annotated[int, Field(description=f"Number of results, 1 to {MAX_RESULTS}.")] = 5,
+        document: NameOrNone = None,
+        section: InSection = None,
+        context: Annotated[
+            int, Field(description=f"Sentences to show before and after, 0 to {MAX_CONTEXT}.")
+        ] = 2,
+    ) -> Annotated[CallToolResult, Results]:
+        """Find sentences, sections or documents by their meaning and their words.
+
+        Describe what the text would say rather than giving single keywords: "the carrier pays for
+        delays" finds more than "delay". Use by="section" to find where something is treated at
+        length, and by="document" to find which documents are about it. If the sentences around a
+        result matter, ask for more context; if nothing fits, put it in other words.
+        """
+        _check_range("top_k", top_k, 1, MAX_RESULTS)
+        _check_range("context", context, 0, MAX_CONTEXT)
+        with self._lock:
+            where = self._condition(document)
+            hits = self._index.search(query, by=by, top_k=top_k, where=where, section=section)
+            return self._results(hits, context)
+
+    def ask(
+        self,
+        query: Annotated[str, Field(description="The question, as a whole sentence.")],
+        top_k: Annotated[int, Field(description=f"Number of passages, 1 to {MAX_RESULTS}.")] = 3,
+        document: NameOrNone = None,
+        section: InSection = None,
+    ) -> Annotated[CallToolResult, Results]:
+        """Find the passages that answer a question best.
+
+        A passage is up to five neighbouring sentences of one section. The answer itself is left to
+        you: take it from the passages only, and say so if they do not hold it. Ask one thing at a
+        time.
+        """
+        _check_range("top_k", top_k, 1, MAX_RESULTS)
+        with self._lock:
+            where = self._condition(document)
+            answer = self._index.ask(query, top_k=top_k, where=where, section=section)
+            return self._results(answer.passages, 0)
+
+    def summarize(
+        self,
+        document: Name,
+        query: Annotated[
+            str | None, Field(description="What the summary is to be about; by default all of it.")
+        ] = None,
+        section: Annotated[
+            str | None,
+            Field(description="Only the section with this title, which `outline` shows."),
+        ] = None,
+        sentences: Annotated[int, Field(description="Number of sentences, 1 to 100.")] = 5,
+    ) -> Annotated[CallToolResult, SummaryResult]:
+        """Summarize a document, or one section of it, by its most important sentences.
+
+        They are sentences of the document itself, in its order, each with its place. For a book,
+        get the outline first and summarize the chapters one by one.
+        """
+        _check_range("sentences", sentences, 1, 100)
+        with self._lock:
+            read = self._document(document)
+            part = read if section is None else _part(read, section)
+            from foveate.tasks.summarize import summarize
+
+            summary = summarize(part, query=query, sentences=sentences, model=self._index.encoder)
+        spans = [sentence.span for sentence in summary.sentences]
+        places = [_place(span, read) for span in spans]
+        lines = [f"{one.text} [{_where(one)}]" for one in places]
+        return _reply(SummaryResult(text=summary.text, sentences=places), lines)
+
+    def outline(
+        self,
+        document: Name,
+        max_depth: Annotated[
+            int | None,
+            Field(description="Deepest level of sections to show, from 1; by default all."),
+        ] = None,
+    ) -> Annotated[CallToolResult, OutlineResult]:
+        """Show the sections of a document, with their lengths, pages and first sentences.
+
+        Use it to see how a long document is built before summarizing its parts or searching in one
+        of its sections.
+        """
+        if max_depth is not None and max_depth < 1:
+            raise ValueError(f"max_depth must be at least 1, got {max_depth}")
+        with self._lock:
+            read = self._document(document)
+        sentences = list(read.sentences())
+        first = 0
+        sections = []
+        about = (", ".join(read.authors), read.date, _sentences(len(sentences)))
+        lines = [f"{read.title or read.name} ({'; '.join(filter(None, about))})"]
+        for (path, section), span in zip(read.walk(), read.section_spans(), strict=True):
+            begins = sentences[first].text
+            first += section.num_own_sentences
+            if max_depth is not None and len(path) > max_depth:
+                continue
+            sections.append(
+                OutlineSection(
+                    section_path=list(path),
+                    page=span.page,
+                    place=span.place,
+                    num_sentences=section.num_sentences,
+                    begins=begins,
+                )
+            )
+            title = section.title or f"({_shortened(begins)})"
+            size = _sentences(section.num_sentences)
+            lines.append(f"{'  ' * len(path)}{title} [{span.place}; {size}]")
+        outline = OutlineResult(
+            document=read.name,
+            title=read.title,
+            authors=list(read.authors),
+            date=read.date,
+            language=read.language,
+            num_sentences=len(sentences),
+            sections=sections,
+        )
+        return _reply(outline, lines)
+
+    def list_documents(
+        self,
+        contains: Annotated[
+            str, Field(description="Only documents whose name or title contains this, in any case.")
+        ] = "",
+        offset: Annotated[int, Field(description="Number of documents to pass over.")] = 0,
+    ) -> Annotated[CallToolResult, DocumentList]:
+        """List the documents of the library, 50 at a time, in the order of their names.
+
+        To find documents about something, use `search` with by="document" instead.
+        """
+        if offset < 0:
+            raise ValueError(f"offset must be at least 0, got {offset}")
+        wanted = contains.casefold()
+        with self._lock:
+            found = [
+                one
+                for one in self._index.documents()
+                if wanted in one.source.casefold() or wanted in one.title.casefold()
+            ]
+        shown = found[offset : offset + LISTED]
+        lines = [
+            f"{one.source} — {one.title} ({_sentences(one.num_sentences)})"
+            if one.title and one.title != one.source
+            else f"{one.source} ({_sentences(one.num_sentences)})"
+            for one in shown
+        ]
+        rest = len(found) - offset - len(shown)
+        if rest > 0:
+            lines.append(f"… and {rest:,} more: give offset={offset + len(shown)}")
+        entries = [
+            DocumentEntry(
+                document=one.source,
+                title=one.title,
+                language=one.language,
+                num_sections=one.num_sections,
+                num_sentences=one.num_sentences,
+            )
+            for one in shown
+        ]
+        return _reply(DocumentList(total=len(found), documents=entries), lines)
+
+    @property
+    def _index(self) -> "Index":
+        if self._opened is None:
+            from foveate.index import Index
+
+            self._opened = Index.open(self._library, model=self._model, **self._options)
+        return self._opened
+
+    def _results(self, hits: "Sequence[Hit | Passage]", num_sentences: int) -> CallToolResult:
+        """Reply with what was found, and the sentences around it."""
+        from foveate.tasks.ask import Passage
+        from foveate.tasks.context import contexts
+
+        results = []
+        lines = []
+        for hit in hits:
+            document = self._index.document(hit.document_idx)
+            quoted = hit.span if isinstance(hit, Passage) else hit.best
+            [near] = contexts(document, [quoted], num_sentences)
+            context = "".join(one.separator + one.span.text for one in near).strip()
+            place = _place(replace(hit.span, text=quoted.text), document)
+            result = Result(**place.model_dump(), score=round(hit.score, 4), context=context)
+            results.append(result)
+            lines.append(f"{len(results)}. {_where(result)}\n{context}\n")
+        return _reply(Results(results=results), lines)
+
+    def _condition(self, name: str | None) -> str | None:
+        """Return the condition that a sentence is in a document."""
+        if name is None:
+            return None
+        from foveate.index.store import quote
+
+        return f"source = {quote(self._find(name).source)}"
+
+    def _document(self, name: str) -> Document:
+        return self._index.document(self._find(name).number)
+
+    def _find(self, name: str) -> "LibraryDocument":
+        """Find a document by its name, by its title, or by the end of its name.
+
+        Raises:
+            ValueError: There is none, or several.
+        """
+        documents = list(self._index.documents())
+        wanted = name.strip().casefold()
+        for matches in (
+            [one for one in documents if name == one.source],
+            [one for one in documents if wanted in (one.source.casefold(), one.title.casefold())],
+            [one for one in documents if one.source.casefold().endswith(f"/{wanted}")],
+        ):
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
+                raise ValueError(
+                    f"several documents match {name!r}: give one of these names: "
+                    f"{_list(one.source for one in matches)}"
+                )
+        known = {
+            name: one.source
+            for one in reversed(documents)
+            for name in (one.title, one.source.rpartition("/")[2], one.source)
+        }
+        close = dict.fromkeys(known[one] for one in get_close_matches(name, known, n=3))
+        advice = f"did you mean {_list(close)}?" if close else "list_documents shows what there is"
+        raise ValueError(f"the library has no document {name!r}: {advice}")
+
+
+def _part(document: Document, title: str) -> Document:
+    """Return the document with nothing but the first section of a title.
+
+    Args:
+        document: The document.
+        title: The section's title, or those around it too, as "Methods › Counting"; or else a part
+            of the title.
+
+    Raises:
+        ValueError: There is no such section.
+    """
+    wanted = title.strip().casefold()
+    sections = [(path, section) for path, section in document.walk() if section.title]
+    named = [
+        one
+        for one in sections
+        if wanted in (one[1].title.casefold(), _title_path(one[0]).casefold())
+    ]
+    holding = [one for one in sections if wanted and wanted in one[1].title.casefold()]
+    if not (found := named or holding):
+        raise ValueError(
+            f"{document.name} has no section {title!r}: outline shows the titles of its sections"
+        )
+    path, part = found[0]
+    for outer in reversed(path[:-1]):  # so that places name all sections around them
+        part = Section(outer, (), (part,))
+    return replace(document, title=path[-1], sections=(part,), source=document.name or None)
+
+
+def _place(span: Span, document: Document) -> Place:
+    return Place(
+        document=span.document,
+        title=document.title,
+        section_path=list(span.path),
+        page=span.page,
+        place=span.place,
+        speaker=span.speaker,
+        start=span.start,
+        end=span.end,
+        text=span.text,
+    )
+
+
+def _title_path(path: Iterable[str]) -> str:
+    return " › ".join(filter(None, path))
+
+
+def _where(place: Place) -> str:
+    """Say where something is, on one line."""
+    parts = (place.document, place.place, _title_path(place.section_path), place.speaker)
+    return " · ".join(filter(None, parts))
+
+
+def _reply(result: BaseModel, lines: list[str]) -> CallToolResult:
+    text = "\n".join(lines).strip() or "Nothing was found."
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content=result.model_dump(mode="json"),
+    )
+
+
+def _check_range(name: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise ValueError(f"{name} must be from {lowest} to {highest}, got {value}")
+
+
+def _sentences(number: int) -> str:
+    return f"{number:,} sentence{'s' * (number != 1)}"
+
+
+def _shortened(text: str, words: int = 8) -> str:
+    several = text.split()
+    return " ".join(islice(several, words)) + " …" * (len(several) > words)
+
+
+def _list(names: Iterable[str]) -> str:
+    """Name the first three."""
+    several = list(names)
+    return ", ".join(several[:3]) + f" and {len(several) - 3} more" * (len(several) > 3)

@@ -1,0 +1,162 @@
+"""The application: routes, guards and the page."""
+
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.cors import CORSMiddleware
+
+from foveate import __version__
+from foveate.inference import Encoder
+from foveate.service import errors
+from foveate.service.encoder import SharedEncoder
+from foveate.service.guard import LOOPBACK_NAMES, Access, Bodies, SecurityHeaders
+from foveate.service.limits import Limits
+from foveate.service.metrics import Measured, Metrics
+from foveate.service.routes import documents, embeddings, operations, tasks
+from foveate.service.service import Service
+
+PAGE = Path(__file__).parent / "page"
+"""The files of the reader page."""
+
+_OPEN = re.compile(
+    r"/(?:[\w-]+\.(?:js|css|svg|png|ico|html|webmanifest))?|/healthz|/docs|/openapi\.json"
+)
+_DESCRIPTION = """Read long documents: search, ask, summarize, and see what stands where.
+
+Answers that refuse something have a `detail`, a sentence that says why and what to do; those under
+`/v1/` have an `error` as OpenAI's have.
+"""
+
+
+def create_app(
+    encoder: Encoder,
+    *,
+    library: Path | None = None,
+    limits: Limits | None = None,
+    token: str | None = None,
+    allowed_hosts: Iterable[str] | None = LOOPBACK_NAMES,
+    allowed_origins: Iterable[str] = (),
+    model_name: str = "foveate",
+) -> FastAPI:
+    """Make the application.
+
+    Args:
+        encoder: The model.
+        library: Folder of the library that is served, which this encoder made.
+        limits: How much the service takes on.
+        token: What clients must show; None if anybody may ask.
+        allowed_hosts: Names by which the service may be called; None for any.
+        allowed_origins: Origins whose pages may use the service.
+        model_name: What clients call the model.
+
+    Raises:
+        FileNotFoundError: There is no library in the folder.
+        ValueError: The library is damaged, or another model made it.
+    """
+    limits = limits or Limits()
+    metrics = Metrics()
+    shared = SharedEncoder(encoder, limits.batch_tokens, limits.vector_bytes, metrics.observe_batch)
+    service = Service(
+        shared,
+        model_name,
+        limits,
+        metrics,
+        _open(library, shared),
+        needs_token=token is not None,
+    )
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = FastAPI(
+        title="foveate",
+        version=__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    origins = list(allowed_origins)
+    app.add_middleware(Bodies, limits=limits)
+    app.add_middleware(
+        Access,
+        token=token,
+        is_open=lambda path: _OPEN.fullmatch(path) is not None,
+        allowed_hosts=allowed_hosts,
+        allowed_origins=origins,
+    )
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    app.add_middleware(Measured, metrics=metrics)
+    app.add_middleware(SecurityHeaders, allowed_origins=origins)
+    errors.add_handlers(app)
+    for part in (documents, tasks, embeddings, operations):
+        app.include_router(part.router)
+    _add_page(app)
+    app.openapi_schema = _tidy_schema(app.openapi(), needs_token=token is not None)
+    return app
+
+
+def _tidy_schema(schema: dict[str, Any], *, needs_token: bool) -> dict[str, Any]:
+    """Leave out FastAPI's own form of errors, which is not used, and say what needs the token."""
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            responses = operation["responses"]
+            if "HTTPValidationError" in str(responses.get("422")):
+                del responses["422"]
+            if needs_token and not _OPEN.fullmatch(path):
+                is_openai = path.startswith(errors.OPENAI_PREFIX)
+                model = "OpenAIProblem" if is_openai else "Problem"
+                content = {"schema": {"$ref": f"#/components/schemas/{model}"}}
+                operation["security"] = [{"bearer": []}]
+                responses["401"] = {
+                    "description": "The token is missing or wrong.",
+                    "content": {"application/json": content},
+                }
+    components = schema["components"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
+    if needs_token:
+        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    return schema
+
+
+def _open(path: Path | None, encoder: SharedEncoder) -> Any:
+    """Open a library."""
+    if path is None:
+        return None
+    from foveate.index import Index
+    from foveate.index.identity import identify
+    from foveate.index.store import check_model
+    from foveate.service.library import Library
+
+    index = Index.open(path, model=encoder)
+    check_model(path, index.state.model, identify(encoder))
+    return Library(index)
+
+
+def _add_page(app: FastAPI) -> None:
+    """Serve the files of the reader page."""
+    if not (PAGE / "index.html").is_file():
+
+        @app.get("/", include_in_schema=False)
+        async def explain(request: Request) -> Response:
+            return PlainTextResponse("The page is not installed. The interface is at /docs.\n")
+
+        return
+    app.mount("/", StaticFiles(directory=PAGE, html=True))

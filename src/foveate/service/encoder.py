@@ -1,0 +1,354 @@
+"""One model for many requests: what waits is read together, and nothing is read twice."""
+
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import chain
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from foveate.documents import Document
+from foveate.inference import DocumentVectors, Encoder
+
+_CHARACTERS_PER_TOKEN = 4
+_RECENT_QUERIES = 1024
+
+
+class AbandonedError(Exception):
+    """Nobody waits for the result of a request anymore."""
+
+
+class _Job:
+    """Texts or a document that the model is to read, for one request or several.
+
+    Attributes:
+        texts: The texts; None for a document.
+        document: The document; None for texts.
+        num_tokens: Their size, by estimate.
+        future: Its vectors.
+    """
+
+    def __init__(
+        self, *, texts: Sequence[str] | None = None, document: Document | None = None
+    ) -> None:
+        self.texts = texts
+        self.document = document
+        size = sum(map(len, texts)) if texts is not None else len(document.text) if document else 0
+        self.num_tokens = 1 + size // _CHARACTERS_PER_TOKEN
+        self.future: Future[Tensor | DocumentVectors] = Future()
+        self._num_waiting = 0
+        self._lock = threading.Lock()
+
+    def join(self) -> bool:
+        """Wait for it, too; return whether that is possible, since it may have been dropped."""
+        with self._lock:
+            if self.future.cancelled():
+                return False
+            self._num_waiting += 1
+            return True
+
+    def leave(self) -> None:
+        """Wait no longer; if nobody else does and the model has not begun, it is dropped."""
+        with self._lock:
+            self._num_waiting -= 1
+            if not self._num_waiting:
+                self.future.cancel()
+
+
+class Ticket:
+    """A request whose result somebody waits for.
+
+    Args:
+        turns: Held while the request computes rather than waits, by as many requests as there are
+            processors.
+    """
+
+    def __init__(self, turns: threading.Semaphore) -> None:
+        self._turns = turns
+        self._lock = threading.Lock()
+        self._jobs: list[_Job] = []
+        self._is_abandoned = False
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Take a turn.
+
+        Raises:
+            AbandonedError: Nobody waits anymore.
+        """
+        with self._turns:
+            self.check()
+            yield
+
+    @contextmanager
+    def waiting_for(self, job: _Job) -> Iterator[None]:
+        """Let others compute meanwhile."""
+        with self._lock:
+            if self._is_abandoned:
+                job.leave()
+                raise AbandonedError
+            self._jobs.append(job)
+        self._turns.release()
+        try:
+            yield
+        finally:
+            self._turns.acquire()
+            with self._lock:
+                if job in self._jobs:
+                    self._jobs.remove(job)
+        self.check()
+
+    def check(self) -> None:
+        """Raise an AbandonedError if nobody waits anymore."""
+        if self._is_abandoned:
+            raise AbandonedError
+
+    def abandon(self) -> None:
+        """Drop what the model has not begun to read for this request."""
+        with self._lock:
+            self._is_abandoned = True
+            while self._jobs:
+                self._jobs.pop().leave()
+
+
+TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
+"""The request that a thread works for."""
+
+
+class _Worker:
+    """A thread that runs the model on whatever waits, up to a number of tokens at once."""
+
+    def __init__(
+        self, encoder: Encoder, batch_tokens: int, name: str, observe: Callable[[int, int], None]
+    ) -> None:
+        self._encoder = encoder
+        self._batch_tokens = batch_tokens
+        self._observe = observe
+        self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: _Job) -> None:
+        """Add a job."""
+        self._waiting.put(job)
+
+    def stop(self) -> None:
+        """Finish what waits, and end the thread."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        following: _Job | None = None
+        while True:
+            job = following or self._waiting.get()
+            if job is None:
+                return
+            batch, num_tokens, following, is_last = [job], job.num_tokens, None, False
+            while not self._waiting.empty():
+                job = self._waiting.get()
+                if job is None:
+                    is_last = True
+                    break
+                if num_tokens + job.num_tokens > self._batch_tokens:
+                    following = job
+                    break
+                batch.append(job)
+                num_tokens += job.num_tokens
+            self._read([one for one in batch if one.future.set_running_or_notify_cancel()])
+            if is_last:
+                return
+
+    def _read(self, batch: list[_Job]) -> None:
+        """Run the model; what one job breaks must not harm the others."""
+        if not batch:
+            return
+        try:
+            results = self._encode(batch)
+        except Exception as error:
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+                return
+            for job in batch:
+                self._read([job])
+            return
+        self._observe(len(batch), sum(job.num_tokens for job in batch))
+        for job, result in zip(batch, results, strict=True):
+            job.future.set_result(result)
+
+    def _encode(self, batch: list[_Job]) -> list[Tensor | DocumentVectors]:
+        lists = [job.texts for job in batch if job.texts is not None]
+        documents = [job.document for job in batch if job.document is not None]
+        vectors: Iterator[Tensor] = iter(())
+        encoded: Iterator[DocumentVectors] = iter(())
+        if lists:
+            texts = list(chain.from_iterable(lists))
+            joined = self._encoder.encode_texts(texts, show_progress=False)
+            vectors = iter(joined.split([len(one) for one in lists]))
+        if documents:
+            encoded = iter(self._encoder.encode(documents, show_progress=False))
+        return [next(encoded) if job.texts is None else next(vectors) for job in batch]
+
+
+class SharedEncoder(Encoder):
+    """An encoder that many threads use at once.
+
+    Texts and documents that wait are read together. Those longer than a batch have a thread of
+    their own, so that a question does not wait until a book is read. The vectors of documents are
+    kept while there is room, and those of the last queries.
+
+    Args:
+        encoder: The encoder.
+        batch_tokens: Number of tokens, by estimate, that are read at once.
+        vector_bytes: Memory for the vectors of documents.
+        observe: Called with the number of jobs and of tokens of each batch.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        batch_tokens: int,
+        vector_bytes: int,
+        observe: Callable[[int, int], None] = lambda jobs, tokens: None,
+    ) -> None:
+        self.__dict__.update(encoder.__dict__)
+        self._max_tokens = batch_tokens
+        self._max_bytes = vector_bytes
+        self._short = _Worker(encoder, batch_tokens, "foveate-model", observe)
+        self._long = _Worker(encoder, batch_tokens, "foveate-model-long", observe)
+        self._lock = threading.Lock()
+        self._documents: OrderedDict[int, _Job] = OrderedDict()
+        self._queries: OrderedDict[str, Tensor] = OrderedDict()
+
+    def stop(self) -> None:
+        """Finish what waits, and end the threads."""
+        self._short.stop()
+        self._long.stop()
+
+    @overload
+    def encode(
+        self, documents: Document, *, show_progress: bool | None = None
+    ) -> DocumentVectors: ...
+
+    @overload
+    def encode(
+        self, documents: Sequence[Document], *, show_progress: bool | None = None
+    ) -> list[DocumentVectors]: ...
+
+    def encode(
+        self, documents: Document | Sequence[Document], *, show_progress: bool | None = None
+    ) -> DocumentVectors | list[DocumentVectors]:
+        """Encode documents; see `Encoder.encode`. No progress is shown."""
+        if isinstance(documents, Document):
+            return self._encode_document(documents)
+        return [self._encode_document(document) for document in documents]
+
+    def encode_texts(
+        self, texts: str | Sequence[str], *, show_progress: bool | None = None
+    ) -> Tensor:
+        """Encode texts, each by itself; see `Encoder.encode_texts`. No progress is shown."""
+        if isinstance(texts, str):
+            return self.encode_texts([texts])[0]
+        if not texts:
+            return torch.zeros(0, self.dimension)
+        # One part after the other, so that long lists of one client do not hold up all others.
+        vectors = []
+        for part in self._parts(texts):
+            job = _Job(texts=part)
+            job.join()
+            self._short.submit(job)
+            vectors.append(_result(job))
+        return torch.cat([one for one in vectors if isinstance(one, Tensor)])
+
+    def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
+        """Encode queries; see `Encoder.encode_queries`."""
+        if isinstance(queries, str):
+            return self.encode_queries([queries])[0]
+        with self._lock:
+            known = {query: self._queries[query] for query in queries if query in self._queries}
+        missing = [query for query in dict.fromkeys(queries) if query not in known]
+        known |= zip(missing, self.encode_texts(missing), strict=True)
+        with self._lock:
+            for query in queries:
+                self._queries[query] = known[query]
+                self._queries.move_to_end(query)
+            while len(self._queries) > _RECENT_QUERIES:
+                self._queries.popitem(last=False)
+        return torch.stack([known[query] for query in queries])
+
+    def forget(self, document: Document) -> None:
+        """Drop the vectors of a document."""
+        with self._lock:
+            self._documents.pop(id(document), None)
+
+    def _parts(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        """Divide texts into lists of about as many tokens as are read at once."""
+        part: list[str] = []
+        room = self._max_tokens * _CHARACTERS_PER_TOKEN
+        size = 0
+        for text in texts:
+            if part and size + len(text) > room:
+                yield part
+                part, size = [], 0
+            part.append(text)
+            size += len(text)
+        yield part
+
+    def _encode_document(self, document: Document) -> DocumentVectors:
+        with self._lock:
+            job = self._documents.get(id(document))
+            if job is None or _has_failed(job) or not job.join():
+                # It holds the document, hence no other one can have the same id meanwhile.
+                job = _Job(document=document)
+                job.join()
+                self._documents[id(document)] = job
+                is_long = job.num_tokens > self._max_tokens
+                (self._long if is_long else self._short).submit(job)
+            self._documents.move_to_end(id(document))
+        vectors = _result(job)
+        assert isinstance(vectors, DocumentVectors)
+        self._make_room()
+        return vectors
+
+    def _make_room(self) -> None:
+        """Drop the vectors that have not been used for longest, but for the last ones."""
+        with self._lock:
+            sizes = {key: _num_bytes(job) for key, job in self._documents.items()}
+            total = sum(sizes.values())
+            for key in list(sizes)[:-1]:
+                if total <= self._max_bytes:
+                    break
+                if sizes[key]:
+                    total -= sizes[key]
+                    del self._documents[key]
+
+
+def _result(job: _Job) -> Tensor | DocumentVectors:
+    """Wait for a job's result."""
+    ticket = TICKET.get()
+    if ticket is None:
+        return job.future.result()
+    with ticket.waiting_for(job):
+        try:
+            return job.future.result()
+        except CancelledError as error:
+            raise AbandonedError from error
+
+
+def _has_failed(job: _Job) -> bool:
+    future = job.future
+    return future.done() and (future.cancelled() or future.exception() is not None)
+
+
+def _num_bytes(job: _Job) -> int:
+    """Return the memory that a job's vectors take; 0 if there are none yet."""
+    if not job.future.done() or _has_failed(job):
+        return 0
+    vectors = job.future.result()
+    assert isinstance(vectors, DocumentVectors)
+    return 4 * sum(x.numel() for x in (vectors.document, vectors.sections, vectors.sentences))

@@ -1,0 +1,228 @@
+"""What every request passes: who may ask, how much may be sent, and what the answer carries."""
+
+import asyncio
+import hmac
+import ipaddress
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from foveate.service.errors import Refusal, refuse
+from foveate.service.limits import Limits
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob: data:; connect-src 'self'; font-src 'self'; manifest-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address.
+
+    Example:
+        >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+        (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class SecurityHeaders:
+    """Adds headers by which browsers load nothing from elsewhere and show no answer as a page.
+
+    Args:
+        app: The application.
+        allowed_origins: Origins whose pages may read the answers.
+    """
+
+    def __init__(self, app: ASGIApp, allowed_origins: Iterable[str] = ()) -> None:
+        self._app = app
+        self._headers = dict(SECURITY_HEADERS)
+        if list(allowed_origins):
+            self._headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+                # Files of the page may be kept if they are asked for again; documents may not.
+                headers.setdefault("Cache-Control", "no-cache" if "etag" in headers else "no-store")
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+class Access:
+    """Refuses requests from where none may come.
+
+    A browser sends what any page asks it to, and so a page elsewhere could use a service on this
+    machine. It cannot choose the headers Host and Origin: the first one gives away a name that was
+    made to point here (DNS rebinding), the second one a request across sites.
+
+    Args:
+        app: The application.
+        token: What clients must show; None if anybody may ask.
+        is_open: Whether a path needs no token.
+        allowed_hosts: Names by which the service may be called; None for any.
+        allowed_origins: Origins whose pages may use the service.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        is_open: Callable[[str], bool],
+        allowed_hosts: Iterable[str] | None = None,
+        allowed_origins: Iterable[str] = (),
+    ) -> None:
+        self._app = app
+        self._token = None if token is None else token.encode()
+        self._is_open = is_open
+        self._hosts = None if allowed_hosts is None else frozenset(allowed_hosts)
+        self._origins = frozenset(allowed_origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope, Headers(scope=scope))
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await refuse(scope["path"], refusal)(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
+        host = headers.get("host", "")
+        if self._hosts is not None and _host_name(host) not in self._hosts:
+            return Refusal(421, "This service is not called by that name: use localhost.")
+        origin = headers.get("origin")
+        is_foreign = origin is not None and not (
+            origin in self._origins or urlsplit(origin).netloc == host
+        )
+        if is_foreign and scope["method"] not in _SAFE_METHODS:
+            return Refusal(403, "Pages of other sites may not use this service.")
+        if self._token is None or self._is_open(scope["path"]):
+            return None
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        is_right = hmac.compare_digest(given.strip().encode(), self._token)
+        if scheme.lower() == "bearer" and is_right:
+            return None
+        return Refusal(
+            401, "This service needs a token: send Authorization: Bearer TOKEN.", code="no_token"
+        )
+
+
+class Bodies:
+    """Reads the bodies of requests within bounds, before anything else is done about them.
+
+    Args:
+        app: The application, which gets each body in one piece.
+        limits: The limits of the service.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app = app
+        self._limits = limits
+        self._num_pending = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the body of a request, and pass it on or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body = _Body(self, receive)
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                is_whole = await body.read(Headers(scope=scope).get("content-length"))
+        except TimeoutError:
+            body.release()
+            refusal = Refusal(408, "The request took too long to arrive: send it faster.")
+            await refuse(scope["path"], refusal)(scope, receive, send)
+            return
+        except Refusal as refusal:
+            body.release()
+            await refuse(scope["path"], refusal)(scope, receive, send)
+            return
+        try:
+            if is_whole:
+                await self._app(scope, body.replay, send)
+        finally:
+            body.release()
+
+    def check_size(self, num_bytes: int) -> None:
+        """Refuse a body that is too large."""
+        if num_bytes > self._limits.body_bytes:
+            raise Refusal(
+                413,
+                f"The request is larger than {self._limits.body_bytes / 2**20:,.0f} MiB, which is "
+                "the most that this service takes: send less.",
+            )
+
+    def count(self, num_bytes: int) -> None:
+        """Count bytes that arrived or, if the number is negative, are not needed anymore."""
+        self._num_pending += num_bytes
+        if num_bytes > 0 and self._num_pending > self._limits.pending_bytes:
+            raise Refusal(503, "The service is busy with large requests.", retry_after=5)
+
+
+class _Body:
+    """The body of a request."""
+
+    def __init__(self, bodies: Bodies, receive: Receive) -> None:
+        self._bodies = bodies
+        self._receive = receive
+        self._data = bytearray()
+        self._num_counted = 0
+        self._is_replayed = False
+
+    async def read(self, announced: str | None) -> bool:
+        """Read it; return whether all of it came."""
+        if announced is not None and announced.isdecimal():
+            self._bodies.check_size(int(announced[:20]))
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return False
+            chunk = message.get("body", b"")
+            self._num_counted += len(chunk)
+            self._bodies.count(len(chunk))
+            self._bodies.check_size(self._num_counted)
+            self._data += chunk
+            if not message.get("more_body", False):
+                return True
+
+    async def replay(self) -> Message:
+        """Give the body, and then what the connection says."""
+        if self._is_replayed:
+            return await self._receive()
+        self._is_replayed = True
+        return {"type": "http.request", "body": bytes(self._data), "more_body": False}
+
+    def release(self) -> None:
+        """Count its bytes no longer."""
+        self._bodies.count(-self._num_counted)
+        self._num_counted = 0
+
+
+def _host_name(host: str) -> str:
+    """Return the Host header without its port, in lower case."""
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    return name.lower().rstrip(".")

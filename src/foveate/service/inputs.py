@@ -1,0 +1,87 @@
+"""Requests whose body is JSON or, with a file, a form."""
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from foveate.service import forms
+from foveate.service.errors import Refusal, describe
+from foveate.service.processes import Content
+from foveate.service.view import clean_name
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_JSON, _FORM = "application/json", "multipart/form-data"
+
+
+async def parse(request: Request, model: type[Model]) -> tuple[Model, Content | None]:
+    """Validate the body of a request, and return the file that it has, if any.
+
+    Raises:
+        Refusal: The body is of another kind, or its values are wrong.
+    """
+    header = request.headers.get("content-type", "")
+    kind = header.partition(";")[0].strip().lower()
+    try:
+        if kind == _JSON:
+            return model.model_validate_json(await request.body(), strict=True), None
+        if kind == _FORM:
+            return _parse_form(await request.body(), header, model)
+    except ValidationError as error:
+        detail, _ = describe(error.errors(include_input=False, include_url=False))
+        raise Refusal(422, detail) from error
+    raise Refusal(415, f"Send {_JSON} or, with a file, {_FORM}.")
+
+
+def _parse_form(body: bytes, kind: str, model: type[Model]) -> tuple[Model, Content | None]:
+    """Validate a form."""
+    parts = forms.parse(body, kind)
+    fields: dict[str, Any] = {}
+    file: forms.Part | None = None
+    for part in parts:
+        if part.name in fields or (part.name == "file" and file is not None):
+            raise Refusal(422, f"{part.name[:100]}: given more than once.")
+        if part.file_name is None:
+            fields[part.name] = part.text
+        elif part.name == "file":
+            file = part
+        else:
+            raise Refusal(422, "The form's file must be called file.")
+    if "file" in fields:
+        raise Refusal(422, "file: give a file with a name.")
+    if file is not None and ("text" in fields or "document" in fields):
+        raise Refusal(422, "Give either a file, a text or a document.")
+    arguments = model.model_validate(fields)
+    if file is None:
+        return arguments, None
+    return arguments, Content(
+        bytes(file.data), clean_name(file.file_name or ""), *_options(arguments)
+    )
+
+
+def text_content(text: str, arguments: BaseModel) -> Content:
+    """Return the text of a request as what is to be read."""
+    return Content(text.encode(), None, *_options(arguments))
+
+
+def _options(arguments: BaseModel) -> list[str | None]:
+    return [getattr(arguments, name) for name in ("format", "title", "language")]
+
+
+def body_schema(json: type[BaseModel], form: type[BaseModel], *, has_file: bool) -> dict[str, Any]:
+    """Describe a body for the OpenAPI schema: JSON, or a form with a file.
+
+    Args:
+        json: The values in JSON.
+        form: Those in the form besides the file.
+        has_file: Whether the form must have a file.
+    """
+    in_form = form.model_json_schema()
+    for name in ("document", "text"):
+        in_form["properties"].pop(name, None)
+    in_form["properties"]["file"] = {"type": "string", "format": "binary", "description": "A file."}
+    if has_file:
+        in_form["required"] = [*in_form.get("required", []), "file"]
+    content = {_JSON: {"schema": json.model_json_schema()}, _FORM: {"schema": in_form}}
+    return {"requestBody": {"required": True, "content": content}}

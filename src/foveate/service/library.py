@@ -1,0 +1,151 @@
+"""The documents of a library, for many threads."""
+
+import logging
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from foveate.index import Index, LibraryDocument, LibraryError
+from foveate.index.store import State
+from foveate.service.errors import Refusal
+from foveate.service.view import DocumentView, library_number
+from foveate.tasks.arguments import Unit
+from foveate.tasks.ask import Answer
+from foveate.tasks.search import Hit
+
+_log = logging.getLogger(__name__)
+
+_VIEWS = 32
+_CLOCK = 1e-3  # seconds to which times of files are compared
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_FUNCTIONS = frozenset(
+    (
+        *("array_has", "array_to_string", "contains", "lower", "upper", "starts_with", "length"),
+        *("and", "or", "not", "in", "between"),
+    )
+)
+"""Functions that a condition may call: others could be made to take any memory and time."""
+
+
+class Library:
+    """A library whose documents clients look at and search.
+
+    Args:
+        index: The library.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self._lock = threading.Lock()
+        self._state: State | None = None
+        self._entries: dict[int, LibraryDocument] = {}
+        self._views: OrderedDict[int, DocumentView] = OrderedDict()
+
+    def entries(self) -> dict[int, LibraryDocument]:
+        """Return the documents of the library's newest state by their number, in its order."""
+        with self._usable():
+            state = self.index.state
+            if state != self._state:
+                self._entries = {one.number: one for one in self.index.documents()}
+                self._state = state
+                for number in self._views.keys() - self._entries.keys():
+                    del self._views[number]
+            return self._entries
+
+    def find(self, query: str) -> list[LibraryDocument]:
+        """Return the documents whose title or name has all words of a query."""
+        words = query.lower().split()
+        return [
+            one
+            for one in self.entries().values()
+            if all(word in f"{one.title}\n{one.source}".lower() for word in words)
+        ]
+
+    def entry(self, document_id: str) -> LibraryDocument | None:
+        """Return the document of an id."""
+        number = library_number(document_id)
+        return None if number is None else self.entries().get(number)
+
+    def view(self, document_id: str) -> DocumentView | None:
+        """Return the document of an id, read from the library; None if there is none."""
+        entry = self.entry(document_id)
+        if entry is None:
+            return None
+        number = entry.number
+        with self._usable():
+            if number not in self._views:
+                try:
+                    document = self.index.document(number)
+                except LibraryError:
+                    raise
+                except ValueError:  # removed since
+                    return None
+                self._views[number] = DocumentView(document_id, document, entry.format)
+            self._views.move_to_end(number)
+            while len(self._views) > _VIEWS:
+                self._views.popitem(last=False)
+            return self._views[number]
+
+    def pdf(self, document_id: str) -> Path | None:
+        """Return the PDF of a document, if it is still there and has not been changed."""
+        entry = self.entry(document_id)
+        if entry is None or entry.format != "pdf" or entry.source != entry.file:
+            return None
+        path = Path(entry.file)
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        is_same = abs(stat.st_mtime - entry.modified.timestamp()) < _CLOCK
+        return path if is_same and stat.st_size == entry.size else None
+
+    def search(
+        self,
+        query: str,
+        by: Unit,
+        top_k: int,
+        where: str | list[str] | None = None,
+        path: str | None = None,
+        section: str | None = None,
+    ) -> list[Hit]:
+        """Search the library; see `Index.search`."""
+        self._check(query, where)
+        with self._usable():
+            return self.index.search(
+                query, by=by, top_k=top_k, where=where, path=path, section=section
+            )
+
+    def ask(
+        self, query: str, top_k: int, where: str | None, path: str | None, section: str | None
+    ) -> Answer:
+        """Ask the library; see `Index.ask`."""
+        self._check(query, where)
+        with self._usable():
+            return self.index.ask(query, top_k=top_k, where=where, path=path, section=section)
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Keep other threads out meanwhile, and refuse requests while the library is damaged."""
+        with self._lock:
+            try:
+                yield
+            except (OSError, LibraryError) as error:
+                _log.error("The library cannot be read: %s", error)
+                raise Refusal(
+                    503, "The library cannot be read at the moment.", retry_after=60
+                ) from error
+
+    def _check(self, query: str, where: str | list[str] | None) -> None:
+        """Check a condition, and encode the query together with those of other requests."""
+        for condition in [where] if isinstance(where, str) else where or []:
+            for name in _CALL.findall(_QUOTED.sub("''", condition)):
+                if name.lower() not in _FUNCTIONS:
+                    raise ValueError(
+                        f"a condition calls {name!r}: the service evaluates "
+                        f"{', '.join(sorted(_FUNCTIONS - {'and', 'or', 'not', 'in', 'between'}))}"
+                    )
+        self.index.encoder.encode_queries(query)

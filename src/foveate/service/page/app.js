@@ -1,0 +1,346 @@
+// The page: what is open, where the reader is, and how its parts hear of each other.
+//
+// The address holds both (#document=…&sentence=…), so the browser's back and forward buttons lead
+// through the places that were visited.
+
+import * as api from "./api.js";
+import { Answers } from "./answers.js";
+import { citation, placeName, spanOf } from "./citation.js";
+import { announce, byId, clearError, count, debounce, showError } from "./dom.js";
+import { Home } from "./home.js";
+import { Marks } from "./marks.js";
+import { Outline } from "./outline.js";
+import { PageView } from "./page-view.js";
+import { Reading } from "./reading.js";
+import { copy } from "./results.js";
+import { TextView } from "./text-view.js";
+
+const MAX_AUTHORS = 3; // that are named
+const HOVERING = 60; // milliseconds over a sentence until its attention is fetched
+
+class App {
+  constructor() {
+    this.reading = null;
+    this.view = null;
+    this.marks = new Marks();
+    this.attention = new Map(); // sentence → promise
+    this.home = new Home((id) => this.visit(id));
+    this.answers = new Answers(
+      (sentence, id) => this.visit(id ?? this.reading.id, sentence),
+      (kinds, scores) => this.#mark(kinds, scores),
+    );
+    this.hover = debounce((sentence) => this.#attend(sentence), HOVERING);
+    this.#listen();
+    this.#arrive();
+  }
+
+  /** Go to a document or a place in it, so that one can go back. */
+  visit(id, sentence = null) {
+    const place = new URLSearchParams({ document: id });
+    if (sentence !== null) place.set("sentence", sentence);
+    this.#remember();
+    history.pushState({ step: this.#step() + 1 }, "", `#${place}`);
+    return this.#arrive();
+  }
+
+  /** Note in the history where the reader is before going elsewhere. */
+  #remember() {
+    if (!this.view || byId("reader").hidden) return;
+    const first = this.#currentPlace() ?? this.view.first();
+    if (!first) return;
+    const place = new URLSearchParams({ document: this.reading.id, sentence: first.sentence });
+    history.replaceState({ step: this.#step(), offset: first.offset }, "", `#${place}`);
+  }
+
+  #step() {
+    return history.state?.step ?? 0;
+  }
+
+  /** Show what the address says. */
+  async #arrive() {
+    const place = new URLSearchParams(location.hash.slice(1));
+    const id = place.get("document");
+    byId("back").disabled = this.#step() === 0;
+    if (!id) {
+      const isBack = byId("home").hidden && this.reading;
+      this.opening = null; // what is still being fetched is not wanted anymore
+      this.#show("home");
+      if (isBack) byId("home-title").focus();
+      document.title = "foveate";
+      await this.home.list();
+      return;
+    }
+    try {
+      if (this.reading?.id !== id && !(await this.#open(id))) return;
+      this.#show("reader");
+      await this.#offerLibrary();
+      const sentence = place.get("sentence");
+      if (sentence === null) return;
+      this.#panel("text");
+      await this.#goTo(Number(sentence), history.state?.offset ?? null);
+    } catch (error) {
+      showError(error);
+      if (this.reading?.id === id) return;
+      this.#show("home");
+      await this.home.list();
+    }
+  }
+
+  /** Offer to search all documents if there is a library. */
+  async #offerLibrary() {
+    this.hasLibrary ??= (await api.listDocuments("", 0, 1)).total > 0;
+    byId("scope").hidden = !this.hasLibrary;
+  }
+
+  /** Open a document; tell whether it is still the wanted one when it has been fetched. */
+  async #open(id) {
+    byId("busy-text").textContent = "Opening…";
+    byId("busy").hidden = false;
+    this.opening = id;
+    let reading;
+    try {
+      reading = await Reading.open(id);
+    } finally {
+      byId("busy").hidden = true;
+    }
+    if (this.opening !== id) return false;
+    clearError();
+    this.reading = reading;
+    this.attention.clear();
+    Object.assign(this.marks, new Marks());
+    document.title = `${reading.title} – foveate`;
+    byId("title").textContent = reading.title;
+    const notes = reading.info.notes ?? [];
+    byId("notes").textContent = notes.join(" ");
+    byId("notes").hidden = !notes.length;
+    const { authors = [], date } = reading.info;
+    byId("facts").textContent = [
+      authors.length > MAX_AUTHORS ? `${authors[0]} and others` : authors.join(", "),
+      date,
+      reading.pages.length ? count(reading.pages.length, "page") : null,
+      count(reading.info.num_words, "word"),
+      count(reading.numSentences, "sentence"),
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    this.#show("reader");
+    byId("views").hidden = !reading.pages.length;
+    this.outline = new Outline(byId("outline-list"), reading, (section) => {
+      this.visit(id, reading.starts[section]);
+    });
+    this.#choose(reading.pages.length ? "pages" : "words");
+    this.#select(null);
+    this.answers.open(reading);
+    byId("text").focus({ preventScroll: true });
+    announce(`${reading.title} is open.`);
+    return true;
+  }
+
+  #show(name) {
+    document.body.dataset.view = name;
+    byId("home").hidden = name !== "home";
+    byId("reader").hidden = name !== "reader";
+    byId("document").hidden = name !== "reader";
+    byId("skip").hidden = name !== "reader";
+  }
+
+  /** Choose what narrow windows show: the outline, the text or the answers. */
+  #panel(name) {
+    byId("reader").dataset.panel = name;
+    for (const button of document.querySelectorAll("#panels button")) {
+      button.setAttribute("aria-pressed", button.dataset.panel === name);
+    }
+  }
+
+  /** Show the document as pages or as words. */
+  #choose(name) {
+    const isSame = this.view?.reading === this.reading;
+    const place = isSame ? (this.#currentPlace() ?? this.view.first()) : null;
+    this.view?.close();
+    const View = name === "pages" ? PageView : TextView;
+    this.view = new View(
+      byId("text"),
+      this.reading,
+      this.marks,
+      () => this.#followed(),
+      () => this.#giveUpPages(),
+    );
+    for (const button of document.querySelectorAll("#views button")) {
+      button.setAttribute("aria-pressed", button.dataset.view === name);
+    }
+    if (place) this.view.show(place.sentence).catch(showError);
+    else byId("text").scrollTop = 0;
+  }
+
+  /** Show the words of a document whose pages cannot be drawn. */
+  #giveUpPages() {
+    if (byId("views").hidden) return;
+    byId("views").hidden = true;
+    this.#choose("words");
+  }
+
+  /** Choose a sentence or, with an offset, come back to where it was left. */
+  async #goTo(sentence, offset = null) {
+    const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), this.reading.numSentences - 1);
+    if (offset === null) this.marks.current = at; // the next arrow key goes on from here
+    await this.view.show(at, { focus: offset === null, offset });
+    if (offset === null) this.#select(at);
+  }
+
+  /** Return where the current sentence is; null if it is out of sight. */
+  #currentPlace() {
+    const found = byId("text").querySelector(".current")?.getBoundingClientRect();
+    const visible = byId("text").getBoundingClientRect();
+    if (!found || found.bottom < visible.top || found.top > visible.bottom) return null;
+    return { sentence: this.marks.current, offset: found.top - visible.top };
+  }
+
+  #followed() {
+    const place = this.#currentPlace();
+    this.outline.follow(place ? this.reading.sectionOf(place.sentence) : this.view.section());
+  }
+
+  #mark(kinds, scores) {
+    this.marks.kinds = kinds;
+    this.view?.repaint();
+    this.outline?.shade(scores);
+  }
+
+  /** Make a sentence the current one, whose place can be copied. */
+  #select(sentence) {
+    this.marks.current = sentence;
+    this.view.repaint();
+    this.#followed();
+    const chosen = sentence === null ? null : this.reading.sentence(sentence);
+    byId("chosen").hidden = !chosen;
+    if (!chosen) return;
+    byId("chosen-place").textContent = placeName(spanOf(this.reading, chosen));
+    if (this.isAttending) this.#attend(sentence);
+  }
+
+  get isAttending() {
+    return byId("attention").getAttribute("aria-pressed") === "true";
+  }
+
+  /** Mark what a sentence attends to; null takes the marks away. */
+  async #attend(sentence) {
+    this.attending = sentence;
+    const { reading } = this;
+    let attended = { sentences: [], sections: [], sibling_sections: [] };
+    if (sentence !== null && this.isAttending) {
+      if (!this.attention.has(sentence)) {
+        this.attention.set(sentence, api.attention(reading.id, sentence));
+      }
+      try {
+        attended = await this.attention.get(sentence);
+      } catch (error) {
+        this.attention.delete(sentence);
+        showError(error);
+        return;
+      }
+      if (this.attending !== sentence || this.reading !== reading) return;
+    }
+    const { sentences, sections: around, sibling_sections: beside } = attended;
+    this.marks.attended = new Set(sentences);
+    this.view.repaint();
+    this.outline.attend([...around, ...beside]);
+    const told = [
+      sentences.length ? count(sentences.length, "sentence") : null,
+      beside.length ? `${count(beside.length, "section")} beside it` : null,
+      around.length ? `${count(around.length, "section")} above it` : null,
+    ];
+    const note = told.filter(Boolean).join(", ");
+    byId("attention-note").textContent = note;
+    byId("attention-note").title = note; // where it does not fit
+  }
+
+  #listen() {
+    window.addEventListener("popstate", () => this.#arrive());
+    byId("open").addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // to another tab or window
+      event.preventDefault();
+      this.#remember();
+      history.pushState({ step: this.#step() + 1 }, "", location.pathname + location.search);
+      this.#arrive();
+    });
+    byId("back").addEventListener("click", () => history.back());
+    byId("forward").addEventListener("click", () => history.forward());
+    byId("dismiss").addEventListener("click", clearError);
+    byId("skip").addEventListener("click", () => {
+      this.#panel("text");
+      byId("text").focus();
+    });
+    for (const button of document.querySelectorAll("#panels button")) {
+      button.addEventListener("click", () => this.#panel(button.dataset.panel));
+    }
+    for (const button of document.querySelectorAll("#views button")) {
+      button.addEventListener("click", () => this.#choose(button.dataset.view));
+    }
+    this.#listenToText(byId("text"));
+    byId("chosen-copy").addEventListener("click", () => this.#copyChosen());
+    byId("chosen-close").addEventListener("click", () => this.#select(null));
+    byId("attention").addEventListener("click", () => {
+      byId("attention").setAttribute("aria-pressed", !this.isAttending);
+      this.#attend(this.marks.current);
+    });
+    document.addEventListener("keydown", (event) => {
+      const isTyping = event.target.matches("input, textarea, select");
+      const isPlain = !(event.ctrlKey || event.metaKey || event.altKey);
+      if (event.key !== "/" || isTyping || !isPlain || byId("reader").hidden) return;
+      event.preventDefault();
+      this.#panel("answers");
+      this.answers.focus("search");
+    });
+  }
+
+  #listenToText(text) {
+    const sentenceAt = (event) => {
+      const found = event.target.closest?.("[data-sentence]");
+      return found ? Number(found.dataset.sentence) : null;
+    };
+    text.addEventListener("click", (event) => {
+      const isSelecting = !getSelection().isCollapsed;
+      if (sentenceAt(event) !== null && !isSelecting) this.#select(sentenceAt(event));
+    });
+    text.addEventListener("pointerover", (event) => {
+      if (this.isAttending) this.hover(sentenceAt(event) ?? this.marks.current);
+    });
+    text.addEventListener("pointerleave", () => {
+      if (this.isAttending) this.hover(this.marks.current);
+    });
+    text.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (event.key === "Escape") this.#select(null);
+      if (!step || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      const from = this.marks.current;
+      this.#goTo(from === null ? (this.view.first()?.sentence ?? 0) : from + step).catch(showError);
+    });
+  }
+
+  /** Copy what is selected with the mouse or, if nothing is, the current sentence. */
+  #copyChosen() {
+    const sentence = this.reading.sentence(this.marks.current);
+    const selected = getSelection().toString().replace(/\s+/g, " ").trim();
+    copy(citation(selected || sentence.text, this.reading.title, spanOf(this.reading, sentence)));
+  }
+}
+
+/** Ask for the token in a dialog. */
+function askForToken(wasRefused) {
+  const dialog = byId("token-dialog");
+  byId("token-note").hidden = !wasRefused;
+  byId("token").value = "";
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener(
+      "close",
+      () => resolve(dialog.returnValue === "use" ? byId("token").value.trim() : null),
+      { once: true },
+    );
+  });
+}
+
+api.onTokenNeeded(askForToken);
+new App();

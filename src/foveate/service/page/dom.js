@@ -1,0 +1,78 @@
+// Elements, messages and delays that all parts of the page use.
+
+/**
+ * Make an element. Strings among the children become text nodes, so markup in them stays text.
+ *
+ * @param {string} tag Name of the element.
+ * @param {Object} attributes `class`, `data-…`, `aria-…` and other attributes; functions are
+ *     listeners of the event that they are named after. Those that are null are left out.
+ * @param {...(Node|string|null)} children What it holds.
+ */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined) continue;
+    if (typeof value === "function") made.addEventListener(name, value);
+    else made.setAttribute(name, String(value));
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Text that only screen readers show. */
+export const hidden = (text) => element("span", { class: "visually-hidden" }, text);
+
+/** Say something to screen readers without moving the focus. */
+export function announce(message) {
+  byId("status").textContent = "";
+  requestAnimationFrame(() => (byId("status").textContent = message)); // also if it is the same
+}
+
+/** Show an error until it is dismissed or the next action succeeds. */
+export function showError(error) {
+  if (error.name === "AbortError") return;
+  byId("error-text").textContent = error.message;
+  byId("error").hidden = false;
+}
+
+export function clearError() {
+  byId("error").hidden = true;
+  byId("error-text").textContent = "";
+}
+
+/** Return a function that runs `action` once it has not been called for some milliseconds. */
+export function debounce(action, milliseconds) {
+  let timer = 0;
+  const debounced = (...values) => {
+    clearTimeout(timer);
+    timer = setTimeout(action, milliseconds, ...values);
+  };
+  debounced.cancel = () => clearTimeout(timer);
+  return debounced;
+}
+
+const NUMBER = new Intl.NumberFormat("en");
+
+/** Write a number of things: "1 page", "1,200 pages". */
+export function count(number, noun) {
+  return `${NUMBER.format(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+/** Copy text; where the clipboard is only for secure pages, by way of a text field. */
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = element("textarea", { class: "visually-hidden", "aria-hidden": "true" });
+    const focused = document.activeElement;
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const isCopied = document.execCommand("copy");
+    field.remove();
+    focused?.focus();
+    if (!isCopied) throw new Error("The browser does not let this page use the clipboard.");
+  }
+}

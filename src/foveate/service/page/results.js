@@ -1,0 +1,112 @@
+// Lists of found sentences, and requests of which only the newest counts.
+
+import { citation, placeParts } from "./citation.js";
+import { announce, clearError, copyText, element, hidden, showError } from "./dom.js";
+
+const CONTEXT = 70; // characters of the sentences around a result
+
+/** Runs requests for a panel; the answer to one is dropped when another has been started. */
+export class Latest {
+  constructor(panel) {
+    this.panel = panel;
+    this.running = null;
+  }
+
+  cancel() {
+    this.running?.abort();
+    this.running = null;
+    this.panel.removeAttribute("aria-busy");
+  }
+
+  /**
+   * @param {Function} request Takes an AbortSignal and gives a promise.
+   * @param {Function} show Called with what was promised.
+   */
+  async run(request, show) {
+    this.cancel();
+    const mine = new AbortController();
+    this.running = mine;
+    this.panel.setAttribute("aria-busy", "true");
+    try {
+      const answer = await request(mine.signal);
+      if (this.running !== mine) return;
+      clearError();
+      show(answer);
+    } catch (error) {
+      if (this.running === mine) showError(error);
+    } finally {
+      if (this.running === mine) this.cancel();
+    }
+  }
+}
+
+/** Copy words, and say so. */
+export async function copy(text) {
+  try {
+    await copyText(text);
+    announce("Copied.");
+  } catch (error) {
+    showError(error);
+  }
+}
+
+/**
+ * Make an item of a list of results.
+ *
+ * @param {Object} result `span`, `title` (of the document), and optionally `text` instead of the
+ *     span's, the part of it that is `best`, a `heading`, the sentences `before` and `after`, a
+ *     `score`, and the `source` if it has to be named.
+ * @param {Function} onGo Called when the result is chosen.
+ */
+export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
+  const words = element("span", { class: "words", dir: "auto" });
+  if (rest.before) words.append(element("span", { class: "context" }, lastWords(rest.before)), " ");
+  if (span.speaker) words.append(element("span", { class: "speaker" }, span.speaker), " ");
+  if (rest.heading) words.append(element("span", { class: "heading" }, rest.heading));
+  words.append(...emphasize(text, rest.best));
+  if (rest.after) words.append(" ", element("span", { class: "context" }, firstWords(rest.after)));
+  // The page comes first: a long path may be cut.
+  const place = element("span", { class: "place" }, placeParts(span).reverse().join(" · "));
+  if (rest.source) place.prepend(element("span", { class: "source" }, rest.source), " ");
+  return element(
+    "li",
+    { class: "result" },
+    element("button", { type: "button", class: "go", click: onGo }, words, place),
+    element(
+      "div",
+      { class: "foot" },
+      typeof rest.score === "number" ? score(rest.score) : null,
+      element(
+        "button",
+        {
+          type: "button",
+          class: "quiet copy",
+          title: "Copy with title, section and page",
+          click: () => copy(citation(text, title, span)),
+        },
+        "Copy",
+        hidden(" with citation"),
+      ),
+    ),
+  );
+}
+
+const score = (value) =>
+  element("span", { class: "score", title: "Score" }, hidden("Score "), value.toFixed(2));
+
+/** Set the best part of a text apart. */
+function emphasize(text, best) {
+  const at = best && best !== text ? text.indexOf(best) : -1;
+  if (at < 0) return [text];
+  return [text.slice(0, at), element("strong", {}, best), text.slice(at + best.length)];
+}
+
+function firstWords(text) {
+  if (text.length <= CONTEXT) return text;
+  return `${text.slice(0, CONTEXT).replace(/\s+\S*$/, "")} …`;
+}
+
+function lastWords(text) {
+  if (text.length <= CONTEXT) return text;
+  return `… ${text.slice(-CONTEXT).replace(/^\S*\s+/, "")}`;
+}

@@ -1,0 +1,364 @@
+"""The processes that read files and draw pages, each with its own memory and time."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from foveate.service import frames
+from foveate.service.limits import Limits
+
+_log = logging.getLogger(__name__)
+
+UNREADABLE, TIMED_OUT = 422, 504
+
+_MAX_ANSWER = 2**30
+"""Bytes of the longest answer that a process may give."""
+
+_TEXTS_PER_PROCESS = 100
+"""A process reads one file, or so many texts, which can hardly be made to break it."""
+
+_DRAWERS = 4
+_DRAWING_SECONDS = 20
+_IDLE_SECONDS = 60
+
+
+class ReadingError(Exception):
+    """A file cannot be read.
+
+    Attributes:
+        status: The HTTP status that says so.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What somebody sent to be read.
+
+    Attributes:
+        data: The bytes of a file, or a text in UTF-8.
+        name: The name of the file; None for a text.
+        format: Name of its format; None to recognize it.
+        title: Replaces the title found in it.
+        language: ISO 639 code of its language; None to detect it.
+    """
+
+    data: bytes
+    name: str | None = None
+    format: str | None = None
+    title: str | None = None
+    language: str | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file rather than a text."""
+        return self.name is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a process read.
+
+    Attributes:
+        packed: `Document.to_dict` as JSON.
+        format: Name of the format.
+        notes: What the reader wants to be known, such as that scanned pages were left out.
+    """
+
+    packed: bytes
+    format: str
+    notes: list[str]
+
+
+class _Child:
+    """A process that runs `foveate.service.reader`."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.is_ready = True
+        self.num_texts = 0
+        self.last_used = monotonic()
+        self.lock = asyncio.Lock()
+
+    @classmethod
+    async def start(cls, max_bytes: int) -> "_Child":
+        secrets = ("FOVEATE_TOKEN",)
+        environment = {name: value for name, value in os.environ.items() if name not in secrets}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "foveate.service.reader", str(max_bytes)),
+            stdin=PIPE,
+            stdout=PIPE,
+            # Threads would each take some of the memory that the process is allowed.
+            env=environment | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is for the service, which finishes what runs
+        )
+        return cls(process)
+
+    async def ask(self, header: dict[str, Any], data: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        """Send a message and return the answer.
+
+        Raises:
+            ReadingError: The answer is that something is wrong.
+            EOFError: The process has ended, or sends nonsense.
+        """
+        self.last_used = monotonic()
+        self.is_ready = False  # until the whole answer has been read
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise EOFError("the process has no pipes")
+        try:
+            stdin.write(frames.pack(header, len(data)))
+            stdin.write(data)
+            await stdin.drain()
+            sizes = frames.LENGTHS.unpack(await stdout.readexactly(frames.LENGTHS.size))
+            if sum(sizes) > _MAX_ANSWER:
+                raise EOFError("the answer is too long")
+            answer = json.loads(await stdout.readexactly(sizes[0]))
+            result = await stdout.readexactly(sizes[1])
+            self.is_ready = True
+            if "traceback" in answer:
+                _log.error("A reader failed.\n%s", answer["traceback"])
+            if "error" in answer:
+                raise ReadingError(str(answer["error"]), int(answer["status"]))
+            return answer, result
+        except TimeoutError:  # which is an OSError, too
+            raise
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise EOFError(str(error)) from error
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    async def stop(self) -> None:
+        """Kill the process."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+class Readers:
+    """Processes that read files, some at a time.
+
+    A process is started ahead of the next file. It reads that file and is killed: nobody's file can
+    do anything to somebody else's.
+
+    Args:
+        limits: The limits of the service.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._turns = asyncio.Semaphore(limits.readers)
+        self._spares: list[_Child] = []
+        self._starting: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    @property
+    def pids(self) -> list[int]:
+        """The numbers of the processes that wait for a file."""
+        return [child.pid for child in self._spares]
+
+    def start(self) -> None:
+        """Start the first process."""
+        self._replenish()
+
+    async def stop(self) -> None:
+        """Kill all processes."""
+        self._is_closed = True
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        while self._spares:
+            await self._spares.pop().stop()
+
+    async def read(self, content: Content) -> Reading:
+        """Read a file or a text.
+
+        Raises:
+            ReadingError: It cannot be read, is too large, takes too long, or broke the process.
+        """
+        name = content.name or "The text"
+        header = {
+            "kind": "file" if content.is_file else "text",
+            "name": content.name,
+            "format": content.format,
+            "title": content.title,
+            "language": content.language,
+            "pages": self._limits.pages,
+            "characters": self._limits.characters,
+        }
+        async with self._turns:
+            try:
+                answer, packed = await self._ask(header, content)
+            except EOFError:  # something else may have ended the process: try once more
+                with _explained(name):
+                    answer, packed = await self._ask(header, content)
+        notes = [str(note) for note in answer.get("notes", ())]
+        return Reading(packed, str(answer.get("format")), notes)
+
+    async def _ask(self, header: dict[str, Any], content: Content) -> tuple[dict[str, Any], bytes]:
+        """Have a process read what somebody sent."""
+        async with self._child(is_file=content.is_file) as child:
+            with _timed(content.name or "The text", self._limits.reading_seconds):
+                async with asyncio.timeout(self._limits.reading_seconds):
+                    return await child.ask(header, content.data)
+
+    @asynccontextmanager
+    async def _child(self, *, is_file: bool) -> AsyncIterator[_Child]:
+        """Lend a process; it is killed afterwards unless it only read a text and is well."""
+        child = self._take(is_file=is_file) or await self._start_child()
+        self._replenish()
+        try:
+            yield child
+        finally:
+            child.num_texts += 1
+            is_reusable = not is_file and child.num_texts < _TEXTS_PER_PROCESS
+            if child.is_ready and is_reusable and not self._is_closed:
+                self._spares.append(child)
+            else:
+                await child.stop()
+
+    def _replenish(self) -> None:
+        """Start a process, unless one that has read nothing waits or is being started."""
+        if not self._starting and all(one.num_texts for one in self._spares):
+            task = asyncio.ensure_future(self._add_spare())
+            self._starting.add(task)
+            task.add_done_callback(self._starting.discard)
+
+    def _take(self, *, is_file: bool) -> _Child | None:
+        """Return a process that waits: for a file, one that has read nothing yet."""
+        fitting = [one for one in self._spares if not (is_file and one.num_texts)]
+        child = max(fitting, key=lambda one: one.num_texts, default=None)
+        if child is not None:
+            self._spares.remove(child)
+        return child
+
+    async def _start_child(self) -> _Child:
+        return await _Child.start(self._limits.reading_bytes)
+
+    async def _add_spare(self) -> None:
+        child = await self._start_child()
+        with suppress(EOFError, ReadingError):  # it is started again when it is needed
+            await child.ask({"kind": "open"})
+        if self._is_closed or not child.is_ready:
+            await child.stop()
+        else:
+            self._spares.append(child)
+
+
+class Drawers:
+    """Processes that draw the pages of PDFs: one for each of the documents looked at last.
+
+    Args:
+        limits: The limits of the service.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._children: OrderedDict[str, _Child] = OrderedDict()
+        self._lock = asyncio.Lock()
+
+    async def draw(
+        self, key: str, load: Callable[[], Awaitable[bytes]], page: int, scale: float
+    ) -> bytes:
+        """Draw a page.
+
+        Args:
+            key: What identifies the document.
+            load: Gives the PDF, if it is not open yet.
+            page: Number of the page, from 1.
+            scale: Pixels per point.
+
+        Returns:
+            A PNG file.
+
+        Raises:
+            ReadingError: There is no such page, or it cannot be drawn.
+        """
+        child = await self._open(key, load)
+        drawing = asyncio.ensure_future(self._draw(key, child, page, scale))
+        try:
+            return await asyncio.shield(drawing)
+        except asyncio.CancelledError:
+            drawing.add_done_callback(lambda task: task.cancelled() or task.exception())
+            raise
+
+    async def _draw(self, key: str, child: _Child, page: int, scale: float) -> bytes:
+        """Draw a page to the end, even if nobody waits for it anymore: its answer is on the way."""
+        async with child.lock:
+            header = {"kind": "page", "page": page, "scale": scale}
+            try:
+                with _explained(f"Page {page}"), _timed(f"Page {page}", _DRAWING_SECONDS):
+                    async with asyncio.timeout(_DRAWING_SECONDS):
+                        _, picture = await child.ask(header)
+                return picture
+            finally:
+                if not child.is_ready:
+                    await self.close(key)
+
+    async def _open(self, key: str, load: Callable[[], Awaitable[bytes]]) -> _Child:
+        async with self._lock:
+            if key in self._children:
+                self._children.move_to_end(key)
+                return self._children[key]
+            data = await load()
+            while len(self._children) >= _DRAWERS:
+                await self.close(next(iter(self._children)))
+            child = await _Child.start(self._limits.reading_bytes)
+            try:
+                with _explained("The file"), _timed("The file", _DRAWING_SECONDS):
+                    async with asyncio.timeout(_DRAWING_SECONDS):
+                        await child.ask({"kind": "open"}, data)
+            except BaseException:
+                await child.stop()
+                raise
+            self._children[key] = child
+            return child
+
+    async def close(self, key: str) -> None:
+        """End the process of a document, if it has one."""
+        if child := self._children.pop(key, None):
+            await child.stop()
+
+    async def close_idle(self) -> None:
+        """End the processes that have not been used for a while."""
+        limit = monotonic() - _IDLE_SECONDS
+        for key in [key for key, child in self._children.items() if child.last_used < limit]:
+            await self.close(key)
+
+    async def stop(self) -> None:
+        """End all processes."""
+        for key in list(self._children):
+            await self.close(key)
+
+
+@contextmanager
+def _timed(name: str, seconds: float) -> Iterator[None]:
+    """Explain that something took too long."""
+    try:
+        yield
+    except TimeoutError as error:
+        reason = f"reading it takes more than {seconds:g} seconds: send it in parts"
+        raise ReadingError(f"{name}: {reason}.", TIMED_OUT) from error
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Explain that a process has ended."""
+    try:
+        yield
+    except EOFError as error:
+        reason = "it ended the process that reads it, most likely because it is damaged"
+        raise ReadingError(f"{name} cannot be read: {reason}.", UNREADABLE) from error

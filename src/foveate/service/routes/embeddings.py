@@ -1,0 +1,261 @@
+"""Vectors, for clients that were written for OpenAI's and Voyage's interfaces."""
+
+import base64
+from typing import Annotated, Any, Literal
+
+import torch.nn.functional as F
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+from torch import Tensor
+
+from foveate.documents import Document
+from foveate.service.errors import Refusal
+from foveate.service.service import Service, service_of
+
+_MAX_INPUTS = 2048
+_MAX_CHUNKS = 16_000
+
+Format = Literal["float", "base64"]
+Texts = Annotated[list[str], Field(min_length=1, max_length=_MAX_INPUTS)]
+
+
+Tokens = Annotated[list[int], Field(min_length=1)]
+
+
+class ErrorModel(BaseModel):
+    """What is wrong with a request."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIProblem(BaseModel):
+    """Why a request was refused, in the form of OpenAI."""
+
+    error: ErrorModel
+
+
+class EmbeddingsRequest(BaseModel):
+    """Texts to embed, each by itself."""
+
+    input: str | Texts | Tokens | Annotated[list[Tokens], Field(min_length=1)] = Field(
+        description="A text, or up to 2,048 texts. Token ids are refused."
+    )
+    model: str = Field(description="Name of the model, see /v1/models.")
+    encoding_format: Format = "float"
+    dimensions: int | None = Field(
+        None, ge=1, description="Length of the vectors; only the model's own can be had."
+    )
+    user: str | None = None
+
+
+class ContextualRequest(BaseModel):
+    """Documents in chunks; each chunk is embedded as a part of its document."""
+
+    inputs: Annotated[
+        list[Annotated[list[str], Field(min_length=1, max_length=_MAX_CHUNKS)]],
+        Field(min_length=1, max_length=1000),
+    ] = Field(description="The chunks of each document, in its order; or queries, each in a list.")
+    model: str = Field(description="Name of the model, see /v1/models.")
+    input_type: Literal["query", "document"] | None = None
+    output_dimension: int | None = Field(
+        None, ge=1, description="Length of the vectors; only the model's own can be had."
+    )
+    output_dtype: Literal["float"] = "float"
+    encoding_format: Literal["base64"] | None = None
+
+
+class Embedding(BaseModel):
+    """A vector of unit length, as numbers or as the base64 of little-endian float32."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    """How much was read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsResult(BaseModel):
+    """The vectors of texts, in their order."""
+
+    object: Literal["list"] = "list"
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class DocumentEmbeddings(BaseModel):
+    """The vectors of a document's chunks, in their order."""
+
+    object: Literal["list"] = "list"
+    index: int
+    data: list[Embedding]
+
+
+class TotalUsage(BaseModel):
+    """How much was read."""
+
+    total_tokens: int
+
+
+class ContextualResult(BaseModel):
+    """The vectors of the chunks of documents, in their order."""
+
+    object: Literal["list"] = "list"
+    data: list[DocumentEmbeddings]
+    model: str
+    usage: TotalUsage
+
+
+class ModelInfo(BaseModel):
+    """A model."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "foveate"
+
+
+class ModelList(BaseModel):
+    """The models that there are."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelInfo]
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": OpenAIProblem, "description": text}
+    for status, text in {
+        400: "An argument is wrong.",
+        404: "There is no such model.",
+        408: "The request took too long to arrive.",
+        413: "The request is too large.",
+        503: "The service is busy.",
+        504: "It took too long.",
+    }.items()
+}
+
+router = APIRouter(prefix="/v1", tags=["embeddings"])
+
+
+@router.post("/embeddings", summary="Embed texts", responses=_RESPONSES)
+async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsResult:
+    """Embed texts, each by itself, as OpenAI's endpoint of this name does."""
+    service = service_of(request)
+    _check(service, arguments.model, arguments.dimensions, "dimensions")
+    texts = [arguments.input] if isinstance(arguments.input, str) else arguments.input
+    if not all(isinstance(text, str) for text in texts):
+        raise Refusal(400, "Send text: token ids of other models mean nothing here.", param="input")
+    texts = [text for text in texts if isinstance(text, str)]
+    if not all(text.strip() for text in texts):
+        raise Refusal(400, "A text is empty.", param="input")
+
+    def compute() -> EmbeddingsResult:
+        num_tokens = service.count_tokens(texts)
+        vectors = service.encoder.encode_texts(texts)
+        return EmbeddingsResult(
+            data=_embeddings(vectors, arguments.encoding_format),
+            model=service.model_name,
+            usage=Usage(prompt_tokens=num_tokens, total_tokens=num_tokens),
+        )
+
+    async def answer() -> EmbeddingsResult:
+        return await service.work.call(compute)
+
+    return await service.work.run(request, answer)
+
+
+@router.post("/contextualizedembeddings", summary="Embed chunks", responses=_RESPONSES)
+async def embed_chunks(request: Request, arguments: ContextualRequest) -> ContextualResult:
+    """Embed the chunks of documents, each as a part of its document, as Voyage's endpoint does.
+
+    The model reads each document as a tree whose sections are the chunks, so that a chunk's vector
+    says what it is about even where the chunk itself does not. Queries are embedded by themselves,
+    to be compared with the vectors of chunks.
+    """
+    service = service_of(request)
+    _check(service, arguments.model, arguments.output_dimension, "output_dimension")
+    if not all(text.strip() for texts in arguments.inputs for text in texts):
+        raise Refusal(400, "A text is empty.", param="inputs")
+    if arguments.input_type == "query" and any(len(texts) > 1 for texts in arguments.inputs):
+        raise Refusal(400, "Give each query in a list of its own.", param="inputs")
+    encoding = arguments.encoding_format or "float"
+
+    def compute() -> ContextualResult:
+        texts = [text for texts in arguments.inputs for text in texts]
+        if arguments.input_type == "query":
+            groups = service.encoder.encode_queries(texts).split(1)
+        else:
+            groups = tuple(_contextual(service, chunks) for chunks in arguments.inputs)
+        return ContextualResult(
+            data=[
+                DocumentEmbeddings(index=idx, data=_embeddings(vectors, encoding))
+                for idx, vectors in enumerate(groups)
+            ],
+            model=service.model_name,
+            usage=TotalUsage(total_tokens=service.count_tokens(texts)),
+        )
+
+    async def answer() -> ContextualResult:
+        return await service.work.call(compute)
+
+    return await service.work.run(request, answer)
+
+
+@router.get("/models", summary="List the models")
+async def list_models(request: Request) -> ModelList:
+    """List the one model that there is."""
+    return ModelList(data=[ModelInfo(id=service_of(request).model_name)])
+
+
+@router.get("/models/{model}", summary="Describe a model", responses={404: _RESPONSES[404]})
+async def get_model(request: Request, model: str) -> ModelInfo:
+    """Describe a model."""
+    service = service_of(request)
+    _check(service, model, None, "")
+    return ModelInfo(id=service.model_name)
+
+
+def _check(service: Service, model: str, dimension: int | None, param: str) -> None:
+    """Refuse another model, and vectors of another length."""
+    if model != service.model_name:
+        raise Refusal(
+            404,
+            f"There is no model of that name here: use {service.model_name!r}.",
+            param="model",
+            code="model_not_found",
+        )
+    if dimension not in (None, service.encoder.dimension):
+        raise Refusal(
+            400,
+            f"The vectors have {service.encoder.dimension} dimensions. The model was not trained "
+            "to have them cut off: leave this out.",
+            param=param,
+        )
+
+
+def _contextual(service: Service, chunks: list[str]) -> Tensor:
+    """Return the vectors of the chunks of a document: `(chunks, dimension)`."""
+    document = Document.from_sections("", [("", chunk) for chunk in chunks])
+    if len(document.sections) != len(chunks):
+        raise Refusal(400, "A text has no words.", param="inputs")
+    try:
+        return service.encoder.encode(document).sections
+    finally:
+        service.encoder.forget(document)
+
+
+def _embeddings(vectors: Tensor, encoding: Format) -> list[Embedding]:
+    unit = F.normalize(vectors, dim=-1).numpy()
+    if encoding == "base64":
+        rows: list[Any] = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in unit]
+    else:
+        rows = unit.tolist()
+    return [Embedding(index=idx, embedding=row) for idx, row in enumerate(rows)]

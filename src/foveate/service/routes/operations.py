@@ -1,0 +1,55 @@
+"""What whoever runs the service looks at: health, counters, and the page about the interface."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
+
+from foveate import __version__
+from foveate.service.reference import STYLE, render
+from foveate.service.service import service_of
+
+
+class Health(BaseModel):
+    """That the service runs."""
+
+    status: str
+    version: str
+    model: str
+    library: bool
+    needs_token: bool
+
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/healthz", summary="Health")
+async def health(request: Request) -> Health:
+    """Say that the service runs, and what it serves."""
+    service = service_of(request)
+    return Health(
+        status="ok",
+        version=__version__,
+        model=service.model_name,
+        library=service.library is not None,
+        needs_token=service.needs_token,
+    )
+
+
+@router.get("/metrics", summary="Counters for Prometheus", response_class=PlainTextResponse)
+async def metrics(request: Request) -> Response:
+    """Return the counters in the text format of Prometheus."""
+    content = generate_latest(service_of(request).metrics.registry)
+    return Response(content, media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/docs", include_in_schema=False)
+async def reference(request: Request) -> HTMLResponse:
+    """Show the interface."""
+    return HTMLResponse(render(request.app.openapi()))
+
+
+@router.get("/docs.css", include_in_schema=False)
+async def style() -> Response:
+    """Return the style of the page that shows the interface."""
+    return Response(STYLE, media_type="text/css")

@@ -1,0 +1,322 @@
+"""What goes in and out as JSON."""
+
+from dataclasses import asdict
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from foveate.documents import Kind, Span
+from foveate.tasks.arguments import Unit
+
+Query = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
+TopK = Annotated[int, Field(ge=1, le=1000)]
+Text = Annotated[str, Field(min_length=1)]
+SectionIdx = Annotated[int, Field(ge=0, description="Index of a section in the outline.")]
+SentenceIdx = Annotated[int, Field(ge=0, description="Index of a sentence in the document.")]
+BoxNumbers = tuple[int, float, float, float, float]
+
+
+class Problem(BaseModel):
+    """Why a request was refused, in a sentence."""
+
+    detail: str
+
+
+class BoxModel(BaseModel):
+    """A rectangle on a page, in points (1/72 inch) from the page's upper left corner."""
+
+    page: int
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class SpanModel(BaseModel):
+    """A place in a document."""
+
+    document: str = Field(description="Name of the document: its file or title.")
+    path: list[str] = Field(description="Titles of the sections around it, outermost first.")
+    page: int | None
+    start: int = Field(description="Offset of its first character in the document's text.")
+    end: int = Field(description="Offset just past its last character.")
+    text: str
+    speaker: str | None
+    place: str = Field(description="Page, line, paragraph or time, in words.")
+    boxes: list[BoxModel] = Field(description="A rectangle for each line.")
+
+    @classmethod
+    def from_span(cls, span: Span) -> Self:
+        """Convert a span."""
+        return cls(**{**asdict(span), "boxes": [box._asdict() for box in span.boxes]})
+
+
+class DocumentModel(BaseModel):
+    """A document."""
+
+    id: str
+    name: str = Field(description="Its file, or its title.")
+    title: str
+    authors: list[str]
+    date: str | None
+    language: str | None = Field(description="ISO 639 code.")
+    num_sentences: int
+    num_sections: int
+    num_words: int | None = Field(description="Null in lists of a library's documents.")
+    num_pages: int | None = Field(description="Null for formats without pages, and in lists.")
+    format: str | None
+    notes: list[str] = Field(description="What could not be read, such as scanned pages.")
+
+
+class DocumentList(BaseModel):
+    """Some of the library's documents."""
+
+    total: int = Field(description="How many there are, with those that are not listed here.")
+    documents: list[DocumentModel]
+
+
+class SectionModel(BaseModel):
+    """A section in the outline."""
+
+    section_idx: int
+    parent_idx: int | None
+    level: int = Field(description="Its depth, from 1.")
+    title: str
+    start_sentence: int = Field(description="Index of its first sentence.")
+    num_sentences: int = Field(description="With those of its subsections.")
+    num_words: int = Field(description="With those of its subsections.")
+    page: int | None
+
+
+class SentenceModel(BaseModel):
+    """A sentence."""
+
+    sentence_idx: int
+    section_idx: int
+    paragraph_idx: int
+    kind: Kind
+    speaker: str | None
+    text: str
+    page: int | None
+    place: str
+    boxes: list[BoxNumbers] = Field(
+        description="For each line, its page and left, top, right and bottom in points."
+    )
+
+
+class PageModel(BaseModel):
+    """A page, in points (1/72 inch)."""
+
+    number: int
+    width: float
+    height: float
+
+
+class AttentionModel(BaseModel):
+    """What a sentence exchanges with when the model reads the document as a tree."""
+
+    sentence_idx: int
+    sentences: list[int] = Field(description="The sentences beside it, in the same section.")
+    sibling_sections: list[int] = Field(description="The sections beside it.")
+    sections: list[int] = Field(description="The sections around it, innermost first.")
+    document: bool = Field(description="Whether it exchanges with the whole document.")
+
+
+class HitModel(BaseModel):
+    """A sentence, section or document that was found."""
+
+    document: str | None = Field(description="Id of the document; null if it is not kept.")
+    name: str
+    title: str
+    span: SpanModel
+    sentence_idx: int = Field(description="Index of the best sentence.")
+    section_idx: int | None = Field(description="Its section; null if documents are looked for.")
+    best: SpanModel = Field(description="The sentence in it that matches best.")
+    score: float
+    before: str
+    after: str
+
+
+class SearchResult(BaseModel):
+    """What a search found."""
+
+    hits: list[HitModel]
+    section_scores: list[float] | None = Field(
+        description="How well each section of the one document matches; null for a library."
+    )
+
+
+class PassageModel(BaseModel):
+    """Sentences that answer a question."""
+
+    document: str | None
+    name: str
+    title: str
+    span: SpanModel
+    first_sentence: int = Field(description="Index of its first sentence.")
+    num_sentences: int
+    sentence_idx: int = Field(description="Index of the best sentence.")
+    section_idx: int
+    best: SpanModel
+    score: float
+    before: str
+    after: str
+
+
+class AskResult(BaseModel):
+    """The passages that answer a question."""
+
+    question: str
+    passages: list[PassageModel]
+    section_scores: list[float] | None
+
+
+class SummarySentenceModel(BaseModel):
+    """A sentence of a summary."""
+
+    span: SpanModel
+    sentence_idx: int
+    section_idx: int
+    score: float
+
+
+class SummaryResult(BaseModel):
+    """A summary."""
+
+    text: str
+    sentences: list[SummarySentenceModel]
+
+
+class KeywordPlace(BaseModel):
+    """A place of a keyword."""
+
+    span: SpanModel
+    sentence_idx: int
+
+
+class KeywordModel(BaseModel):
+    """A keyword and where it stands."""
+
+    text: str
+    score: float
+    num_places: int
+    places: list[KeywordPlace] = Field(description="The first of its places.")
+
+
+class KeywordsResult(BaseModel):
+    """The keywords of a document, best first."""
+
+    keywords: list[KeywordModel]
+
+
+class OutlineResult(BaseModel):
+    """The sections of a document, in its order."""
+
+    title: str
+    sections: list[SectionModel]
+
+
+class Request(BaseModel):
+    """What all requests have in common."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class TextRequest(Request):
+    """A document that is sent as text."""
+
+    text: Text = Field(description="The document's text.")
+    title: str | None = Field(None, max_length=1000, description="Replaces the text's own title.")
+    format: str | None = Field(
+        None, description="Format of the text, such as markdown; plain text by default."
+    )
+    language: str | None = Field(
+        None, pattern="^[a-z]{2,3}$", description="ISO 639 code; detected by default."
+    )
+
+
+class FileRequest(Request):
+    """A document that is sent as a file."""
+
+    title: str | None = Field(None, max_length=1000, description="Replaces the file's own title.")
+    format: str | None = Field(None, description="Format of the file; recognized by default.")
+    language: str | None = Field(
+        None, pattern="^[a-z]{2,3}$", description="ISO 639 code; detected by default."
+    )
+
+
+class TaskRequest(Request):
+    """A request about a document that is kept here, or that comes with the request."""
+
+    document: str | None = Field(None, max_length=100, description="Id of a document.")
+    text: Text | None = Field(None, description="The text of a document, instead.")
+    title: str | None = Field(None, max_length=1000, description="Title of the text.")
+    format: str | None = Field(None, description="Format of the text or file.")
+    language: str | None = Field(
+        None, pattern="^[a-z]{2,3}$", description="Language of the text or file: ISO 639 code."
+    )
+
+    @model_validator(mode="after")
+    def check_document(self) -> Self:
+        """Check that there is at most one document."""
+        if self.document is not None and self.text is not None:
+            raise ValueError("give either a document or a text")
+        return self
+
+
+class LibraryRequest(TaskRequest):
+    """A request about a document or, if none is named, about the library."""
+
+    query: Query = Field(description="The question or words.")
+    where: str | None = Field(
+        None, max_length=1000, description="Condition in SQL on the library's documents."
+    )
+    path: str | None = Field(
+        None, max_length=1000, description="Only this file or folder of the library."
+    )
+    section: str | None = Field(
+        None, max_length=1000, description="Only sections of the library whose title has this."
+    )
+    context: int = Field(1, ge=0, le=20, description="Number of sentences on either side.")
+
+
+class SearchRequest(LibraryRequest):
+    """What to look for, and where."""
+
+    by: Unit = Field("sentence", description="What to find.")
+    top_k: TopK = Field(5, description="Number of hits.")
+
+
+class AskRequest(LibraryRequest):
+    """A question, and where to look for the answer."""
+
+    top_k: TopK = Field(3, description="Number of passages.")
+
+
+class SummarizeRequest(TaskRequest):
+    """What to summarize, and how long the summary may be."""
+
+    query: Query | None = Field(None, description="What the summary should be about.")
+    sentences: int | None = Field(None, ge=1, le=1000, description="Budget: 5 by default.")
+    words: int | None = Field(None, ge=1, le=100_000, description="Budget in words instead.")
+
+    @model_validator(mode="after")
+    def check_budget(self) -> Self:
+        """Check that there is at most one budget."""
+        if self.sentences is not None and self.words is not None:
+            raise ValueError("give a number of sentences or of words, not both")
+        return self
+
+
+class KeywordsRequest(TaskRequest):
+    """The document whose keywords are wanted."""
+
+    top_k: TopK = Field(20, description="Number of keywords.")
+    method: Literal["phrases", "tfidf", "embedding"] = Field(
+        "phrases", description="How they are found."
+    )
+    places: int = Field(100, ge=0, le=1000, description="Number of places of each keyword.")
+
+
+class OutlineRequest(TaskRequest):
+    """The document whose outline is wanted."""

@@ -1,0 +1,146 @@
+"""What the routes share: the model, the documents, and those who do the work."""
+
+import asyncio
+import copy
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from starlette.requests import HTTPConnection
+
+from foveate.documents import Document
+from foveate.service.encoder import SharedEncoder
+from foveate.service.errors import Refusal
+from foveate.service.limits import Limits
+from foveate.service.metrics import Metrics
+from foveate.service.processes import Content, Drawers, Readers, Reading
+from foveate.service.uploads import Uploads
+from foveate.service.view import DocumentView
+from foveate.service.work import Work
+
+if TYPE_CHECKING:
+    from foveate.service.library import Library
+
+_SWEEP_SECONDS = 30
+
+
+class Service:
+    """A service.
+
+    Args:
+        encoder: The model.
+        model_name: What clients call it.
+        limits: The limits.
+        metrics: The counters.
+        library: The library that is served; None for uploads alone.
+        needs_token: Whether clients must show a token.
+    """
+
+    def __init__(
+        self,
+        encoder: SharedEncoder,
+        model_name: str,
+        limits: Limits,
+        metrics: Metrics,
+        library: "Library | None" = None,
+        *,
+        needs_token: bool = False,
+    ) -> None:
+        self.encoder = encoder
+        self.model_name = model_name
+        self.limits = limits
+        self.metrics = metrics
+        self.library = library
+        self.needs_token = needs_token
+        self._tokenizer = copy.deepcopy(encoder.tokenizer)  # the model's own is in use
+        self._tokenizer_lock = threading.Lock()
+        self.uploads = Uploads(limits, self._forget)
+        self.work = Work(limits)
+        self.readers = Readers(limits)
+        self.drawers = Drawers(limits)
+        metrics.running.set_function(lambda: self.work.num_running)
+        metrics.uploads.set_function(lambda: len(self.uploads))
+        metrics.upload_bytes.set_function(lambda: self.uploads.num_bytes)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Start what the service needs, and end it."""
+        self.readers.start()
+        sweeping = asyncio.ensure_future(self._sweep())
+        try:
+            yield
+        finally:
+            sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeping
+            await self.drawers.stop()
+            await self.readers.stop()
+            await asyncio.to_thread(self.work.stop)
+            await asyncio.to_thread(self.encoder.stop)
+
+    async def read(self, content: Content, document_id: str | None) -> DocumentView:
+        """Read what somebody sent.
+
+        Args:
+            content: It.
+            document_id: The id of the document; None if it is not kept.
+
+        Raises:
+            ReadingError: It cannot be read.
+        """
+        reading = await self.readers.read(content)
+        return await self.work.call(_view, reading, content, document_id)
+
+    def count_tokens(self, texts: list[str]) -> int:
+        """Count the tokens of texts."""
+        with self._tokenizer_lock:
+            ids = self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        return sum(map(len, ids))
+
+    async def find(self, document_id: str) -> DocumentView:
+        """Return the document of an id.
+
+        Raises:
+            Refusal: There is none.
+        """
+        view = self.uploads.get(document_id)
+        if view is None and self.library is not None:
+            view = await asyncio.to_thread(self.library.view, document_id)
+        if view is None:
+            raise Refusal(
+                404, "There is no document of this id: it may have been forgotten, send it again."
+            )
+        return view
+
+    def _forget(self, view: DocumentView) -> None:
+        self.encoder.forget(view.document)
+        if view.id is not None:
+            with suppress(RuntimeError):  # no loop runs anymore
+                asyncio.get_running_loop().create_task(self.drawers.close(view.id))
+
+    async def _sweep(self) -> None:
+        """Forget from time to time what nobody uses."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            self.uploads.remove_expired()
+            await self.drawers.close_idle()
+
+
+def service_of(request: HTTPConnection) -> Service:
+    """Return the service that a request is for."""
+    service: Service = request.app.state.service
+    return service
+
+
+def _view(reading: Reading, content: Content, document_id: str | None) -> DocumentView:
+    document = Document.from_dict(json.loads(reading.packed))
+    is_pdf = reading.format == "pdf" and content.data.startswith(b"%PDF")
+    return DocumentView(
+        document_id,
+        document,
+        reading.format,
+        reading.notes,
+        content.data if is_pdf and document_id is not None else None,
+    )

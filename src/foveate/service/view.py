@@ -1,0 +1,327 @@
+"""A document, and what is asked of it again and again: its sentences, outline and tree."""
+
+import re
+import secrets
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+from foveate.documents import Document, Kind, Span
+from foveate.documents.blocks import UNSPLIT
+from foveate.documents.sentences import UNSPACED_LANGUAGES, join_sentences
+from foveate.preprocessing.tree import outline
+from foveate.tasks.embed import document_span
+
+_LIBRARY_ID = re.compile(r"l-(0|[1-9]\d{0,17})", re.ASCII)
+
+_BYTES_PER_SENTENCE = 1500
+"""What the objects of a sentence and its span take, about."""
+
+
+def new_id() -> str:
+    """Return the id of an upload, which nobody can guess: whoever has it may see the document."""
+    return f"u-{secrets.token_urlsafe(18)}"
+
+
+def library_id(number: int) -> str:
+    """Return the id of a document of the library."""
+    return f"l-{number}"
+
+
+def library_number(document_id: str) -> int | None:
+    """Return the number of a document of the library by its id; None for other ids."""
+    match = _LIBRARY_ID.fullmatch(document_id)
+    return None if match is None else int(match[1])
+
+
+class SentencePlace(NamedTuple):
+    """Where a sentence stands, and what it is part of.
+
+    Attributes:
+        section_idx: Index of its section in `Document.walk`.
+        paragraph_idx: Index of its paragraph in `Document.paragraphs`.
+        kind: What the paragraph is.
+        is_first: Whether it is set apart from the sentence before it by a line break.
+    """
+
+    section_idx: int
+    paragraph_idx: int
+    kind: Kind
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SectionPlace:
+    """A section in the outline.
+
+    Attributes:
+        parent_idx: Index of the section around it; None for an outermost one.
+        level: Its depth, from 1.
+        title: Its title.
+        start: Index of its first sentence.
+        num_own_sentences: Number of sentences that are not in a subsection.
+        num_sentences: Number of sentences, those of subsections included.
+        num_words: Number of words, those of subsections included.
+        page: Its first page; None for formats without pages.
+    """
+
+    parent_idx: int | None
+    level: int
+    title: str
+    start: int
+    num_own_sentences: int
+    num_sentences: int
+    num_words: int
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What the tokens of a sentence attend to, in one layer or through the layers above each other.
+
+    Attributes:
+        sentences: Indices of the sentences beside it, under the same section.
+        sections: Indices of the sections around it, from the innermost one.
+        siblings: Indices of the sections beside it, where sections have sentences of their own.
+        reaches_document: Whether it exchanges with the document's anchor.
+    """
+
+    sentences: list[int]
+    sections: list[int]
+    siblings: list[int]
+    reaches_document: bool
+
+
+class DocumentView:
+    """A document that requests ask about.
+
+    Args:
+        document_id: What clients call it; None if it is forgotten after the request.
+        document: The document.
+        format: Name of its format; None if it is not known.
+        notes: What its reader wanted to be known.
+        data: The PDF that it was uploaded as; None for other formats, and in a library.
+    """
+
+    def __init__(
+        self,
+        document_id: str | None,
+        document: Document,
+        format: str | None,
+        notes: Sequence[str] = (),
+        data: bytes | None = None,
+    ) -> None:
+        self.id = document_id
+        self.document = document
+        self.format = format
+        self.notes = list(notes)
+        self.data = data
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """The span of each sentence."""
+        return self.document.spans()
+
+    @cached_property
+    def section_spans(self) -> list[Span]:
+        """The span of each section."""
+        return self.document.section_spans()
+
+    @cached_property
+    def span(self) -> Span:
+        """The span of the whole document."""
+        return document_span(self.document)
+
+    @cached_property
+    def places(self) -> list[SentencePlace]:
+        """The place of each sentence."""
+        places: list[SentencePlace] = []
+        paragraph_idx = 0
+        for section_idx, (_, section) in enumerate(self.document.walk()):
+            for paragraph in section.paragraphs:
+                for position in range(len(paragraph.sentences)):
+                    is_first = position == 0 or paragraph.kind in UNSPLIT
+                    places.append(
+                        SentencePlace(section_idx, paragraph_idx, paragraph.kind, is_first)
+                    )
+                paragraph_idx += 1
+        return places
+
+    @cached_property
+    def sections(self) -> list[SectionPlace]:
+        """The outline."""
+        sections: list[SectionPlace] = []
+        open_sections: list[int] = []
+        start = 0
+        for idx, (path, section) in enumerate(self.document.walk()):
+            del open_sections[len(path) - 1 :]
+            end = start + section.num_sentences
+            sections.append(
+                SectionPlace(
+                    parent_idx=open_sections[-1] if open_sections else None,
+                    level=len(path),
+                    title=section.title,
+                    start=start,
+                    num_own_sentences=section.num_own_sentences,
+                    num_sentences=section.num_sentences,
+                    num_words=self._words_before[end] - self._words_before[start],
+                    page=self.spans[start].page,
+                )
+            )
+            open_sections.append(idx)
+            start += section.num_own_sentences
+        return sections
+
+    @property
+    def num_words(self) -> int:
+        """Number of words."""
+        return self._words_before[-1]
+
+    @property
+    def num_pages(self) -> int | None:
+        """Number of pages; None for formats without pages."""
+        return None if self.document.layout is None else len(self.document.layout.page_sizes)
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory that the document takes, by estimate."""
+        layout = self.document.layout
+        return (
+            4 * len(self.document.text)
+            + _BYTES_PER_SENTENCE * len(self.places)
+            + (sum(getattr(layout, name).nbytes for name in layout.__slots__) if layout else 0)
+            + len(self.data or b"")
+        )
+
+    def sentence_idx(self, offset: int) -> int:
+        """Return the index of the sentence at an offset of the text, or before it."""
+        return max(bisect_right(self._starts, offset) - 1, 0)
+
+    def sentences_of(self, span: Span) -> range:
+        """Return the indices of the sentences that a span touches."""
+        first = self.sentence_idx(span.start)
+        return range(first, max(bisect_left(self._starts, span.end), first + 1))
+
+    def section_idx(self, span: Span) -> int:
+        """Return the index of the section of a span: the one at its place and of its depth."""
+        return self._section_at[span.start, len(span.path)]
+
+    def around(self, inside: range, num_sentences: int) -> tuple[str, str]:
+        """Return the text before and after some sentences of a section.
+
+        Args:
+            inside: Indices of the sentences.
+            num_sentences: Number of sentences of the same section on either side.
+        """
+        section = self.sections[self.places[inside.start].section_idx]
+        start = max(inside.start - num_sentences, section.start)
+        end = min(inside.stop + num_sentences, section.start + section.num_own_sentences)
+        return self._join(range(start, inside.start)), self._join(range(inside.stop, end))
+
+    def attention(self, sentence_idx: int, *, reads_trees: bool, levels: int | None) -> Attention:
+        """Find what a sentence exchanges with.
+
+        Args:
+            sentence_idx: Index of the sentence.
+            reads_trees: Whether the model reads documents as trees, rather than each sentence by
+                itself.
+            levels: Depth of these trees, see `foveate.preprocessing.tree.outline`.
+        """
+        if not reads_trees:
+            return Attention([], [], [], reaches_document=False)
+        tree = self._tree if levels is None else _Tree.from_document(self.document, levels)
+        anchor = tree.sentences[sentence_idx]
+        parent = tree.parents[anchor]
+        family = tree.families[parent]
+        sections = []
+        while parent > 0:
+            sections.append(tree.names[parent])
+            parent = tree.parents[parent]
+        return Attention(
+            sentences=[
+                tree.names[one] for one in family if tree.is_sentence[one] and one != anchor
+            ],
+            sections=sections,
+            siblings=[tree.names[one] for one in family if not tree.is_sentence[one]],
+            reaches_document=True,
+        )
+
+    @cached_property
+    def _tree(self) -> "_Tree":
+        return _Tree.from_document(self.document, None)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [span.start for span in self.spans]
+
+    @cached_property
+    def _section_at(self) -> dict[tuple[int, int], int]:
+        spans = self.section_spans
+        return {(span.start, len(span.path)): idx for idx, span in enumerate(spans)}
+
+    @cached_property
+    def _words_before(self) -> list[int]:
+        """The number of words before each sentence and, last, of all."""
+        is_spaced = self.document.language not in UNSPACED_LANGUAGES
+        counts = (
+            len(sentence.text.split()) if is_spaced else len(sentence.text) // 2
+            for sentence in self.document.sentences()
+        )
+        return [0, *accumulate(counts)]
+
+    def _join(self, indices: range) -> str:
+        space = join_sentences(("", ""), self.document.language)
+        parts = []
+        for idx in indices:
+            parts += ["\n" if self.places[idx].is_first else space, self.spans[idx].text]
+        return "".join(parts[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """The anchors of a document, without titles.
+
+    Attributes:
+        parents: Each anchor's parent, -1 at the document.
+        names: The index of each anchor's sentence or section; -1 for the document and titles.
+        is_sentence: Whether each anchor is a sentence.
+        families: The sentences and sections under each anchor.
+        sentences: The anchor of each sentence.
+    """
+
+    parents: list[int]
+    names: list[int]
+    is_sentence: list[bool]
+    families: list[list[int]]
+    sentences: list[int]
+
+    @classmethod
+    def from_document(cls, document: Document, levels: int | None) -> "_Tree":
+        anchors = outline(document, levels=levels)
+        names: list[int] = []
+        sentences: list[int] = []
+        families: list[list[int]] = [[] for _ in anchors]
+        num_sections = 0
+        for idx, anchor in enumerate(anchors):
+            name = -1
+            if anchor.kind == "section":
+                name = num_sections
+                num_sections += 1
+            elif anchor.sentence_idx is not None:
+                name = anchor.sentence_idx
+                sentences.append(idx)
+            names.append(name)
+            if name >= 0:
+                families[anchor.parent].append(idx)
+        is_sentence = [anchor.kind == "sentence" for anchor in anchors]
+        return cls([one.parent for one in anchors], names, is_sentence, families, sentences)
+
+
+def clean_name(name: str) -> str:
+    """Return a file's name without its folders and without what is no character of a name."""
+    last = re.split(r"[/\\]", name)[-1]
+    printable = "".join(c if c.isprintable() else " " for c in last).strip()
+    return printable[-200:] or "file"

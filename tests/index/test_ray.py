@@ -1,0 +1,245 @@
+"""A library that a Ray cluster builds is the one that one process builds."""
+
+import importlib
+import os
+import socket
+import warnings
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import PurePath
+from threading import Event, Thread
+
+import pytest
+import torch
+
+import foveate
+from foveate import Document, Encoder, Index
+from foveate.index import build
+from foveate.index.build import File, Part, encode_unit
+from foveate.index.records import FileRecord
+from foveate.index.store import Store
+
+pytest.importorskip("ray.data", reason="Ray is not installed")
+
+import ray
+from ray.cluster_utils import Cluster
+
+from foveate.index import ray as on_ray
+from foveate.index.ray import RayCluster
+
+# Ray warns of its own calls.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*")
+
+QUERY = "Where do herring swim?"
+SIZE = 900
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two machines in one: each has room for one worker, and for nothing else."""
+    with warnings.catch_warnings(), on_ray._without_stderr():
+        warnings.simplefilter("ignore")  # of lancedb, which does not like to be forked
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        cluster.add_node(num_cpus=1)
+        ray.init(cluster.address, log_to_driver=False, logging_level="CRITICAL")
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture
+def many(folder, monkeypatch):
+    """A folder of several units of files, one of them in several parts."""
+    monkeypatch.setattr(build, "BATCH_CHARACTERS", SIZE)
+    monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2 * SIZE)
+    herring = "".join(f'{{"text": "Herring {i} swims. It is small."}}\n' for i in range(99))
+    (folder / "herring.jsonl").write_text(herring)
+    for i in range(6):
+        (folder / f"crab{i}.md").write_text(
+            f"# Crab {i}\n\n## Food\n\n{'It eats. ' * 30 * i}It walks."
+        )
+    return folder
+
+
+def worker(notes, kills=(), deaths=0):
+    """Make a class of workers that end their processes in the middle of some files, a few times."""
+
+    class Worker(on_ray._Worker):
+        def __call__(self, batch):
+            build.BATCH_CHARACTERS = SIZE
+            names = [PurePath(file.name).name for [unit] in [batch["unit"]] for file in unit]
+            for row in super().__call__(batch):
+                yield row
+                for name in set(names) & set(kills):
+                    with (notes / name).open("a") as file:
+                        file.write(".")
+                    if (notes / name).stat().st_size <= deaths:
+                        os._exit(1)
+
+    return Worker
+
+
+def content(index):
+    """Return everything that is in a library, but for times."""
+    tables = Store(index.path).open_tables(index.state)
+    found = {name: table.to_arrow() for name, table in tables.items()}
+    found["documents"] = found["documents"].drop_columns(["indexed", "modified"])
+    return found
+
+
+def test_a_library_is_the_same_when_a_worker_dies(index, many, cluster, tmp_path, monkeypatch):
+    (many / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
+    what = [many, Document.from_text("Gulls fly.", source="gulls")]
+    index.add(what, on_error=lambda name, error: None)
+    names = ("herring.jsonl",)
+    monkeypatch.setattr(on_ray, "_Worker", worker(tmp_path, names, deaths=1))
+    other = Index.open(tmp_path / "other", model=index.encoder)
+    failures, num_done = {}, []
+    changes = other.add(
+        what,
+        on_error=failures.__setitem__,
+        on_file=lambda: num_done.append(1),
+        cluster=RayCluster(workers=2),
+    )
+    assert all((tmp_path / name).stat().st_size > 1 for name in names)
+    assert (changes.added, changes.num_documents, len(num_done)) == (12, 110, 13)
+    assert changes.num_sentences == index.state.num_sentences
+    assert "cannot be read as PDF" in str(failures.pop(str(many / "bad.pdf")))
+    assert not failures
+    assert content(other) == content(index)
+    assert other.search(QUERY, top_k=999) == index.search(QUERY, top_k=999)
+    (many / "bad.pdf").unlink()
+    assert other.add(what, cluster=RayCluster("nowhere")).unchanged == 12  # without any worker
+
+
+def test_a_file_that_no_worker_survives_is_named(index, many, monkeypatch):
+    """Ray leaves out what is left of a unit whose worker has died too often."""
+    has_died = []
+
+    def results(self, job, units, num_workers):
+        for number, unit in enumerate(units):
+            names = [PurePath(file.name).name for file in unit]
+            if "crab2.md" in names and not has_died:
+                has_died.append(number)
+                continue
+            for part in encode_unit(job, unit):
+                yield number, part
+                if "herring.jsonl" in names:
+                    break
+
+    monkeypatch.setattr(RayCluster, "_results", results)
+    monkeypatch.setattr(RayCluster, "_check_room", lambda self: 2)
+    monkeypatch.setattr(on_ray, "_connected", lambda address: nullcontext())
+    failures = {}
+    changes = index.add(many, on_error=failures.__setitem__, cluster=RayCluster())
+    assert has_died
+    assert list(failures) == [str(many / "herring.jsonl")]
+    assert "ended every process that read" in str(failures[str(many / "herring.jsonl")])
+    assert (changes.added, changes.num_documents, len(index)) == (10, 10, 10)
+    assert index.verify() == []
+    with pytest.raises(ValueError, match="ended every process that read"):
+        index.add(many, cluster=RayCluster())
+    assert index.add(many).num_documents == 99
+    assert index.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 3}, "has room for 2 workers of 1 CPUs, not for 3: ask for fewer or smaller"),
+        ({"cpus_per_worker": 2}, "no machine .* room for a worker of 2 CPUs: the largest has 1"),
+        ({"gpus_per_worker": 0.5}, r"a worker of 1 CPUs and 0\.5 GPUs: the largest .* and 0 GPUs"),
+        ({"workers": 0}, "the number of workers must be at least 1, got 0"),
+        ({"cpus_per_worker": 0}, "a worker needs more than 0 CPUs: give it 1"),
+        ({"gpus_per_worker": -1}, "a worker cannot have -1 GPUs"),
+    ],
+)
+def test_workers_that_do_not_fit_are_refused(index, folder, cluster, options, message):
+    with pytest.raises(ValueError, match=message):
+        index.add(folder, cluster=RayCluster(**options))
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1: start one with `ray start --head`"),
+        (
+            "ray://head:10001",
+            "is HOST:PORT, got ray://head:10001: use one that `ray start` printed",
+        ),
+        ("head", "is HOST:PORT, got head"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_said(index, folder, monkeypatch, address, message):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises((OSError, ValueError), match=message):
+        index.add(folder, cluster=RayCluster(address))
+
+
+def test_a_head_that_is_gone_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        head = f"127.0.0.1:{server.getsockname()[1]}"
+        has_ended = Event()
+        watcher = Thread(target=on_ray._watch, args=(head, has_ended, 0.01))
+        watcher.start()
+        server.accept()[0].close()
+        has_ended.set()
+        watcher.join()
+    with pytest.warns(UserWarning, match="does not answer, and Ray ends this process if it stays"):
+        on_ray._watch(head, Event(), 0.01)
+
+
+def test_a_model_that_was_never_saved_is_refused(index, folder):
+    config = index.encoder.model.config
+    name, config._name_or_path = config._name_or_path, ""
+    try:
+        with pytest.raises(ValueError, match="was never saved: save it where all of them can"):
+            index.add(folder, cluster=RayCluster())
+    finally:
+        config._name_or_path = name
+
+
+def test_a_file_that_only_the_driver_sees_is_explained(folder):
+    error = FileNotFoundError(2, "No such file or directory")
+    here, gone = str(folder / "salt.txt"), str(folder / "pepper.txt")
+    part = on_ray._explain_missing(Part(failures=[(here, error), (gone, error)]))
+    assert f"{here} is not there on every machine" in str(part.failures[0][1])
+    assert part.failures[1] == (gone, error)
+
+
+def test_workers_have_the_same_model_and_version(index, small_model):
+    record = index._identity()
+    for options, message in (
+        ({"version": "0"}, "install the same version on all machines"),
+        ({"model": replace(record, sha256="")}, "has other weights of .*: give all machines the"),
+    ):
+        given = {"model": record, "version": foveate.__version__, **options}
+        worker = on_ray._Worker(
+            dtype=torch.float32, device="cpu", stops_at_error=False, options={}, **given
+        )
+        batch = {"number": [0], "unit": [[]]}
+        [row] = list(worker(batch))
+        with pytest.raises((RuntimeError, ValueError), match=message):
+            raise row["result"][0][0]
+
+
+def test_warnings_of_workers_come_back(index, monkeypatch):
+    def encode(self, documents, **options):
+        warnings.warn("this is German", stacklevel=1)
+        return kept(index.encoder, documents, **options)
+
+    kept = Encoder.encode
+    monkeypatch.setattr(Encoder, "encode", encode)
+    version = foveate.__version__
+    worker = on_ray._Worker(index._identity(), torch.float32, "cpu", False, {}, version)
+    document = Document.from_text("Fische schwimmen.", source="fish")
+    file = File("fish", 9, [document], FileRecord("fish", "", 9, 1, 1))
+    [row] = list(worker({"number": [3], "unit": [[file]]}))
+    part, messages = row["result"][0]
+    assert (row["number"].tolist(), part.num_documents, messages) == ([3], 1, ["this is German"])
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"run `pip install 'foveate\[cluster\]'`"):
+        importlib.reload(on_ray)

@@ -1,0 +1,95 @@
+import asyncio
+
+import pytest
+
+pytest.importorskip("langchain_core")
+
+from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from foveate import Encoder, Index
+from foveate.integrations.langchain import FoveateEmbeddings, FoveateLoader, FoveateRetriever
+
+
+def test_passages_have_their_places(index, fish):
+    [first, *rest] = FoveateRetriever(index=index, top_k=3).invoke("It eats herring.")
+    [passage, *_] = index.ask("It eats herring.", top_k=3).passages
+    assert first.page_content == passage.span.text
+    assert len(rest) == 2
+    metadata = first.metadata
+    assert metadata["source"] == str(fish)
+    assert (metadata["title"], metadata["section_path"]) == ("Fish of the sea", "Species › Cod")
+    assert metadata["score"] == passage.score
+    document = index.document(metadata["document"])
+    assert "It eats herring." in document.text[metadata["start"] : metadata["end"]]
+    assert metadata["authors"] == "Ada L; Ben M"
+    assert "page" not in metadata  # unknown in Markdown
+
+
+@pytest.mark.parametrize(
+    ("by", "text"),
+    [
+        ("sentence", "The eel is a long fish."),
+        ("section", "The eel is a long fish. It was cheap once."),
+        ("document", "Some fish are of use to people.\nThe cod"),
+    ],
+)
+def test_units_have_their_whole_text(index, by, text):
+    retriever = FoveateRetriever(index=index, by=by, top_k=1, section="eel")
+    [found] = retriever.invoke("The eel is a long fish.")
+    assert found.page_content.startswith(text)
+
+
+def test_conditions(index, fish):
+    retriever = FoveateRetriever(index=index, path="*.vtt", by="sentence")
+    [found] = retriever.invoke("nets")
+    assert (found.metadata["speaker"], found.metadata["source"][-8:]) == ("Ada", "talk.vtt")
+    elsewhere = FoveateRetriever(index=index, where="format = 'pdf'")
+    assert elsewhere.invoke("nets") == []
+    with pytest.raises(ValueError, match="passage"):
+        FoveateRetriever(index=index, by="page")
+
+
+def test_retrieving_asynchronously_and_in_a_chain(index):
+    retriever = FoveateRetriever(index=index, top_k=2)
+    queries = ["Who drags nets?", "What is cheap?", "Where are the nets?"]
+    expected = [retriever.invoke(query) for query in queries]
+    assert asyncio.run(retriever.abatch(queries)) == expected
+    chain = retriever | RunnableLambda(lambda found: [one.metadata["place"] for one in found])
+    assert chain.invoke(queries[2]) == [one.metadata["place"] for one in expected[2]]
+
+
+def test_the_model_is_loaded_once(index, small_encoder, monkeypatch):
+    loaded = []
+
+    def load(name, **options):
+        loaded.append(name)
+        return small_encoder
+
+    monkeypatch.setattr(Encoder, "from_pretrained", load)
+    retriever = FoveateRetriever(index=Index.open(index.path))
+    asyncio.run(retriever.abatch(["cod", "eel", "nets", "ice"]))
+    assert len(loaded) == 1
+
+
+def test_a_vector_store_over_loaded_sections(fish, small_encoder):
+    sections = FoveateLoader(fish).load()
+    assert [one.metadata["section_path"] for one in sections] == [
+        "Species",
+        "Species › Cod",
+        "Species › Eel",
+        "Boats",
+    ]
+    store = InMemoryVectorStore.from_documents(sections, FoveateEmbeddings(small_encoder))
+    [found] = store.similarity_search(sections[3].page_content, k=1)
+    assert found.metadata == sections[3].metadata
+    again = asyncio.run(store.asimilarity_search(sections[3].page_content, k=1))
+    assert again == [found]
+
+
+def test_files_that_cannot_be_read(fish, tmp_path):
+    (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 broken")
+    failed = []
+    loader = FoveateLoader(tmp_path, on_error=lambda name, error: failed.append(name))
+    assert len(loader.load()) == 4
+    assert failed == [str(tmp_path / "bad.pdf")]

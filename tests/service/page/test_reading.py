@@ -1,0 +1,187 @@
+"""Opening documents, and what the page shows of them."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.service.page.conftest import FISH, PDF, upload, violations
+
+LONG = "# Log\n\n" + "\n\n".join(
+    f"## Day {day}\n\nThe ship sails on day {day}. The wind is fair. The crew mends a net."
+    for day in range(1, 201)
+)
+
+
+def test_upload_shows_outline_and_text(home):
+    upload(home, FISH)
+    expect(home.locator("#title")).to_have_text("Fish of the Sea")
+    expect(home.locator("#facts")).to_contain_text("11 sentences")
+    names = home.locator("#outline-list .name").all_inner_texts()
+    assert [name for name in names if name != "Beginning"][-3:] == ["Cod", "Eel", "Boats"]
+    expect(home.locator("#text h2, #text h3").last).to_have_text("Boats")
+    expect(home.locator("#text .sentence").last).to_have_text("The owner pays the crew.")
+
+
+def test_dropped_file_is_opened(home):
+    home.evaluate(
+        """(text) => {
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(new File([text], "dropped.md"));
+            const options = { dataTransfer, bubbles: true, cancelable: true };
+            for (const type of ["dragover", "drop"]) {
+                document.body.dispatchEvent(new DragEvent(type, options));
+            }
+        }""",
+        FISH,
+    )
+    expect(home.locator("#title")).to_have_text("Fish of the Sea")
+
+
+def test_pasted_text_is_opened_and_removed(home):
+    home.get_by_text("Paste text").click()
+    home.get_by_label("Title (optional)").fill("Notes")
+    home.get_by_label("Text", exact=True).fill("Cod swim. They eat herring.")
+    home.get_by_role("button", name="Read it").click()
+    expect(home.locator("#title")).to_have_text("Notes")
+    expect(home.locator("#text .sentence")).to_have_text(["Cod swim.", "They eat herring."])
+
+    home.get_by_title("All documents").click()
+    row = home.locator("#uploads-list li")
+    expect(row).to_contain_text("Notes")
+    row.get_by_role("button", name="Remove").click()
+    expect(row).to_have_count(0)
+
+
+def test_script_is_shown_as_text(home):
+    script = "<script>window.wasRun = true</script>"
+    image = '<img src="x" onerror="window.wasRun = true">'
+    home.get_by_text("Paste text").click()
+    home.get_by_label("Title (optional)").fill(f"Title {script}{image}")
+    home.get_by_label("Text", exact=True).fill(f"Some {script} stands here. And {image} there.")
+    home.get_by_role("button", name="Read it").click()
+    expect(home.locator("#title")).to_have_text(f"Title {script}{image}")
+    expect(home.locator("#text")).to_contain_text(script)
+    expect(home.locator("#text")).to_contain_text(image)
+    expect(home.locator("#summary-list li").first).to_contain_text("<")
+    assert home.evaluate("window.wasRun") is None
+    assert home.locator("#text img, #text script, #answers img, #answers script").count() == 0
+
+
+def test_file_that_cannot_be_read_is_explained(home):
+    home.set_input_files(
+        "#file", {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.4 no"}
+    )
+    expect(home.get_by_role("alert")).to_contain_text("broken.pdf")
+    home.get_by_role("button", name="Dismiss").click()
+    expect(home.get_by_role("alert")).to_be_hidden()
+
+
+def test_document_that_is_gone_is_explained(page, address):
+    page.goto(f"{address}#document=nothing")
+    expect(page.get_by_role("alert")).to_contain_text("no document")
+    expect(page.get_by_role("heading", name="Read a long document")).to_be_visible()
+    expect(page.locator("#library-list li")).to_have_count(2)
+
+
+def test_click_leads_to_the_place_and_back(home):
+    upload(home, LONG)
+    text = home.locator("#text")
+    text.evaluate("element => { element.scrollTop = 1500 }")
+    visible = home.locator("#outline-list [aria-current]")
+    expect(visible).not_to_have_text(re.compile("^Day 1,"))
+    start = visible.text_content()
+
+    home.get_by_role("button", name="Day 180").click()
+    sentence = home.get_by_text("The ship sails on day 180.")
+    expect(sentence).to_be_in_viewport()
+    expect(sentence).to_have_class(re.compile("current"))
+    assert "sentence=537" in home.url
+
+    home.get_by_role("button", name="Back").click()
+    expect(visible).to_have_text(start)
+    assert 1000 < text.evaluate("element => element.scrollTop") < 2000
+    home.get_by_role("button", name="Forward").click()
+    expect(sentence).to_be_in_viewport()
+
+
+def test_only_what_is_near_is_built(home):
+    upload(home, LONG)
+    assert home.locator("#text .sentence").count() < 200
+    home.locator("#text").press("End")
+    expect(home.get_by_text("The ship sails on day 200.")).to_be_in_viewport()
+    assert home.locator("#text .sentence").count() < 200
+
+
+def test_pages_of_a_pdf_have_boxes_over_their_sentences(home):
+    # Encoding the paper would take most of the time of all these tests.
+    home.route("**/summarize", lambda route: route.fulfill(json={"text": "", "sentences": []}))
+    home.set_input_files("#file", PDF)
+    first = home.locator("[data-page='1']")
+    home.wait_for_function(
+        "() => document.querySelector('[data-page=\"1\"] img')?.naturalWidth > 600"
+    )
+    box = first.locator(".box").filter(has_text="The GIL is an obstacle to using multi-core CPUs")
+    box.wait_for(state="attached")
+    # On the paper, that sentence is in the left column, a third of the page down.
+    sheet, place = first.locator(".sheet").bounding_box(), box.bounding_box()
+    assert 0.05 < (place["x"] - sheet["x"]) / sheet["width"] < 0.5
+    assert 0.2 < (place["y"] - sheet["y"]) / sheet["height"] < 0.45
+    home.get_by_role("tab", name="Keywords").click()
+    home.locator("#keywords-list button").first.click()
+    expect(home.locator(".box[data-mark=keyword]").first).to_be_attached()
+    assert violations(home) == []
+
+    box.click()
+    expect(home.locator("#chosen-place")).to_have_text("Abstract, page 1")
+    home.get_by_role("button", name="Text", exact=True).click()
+    expect(home.locator("#text h2").first).to_have_text("Abstract")
+    home.locator("#outline-list").get_by_text("Rejected Ideas").click()
+    home.get_by_role("button", name="Pages", exact=True).click()
+    expect(home.locator("[data-page='15'], [data-page='14']").first).to_be_in_viewport()
+
+
+def test_library_is_searched_and_read(home):
+    rows = home.locator("#library-list li")
+    expect(rows).to_have_count(2)
+    home.get_by_label("Find documents by title or name").fill("salt")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("salt.md")
+    rows.get_by_role("button").click()
+    expect(home.locator("#title")).to_have_text("Salt")
+
+    home.get_by_role("tab", name="Search").click()
+    home.get_by_label("in", exact=True).select_option("the library")
+    home.get_by_label("Search for").fill("larvae drift across the ocean")
+    hit = home.locator("#search-list li").first
+    expect(hit).to_contain_text("Fish of the Sea")
+    hit.get_by_role("button").first.click()
+    expect(home.locator("#title")).to_have_text("Fish of the Sea")
+    expect(home.locator("#text .current")).to_have_text(re.compile("larvae"))
+    home.go_back()
+    expect(home.locator("#title")).to_have_text("Salt")
+
+
+@pytest.mark.parametrize("answer", ["right", "none"])
+def test_token_is_asked_for(page, address, answer):
+    def check(route):
+        if route.request.headers.get("authorization") == "Bearer right":
+            route.continue_()
+        else:
+            route.fulfill(status=401, json={"detail": "Send a token."})
+
+    page.route("**/documents*", check)
+    page.goto(address)
+    dialog = page.get_by_role("dialog")
+    if answer == "none":
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(page.get_by_role("alert")).to_have_text(re.compile("Send a token"))
+        return
+    dialog.get_by_label("Token").fill("wrong")
+    dialog.get_by_role("button", name="Use it").click()
+    expect(dialog).to_contain_text("not accepted")
+    dialog.get_by_label("Token").fill("right")
+    dialog.get_by_label("Token").press("Enter")
+    expect(page.locator("#library-list li")).to_have_count(2)
+    page.reload()
+    expect(page.locator("#library-list li")).to_have_count(2)

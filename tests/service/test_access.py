@@ -1,0 +1,137 @@
+"""Who may ask, and what answers carry."""
+
+import pytest
+
+from foveate.service.server import check_address
+
+TOKEN = "a-token-of-many-characters"
+
+
+@pytest.fixture(scope="module")
+def protected(small_encoder):
+    from tests.service.conftest import serving
+
+    with serving(small_encoder, token=TOKEN) as running:
+        yield running
+
+
+def test_a_token(protected):
+    client = protected.client
+    for header in ({}, {"Authorization": "Bearer no"}, {"Authorization": TOKEN}):
+        answer = client.get("/documents", headers=header)
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        assert client.get("/metrics", headers=header).status_code == 401
+        refused = client.post("/v1/embeddings", headers=header, json={})
+        assert refused.json()["error"]["type"] == "authentication_error"
+    right = {"Authorization": f"Bearer {TOKEN}"}
+    assert client.get("/documents", headers=right).status_code == 200
+    assert client.get("/metrics", headers=right).status_code == 200
+    for path in ("/", "/healthz", "/docs", "/docs.css", "/openapi.json"):
+        assert client.get(path).status_code == 200
+    assert client.get("/healthz").json()["needs_token"]
+
+
+def test_the_schema_says_what_needs_the_token(protected, served):
+    paths = protected.client.get("/openapi.json").json()["paths"]
+    assert paths["/documents"]["get"]["security"] == [{"bearer": []}]
+    assert "401" in paths["/documents"]["get"]["responses"]
+    assert "security" not in paths["/healthz"]["get"]
+    assert "securitySchemes" not in served.client.get("/openapi.json").json()["components"]
+
+
+def test_a_token_is_checked_before_the_body_is_read(protected):
+    answer = protected.client.post("/documents", content=b"{", headers={"Content-Length": "1"})
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.", ""])
+def test_names_that_were_made_to_point_here(served, host):
+    answer = served.client.get("/healthz", headers={"Host": host})
+    assert answer.status_code == (200 if host == "localhost." else 421)
+
+
+def test_names_of_this_machine(served):
+    for host in ("localhost", "LOCALHOST:8321", "127.0.0.1:1", "[::1]", "[::1]:8321"):
+        assert served.client.get("/healthz", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1"])
+def test_pages_of_other_sites(served, origin):
+    answer = served.client.post("/documents", json={"text": "Cod."}, headers={"Origin": origin})
+    assert answer.status_code == 403
+    answer = served.client.get("/documents", headers={"Origin": origin})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_the_page_itself(served):
+    answer = served.client.post("/documents", json={"text": "Cod."}, headers={"Origin": served.url})
+    assert answer.status_code == 201
+
+
+def test_origins_that_were_allowed(strict):
+    site = "https://reader.example"
+    with strict(allowed_origins=[site], token=TOKEN) as served:
+        asked = served.client.options(
+            "/documents",
+            headers={
+                "Origin": site,
+                "Access-Control-Request-Method": "POST",
+                "Access-Control-Request-Headers": "authorization",
+            },
+        )
+        assert asked.status_code == 200
+        assert asked.headers["access-control-allow-origin"] == site
+        headers = {"Origin": site, "Authorization": f"Bearer {TOKEN}"}
+        sent = served.client.post("/documents", json={"text": "Cod."}, headers=headers)
+        assert sent.status_code == 201
+        other = served.client.get("/healthz", headers={"Origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in other.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/docs", "/nothing", "/documents"])
+def test_security_headers(served, path):
+    headers = served.client.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_about_the_interface_loads_nothing_from_elsewhere(served):
+    page = served.client.get("/docs").text
+    assert "/v1/contextualizedembeddings" in page
+    assert "<script" not in page
+    assert "//" not in page.replace("http://", "").replace("https://", "") or "src=" not in page
+    assert served.client.get("/docs.css").headers["content-type"].startswith("text/css")
+
+
+def test_paths_that_lead_out_of_the_page(served):
+    for path in ("/../app.py", "/%2e%2e/app.py", "/..%2fapp.py", "/page/../app.py"):
+        assert served.client.get(path).status_code == 404
+
+
+def test_counters(served):
+    served.client.get("/documents")
+    served.client.get("/nothing/of/this/name")
+    text = served.client.get("/metrics").text
+    assert 'foveate_requests_total{method="GET",route="/documents",status="200"}' in text
+    assert "/nothing/of/this/name" not in text
+    assert "foveate_batch_tokens_bucket" in text
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_addresses_that_others_reach_need_a_token(host):
+    with pytest.raises(ValueError, match="give a token"):
+        check_address(host, None)
+    check_address(host, TOKEN)
+    with pytest.raises(ValueError, match="16 characters"):
+        check_address(host, "short")
+
+
+def test_addresses_of_this_machine_need_none():
+    for host in ("127.0.0.1", "localhost", "::1", "127.1.2.3"):
+        check_address(host, None)

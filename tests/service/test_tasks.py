@@ -1,0 +1,221 @@
+"""What is asked of documents: the answers are those of the library's functions."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from foveate import Document, Encoder, Index, ask, keywords, search, summarize
+from foveate.service.app import create_app
+from tests.service.conftest import FISH, serving, write_pdf
+from tests.tree_bert import save_tree_bert
+
+QUERY = "What does the cod eat?"
+
+
+@pytest.fixture(scope="module")
+def document():
+    return Document.from_text(FISH, format="markdown")
+
+
+def answer(served, path, **arguments):
+    """Send a request in JSON, and return the answer."""
+    given = served.client.post(path, json=arguments)
+    assert given.status_code == 200, given.text
+    return given.json()
+
+
+def place(span):
+    """Return the parts of a span that do not depend on the document's name."""
+    return span["path"], span["start"], span["end"], span["text"]
+
+
+@pytest.mark.parametrize("by", ["sentence", "section", "document"])
+def test_search_in_a_document(served, document, small_encoder, by):
+    document_id = served.upload()
+    found = answer(served, "/search", query=QUERY, document=document_id, by=by, top_k=9)
+    expected = search(QUERY, document, by=by, top_k=9, model=small_encoder)
+    assert len(found["hits"]) == len(expected)
+    for hit, other in zip(found["hits"], expected, strict=True):
+        assert place(hit["span"])[1:] == (other.span.start, other.span.end, other.span.text)
+        assert hit["best"]["start"] == other.best.start
+        assert hit["score"] == pytest.approx(other.score, abs=1e-4)
+        assert document.spans()[hit["sentence_idx"]].start == other.best.start
+        assert hit["document"] == document_id
+        assert hit["title"] == "Fish of the sea"
+    sections = search(QUERY, document, by="section", top_k=9, model=small_encoder)
+    spans = document.section_spans()
+    of_sections = dict(enumerate(found["section_scores"]))
+    for hit in sections:
+        assert of_sections[spans.index(hit.span)] == pytest.approx(hit.score, abs=1e-4)
+
+
+def test_context(served):
+    found = answer(served, "/search", query=QUERY, text=FISH, format="markdown", top_k=9)
+    hits = {hit["span"]["text"]: hit for hit in found["hits"]}
+    assert hits["It eats herring."]["before"] == "The cod is a fish of cold seas."
+    assert hits["It eats herring."]["after"] == "It was cheap once."
+    assert hits["It eats herring."]["document"] is None
+
+
+def test_a_text_and_a_file_are_answered_like_an_upload(served, tmp_path):
+    kept = answer(served, "/search", query=QUERY, document=served.upload())
+    as_text = answer(served, "/search", query=QUERY, text=FISH, format="markdown")
+    form = {"query": QUERY, "top_k": "5"}
+    file = ("fish.md", FISH.encode())
+    as_file = served.client.post("/search", data=form, files={"file": file}).json()
+    kept_places = [hit["sentence_idx"] for hit in kept["hits"]]
+    for other in (as_text, as_file):
+        assert [hit["sentence_idx"] for hit in other["hits"]] == kept_places
+    assert as_text["section_scores"] == kept["section_scores"]
+    assert as_file["hits"][0]["name"] == "fish.md"  # a file's name has words that count
+
+
+def test_search_in_the_library(served, library_folder, small_encoder):
+    index = Index.open(library_folder, model=small_encoder)
+    found = answer(served, "/search", query=QUERY, top_k=9)
+    expected = index.search(QUERY, top_k=9)
+    assert found["section_scores"] is None
+    assert len(found["hits"]) == 9
+    for hit, other in zip(found["hits"], expected, strict=True):
+        assert (hit["name"], hit["span"]["start"]) == (other.span.document, other.span.start)
+        assert hit["document"] == f"l-{other.document_idx}"
+        document = index.document(other.document_idx)
+        assert document.spans()[hit["sentence_idx"]] == other.span
+    only = answer(served, "/search", query=QUERY, top_k=9, where="format = 'txt'")
+    assert {Path(hit["name"]).name for hit in only["hits"]} == {"salt.txt"}
+    in_sections = answer(served, "/search", query=QUERY, by="section", section="cod")
+    assert {hit["span"]["text"] for hit in in_sections["hits"]} == {"Cod", "Nets"}
+
+
+def test_one_document_of_the_library(served, small_encoder, library_folder):
+    [entry] = served.client.get("/documents?query=fish.md").json()["documents"]
+    found = answer(served, "/search", query=QUERY, document=entry["id"], top_k=99)
+    assert {hit["document"] for hit in found["hits"]} == {entry["id"]}
+    assert len(found["hits"]) == entry["num_sentences"]
+    index = Index.open(library_folder, model=small_encoder)
+    document = index.document(int(entry["id"].removeprefix("l-")))
+    sections = index.search(QUERY, by="section", top_k=99, where="format = 'md'")
+    expected = {document.section_spans().index(hit.span): hit.score for hit in sections}
+    assert found["section_scores"] == pytest.approx(
+        [expected[i] for i in range(entry["num_sections"])], abs=1e-4
+    )
+    asked = answer(served, "/ask", query=QUERY, document=entry["id"], top_k=1)
+    assert asked["passages"][0]["document"] == entry["id"]
+    assert len(asked["section_scores"]) == entry["num_sections"]
+
+
+def test_ask(served, document, small_encoder):
+    found = answer(served, "/ask", query=QUERY, document=served.upload(), top_k=2)
+    expected = ask(QUERY, document, top_k=2, model=small_encoder).passages
+    assert found["question"] == QUERY
+    for passage, other in zip(found["passages"], expected, strict=True):
+        assert place(passage["span"]) == (
+            list(other.span.path),
+            other.span.start,
+            other.span.end,
+            other.span.text,
+        )
+        inside = document.spans()[passage["first_sentence"] :][: passage["num_sentences"]]
+        assert (inside[0].start, inside[-1].end) == (other.span.start, other.span.end)
+        assert document.spans()[passage["sentence_idx"]].start == other.best.start
+    in_library = answer(served, "/ask", query=QUERY, top_k=2)
+    assert len(in_library["passages"]) == 2
+
+
+@pytest.mark.parametrize("options", [{"sentences": 2}, {"words": 12}, {"query": QUERY}])
+def test_summarize(served, document, small_encoder, options):
+    found = answer(served, "/summarize", document=served.upload(), **options)
+    expected = summarize(document, model=small_encoder, **options)
+    assert found["text"] == expected.text
+    assert [one["span"]["start"] for one in found["sentences"]] == [
+        one.span.start for one in expected.sentences
+    ]
+    indices = [one["sentence_idx"] for one in found["sentences"]]
+    assert [document.spans()[i].text for i in indices] == [
+        one.span.text for one in expected.sentences
+    ]
+
+
+@pytest.mark.parametrize("method", ["phrases", "tfidf", "embedding"])
+def test_keywords(served, document, small_encoder, method):
+    found = answer(served, "/keywords", document=served.upload(), top_k=4, method=method, places=1)[
+        "keywords"
+    ]
+    expected = keywords(document, top_k=4, method=method, model=small_encoder)
+    assert [one["text"] for one in found] == [one.text for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one["num_places"] == len(other.spans)
+        [first] = one["places"]
+        sentence = document.spans()[first["sentence_idx"]]
+        assert sentence.start <= first["span"]["start"] <= first["span"]["end"] <= sentence.end
+
+
+def test_outline(served, tmp_path):
+    document_id = served.upload()
+    kept = served.client.get(f"/documents/{document_id}/outline").json()
+    assert answer(served, "/outline", document=document_id)["sections"] == kept
+    path = tmp_path / "herring.pdf"
+    write_pdf(path)
+    sent = served.client.post("/outline", files={"file": ("h.pdf", path.read_bytes())}).json()
+    assert [one["page"] for one in sent["sections"]] == [1, 2]
+
+
+def test_requests_that_make_no_sense(served):
+    document_id = served.upload()
+    for path, arguments, words in (
+        ("/search", {"query": "cod", "document": "u-none"}, (404, "id")),
+        ("/search", {"query": " ", "document": document_id}, (422, "query")),
+        ("/search", {"document": document_id}, (422, "query: Field required")),
+        ("/search", {"query": "cod", "top_k": 0}, (422, "top_k")),
+        ("/search", {"query": "cod", "top_k": "5"}, (422, "top_k")),
+        ("/search", {"query": "cod", "topk": 5}, (422, "topk")),
+        ("/search", {"query": "cod", "text": "A.", "document": "u-1"}, (422, "either")),
+        ("/search", {"query": "cod", "document": document_id, "path": "x"}, (422, "path")),
+        ("/search", {"query": "cod", "where": "colour = 'red'"}, (422, "colour")),
+        ("/search", {"query": "cod", "where": "length(repeat(title, 9)) > 1"}, (422, "repeat")),
+        ("/search", {"query": "cod", "where": "title ="}, (422, "title =")),
+        ("/summarize", {}, (422, "document")),
+        ("/summarize", {"document": document_id, "words": 5, "sentences": 5}, (422, "both")),
+        ("/keywords", {"text": "   "}, (422, "empty")),
+        ("/keywords", {"text": "Cod.", "format": "pdf"}, (422, "not text")),
+        ("/keywords", {"text": "Cod.", "format": "runes"}, (422, "runes")),
+        ("/keywords", {"text": "Cod.", "language": "English"}, (422, "language")),
+    ):
+        given = served.client.post(path, json=arguments)
+        status, part = words
+        assert given.status_code == status, (arguments, given.text)
+        detail = given.json()["detail"]
+        assert part in detail
+        assert "\n" not in detail
+
+
+def test_without_a_library(strict):
+    with strict() as served:
+        given = served.client.post("/search", json={"query": "cod"})
+        assert (given.status_code, "no library" in given.json()["detail"]) == (422, True)
+        assert served.client.get("/documents").json() == {"total": 0, "documents": []}
+        assert served.client.get("/documents/l-0").status_code == 404
+
+
+def test_a_library_that_another_model_made(tmp_path, tokenizer, library_folder):
+    save_tree_bert(tmp_path, tokenizer, hidden_size=8)
+    with pytest.raises(ValueError, match="model"):
+        create_app(Encoder.from_pretrained(tmp_path), library=library_folder)
+
+
+def test_a_library_that_is_removed(small_encoder, library_folder, tmp_path):
+    """Uploads are answered as before."""
+    folder = tmp_path / "library"
+    shutil.copytree(library_folder, folder)
+    with serving(small_encoder, library=folder) as served:
+        assert served.client.post("/search", json={"query": "cod"}).status_code == 200
+        state = folder / "library.json"
+        state.write_text("{")
+        assert served.client.get("/documents").status_code == 503
+        shutil.rmtree(folder)
+        for path, arguments in (("/search", {"query": "cod"}), ("/ask", {"query": "cod"})):
+            assert served.client.post(path, json=arguments).status_code == 503
+        assert served.client.get("/documents").status_code == 503
+        assert served.client.get("/documents/l-0").status_code == 503
+        served.upload()
