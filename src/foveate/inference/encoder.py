@@ -196,7 +196,7 @@ class Encoder:
             return self.processor.tokenizer
         from foveate.preprocessing import load_tokenizer  # takes seconds
 
-        return load_tokenizer(self.model.config._name_or_path)
+        return load_tokenizer(str(self.model.config.name_or_path))
 
     @property
     def dimension(self) -> int:

@@ -74,6 +74,11 @@ class NetworkConfig:
                 raise TypeError(f"{field.name} is {own[field.name]!r}, which is no {field.type}")
         return cls(**own)
 
+    @property
+    def name_or_path(self) -> str:
+        """Where the weights are from."""
+        return self._name_or_path
+
 
 @dataclass(frozen=True)
 class Anchors:
