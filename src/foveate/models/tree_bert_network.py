@@ -40,7 +40,7 @@ _NODES_PER_CHUNK = 16384
 _JSON_TYPES: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,)}
 
 
-@dataclass(frozen=True)
+@dataclass
 class NetworkConfig:
     """The fields of a `TreeBertConfig` that inference depends on; see there."""
 
