@@ -24,6 +24,7 @@ def foveate(capsys, monkeypatch):
     def run(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "argv", ["foveate", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()  # what preparing a test has printed
         with pytest.raises(SystemExit) as stopped:
             main()
         output = capsys.readouterr()

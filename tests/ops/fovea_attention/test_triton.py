@@ -78,7 +78,7 @@ def test_last_nodes_that_are_short_and_far():
 
 
 def test_levels_that_are_cut_into_tiles_more_than_once():
-    check([2100, 400], torch.float32, block_size=128, k_neighbours=1, heads=1)
+    check([2100, 400], torch.float32, block_size=128, k_neighbours=1, heads=1, head_dim=16)
 
 
 def test_nodes_meet_no_tile_in_part():
