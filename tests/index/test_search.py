@@ -3,7 +3,6 @@
 import itertools
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -264,11 +263,8 @@ def test_signs_tell_about_angles(dimension, num_vectors, seed):
 def test_the_words_of_few_terms_are_kept_in_memory(seed):
     rng = np.random.default_rng(seed)
     counts = rng.integers(0, 3, (9, 5))
-    snapshot = SimpleNamespace(
-        section_idx=np.arange(9) // 3,
-        sentence_document=np.zeros(9, np.int64),
-        lengths={SENTENCE: counts.sum(1) + 1, SECTION: np.full(3, 9), DOCUMENT: np.full(1, 27)},
-    )
+    lengths = {SENTENCE: counts.sum(1) + 1, SECTION: np.full(3, 9), DOCUMENT: np.full(1, 27)}
+    owners = {SECTION: np.arange(9) // 3, DOCUMENT: np.zeros(9, np.int64)}
     loads = []
 
     def postings(terms):
@@ -279,8 +275,7 @@ def test_the_words_of_few_terms_are_kept_in_memory(seed):
             for term, column in columns.items()
         }
 
-    snapshot.postings = postings
-    library_words = Words(snapshot)
+    library_words = Words(lengths, owners, postings)
     first = library_words.match(["0", "1"])
     assert loads == [["0", "1"]]
     again = library_words.match(["1", "0"])

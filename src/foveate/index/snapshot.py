@@ -146,7 +146,8 @@ class Snapshot:
     @cached_property
     def words(self) -> Words:
         """The words of the library."""
-        return Words(self)
+        owners = {SECTION: self.section_idx, DOCUMENT: self.sentence_document}
+        return Words(self.lengths, owners, self.postings)
 
     def _load_vectors(self, name: str, ends: Ints) -> npt.NDArray[np.float16]:
         total = int(ends[-1]) if len(ends) else 0

@@ -1,18 +1,15 @@
 """BM25 from a library's postings: the same scores as `foveate.tasks.bm25`, from fewer texts."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
 from foveate.tasks.bm25 import LENGTH_NORMALIZATION, SATURATION
-
-if TYPE_CHECKING:
-    from foveate.index.snapshot import Snapshot
 
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
@@ -64,14 +61,22 @@ class Words:
     since the words that make for long postings are in most queries.
 
     Args:
-        snapshot: The library.
+        lengths: Number of terms of each text, by kind; those of a section or document include the
+            sentences in it.
+        owners: `(sentences,)`, the section, and the document, that each sentence is in, by kind.
+        load: Looks up where terms occur, for each kind of text in which they do.
     """
 
-    def __init__(self, snapshot: "Snapshot") -> None:
-        self._snapshot = snapshot
+    def __init__(
+        self,
+        lengths: Mapping[int, Ints],
+        owners: Mapping[int, Ints],
+        load: Callable[[Sequence[str]], Mapping[tuple[str, int], Postings]],
+    ) -> None:
+        self._lengths, self._owners, self._load_postings = lengths, owners, load
         self._means = {
-            kind: max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
-            for kind, lengths in snapshot.lengths.items()
+            kind: max(float(of_kind.mean()), 1.0) if len(of_kind) else 1.0
+            for kind, of_kind in lengths.items()
         }
         self._cached: OrderedDict[str, dict[int, Impacts]] = OrderedDict()
         self._num_bytes = 0
@@ -93,7 +98,7 @@ class Words:
         """
         found = self._impacts(terms)
         return {
-            kind: add_up([found[term][kind] for term in terms], len(self._snapshot.lengths[kind]))
+            kind: add_up([found[term][kind] for term in terms], len(self._lengths[kind]))
             for kind in kinds
         }
 
@@ -115,26 +120,22 @@ class Words:
         return found
 
     def _load(self, terms: Sequence[str]) -> dict[str, dict[int, Impacts]]:
-        snapshot = self._snapshot
-        postings = snapshot.postings(terms)
+        postings = self._load_postings(terms)
         loaded = {}
         for term in terms:
             in_sentences = postings.get((term, SENTENCE), NOWHERE)
             of_kind = {SENTENCE: in_sentences}
-            for kind, owner in (
-                (SECTION, snapshot.section_idx),
-                (DOCUMENT, snapshot.sentence_document),
-            ):
+            for kind, owner in self._owners.items():
                 in_titles = postings.get((term, kind), NOWHERE)
                 counts = np.bincount(
                     np.concatenate([owner[in_sentences.idx], in_titles.idx]),
                     np.concatenate([in_sentences.counts, in_titles.counts]),
-                    len(snapshot.lengths[kind]),
+                    len(self._lengths[kind]),
                 )
                 holding = counts.nonzero()[0]
                 of_kind[kind] = Postings(holding, counts[holding].astype(np.int64))
             loaded[term] = {
-                kind: impacts_of(one, snapshot.lengths[kind], self._means[kind])
+                kind: impacts_of(one, self._lengths[kind], self._means[kind])
                 for kind, one in of_kind.items()
             }
         return loaded
