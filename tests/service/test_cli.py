@@ -102,3 +102,12 @@ def test_starting_and_stopping(model):
         process.wait()
     assert error == "foveate: interrupted\n"
     assert process.returncode == 130
+
+
+def test_answers_do_not_wait_for_acknowledgements():
+    from foveate.service.server import listen
+
+    with listen("127.0.0.1", 0) as opened, socket.create_connection(opened.getsockname()):
+        connection, _ = opened.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -21,6 +21,7 @@ from foveate.index.search import find
 from foveate.index.snapshot import Snapshot
 from foveate.index.sources import Source, before_pattern, find_sources, is_gone, is_url
 from foveate.index.store import (
+    LibraryError,
     ModelRecord,
     State,
     Store,
@@ -471,8 +472,9 @@ class Index:
                     self._snapshot = Snapshot(self._store, self._store.read_state())
                     self._stamp = stamp
                 return use(self._snapshot)
-            except ValueError:  # most likely a LibraryError, but not of a condition
-                self._snapshot = None
+            except ValueError as error:
+                if isinstance(error, LibraryError):  # not of a condition, which harms nothing
+                    self._snapshot = None
                 is_replaced = self._store.exists() and self._store.stamp() != stamp
                 if attempt + 1 == _ATTEMPTS or not is_replaced:
                     raise
