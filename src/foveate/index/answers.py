@@ -74,19 +74,6 @@ def find_passages(
     )
 
 
-def check_budget(sentences: int | None, words: int | None) -> None:
-    """Check the budget of a summary, as `foveate.summarize` does.
-
-    Raises:
-        ValueError: Both are given, or one is below 1.
-    """
-    if sentences is not None and words is not None:
-        raise ValueError("give a number of sentences or of words, not both")
-    for name, budget in (("sentences", sentences), ("words", words)):
-        if budget is not None and budget < 1:
-            raise ValueError(f"{name} must be at least 1, got {budget}")
-
-
 def summarize(
     query: str,
     snapshot: Snapshot,

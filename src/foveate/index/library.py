@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from foveate.documents import Document, as_documents
 from foveate.documents.members import ErrorHandler
-from foveate.index.answers import check_budget, find_passages, summarize
+from foveate.index.answers import find_passages, summarize
 from foveate.index.build import Builder, Changes, Engine, Job, in_this_process
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import identify, identify_checkpoint
@@ -31,7 +31,7 @@ from foveate.index.store import (
 )
 from foveate.index.verify import verify
 from foveate.inference import Encoder, as_encoder
-from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
+from foveate.tasks.arguments import Unit, check_budget, check_query, check_top_k, check_unit
 from foveate.tasks.ask import Answer
 from foveate.tasks.search import Hit
 from foveate.tasks.summarize import Summary

@@ -48,7 +48,7 @@ def write_lock(folder: Path) -> Iterator[None]:
     try:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
-        with suppress(OSError):  # on a full disk, the lock holds all the same
+        with suppress(OSError):  # the lock is held even if a full disk cannot take this
             (folder / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
         yield
     finally:

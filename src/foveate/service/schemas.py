@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from foveate.documents import Kind, Span
-from foveate.tasks.arguments import Unit
+from foveate.tasks.arguments import Unit, check_budget
 
 Query = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
 TopK = Annotated[int, Field(ge=1, le=1000)]
@@ -303,8 +303,7 @@ class SummarizeRequest(TaskRequest):
     @model_validator(mode="after")
     def check_budget(self) -> Self:
         """Check that there is at most one budget."""
-        if self.sentences is not None and self.words is not None:
-            raise ValueError("give a number of sentences or of words, not both")
+        check_budget(self.sentences, self.words)
         return self
 
 

@@ -321,7 +321,7 @@ class _Tree:
 
 
 def clean_name(name: str) -> str:
-    """Return a file's name without its folders and without what is no character of a name."""
+    """Return the name of a file without its folders and unprintable characters."""
     last = re.split(r"[/\\]", name)[-1]
     printable = "".join(c if c.isprintable() else " " for c in last).strip()
     return printable[-200:] or "file"

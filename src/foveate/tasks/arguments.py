@@ -26,6 +26,15 @@ def check_top_k(top_k: int) -> None:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
 
 
+def check_budget(sentences: int | None, words: int | None) -> None:
+    """Raise a ValueError if a summary has both budgets, or one below 1."""
+    if sentences is not None and words is not None:
+        raise ValueError("give a number of sentences or of words, not both")
+    for name, budget in (("sentences", sentences), ("words", words)):
+        if budget is not None and budget < 1:
+            raise ValueError(f"{name} must be at least 1, got {budget}")
+
+
 def check_unit(by: str) -> None:
     """Raise a ValueError if `by` is no `Unit`."""
     if by not in get_args(Unit):

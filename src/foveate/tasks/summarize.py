@@ -12,6 +12,7 @@ from torch import Tensor
 from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import join_sentences
 from foveate.inference import Encoder, as_encoder, as_encoder_or
+from foveate.tasks.arguments import check_budget
 from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality, closeness
 from foveate.tasks.relevance import relevance
@@ -142,11 +143,7 @@ def summarize(
         >>> [sentence.span.path for sentence in summary.sentences]
         [('Cod',), ('Eel',)]
     """
-    if sentences is not None and words is not None:
-        raise ValueError("give a number of sentences or of words, not both")
-    for name, budget in (("sentences", sentences), ("words", words)):
-        if budget is not None and budget < 1:
-            raise ValueError(f"{name} must be at least 1, got {budget}")
+    check_budget(sentences, words)
     if query is not None and not query.strip():
         raise ValueError("the query is empty: say what the summary is to be about, or leave it out")
     listed = as_documents(documents)
