@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from foveate import Document, Index, ask, read_documents, search, summarize
 from foveate.index import search as library_search
 from foveate.index import words
-from foveate.index.codes import Codes
+from foveate.index.codes import Codes, in_threads
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
 from foveate.index.words import Postings, Words, add_up, impacts_of
 from foveate.tasks import bm25 as dense
@@ -248,6 +249,64 @@ def test_large_libraries_compare_what_is_likeliest(index, folder, monkeypatch):
     assert all(0 < few <= many for few, many in sizes)
     assert any(few < many for few, many in sizes)
     assert index.ask("What do whales eat?").passages
+
+
+@pytest.mark.parametrize("by", ["section", "document"])
+def test_the_best_are_found_when_few_sentences_are_compared(by, monkeypatch):
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(0, 30, 400)
+    starts = np.cumsum(sizes) - sizes
+
+    def vectors(number):
+        drawn = rng.standard_normal((number, 384))
+        return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float16)
+
+    query = torch.from_numpy(vectors(3)).float()
+    sentences, sections = vectors(int(sizes.sum())), vectors(len(sizes))
+    for unit in np.flatnonzero(sizes > 3)[::40]:  # some are close to the query
+        for part in range(3):
+            sentences[starts[unit] + part] += rng.uniform(0.5, 2) * query[part].half().numpy()
+    snapshot = SimpleNamespace(
+        sentences=sentences,
+        sections=sections,
+        sentence_codes=Codes(sentences),
+        section_codes=Codes(sections),
+        language="en",
+        sizes=lambda by: sizes,
+        starts=lambda by: starts,
+        words=SimpleNamespace(match=lambda terms, kinds: dict.fromkeys(kinds, np.zeros(400))),
+    )
+    encoder = SimpleNamespace(encode_queries=lambda texts: query[: len(texts)], context="sentence")
+    request = library_search.Request("One is. Two are.", snapshot, encoder, by)
+    expected = request.best(5)
+    compared = []
+    cosines = library_search._cosines
+
+    def counted(vectors, queries, idx):
+        if vectors is sentences:
+            compared.append(len(idx) * len(queries))
+        return cosines(vectors, queries, idx)
+
+    monkeypatch.setattr(library_search, "_cosines", counted)
+    monkeypatch.setattr(library_search, "EXACT_SENTENCES", 0)
+    monkeypatch.setattr(library_search, "COMPARED_SENTENCES", 1000)
+    found = request.best(5)
+    assert sum(compared) < len(sentences) / 2
+    for of_found, of_expected in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(of_found, of_expected)
+
+
+@given(st.integers(0, 50), st.integers(1, 8), st.integers(1, 4))
+def test_threads_share_a_range(size, least, num_threads):
+    parts = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        in_threads(lambda start, end: parts.append((start, end)), size, least)
+    finally:
+        torch.set_num_threads(before)
+    assert len(parts) <= num_threads
+    assert [i for start, end in sorted(parts) for i in range(start, end)] == list(range(size))
 
 
 @given(st.integers(1, 200), st.integers(1, 5), st.integers(0, 2**16))

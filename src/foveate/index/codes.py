@@ -1,9 +1,12 @@
 """Signs of vectors: a bit for each number, from which cosines are estimated quickly."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 _BITS = 64
 _WORDS_PER_BYTE = 3
@@ -41,26 +44,50 @@ class Codes:
     def cosines(self, vector: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Estimate the cosine of each of the vectors and one more `(dimension,)`: `(vectors,)`."""
         wanted = _pack(vector[None])[0]
-        num_vectors = self._codes.shape[1]
-        cosines = np.empty(num_vectors, np.float32)
+        cosines = np.empty(self._codes.shape[1], np.float32)
+
+        def estimate(start: int, end: int) -> None:
+            self._estimate(wanted, start, cosines[start:end])
+
+        in_threads(estimate, len(cosines), _VECTORS_PER_CHUNK)
+        return cosines
+
+    def _estimate(
+        self, wanted: npt.NDArray[np.uint64], start: int, cosines: npt.NDArray[np.float32]
+    ) -> None:
+        """Estimate the cosines of the vectors from `start` on, as many as `cosines` has."""
         differing = np.empty(_VECTORS_PER_CHUNK, np.uint64)
         bits = np.empty(_VECTORS_PER_CHUNK, np.uint8)
         some = np.empty(_VECTORS_PER_CHUNK, np.uint8)
         total = np.empty(_VECTORS_PER_CHUNK, np.uint16)
-        for start in range(0, num_vectors, _VECTORS_PER_CHUNK):
-            end = min(start + _VECTORS_PER_CHUNK, num_vectors)
-            size = end - start
+        for done in range(0, len(cosines), _VECTORS_PER_CHUNK):
+            of_chunk = cosines[done : done + _VECTORS_PER_CHUNK]
+            size = len(of_chunk)
+            codes = self._codes[:, start + done : start + done + size]
             total[:size] = 0
             for first in range(0, len(wanted), _WORDS_PER_BYTE):
                 some[:size] = 0
                 for i in range(first, min(first + _WORDS_PER_BYTE, len(wanted))):
-                    np.bitwise_xor(self._codes[i, start:end], wanted[i], out=differing[:size])
+                    np.bitwise_xor(codes[i], wanted[i], out=differing[:size])
                     np.bitwise_count(differing[:size], out=bits[:size])
                     some[:size] += bits[:size]
                 total[:size] += some[:size]
             # Indices are within bounds, and only for "clip" numpy writes to the output directly.
-            self._cosine_of.take(total[:size], out=cosines[start:end], mode="clip")
-        return cosines
+            self._cosine_of.take(total[:size], out=of_chunk, mode="clip")
+
+
+def in_threads(work: Callable[[int, int], None], size: int, least: int) -> None:
+    """Share a range among as many threads as torch uses.
+
+    Args:
+        work: Is given the first index and the index just past the last.
+        size: The range goes from 0 to it.
+        least: No part of it is smaller than that, so that a thread is worth its start.
+    """
+    num_parts = max(1, min(torch.get_num_threads(), size // least))
+    ends = [size * part // num_parts for part in range(num_parts + 1)]
+    with ThreadPoolExecutor(num_parts) as pool:
+        list(pool.map(work, ends[:-1], ends[1:]))
 
 
 def _pack(vectors: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

@@ -8,6 +8,7 @@ from torch import Tensor
 from foveate.documents import Span
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
+from foveate.index.codes import in_threads
 from foveate.index.conditions import Mask
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
@@ -29,8 +30,11 @@ COMPARED_SENTENCES = 20_000
 COMPARED_SHARE = 0.02
 """The share of sentences that are then compared, at least."""
 
-_MORE_FOR_LARGER_UNITS = 2
-"""How many times as many are compared if sections or documents are looked for: as a whole."""
+_MARGIN = 0.1
+"""By so much at most, mostly, is the estimate of the closest sentence below the highest one."""
+
+_SCORED = 4
+"""How many times as many sections or documents as are looked for are compared as a whole."""
 
 _ROWS_PER_CHUNK = 1024
 """Vectors that are widened to float32 together: they stay in the processor's cache."""
@@ -71,35 +75,30 @@ class Request:
             top_k: How many to return.
             allowed: `(sentences,)`, the sentences of which one must be in what is returned.
         """
-        compared = self._to_compare(allowed)
-        scores = self.score(compared)
+        sizes = self.snapshot.sizes(self.by)
+        if allowed is None:
+            idx = np.arange(len(sizes))
+        else:
+            idx = np.unique(self.snapshot.owners(self.by, np.flatnonzero(allowed)))
+        num_sentences = int(sizes[idx].sum())
+        if num_sentences > EXACT_SENTENCES:
+            num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
+            if self.by == "sentence":
+                idx = self._likeliest_sentences(idx, num_compared)
+            else:
+                idx = self._likeliest_units(idx, num_compared, top_k)
+        scores = self.score(idx)
         best = top(scores, top_k)
-        return compared[best], scores[best]
+        return idx[best], scores[best]
 
     def score(self, idx: Ints) -> Floats:
         """Return the scores of some sentences, sections or documents: `(len(idx),)` float64."""
         if self.by == "sentence":
             return self.score_sentences(idx)
-        snapshot = self.snapshot
-        sizes, starts = snapshot.sizes(self.by)[idx], snapshot.starts(self.by)[idx]
-        sentences = ranges(starts, sizes)
-        vectors = self._vectors[:1] if self.by == "section" else self._vectors[1:]
-        cosines = _cosines(snapshot.sentences, vectors, sentences)
-        closest = np.zeros((len(idx), len(vectors)))
-        holding = sizes > 0
-        if holding.any():
-            firsts = (np.cumsum(sizes) - sizes)[holding]
-            closest[holding] = np.maximum.reduceat(cosines, firsts, axis=0)
-        if self.by == "section":
-            of_closest, of_section, of_words = self._weights.sections
-            section_cosines = _cosines(snapshot.sections, vectors, idx)[:, 0]
-            scores = of_closest * closest[:, 0] + of_section * section_cosines.astype(np.float64)
-            scores += of_words * self._words[SECTION][idx]
-        else:
-            of_closest, of_words = self._weights.documents
-            scores = of_closest * closest.mean(1) + of_words * self._words[DOCUMENT][idx]
-        rounded: Floats = scores.round(5)
-        return rounded
+        sizes = self.snapshot.sizes(self.by)[idx]
+        sentences = ranges(self.snapshot.starts(self.by)[idx], sizes)
+        cosines = _cosines(self.snapshot.sentences, self._parts, sentences)
+        return self._score_units(idx, _highest(cosines, sizes), self._section_cosines(idx))
 
     def score_sentences(self, idx: Ints) -> Floats:
         """Return the scores of some sentences: `(len(idx),)` float64."""
@@ -115,65 +114,96 @@ class Request:
         rounded: Floats = scores.round(5)
         return rounded
 
-    def _to_compare(self, allowed: Mask | None) -> Ints:
-        """Choose what is compared with the query: all that is allowed, unless it is too much."""
-        snapshot = self.snapshot
-        num_units = snapshot.count(self.by)
-        is_possible = None
-        num_sentences = snapshot.num_sentences
-        if allowed is not None:
-            is_possible = np.zeros(num_units, np.bool_)
-            is_possible[snapshot.owners(self.by, np.flatnonzero(allowed))] = True
-            num_sentences = int(snapshot.sizes(self.by)[is_possible].sum())
-        if num_sentences <= EXACT_SENTENCES:
-            return np.arange(num_units) if is_possible is None else np.flatnonzero(is_possible)
-        estimates = self._estimate()
-        if is_possible is not None:
-            estimates[~is_possible] = -np.inf
-            num_units = int(is_possible.sum())
-        num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
-        likeliest = top(estimates, min(num_compared, num_units), in_order=False)
-        if self.by != "sentence":
-            num_compared *= _MORE_FOR_LARGER_UNITS
-            likeliest = likeliest[np.argsort(-estimates[likeliest], kind="stable")]
-            ends = np.cumsum(snapshot.sizes(self.by)[likeliest])
-            likeliest = likeliest[: 1 + np.searchsorted(ends, num_compared)]
-        return np.sort(likeliest)
+    @property
+    def _parts(self) -> Tensor:
+        """`(parts, dimension)`, what the sentences of a section or document are compared with."""
+        return self._vectors[1:] if self.by == "document" else self._vectors[:1]
 
-    def _estimate(self) -> Floats:
-        """Estimate the scores of all that is looked for, from the signs of the vectors."""
-        snapshot, words = self.snapshot, self._words
+    def _section_cosines(self, idx: Ints) -> npt.NDArray[np.float32] | None:
+        """Return the cosines of some sections and the query: `(len(idx),)`; None of documents."""
         if self.by == "document":
-            of_closest, of_words = self._weights.documents
-            parts = self._vectors[1:].numpy()
-            closest = np.mean(
-                [self._closest(snapshot.sentence_codes.cosines(part)) for part in parts], axis=0
-            )
-            estimates: Floats = of_closest * closest + of_words * words[DOCUMENT]
-            return estimates
-        vector = self._vectors[0].numpy()
-        cosines = snapshot.sentence_codes.cosines(vector)
-        section_cosines = snapshot.section_codes.cosines(vector)
-        if self.by == "section":
-            of_closest, of_section, of_words = self._weights.sections
-            estimates = of_closest * self._closest(cosines) + of_section * section_cosines
-            estimates += of_words * words[SECTION]
-            return estimates
-        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
-        of_sections = of_section * section_cosines + of_section_words * words[SECTION]
-        cosines *= of_sentence
-        cosines += of_words * words[SENTENCE]
-        cosines += np.repeat(of_sections, snapshot.section_sizes)
-        return cosines
+            return None
+        return _cosines(self.snapshot.sections, self._parts, idx)[:, 0]
 
-    def _closest(self, cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return the highest cosine of a sentence in each section or document; 0 without any."""
-        sizes = self.snapshot.sizes(self.by)
-        closest = np.zeros(len(sizes), np.float32)
-        holding = sizes > 0
-        if holding.any():
-            closest[holding] = np.maximum.reduceat(cosines, self.snapshot.starts(self.by)[holding])
-        return closest
+    def _score_units(
+        self,
+        idx: Ints,
+        closest: npt.NDArray[np.float32],
+        section_cosines: npt.NDArray[np.float32] | None,
+    ) -> Floats:
+        """Return the scores of some sections or documents: `(len(idx),)` float64.
+
+        Args:
+            idx: Their indices.
+            closest: `(len(idx), parts)`, the highest cosine of a sentence in them.
+            section_cosines: `(len(idx),)`, the cosines of sections; None for documents.
+        """
+        if section_cosines is None:
+            of_closest, of_words = self._weights.documents
+            scores = of_closest * closest.mean(1, dtype=np.float64)
+            scores += of_words * self._words[DOCUMENT][idx]
+        else:
+            of_closest, of_section, of_words = self._weights.sections
+            scores = of_closest * closest[:, 0].astype(np.float64)
+            scores += of_section * section_cosines.astype(np.float64)
+            scores += of_words * self._words[SECTION][idx]
+        rounded: Floats = scores.round(5)
+        return rounded
+
+    def _likeliest_sentences(self, idx: Ints, num_compared: int) -> Ints:
+        """Choose those of some sentences whose scores, estimated from signs, are highest."""
+        snapshot, words = self.snapshot, self._words
+        of_sentence, of_section, of_words, of_section_words = self._sentence_weights
+        vector = self._vectors[0].numpy()
+        section_cosines = snapshot.section_codes.cosines(vector)
+        of_sections = of_section * section_cosines + of_section_words * words[SECTION]
+        estimates = snapshot.sentence_codes.cosines(vector)
+        estimates *= of_sentence
+        estimates += of_words * words[SENTENCE]
+        estimates += np.repeat(of_sections, snapshot.section_sizes)
+        if len(idx) < len(estimates):
+            estimates = estimates[idx]
+        return idx[top(estimates, num_compared, in_order=False)]
+
+    def _likeliest_units(self, idx: Ints, num_compared: int, top_k: int) -> Ints:
+        """Choose those of some sections or documents whose scores are highest.
+
+        All are estimated from signs. Of the likeliest, those sentences are compared that may be the
+        closest one: whose estimate is at most `_MARGIN` below the highest in the same unit.
+
+        Args:
+            idx: Their indices.
+            num_compared: Number of sentences to compare.
+            top_k: Number of units that are looked for.
+        """
+        snapshot, parts = self.snapshot, self._parts
+        sizes, starts = snapshot.sizes(self.by), snapshot.starts(self.by)
+        cosines = [snapshot.sentence_codes.cosines(part) for part in parts.numpy()]
+        highest = [_highest(of_part, sizes) for of_part in cosines]
+        section_cosines = None
+        if self.by == "section":
+            section_cosines = snapshot.section_codes.cosines(parts[0].numpy())[idx]
+        estimates = self._score_units(idx, np.stack(highest, axis=1)[idx], section_cosines)
+        order = idx[np.argsort(-estimates)]
+
+        are_near = [
+            of_part >= np.repeat(its_highest - _MARGIN, sizes)
+            for of_part, its_highest in zip(cosines, highest, strict=True)
+        ]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.sum(are_near, axis=0))])
+        num_near = ends[starts + sizes] - ends[starts]
+        likely = order[: 1 + np.searchsorted(np.cumsum(num_near[order]), num_compared)]
+        sentences = ranges(starts[likely], sizes[likely])
+        closest = np.zeros((len(likely), len(parts)), np.float32)
+        for part, is_near in enumerate(are_near):
+            near = is_near[sentences]
+            found = np.full(len(sentences), -1, np.float32)
+            found[near] = _cosines(snapshot.sentences, parts[part : part + 1], sentences[near])[
+                :, 0
+            ]
+            closest[:, part] = _highest(found, sizes[likely])
+        scores = self._score_units(likely, closest, self._section_cosines(likely))
+        return likely[top(scores, _SCORED * top_k, in_order=False)]
 
 
 def find(
@@ -185,6 +215,21 @@ def find(
     request = Request(query, snapshot, encoder, by)
     best, scores = request.best(top_k, allowed)
     return _hits(request, best, scores, allowed)
+
+
+def _highest(values: npt.NDArray[np.float32], sizes: Ints) -> npt.NDArray[np.float32]:
+    """Return the highest value of each range of rows: `(ranges, ...)`; 0 where there is none.
+
+    Args:
+        values: `(rows, ...)`.
+        sizes: `(ranges,)`, how many rows each range has; one range follows the other.
+    """
+    highest = np.zeros((len(sizes), *values.shape[1:]), np.float32)
+    holding = sizes > 0
+    if holding.any():
+        firsts = (np.cumsum(sizes) - sizes)[holding]
+        highest[holding] = np.maximum.reduceat(values, firsts, axis=0)
+    return highest
 
 
 def ranges(starts: Ints, sizes: Ints) -> Ints:
@@ -309,17 +354,21 @@ def _cosines(
 ) -> npt.NDArray[np.float32]:
     """Return the products of some vectors, of `(vectors, dimension)`, and of queries."""
     products = torch.empty(len(idx), len(queries))
-    half = np.empty((_ROWS_PER_CHUNK, vectors.shape[1]), np.float16)
-    widened = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
     # All of them, in order, need not be picked.
     are_all = len(idx) == len(vectors) and np.array_equal(idx, np.arange(len(vectors)))
-    for start in range(0, len(idx), _ROWS_PER_CHUNK):
-        chunk = slice(start, start + _ROWS_PER_CHUNK)
-        size = len(idx[chunk])
-        if are_all:
-            some = vectors[chunk]
-        else:  # indices are within bounds, and only for "clip" numpy writes to the output directly
-            some = vectors.take(idx[chunk], axis=0, out=half[:size], mode="clip")
-        widened[:size].copy_(torch.from_numpy(some))
-        torch.mm(widened[:size], queries.T, out=products[chunk])
+
+    def multiply(first: int, end: int) -> None:
+        half = np.empty((_ROWS_PER_CHUNK, vectors.shape[1]), np.float16)
+        widened = torch.empty(_ROWS_PER_CHUNK, vectors.shape[1])
+        for start in range(first, end, _ROWS_PER_CHUNK):
+            chunk = slice(start, min(start + _ROWS_PER_CHUNK, end))
+            size = chunk.stop - start
+            if are_all:
+                some = vectors[chunk]
+            else:  # indices are within bounds, and only for "clip" numpy writes directly
+                some = vectors.take(idx[chunk], axis=0, out=half[:size], mode="clip")
+            widened[:size].copy_(torch.from_numpy(some))
+            torch.mm(widened[:size], queries.T, out=products[chunk])
+
+    in_threads(multiply, len(idx), _ROWS_PER_CHUNK)
     return products.numpy()
