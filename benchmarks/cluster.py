@@ -3,12 +3,12 @@
     python benchmarks/cluster.py --documents 200
 
 Papers, proposals and PEPs, as in `library.py`, are added to a library by one process with one
-thread, and by a cluster of two nodes on this machine with one worker of one CPU each. The workers
-share the machine's cores with the process that writes, and with Ray, so that with two cores the
-speed-up is less than it is on two machines. `first_s` is the time until the first file is there,
-in which Ray starts processes and these load the model; `rest_s` is the time for all others.
+thread, and by clusters of `--nodes` nodes on this machine with one worker of one CPU each. The
+workers share the machine's cores with the process that writes, and with Ray, so that with two cores
+the speed-up is less than it is on two machines. `first_s` is the time until the first file is
+there, in which Ray starts processes and these load the model; `rest_s` is that for all others.
 
-Then the cluster builds the library again, and
+Then the first of these clusters builds the library again, and
 
 - after a third of the files, a worker is killed (SIGKILL), which Ray replaces;
 - after a third, a node is killed with its worker, while the other one goes on;
@@ -36,6 +36,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
@@ -54,16 +55,17 @@ from foveate.index.store import Store
 from foveate.inference import DocumentVectors
 from library import DATA, make_queries, write_files
 
-NODES = 2
 PATIENCE = 600
 """Seconds after which a run that hangs is ended."""
 
 
-def build(library: Path, files: Path, address: str | None, model: str | None) -> None:
+def build(
+    library: Path, files: Path, address: str | None, num_nodes: int, model: str | None
+) -> None:
     """Build a library in this process, and report each file on standard output."""
     index = Index.open(library, model=model, device="cpu")
     index._identity()  # loads the model
-    cluster = None if address is None else RayCluster(address, workers=NODES)
+    cluster = None if address is None else RayCluster(address, workers=num_nodes)
     start = time.perf_counter()
 
     def report_file() -> None:
@@ -79,11 +81,13 @@ def run(
     library: Path,
     files: Path,
     model: str | None,
-    address: str | None = None,
+    nodes: Any = None,
     at_file: tuple[int, Callable[[], None]] | None = None,
 ) -> dict[str, Any]:
     """Build a library in another process, and do something after so many files."""
-    command = [sys.executable, __file__, "--child", str(library), str(files), address or ""]
+    address, num_nodes = (nodes.address, len(nodes.list_all_nodes())) if nodes else ("", 0)
+    command = [sys.executable, __file__, "--child", str(library), str(files), address]
+    command.append(str(num_nodes))
     command += ["--model", model] if model else []
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert child.stdout is not None
@@ -117,7 +121,7 @@ def run(
 
 
 @contextmanager
-def cluster(num_nodes: int = NODES) -> Iterator[Any]:
+def cluster(num_nodes: int) -> Iterator[Any]:
     """Start nodes on this machine, with room for one worker each."""
     from ray.cluster_utils import Cluster
 
@@ -245,11 +249,12 @@ def main() -> None:
     parser.add_argument("--model", help="a checkpoint other than the default model")
     parser.add_argument("--sentences", type=int, default=1_000_000)
     parser.add_argument("--output", type=Path, default=report.RESULTS / "cluster.json")
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[2], help="sizes of clusters")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        library, folder, address = options.child
-        build(Path(library), Path(folder), address or None, options.model)
+        library, folder, address, num_nodes = options.child
+        build(Path(library), Path(folder), address or None, int(num_nodes), options.model)
         return
     work = Path(tempfile.mkdtemp())
     files = work / "files"
@@ -257,29 +262,41 @@ def main() -> None:
     write_files(files, options.data, options.documents)
     third = options.documents // 3
 
-    results: dict[str, Any] = {"documents": options.documents, "nodes": NODES}
-    results["writer"] = measure_writer(work / "writer", files, options.sentences)
+    results: dict[str, Any] = {"documents": options.documents, "clusters": []}
+    planned = [f"{number} nodes" for number in options.nodes]
+    planned += ["worker_killed", "node_killed", "head_killed", "head_restarted", "writer"]
+
+    def save(done: str) -> None:
+        planned.remove(done)
+        report.save(options.output, results, "ray", "lancedb", missing=planned)
+
     expected = work / "one"
-    results["one_process"] = run(expected, files, options.model)
-    with cluster() as nodes:
-        results["cluster"] = run(work / "two", files, options.model, nodes.address)
-    results["cluster"] |= compare(work / "two", expected)
-    one, two = results["one_process"], results["cluster"]
-    results["speed_up"] = one["seconds"] / two["seconds"]
-    results["speed_up_after_first_file"] = one["rest_s"] / two["rest_s"]
+    one = results["one_process"] = run(expected, files, options.model)
+    for number in options.nodes:
+        library = work / f"{number}-nodes"
+        with cluster(number) as nodes:
+            built = run(library, files, options.model, nodes)
+        built |= {"nodes": number, **compare(library, expected)}
+        built["speed_up"] = one["seconds"] / built["seconds"]
+        built["speed_up_after_first_file"] = one["rest_s"] / built["rest_s"]
+        results["clusters"].append(built)
+        save(f"{number} nodes")
     for name, kill in (("worker_killed", kill_worker), ("node_killed", kill_node)):
-        with cluster() as nodes:
-            at_file = (third, lambda nodes=nodes, kill=kill: kill(nodes))
-            results[name] = run(work / name, files, options.model, nodes.address, at_file)
+        with cluster(options.nodes[0]) as nodes:
+            at_file = (third, partial(kill, nodes))
+            results[name] = run(work / name, files, options.model, nodes, at_file)
         results[name] |= compare(work / name, expected)
-        report.save(options.output, results, "ray", "lancedb")
-    with cluster() as nodes:
-        at_file = (2 * third, lambda nodes=nodes: kill_head(nodes))
-        results["head_killed"] = run(work / "head", files, options.model, nodes.address, at_file)
-    with cluster() as nodes:
-        results["head_restarted"] = run(work / "head", files, options.model, nodes.address)
+        save(name)
+    with cluster(options.nodes[0]) as nodes:
+        at_file = (2 * third, partial(kill_head, nodes))
+        results["head_killed"] = run(work / "head", files, options.model, nodes, at_file)
+    save("head_killed")
+    with cluster(options.nodes[0]) as nodes:
+        results["head_restarted"] = run(work / "head", files, options.model, nodes)
     results["head_restarted"] |= compare(work / "head", expected)
-    report.save(options.output, results, "ray", "lancedb")
+    save("head_restarted")
+    results["writer"] = measure_writer(work / "writer", files, options.sentences)
+    save("writer")
     print(json.dumps(results, indent=1))
 
 

@@ -60,6 +60,9 @@ WORDS_PER_QUERY = 8
 QUERIES_BEFORE = 20
 """Queries after which they count as warm."""
 FLAT_QUERIES = 100
+ESTIMATED_QUERIES = 30
+"""Of each kind, for `recall_of_estimates`."""
+
 SHARES = (0.005, 0.01, 0.02, 0.05)
 
 
@@ -372,11 +375,11 @@ def main() -> None:
     results["one_file_changed_s"], _ = timed(lambda: index.add(files))
     queries = make_queries(index, options.queries)
     results["recall_of_float16"] = measure_recall(index, queries[:100])
-    headings = make_headings(index, 100)
+    headings = make_headings(index, ESTIMATED_QUERIES)
     results["recall_of_estimates"] = measure_estimates(
         index,
         {
-            "beginnings": queries[:100],
+            "beginnings": queries[:ESTIMATED_QUERIES],
             "headings": headings,
             "questions": [f"What is {heading}?" for heading in headings],
         },

@@ -27,7 +27,7 @@ def machine() -> dict[str, Any]:
 
     description = {
         "processor": _processor(),
-        "cores": os.cpu_count(),
+        "cores": _cores(),
         "threads": torch.get_num_threads(),
     }
     if torch.cuda.is_available():
@@ -35,6 +35,13 @@ def machine() -> dict[str, Any]:
         description["cuda"] = torch.version.cuda
         description["launch µs"] = round(_launch_time(), 2)
     return description
+
+
+def _cores() -> int | None:
+    """Return the number of cores that the process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def _launch_time(launches: int = 2000, at_once: int = 100) -> float:
