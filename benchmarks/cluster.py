@@ -156,7 +156,8 @@ class RandomVectors:
 def measure_writer(library: Path, files: Path, num_sentences: int) -> dict[str, Any]:
     """Write parts that are ready again and again."""
     model = Index.open(library, device="cpu")._identity()
-    job = Job(RandomVectors(model.dimension), model, False, {})  # type: ignore[arg-type]
+    encoder: Any = RandomVectors(model.dimension)
+    job = Job(lambda: encoder, model, False, {})
     sources = [File(str(path), path.stat().st_size, Source(path)) for path in files.iterdir()]
     parts = list(in_this_process(job, group_files(sources)))
     tenths: list[float] = []
