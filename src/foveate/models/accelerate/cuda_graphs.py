@@ -10,12 +10,14 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
 from foveate.ops._triton.cache import retain_graph_tensors
 from foveate.ops.backends import choose
+from foveate.ops.tree_attention import Tree
 
 MAX_GRAPHS, MAX_SHAPES = 8, 512
 """How many graphs a module keeps, and how many shapes it remembers: the latest of either."""
@@ -74,6 +76,29 @@ class CapturableEncoder(nn.Module):
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
     ) -> Tensor:
         return replay(self, self.run_layers, hidden_states, layout)
+
+
+class CapturableTreeEncoder(CapturableEncoder):
+    """An encoder of packed trees, whose `run_layers` takes a `Tree` as the layout; a mixin.
+
+    Its graphs are not of one tree. The forest of a batch is built before a graph is replayed, which
+    is the only time that the host waits for the device, and padded to one of few sizes; the graph
+    reads all that depends on its structure from the device.
+    """
+
+    def run_on_tree(
+        self, hidden_states: Tensor, tree: Tree, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Run the layers on `(nodes, d)` in the level order of the tree; see `run_layers`."""
+        captures = self.uses_cuda_graphs and all_hidden_states is None
+        if not (captures and len(tree) and can_replay(self, hidden_states)):
+            return self.run_layers(hidden_states, tree, all_hidden_states)
+        bucket = tree.bucket
+        padded = F.pad(hidden_states, (0, 0, 0, bucket.size - len(tree)))
+        return replay(self, self._run_in_bucket, padded, bucket)[: len(tree)]
+
+    def _run_in_bucket(self, hidden_states: Tensor, layout: Any) -> Tensor:
+        return self.run_layers(hidden_states, Tree.from_bucket(layout))
 
 
 def capture(model: Model) -> Model:

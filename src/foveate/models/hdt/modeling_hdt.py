@@ -21,10 +21,13 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils.generic import can_return_tuple
 
+from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
 from foveate.models.padding import PackedForest
+from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.compiling import uncompiled
 from foveate.ops.rms_norm import rms_norm
 from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.ops.tree_positions import tree_positions
 from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .configuration_hdt import HDTConfig
@@ -38,46 +41,36 @@ class HierarchicalPositions(nn.Module):
         self.d_model = config.d_model
         self.levels = config.num_position_levels
         self.scale_factor = nn.Parameter(torch.empty(1))
-        self._table = torch.empty(0, config.d_model)
 
     def forward(self, embeddings: Tensor, tree: Tree) -> Tensor:
         """Add the position of every node to the embeddings `(tokens, d_model)`."""
         return torch.addcmul(embeddings, self.scale_factor, self.encoding(tree).to(embeddings))
 
-    @uncompiled  # the loop over levels would be recompiled for every tree
-    @torch.no_grad()
+    @uncompiled  # the size of the table depends on the tree
     def encoding(self, tree: Tree) -> Tensor:
         """Encode the position of every node, not yet scaled: `(tokens, d_model)`.
 
-        The encoding of a node is that of its parent, with the sinusoid of its index among its
-        siblings in place of index 0: levels below the node count as index 0, as published.
+        Levels below a node count as index 0, as published.
         """
-        table = self.sinusoids(tree.largest_family + 1)
-        nodes = torch.arange(len(tree), device=tree.parent.device)
-        end = tree.level_sizes[0]
-        encodings = [(self.levels * table[:1]).expand(end, -1)]
-        start_above = 0
-        for level, size in enumerate(tree.level_sizes[1:], start=1):
-            start, end = end, end + size
-            parent = tree.parent[start:end]
-            index = nodes[start:end] - tree.first_child.index_select(0, parent) + 1
-            step = table - table[0] if level <= self.levels else table
-            inherited = encodings[-1].index_select(0, parent - start_above)
-            encodings.append(inherited.add_(step.index_select(0, index)))
-            start_above = start
-        return torch.cat(encodings)
+        scale = self.scale_factor
+        size = 1 << max(_FEWEST_INDICES - 1, tree.largest_family).bit_length()
+        table = _sinusoids(size, self.d_model, scale.device, scale.dtype)
+        return tree_positions(tree, table, levels=self.levels)
 
-    def sinusoids(self, length: int) -> Tensor:
-        """Sinusoids of the indices below `length`: sin on even channels, cos on odd ones."""
-        table, scale = self._table, self.scale_factor
-        if len(table) < length or table.device != scale.device or table.dtype != scale.dtype:
-            size = 1 << (length - 1).bit_length()  # rounded up, so that it is seldom rebuilt
-            index = torch.arange(size, dtype=torch.float64)
-            channel = torch.arange(0, self.d_model, 2, dtype=torch.float64)
-            angle = index[:, None] * 10000.0 ** (-channel / self.d_model)
-            sinusoids = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
-            self._table = sinusoids[:, : self.d_model].to(scale)
-        return self._table[:length]
+
+_FEWEST_INDICES = 1024
+"""Indices for which sinusoids are computed at least, so that a CUDA graph serves most trees."""
+
+
+@cached_for_graphs(maxsize=64)
+def _sinusoids(size: int, d_model: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Sinusoids of the indices below `size`: sin on even channels, cos on odd ones."""
+    with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
+        index = torch.arange(size, dtype=torch.float64)
+        channel = torch.arange(0, d_model, 2, dtype=torch.float64)
+        angle = index[:, None] * 10000.0 ** (-channel / d_model)
+        sinusoids = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+        return sinusoids[:, :d_model].to(device, dtype)
 
 
 class HDTAttention(nn.Module):
@@ -230,7 +223,7 @@ class HDTEncoderOutput:
     hidden_states: tuple[Tensor, ...]
 
 
-class HDTEncoder(HDTPreTrainedModel):
+class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
     """The blocks, on tokens packed in level order."""
 
     def __init__(self, config: HDTConfig) -> None:
@@ -250,14 +243,26 @@ class HDTEncoder(HDTPreTrainedModel):
         self, embeddings: Tensor, tree: Tree, output_hidden_states: bool = False
     ) -> HDTEncoderOutput:
         """Encode token embeddings `(tokens, d_model)` in the order of the tree."""
-        hidden_states = self.dropout(self.emb_norm(self.embed_positions(embeddings, tree)))
-        all_hidden_states = []
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        last = self.run_on_tree(embeddings, tree, states)
+        return HDTEncoderOutput(last, (*(states or ()), last))
+
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply positions, blocks and norms to embeddings; the layout is their tree."""
+        hidden_states = self.dropout(self.emb_norm(self.embed_positions(hidden_states, layout)))
         for block in self.block:
-            if output_hidden_states:
+            if all_hidden_states is not None:
                 all_hidden_states.append(hidden_states)
-            hidden_states = block(hidden_states, tree)
-        hidden_states = self.final_layer_norm(hidden_states)
-        return HDTEncoderOutput(hidden_states, (*all_hidden_states, hidden_states))
+            hidden_states = block(hidden_states, layout)
+        output: Tensor = self.final_layer_norm(hidden_states)
+        return output
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return int(self.config.d_kv)
 
 
 class HDTPooler(nn.Module):

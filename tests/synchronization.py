@@ -1,0 +1,56 @@
+"""Fail where a function would wait for a GPU, or have a shape that only the data decides."""
+
+from contextlib import contextmanager
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_WAITING = {
+    torch.ops.aten._local_scalar_dense.default,
+    torch.ops.aten.equal.default,
+    torch.ops.aten.is_nonzero.default,
+    torch.ops.aten.masked_select.default,
+    torch.ops.aten.nonzero.default,
+    torch.ops.aten.bincount.default,
+    torch.ops.aten._unique2.default,
+    torch.ops.aten.unique_dim.default,
+    torch.ops.aten.unique_consecutive.default,
+}
+
+
+class _WaitingError(AssertionError):
+    """An op would wait."""
+
+
+class _Forbid(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        masks = ()
+        if func in (torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default):
+            masks = args[1]
+        waits = func in _WAITING
+        waits |= any(x is not None and x.dtype in (torch.bool, torch.uint8) for x in masks)
+        if func is torch.ops.aten.repeat_interleave.Tensor:
+            waits |= kwargs.get("output_size") is None
+        if waits:
+            raise _WaitingError(f"{func} waits for the device")
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def no_waiting():
+    """Raise an AssertionError at ops that would wait for the values of a tensor on a GPU.
+
+    What copies a tensor between the host and the device is not noticed, as on a CPU nothing does.
+    """
+    original = torch.Tensor.tolist
+
+    def tolist(self):
+        raise _WaitingError("tolist waits for the device")
+
+    torch.Tensor.tolist = tolist
+    try:
+        with _Forbid():
+            yield
+    finally:
+        torch.Tensor.tolist = original
