@@ -25,7 +25,7 @@ MAX_GRAPHS, MAX_SHAPES = 8, 512
 Model = TypeVar("Model", bound=nn.Module)
 TensorFunction = Callable[..., Tensor]
 """A function of tensors that does not synchronize with the device."""
-LayerRunner = Callable[[Tensor, Any, list[Tensor] | None], Tensor]
+LayerRunner = Callable[[Tensor, Any, Any], Tensor]
 """What runs the layers of an encoder, see `CapturableEncoder.run_layers`."""
 
 
@@ -46,20 +46,19 @@ class CapturableEncoder(nn.Module):
         raise NotImplementedError
 
     def run_layers(
-        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
     ) -> Tensor:
         """Apply the layers without synchronizing with the device.
 
         Args:
             hidden_states: The input of the layers.
             layout: The layout of the batch, see `replay`.
-            all_hidden_states: A list to which the input of each layer and the output are appended.
+            all_hidden_states: What records hidden states, mostly a list to which the input of each
+                layer is appended; None to record none.
         """
         raise NotImplementedError
 
-    def layer_runner(
-        self, like: Tensor, all_hidden_states: list[Tensor] | None = None
-    ) -> LayerRunner:
+    def layer_runner(self, like: Tensor, all_hidden_states: Any = None) -> LayerRunner:
         """Choose between `run_layers` and a graph of it.
 
         The caller calls the result, so that only `run_layers` keeps the input of the layers alive.
@@ -73,7 +72,7 @@ class CapturableEncoder(nn.Module):
         return self.run_layers
 
     def _replay_layers(
-        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
     ) -> Tensor:
         return replay(self, self.run_layers, hidden_states, layout)
 
