@@ -1,9 +1,11 @@
-"""Fail where a function would wait for a GPU, or have a shape that only the data decides."""
+"""Fail where a function would wait for a GPU, and what stands in for CUDA graphs without one."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from foveate.models.accelerate import cuda_graphs
 
 _WAITING = {
     torch.ops.aten._local_scalar_dense.default,
@@ -54,3 +56,32 @@ def no_waiting():
             yield
     finally:
         torch.Tensor.tolist = original
+
+
+def replace_graphs(monkeypatch):
+    """Let `capture` work without a GPU: what is captured runs again, on other values of its tensors.
+
+    As in a graph, everything but the values of the tensors is what it was at the capture, and
+    nothing may wait for them.
+
+    Returns:
+        A list that each captured graph is appended to.
+    """
+    graphs = []
+
+    def graph(function, tensors):
+        inputs = [x.clone() for x in tensors]
+
+        def replay(values):
+            for x, value in zip(inputs, values, strict=True):
+                x.copy_(value)
+            with no_waiting():
+                return function(*inputs)
+
+        graphs.append(replay)
+        return replay
+
+    monkeypatch.setattr(cuda_graphs, "Graph", graph)
+    monkeypatch.setattr(cuda_graphs, "can_replay", lambda *arguments: True)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    return graphs

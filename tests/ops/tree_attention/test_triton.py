@@ -2,7 +2,6 @@
 
 import os
 import random
-from contextlib import nullcontext
 from copy import deepcopy
 from itertools import chain, combinations
 
@@ -18,7 +17,7 @@ from foveate.models.padding import PackedForest
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from tests.numerics import TOLERANCE, relative_error
-from tests.synchronization import no_waiting
+from tests.synchronization import replace_graphs
 from tests.tree_bert import tree_bert
 from tests.trees import batches, forests
 
@@ -372,7 +371,7 @@ def test_results_repeat_bit_for_bit(dtype):
             assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("parents", [DOCUMENT, STAR, ROOTS, CHAIN, [-1], DOCUMENT + [0] * 600])
+@pytest.mark.parametrize("parents", [DOCUMENT, ROOTS, [-1], DOCUMENT + [0] * 70])
 def test_a_padded_forest_gives_the_same(parents):
     tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
     padded = Tree.from_bucket(tree.bucket)
@@ -418,7 +417,6 @@ def tree_encoder(kind):
     torch.manual_seed(0)
     if kind == "tree_bert":
         model = tree_bert()
-        model = model.float().eval()
     else:
         config = HDTConfig(vocab_size=60, d_model=32, d_kv=16, d_ff=24, num_layers=2, num_heads=2)
         model = HDTModel(config).eval()
@@ -460,30 +458,12 @@ def some_document(sentences, seed):
 @pytest.mark.parametrize("kind", TREE_ENCODERS)
 def test_one_graph_serves_trees_of_similar_size_and_waits_for_nothing(kind, monkeypatch):
     monkeypatch.setenv("FOVEATE_BACKEND", "triton")
-    monkeypatch.setattr(cuda_graphs, "can_replay", lambda *arguments: True)
-    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    graphs = []
-
-    def graph(function, tensors):
-        """Instead of a graph: the same function of the same tensors, with other values in them."""
-        inputs = [x.clone() for x in tensors]
-
-        def replay(new):
-            for x, value in zip(inputs, new, strict=True):
-                x.copy_(value)
-            with no_waiting():
-                return function(*inputs)
-
-        graphs.append(replay)
-        return replay
-
-    monkeypatch.setattr(cuda_graphs, "Graph", graph)
+    graphs = replace_graphs(monkeypatch)
     model = tree_encoder(kind)
     captured = capture(deepcopy(model))
     with torch.no_grad():
-        for seed in range(4):
-            documents = [some_document(sentences, 10 * seed + sentences) for sentences in (6, 2, 4)]
-            batch = padded_batch(kind, *documents)
+        for seed in range(3):
+            batch = padded_batch(kind, *(some_document(n, 10 * seed + n) for n in (2, 1)))
             expected, actual = model(**batch), captured(**batch)
             for name in ("last_hidden_state", "embeddings", "pooler_output"):
                 if getattr(expected, name, None) is not None:
