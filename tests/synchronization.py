@@ -59,7 +59,7 @@ def no_waiting():
 
 
 def replace_graphs(monkeypatch):
-    """Let `capture` work without a GPU: what is captured runs again, on other values of its tensors.
+    """Let `capture` work without a GPU: what it captures runs again, on other tensors.
 
     As in a graph, everything but the values of the tensors is what it was at the capture, and
     nothing may wait for them.

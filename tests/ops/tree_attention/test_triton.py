@@ -378,11 +378,13 @@ def test_a_padded_forest_gives_the_same(parents):
     assert len(padded) == tree.bucket.size >= len(tree)
     assert padded.largest_family >= tree.largest_family
     for bound, count in zip(padded.tiles.counts, tree.tiles.counts, strict=True):
-        assert (bound >= count) and (bound > 0 or count == 0)
+        assert bound >= count
+        assert bound > 0 or count == 0
     n = len(tree)
     for name in ("parent", "level", "first_child", "num_children"):
         assert torch.equal(getattr(padded, name)[:n], getattr(tree, name))
-    assert (padded.parent[n:] == -1).all() and (padded.num_children[n:] == 0).all()
+    assert (padded.parent[n:] == -1).all()
+    assert (padded.num_children[n:] == 0).all()
     x = inputs(len(padded), torch.float32)
     results = []
     for one in (tree, padded):
@@ -403,7 +405,7 @@ def test_forests_of_similar_size_have_tables_of_one_size():
         return Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order.bucket
 
     one, other = sections(*[30] * 20), sections(*range(10, 43, 2), 100, 30)
-    assert [x.shape for x in (one.nodes, *one.tiles[:2])][0] == other.nodes.shape
+    assert one.nodes.shape == other.nodes.shape
     small, smaller = sections(20, 30, 5), sections(9, 8, 7, 6)
     for a, b in zip(small.tiles[:2], smaller.tiles[:2], strict=True):
         assert a.shape == b.shape

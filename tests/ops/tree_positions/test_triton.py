@@ -39,9 +39,7 @@ def test_torch_accepts_the_op():
 
     tree = Tree.from_parents(torch.tensor([-1, 0, 0, 1, 1, 2], device=DEVICE))
     table = torch.randn(8, 5, device=DEVICE)
-    torch.library.opcheck(
-        tree_positions_op, (tree.parent, tree.level, tree.first_child, table, 2)
-    )
+    torch.library.opcheck(tree_positions_op, (tree.parent, tree.level, tree.first_child, table, 2))
 
 
 def test_no_nodes_have_no_positions():

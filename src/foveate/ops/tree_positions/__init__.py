@@ -13,9 +13,7 @@ __all__ = ["tree_positions"]
 
 
 @torch.no_grad()
-def tree_positions(
-    tree: Tree, table: Tensor, *, levels: int, backend: str | None = None
-) -> Tensor:
+def tree_positions(tree: Tree, table: Tensor, *, levels: int, backend: str | None = None) -> Tensor:
     """Encode the position of every node (HDT, eq. 2), without gradients.
 
     The encoding of a root is `levels` times that of index 0. The encoding of any other node is that

@@ -39,9 +39,7 @@ def tree_positions_op(
         nodes = max(1, _ELEMENTS // width)
         tensors = parent, level, first_child, table, encodings
         constants = channels, width, nodes
-        launch(
-            _encode, triton.cdiv(num_nodes, nodes), tensors, (), (num_nodes, levels), constants
-        )
+        launch(_encode, triton.cdiv(num_nodes, nodes), tensors, (), (num_nodes, levels), constants)
     return encodings
 
 
@@ -77,6 +75,4 @@ def _encode(
         total -= tl.where(on_path & (depth - climbed <= levels), 1.0, 0.0)[:, None] * first[None, :]
         ancestor = above
     pointers = encodings + node.to(tl.int64)[:, None] * CHANNELS + channel[None, :]
-    tl.store(
-        pointers, total.to(encodings.dtype.element_ty), mask=real[:, None] & in_table[None, :]
-    )
+    tl.store(pointers, total.to(encodings.dtype.element_ty), mask=real[:, None] & in_table[None, :])
