@@ -104,9 +104,13 @@ def capture(model: Model) -> Model:
     """Launch a model's encoder as one CUDA graph, for models and batches that wait for the host.
 
     In inference on a GPU, the encoder's kernels are captured when a shape comes for the second
-    time, and replayed from then on; elsewhere nothing changes. Outputs are the same. The shape
-    includes the length of each sequence without its padding, and its number of global tokens. The
-    latest eight graphs are kept, each with the memory that the encoder needs to run.
+    time, and replayed from then on; elsewhere nothing changes. The latest eight graphs are kept,
+    each with the memory that the encoder needs to run. Outputs are the same: of trees, which are
+    padded, within rounding, of other models bit for bit.
+
+    The shape includes the length of each sequence without its padding, and its number of global or
+    VIP tokens. Trees (HDT and TreeBert) are padded to one of eight sizes between a power of two and
+    the next, and a graph serves nearly all batches of that many nodes, whatever their structure.
 
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or
@@ -115,9 +119,9 @@ def capture(model: Model) -> Model:
     in float16, which look for infinities after every layer.
 
     Args:
-        model: A Longformer, an LED or a LongT5 after `speed_up`, or a Fovea model, alone or as a
-            part of a larger model; changed in place. Of an encoder-decoder, the encoder is
-            captured.
+        model: A Longformer, an LED or a LongT5 after `speed_up`, or an HDT, a TreeBert, a Fovea or
+            a VCC model, alone or as a part of a larger model; changed in place. Of an
+            encoder-decoder, the encoder is captured; of TreeBert, all but its heads.
 
     Returns:
         The model.
@@ -140,7 +144,7 @@ def capture(model: Model) -> Model:
     if not encoders:
         raise ValueError(
             f"there is no encoder to capture in a {type(model).__name__}: capture a Longformer, "
-            "an LED or a LongT5 after speed_up, or a Fovea model"
+            "an LED or a LongT5 after speed_up, or an HDT, a TreeBert, a Fovea or a VCC model"
         )
     for encoder in encoders:
         encoder.uses_cuda_graphs = True

@@ -78,7 +78,7 @@ class HDTAttention(nn.Module):
 
     def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
         super().__init__()
-        self.num_heads, self.edges = config.num_heads, tuple(config.edges)
+        self.heads, self.edges = (config.num_heads, config.d_kv), tuple(config.edges)
         inner = config.num_heads * config.d_kv
         self.q = nn.Linear(config.d_model, inner, bias=False)
         self.k = nn.Linear(config.d_model, inner, bias=False)
@@ -92,10 +92,8 @@ class HDTAttention(nn.Module):
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Let every node attend along its edges."""
-        q, k, v = (
-            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
-            for projection in (self.q, self.k, self.v)
-        )
+        shape = len(hidden_states), *self.heads
+        q, k, v = (projection(hidden_states).view(shape) for projection in (self.q, self.k, self.v))
         output: Tensor = self.o(tree_attention(q, k, v, tree, edges=self.edges).flatten(1))
         return output
 
@@ -108,6 +106,12 @@ class HDTNorm(nn.RMSNorm):
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Normalize every hidden state."""
         return rms_norm(hidden_states, self.weight.to(hidden_states.dtype), self.eps)
+
+
+def _drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
+    """Apply dropout in training; in inference, calling it three times a layer would take time."""
+    output: Tensor = dropout(x) if dropout.training else x
+    return output
 
 
 class HDTFeedForward(nn.Module):
@@ -124,9 +128,9 @@ class HDTFeedForward(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Transform every hidden state independently."""
-        inner, *gate = (self.get_submodule(name)(hidden_states) for name in self.inputs)
+        inner, *gate = (self._modules[name](hidden_states) for name in self.inputs)  # type: ignore[misc] # none is None
         inner = self.activation(inner)
-        output: Tensor = self.wo(self.dropout(inner * gate[0] if gate else inner))
+        output: Tensor = self.wo(_drop(self.dropout, inner * gate[0] if gate else inner))
         return output
 
 
@@ -142,7 +146,7 @@ class HDTSelfAttentionLayer(nn.Module):
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply the layer to `(tokens, d_model)`."""
         attended = self.SelfAttention(self.layer_norm(hidden_states), tree)
-        output: Tensor = hidden_states + self.dropout(attended)
+        output: Tensor = hidden_states + _drop(self.dropout, attended)
         return output
 
 
@@ -158,7 +162,7 @@ class HDTFeedForwardLayer(nn.Module):
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Apply the layer to `(..., d_model)`."""
         transformed = self.DenseReluDense(self.layer_norm(hidden_states))
-        output: Tensor = hidden_states + self.dropout(transformed)
+        output: Tensor = hidden_states + _drop(self.dropout, transformed)
         return output
 
 

@@ -63,7 +63,7 @@ def _encode(
     channel = tl.arange(0, WIDTH)
     in_table = channel < CHANNELS
     first = tl.load(table + channel, mask=in_table, other=0.0).to(tl.float32)
-    total = tl.zeros([NODES, WIDTH], tl.float32) + first * levels
+    total = tl.zeros([NODES, WIDTH], tl.float32) + (first * levels)[None, :]
     ancestor = node.to(tl.int64)
     for climbed in range(0, tl.max(depth, 0)):
         on_path = depth > climbed
