@@ -93,8 +93,9 @@ class CapturableTreeEncoder(CapturableEncoder):
         if not (captures and len(tree) and can_replay(self, hidden_states)):
             return self.run_layers(hidden_states, tree, all_hidden_states)
         bucket = tree.bucket
-        padded = F.pad(hidden_states, (0, 0, 0, bucket.size - len(tree)))
-        return replay(self, self._run_in_bucket, padded, bucket)[: len(tree)]
+        if missing := bucket.size - len(tree):
+            hidden_states = F.pad(hidden_states, (0, 0, 0, missing))
+        return replay(self, self._run_in_bucket, hidden_states, bucket)[: len(tree)]
 
     def _run_in_bucket(self, hidden_states: Tensor, layout: Any) -> Tensor:
         return self.run_layers(hidden_states, Tree.from_bucket(layout))
