@@ -3,7 +3,7 @@
 import os
 import random
 from copy import deepcopy
-from itertools import chain, combinations
+from itertools import accumulate, chain, combinations
 
 import pytest
 import torch
@@ -394,6 +394,37 @@ def test_a_padded_forest_gives_the_same(parents):
         results.append([each[:n] for each in (out, *gradients)])
     for a, b in zip(*results, strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("sizes", [[20] * 60, [3] * 10 + [100, 400, 70] + [30] * 20])
+def test_a_padded_forest_has_the_same_tiles_and_empty_ones(sizes):
+    ends = list(accumulate(sizes, initial=1 + len(sizes)))
+    parents = [-1] + [0] * len(sizes)
+    parents += [1 + i for i, size in enumerate(sizes) for _ in range(size)]
+    parents += [ends[0]] * 200 + [ends[-1]] * 5  # below a token, and below one of these
+    tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
+    tiles, padded = tree.tiles, tree.bucket.tiles
+    closed, large, inner, large_inner = tiles.counts
+    moved = padded.capacity - tiles.capacity
+    old_tiles = [*range(closed), *range(tiles.capacity - large, tiles.capacity)]
+    new_tiles = [tile if tile < closed else tile + moved for tile in old_tiles]
+    assert torch.equal(padded.members[new_tiles], tiles.members[old_tiles])
+    empty = sorted({*range(padded.capacity)} - {*new_tiles})
+    assert empty
+    assert (padded.members[empty, 0] == -1).all()
+    assert padded.counts[0] < padded.capacity - padded.counts[1]
+    old, new = tiles.lists.tolist(), padded.lists.tolist()
+    bounds = padded.counts[2:]
+    assert new[0][:inner] == old[0][:inner]
+    assert {*new[0][inner : bounds[0]]} <= {*empty}
+    assert new[1][:large_inner] == [tile + moved for tile in old[1][:large_inner]]
+    assert {*new[1][large_inner : bounds[1]]} <= {*empty}
+    for row in (2, 3):  # where the tiles of a large family begin and end
+        assert new[row][padded.capacity - large :] == [
+            tile + moved for tile in old[row][tiles.capacity - large : tiles.capacity]
+        ]
+    for tile in range(padded.capacity - padded.counts[1], padded.capacity - large):
+        assert new[2][tile] == new[3][tile]
 
 
 def test_forests_of_similar_size_have_tables_of_one_size():
