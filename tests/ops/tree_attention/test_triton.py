@@ -520,7 +520,7 @@ def test_graphs_of_tree_encoders(kind):
                     if getattr(expected, name, None) is not None:
                         assert relative_error(actual[name], expected[name]) < 1e-4
         graphs = cuda_graphs._graphs_by_module[encoder].graphs
-        assert 1 <= len(graphs) <= 2
+        assert 1 <= len(graphs) < 6  # fewer than there were batches
         large = padded_batch(kind, [-1] + [0] * 200 + [3] * 100)  # families larger than a tile
         for _ in range(3):
             expected, actual = model(**large), captured(**large)
