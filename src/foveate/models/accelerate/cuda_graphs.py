@@ -197,7 +197,7 @@ def replay(
         The output, which the next call does not overwrite.
     """
     device = hidden_states.device
-    module_tensors = _tensor_locations(module, device)
+    module_tensors = _tensor_locations(module, hidden_states.get_device())
     if module_tensors is None:
         return run(hidden_states, layout)
     leaves, spec = pytree.tree_flatten(layout)
@@ -230,25 +230,36 @@ def replay(
         return run(hidden_states, layout) if graph is None else graph(tensors)
 
 
-def _tensor_locations(module: nn.Module, device: torch.device) -> tuple[Hashable, ...] | None:
+def _tensor_locations(module: nn.Module, device_index: int) -> tuple[Hashable, ...] | None:
     """Addresses and dtypes of a module's parameters and buffers.
 
     None where graphs are impossible: a part is in training, or a tensor is on another device or
-    nowhere, as those that hooks fetch.
+    nowhere, as those that hooks fetch. The GPU waits for this at every replay, so it is as short as
+    it can be.
+
+    Args:
+        module: The module.
+        device_index: What `Tensor.get_device` returns for the device.
     """
-    locations: list[Hashable] = []
-    modules = [module]
-    while modules:
-        part = modules.pop()
+    tensors: list[Tensor | None] = []
+    modules: list[nn.Module | None] = [module]
+    for part in modules:  # which grows meanwhile
+        if part is None:
+            continue
         if part.training:
             return None
-        for x in (*part._parameters.values(), *part._buffers.values()):
-            if x is None or not x.numel():
-                continue
-            if x.device != device or not x.data_ptr():
-                return None
-            locations += x.data_ptr(), x.dtype
-        modules += [x for x in part._modules.values() if x is not None]
+        tensors += part._parameters.values()
+        tensors += part._buffers.values()
+        modules += part._modules.values()
+    locations: list[Hashable] = []
+    for x in tensors:
+        if x is None:
+            continue
+        address = x.data_ptr()
+        if address and x.get_device() == device_index:
+            locations += address, x.dtype
+        elif x.numel():
+            return None
     return tuple(locations)
 
 
