@@ -545,8 +545,9 @@ class HDTForAnchorClassification(HDTClassifier):
         if labels is not None and labels.dim() == 2:
             loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
         elif labels is not None:
-            counts = (labels != IGNORE_INDEX).all(dim=-1)
-            loss = F.binary_cross_entropy_with_logits(
-                logits[counts].float(), labels[counts].float()
-            )
+            # Without a boolean index, whose size the host would have to wait for.
+            counts = (labels != IGNORE_INDEX).all(dim=-1, keepdim=True).expand_as(logits)
+            targets = torch.where(counts, labels, 0).float()
+            losses = F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="none")
+            loss = torch.where(counts, losses, 0).sum() / counts.sum()
         return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)
