@@ -66,17 +66,17 @@ def vcc_checkpointed(batch: int, length: int) -> Built:
 
 
 ENCODERS = {
-    "VCC (foveate)": Encoder(vcc, ours=True),
+    "VCC (foveate)": Encoder(vcc, ours=True, own_capture=True),
     "VCC (foveate), three resolutions": Encoder(
-        partial(vcc, budgets=[[256, 120], [16, 90]]), ours=True
+        partial(vcc, budgets=[[256, 120], [16, 90]]), ours=True, own_capture=True
     ),
     "VCC (foveate), 55 blocks of 32": Encoder(
-        partial(vcc, block_size=32, num_fine_blocks=55), ours=True
+        partial(vcc, block_size=32, num_fine_blocks=55), ours=True, own_capture=True
     ),
     "VCC (foveate), 30 blocks of 64": Encoder(
-        partial(vcc, block_size=64, num_fine_blocks=30), ours=True
+        partial(vcc, block_size=64, num_fine_blocks=30), ours=True, own_capture=True
     ),
-    "VCC (foveate), large": Encoder(partial(vcc, **LARGE), ours=True),
+    "VCC (foveate), large": Encoder(partial(vcc, **LARGE), ours=True, own_capture=True),
     "T5 large, speed_up (foveate)": Encoder(
         partial(sped_up, build=partial(t5, attention="eager", sizes=BASE | LARGE)), ours=True
     ),

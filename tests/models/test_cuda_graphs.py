@@ -23,8 +23,9 @@ from transformers.models.led.modeling_led import LEDEncoder
 from transformers.models.longformer.modeling_longformer import LongformerEncoder
 
 from foveate.models.accelerate import cuda_graphs, restore, speed_up
-from foveate.models.accelerate.cuda_graphs import capture, release
+from foveate.models.accelerate.cuda_graphs import CapturableEncoder, capture, release
 from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
+from foveate.models.vcc import VccBertConfig, VccBertModel, VccT5Config, VccT5EncoderModel
 from tests.numerics import relative_error
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -85,17 +86,42 @@ def longt5(kind):
     return speed_up(LongT5EncoderModel(config)).eval()
 
 
+VCC = {"segment_size": 48, "num_segment_layers": 1, "block_size": 4, "num_fine_blocks": 3}
+
+
+def vcc_t5():
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2}
+    return VccT5EncoderModel(VccT5Config(**sizes, num_heads=2, **VCC)).eval()
+
+
+def vcc_bert():
+    torch.manual_seed(0)
+    config = VccBertConfig(
+        vocab_size=50,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=600,
+        **VCC,
+    )
+    return VccBertModel(config).eval()
+
+
 MODELS = {
     "Longformer": longformer,
     "LED": led,
     "LongT5 local": lambda: longt5("local"),
     "LongT5 transient-global": lambda: longt5("transient-global"),
     "Fovea": fovea,
+    "VCC T5": vcc_t5,
+    "VCC BERT": vcc_bert,
 }
 
 
 def encoder_of(model):
-    return getattr(model, "encoder", model)
+    return model if isinstance(model, CapturableEncoder) else model.encoder
 
 
 def batch(model, device, batch=2, length=300, padding=0, seed=0):
@@ -108,6 +134,9 @@ def batch(model, device, batch=2, length=300, padding=0, seed=0):
     if isinstance(model, LongformerModel | LEDEncoder):
         inputs["global_attention_mask"] = torch.zeros_like(ids)
         inputs["global_attention_mask"][:, seed : seed + 2] = 1
+    if isinstance(model, VccT5EncoderModel | VccBertModel):
+        inputs["vip_mask"] = torch.zeros_like(ids)
+        inputs["vip_mask"][:, 10 + seed : 13 + seed] = 1
     return inputs
 
 

@@ -19,6 +19,7 @@ from foveate.ops.tree_attention import Tree
 from tests.models.test_hdt_published import parents_of
 from tests.numerics import relative_error
 from tests.paths import shared
+from tests.synchronization import no_waiting
 from tests.trees import forests
 
 #                        doc sec sent tok tok sent tok sec sent tok
@@ -180,6 +181,14 @@ def test_what_the_decoder_reads(model):
         for read in ("section", "token")
     ]
     assert reads[0] != reads[1]
+
+
+@pytest.mark.parametrize("read", ["section", "sentence", "token"])
+def test_the_memory_is_selected_with_a_single_wait(read):
+    tree = Tree.from_parents(PARENTS[0]).in_level_order
+    _ = tree.level_sizes  # known since the tree was built
+    with no_waiting(except_for=1):
+        select_memory(torch.randn(10, 4), tree, read)
 
 
 @given(forests(max_nodes=25))

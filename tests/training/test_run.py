@@ -68,6 +68,18 @@ def test_there_are_no_more_workers_than_processors(corpus_file, tmp_path):
     assert build_trainer(recipe, tmp_path).args.dataloader_num_workers == os.cpu_count()
 
 
+@pytest.mark.parametrize("pinned", [True, False])
+def test_steps_do_not_wait_for_batches_or_losses(corpus_file, tmp_path, pinned):
+    arguments = build_trainer(masked_lm(corpus_file, dataloader_pin_memory=pinned), tmp_path).args
+    # Only pinned memory can be copied while the host goes on.
+    assert arguments.accelerator_config.non_blocking == pinned
+    assert not arguments.logging_nan_inf_filter
+    recipe = masked_lm(corpus_file, {"data": {"train": str(corpus_file)}})
+    chosen = {**recipe.to_dict(), "training": {**QUICK, "logging_nan_inf_filter": True}}
+    arguments = build_trainer(Recipe.from_dict(chosen), tmp_path / "chosen").args
+    assert arguments.logging_nan_inf_filter
+
+
 def losses(trainer):
     return [log["loss"] for log in trainer.state.log_history if "loss" in log]
 

@@ -118,8 +118,12 @@ def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> Training
     if "dataloader_num_workers" in options:  # recipes are written for larger machines
         num_workers = options["dataloader_num_workers"]
         options["dataloader_num_workers"] = min(num_workers, os.cpu_count() or 1)
+    # A batch is copied while the GPU computes, and nobody waits for a loss before it is logged.
+    copies_ahead = {"non_blocking": options.get("dataloader_pin_memory", True)}
     return TrainingArguments(
         **{
+            "accelerator_config": copies_ahead,
+            "logging_nan_inf_filter": False,
             "report_to": "none",
             "prediction_loss_only": True,
             "use_cpu": not torch.accelerator.is_available(),  # else it rejects bf16

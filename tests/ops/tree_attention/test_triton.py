@@ -2,16 +2,22 @@
 
 import os
 import random
-from itertools import chain, combinations
+from copy import deepcopy
+from itertools import accumulate, chain, combinations
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foveate.models.accelerate import cuda_graphs
+from foveate.models.accelerate.cuda_graphs import capture, release
+from foveate.models.hdt import HDTConfig, HDTModel
+from foveate.models.padding import PackedForest
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from tests.numerics import TOLERANCE, relative_error
+from tests.synchronization import replace_graphs
 from tests.tree_bert import tree_bert
 from tests.trees import batches, forests
 
@@ -363,6 +369,185 @@ def test_results_repeat_bit_for_bit(dtype):
     for _ in range(5):
         for a, b in zip(outputs(*arguments), once, strict=True):
             assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("parents", [DOCUMENT, ROOTS, [-1], DOCUMENT + [0] * 70])
+def test_a_padded_forest_gives_the_same(parents):
+    tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
+    padded = Tree.from_bucket(tree.bucket)
+    assert len(padded) == tree.bucket.size >= len(tree)
+    assert padded.largest_family >= tree.largest_family
+    for bound, count in zip(padded.tiles.counts, tree.tiles.counts, strict=True):
+        assert bound >= count
+        assert bound > 0 or count == 0
+    n = len(tree)
+    for name in ("parent", "level", "first_child", "num_children"):
+        assert torch.equal(getattr(padded, name)[:n], getattr(tree, name))
+    assert (padded.parent[n:] == -1).all()
+    assert (padded.num_children[n:] == 0).all()
+    x = inputs(len(padded), torch.float32)
+    results = []
+    for one in (tree, padded):
+        *qkv, weight = (each[: len(one)].detach().requires_grad_() for each in x)
+        out = tree_attention(*qkv, one, backend="triton")
+        gradients = torch.autograd.grad(out, qkv, weight)
+        results.append([each[:n] for each in (out, *gradients)])
+    for a, b in zip(*results, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("sizes", [[20] * 60, [3] * 10 + [100, 400, 70] + [30] * 20])
+def test_a_padded_forest_has_the_same_tiles_and_empty_ones(sizes):
+    ends = list(accumulate(sizes, initial=1 + len(sizes)))
+    parents = [-1] + [0] * len(sizes)
+    parents += [1 + i for i, size in enumerate(sizes) for _ in range(size)]
+    parents += [ends[0]] * 200 + [ends[-1]] * 5  # below a token, and below one of these
+    tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
+    tiles, padded = tree.tiles, tree.bucket.tiles
+    closed, large, inner, large_inner = tiles.counts
+    moved = padded.capacity - tiles.capacity
+    old_tiles = [*range(closed), *range(tiles.capacity - large, tiles.capacity)]
+    new_tiles = [tile if tile < closed else tile + moved for tile in old_tiles]
+    assert torch.equal(padded.members[new_tiles], tiles.members[old_tiles])
+    empty = sorted({*range(padded.capacity)} - {*new_tiles})
+    assert empty
+    assert (padded.members[empty, 0] == -1).all()
+    assert padded.counts[0] < padded.capacity - padded.counts[1]
+    old, new = tiles.lists.tolist(), padded.lists.tolist()
+    bounds = padded.counts[2:]
+    assert new[0][:inner] == old[0][:inner]
+    assert {*new[0][inner : bounds[0]]} <= {*empty}
+    assert new[1][:large_inner] == [tile + moved for tile in old[1][:large_inner]]
+    assert {*new[1][large_inner : bounds[1]]} <= {*empty}
+    for row in (2, 3):  # where the tiles of a large family begin and end
+        assert new[row][padded.capacity - large :] == [
+            tile + moved for tile in old[row][tiles.capacity - large : tiles.capacity]
+        ]
+    for tile in range(padded.capacity - padded.counts[1], padded.capacity - large):
+        assert new[2][tile] == new[3][tile]
+
+
+def test_forests_of_similar_size_have_tables_of_one_size():
+    def sections(*sizes):
+        parents = [-1]
+        for size in sizes:
+            section = len(parents)
+            parents += [0] + [section] * size
+        return Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order.bucket
+
+    one, other = sections(*[30] * 20), sections(*range(10, 43, 2), 100, 30)
+    assert one.nodes.shape == other.nodes.shape
+    small, smaller = sections(20, 30, 5), sections(9, 8, 7, 6)
+    for a, b in zip(small.tiles[:2], smaller.tiles[:2], strict=True):
+        assert a.shape == b.shape
+    assert small.tiles.counts == smaller.tiles.counts
+
+
+TREE_ENCODERS = ["hdt", "tree_bert"]
+
+
+def tree_encoder(kind):
+    torch.manual_seed(0)
+    if kind == "tree_bert":
+        model = tree_bert()
+    else:
+        config = HDTConfig(vocab_size=60, d_model=32, d_kv=16, d_ff=24, num_layers=2, num_heads=2)
+        model = HDTModel(config).eval()
+    return model.to(DEVICE)
+
+
+def padded_batch(kind, *documents):
+    """Ids, mask, parents and node types of documents, padded on the right."""
+    length = max(map(len, documents))
+    generator = torch.Generator().manual_seed(length)
+    ids = torch.randint(5, 30, (len(documents), length), generator=generator)
+    parents, mask = torch.zeros_like(ids), torch.zeros_like(ids)
+    types = torch.zeros_like(ids)
+    for row, document in enumerate(documents):
+        parents[row, : len(document)] = torch.tensor(document)
+        mask[row, : len(document)] = 1
+        levels = Tree.from_parents(document)
+        level = levels.from_level_order(levels.level)
+        types[row, : len(document)] = 3 - level.clamp(max=3)
+    batch = {"input_ids": ids, "attention_mask": mask, "parent_ids": parents}
+    if kind == "tree_bert":
+        batch["node_types"] = types
+    return {name: x.to(DEVICE) for name, x in batch.items()}
+
+
+def some_document(sentences, seed):
+    """Parents, depth first: a document, two sections, sentences of up to ten tokens."""
+    draw = random.Random(seed)
+    parents = [-1]
+    for _ in range(2):
+        section = len(parents)
+        parents.append(0)
+        for _ in range(sentences):
+            sentence = len(parents)
+            parents += [section] + [sentence] * draw.randint(1, 10)
+    return parents
+
+
+@pytest.mark.parametrize("kind", TREE_ENCODERS)
+def test_one_graph_serves_trees_of_similar_size_and_waits_for_nothing(kind, monkeypatch):
+    monkeypatch.setenv("FOVEATE_BACKEND", "triton")
+    graphs = replace_graphs(monkeypatch)
+    model = tree_encoder(kind)
+    captured = capture(deepcopy(model))
+    with torch.no_grad():
+        for seed in range(3):
+            batch = padded_batch(kind, *(some_document(n, 10 * seed + n) for n in (2, 1)))
+            expected, actual = model(**batch), captured(**batch)
+            for name in ("last_hidden_state", "embeddings", "pooler_output"):
+                if getattr(expected, name, None) is not None:
+                    assert relative_error(actual[name], expected[name]) < 1e-5
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("kind", TREE_ENCODERS)
+@gpu
+def test_graphs_of_tree_encoders(kind):
+    model = tree_encoder(kind)
+    captured = capture(deepcopy(model))
+    encoder = captured.encoder
+    with torch.no_grad():
+        for seed in range(6):
+            documents = [some_document(n, 10 * seed + n) for n in (60, 20, 45)]
+            batch = padded_batch(kind, *documents)
+            for _ in range(2):
+                expected, actual = model(**batch), captured(**batch)
+                for name in ("last_hidden_state", "embeddings", "pooler_output"):
+                    if getattr(expected, name, None) is not None:
+                        assert relative_error(actual[name], expected[name]) < 1e-4
+        graphs = cuda_graphs._graphs_by_module[encoder].graphs
+        assert 1 <= len(graphs) < 6  # fewer than there were batches
+        large = padded_batch(kind, [-1] + [0] * 200 + [3] * 100)  # families larger than a tile
+        for _ in range(3):
+            expected, actual = model(**large), captured(**large)
+            assert relative_error(actual.last_hidden_state, expected.last_hidden_state) < 1e-4
+        if kind == "hdt":
+            states = captured(**large, output_hidden_states=True).hidden_states
+            assert len(states) == 3
+    release(captured)
+    assert encoder not in cuda_graphs._graphs_by_module
+
+
+@gpu
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_replays_do_not_wait_for_the_gpu(context):
+    model = capture(tree_encoder("hdt"))
+    batch = padded_batch("hdt", some_document(40, 0), some_document(40, 1))
+    packed = PackedForest.from_parent_ids(batch["parent_ids"], batch["attention_mask"])
+    embeddings = torch.randn(len(packed.tree), 32, device=DEVICE)
+    with context():
+        for _ in range(3):
+            expected = model.encoder(embeddings, packed.tree).last_hidden_state
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            actual = model.encoder(embeddings, packed.tree).last_hidden_state
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(actual, expected)
 
 
 @gpu

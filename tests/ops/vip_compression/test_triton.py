@@ -1,6 +1,7 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
 
 import os
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -8,6 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foveate.models.accelerate.cuda_graphs import capture
+from foveate.models.vcc import VccT5Config, VccT5EncoderModel
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
     CompressionLayout,
@@ -17,6 +20,7 @@ from foveate.ops.vip_compression import (
     vip_scores,
 )
 from tests.numerics import TOLERANCE, relative_error
+from tests.synchronization import replace_graphs
 
 ON_GPU = torch.cuda.is_available()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -183,3 +187,30 @@ def test_a_layer_that_scores_what_it_sees():
             results.append((out, *torch.autograd.grad((out * weight).sum(), wanted)))
         for expected, actual in zip(*results, strict=True):
             assert relative_error(actual, expected) < 1e-4
+
+
+def test_a_captured_encoder_waits_for_nothing(monkeypatch):
+    monkeypatch.setenv("FOVEATE_BACKEND", "triton")
+    graphs = replace_graphs(monkeypatch)
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 16, "d_ff": 24, "num_heads": 2}
+    config = VccT5Config(
+        **sizes,
+        num_layers=2,
+        segment_size=16,
+        num_segment_layers=1,
+        budgets=[[8, 2], [4, 2]],
+    )
+    model = VccT5EncoderModel(config).eval().to(DEVICE)
+    captured = capture(deepcopy(model))
+    with torch.no_grad():
+        for seed in range(3):  # other tokens are the VIP tokens, and other segments are split
+            mask = torch.ones(2, 37, dtype=torch.long, device=DEVICE)
+            mask[1, 29:] = 0
+            vip_mask = torch.zeros_like(mask)
+            vip_mask[0, 7 * seed + 2 : 7 * seed + 5] = vip_mask[1, seed] = 1
+            ids = torch.arange(74, device=DEVICE).view(2, 37) * (7 + seed) % 50
+            inputs = {"input_ids": ids, "attention_mask": mask, "vip_mask": vip_mask}
+            expected, actual = (one(**inputs).last_hidden_state for one in (model, captured))
+            assert torch.equal(actual, expected)
+    assert len(graphs) == 1

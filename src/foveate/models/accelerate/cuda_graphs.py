@@ -10,12 +10,14 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
 from foveate.ops._triton.cache import retain_graph_tensors
 from foveate.ops.backends import choose
+from foveate.ops.tree_attention import Tree
 
 MAX_GRAPHS, MAX_SHAPES = 8, 512
 """How many graphs a module keeps, and how many shapes it remembers: the latest of either."""
@@ -23,7 +25,7 @@ MAX_GRAPHS, MAX_SHAPES = 8, 512
 Model = TypeVar("Model", bound=nn.Module)
 TensorFunction = Callable[..., Tensor]
 """A function of tensors that does not synchronize with the device."""
-LayerRunner = Callable[[Tensor, Any, list[Tensor] | None], Tensor]
+LayerRunner = Callable[[Tensor, Any, Any], Tensor]
 """What runs the layers of an encoder, see `CapturableEncoder.run_layers`."""
 
 
@@ -44,20 +46,19 @@ class CapturableEncoder(nn.Module):
         raise NotImplementedError
 
     def run_layers(
-        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
     ) -> Tensor:
         """Apply the layers without synchronizing with the device.
 
         Args:
             hidden_states: The input of the layers.
             layout: The layout of the batch, see `replay`.
-            all_hidden_states: A list to which the input of each layer and the output are appended.
+            all_hidden_states: What records hidden states, mostly a list to which the input of each
+                layer is appended; None to record none.
         """
         raise NotImplementedError
 
-    def layer_runner(
-        self, like: Tensor, all_hidden_states: list[Tensor] | None = None
-    ) -> LayerRunner:
+    def layer_runner(self, like: Tensor, all_hidden_states: Any = None) -> LayerRunner:
         """Choose between `run_layers` and a graph of it.
 
         The caller calls the result, so that only `run_layers` keeps the input of the layers alive.
@@ -71,18 +72,46 @@ class CapturableEncoder(nn.Module):
         return self.run_layers
 
     def _replay_layers(
-        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
     ) -> Tensor:
         return replay(self, self.run_layers, hidden_states, layout)
+
+
+class CapturableTreeEncoder(CapturableEncoder):
+    """An encoder of packed trees, whose `run_layers` takes a `Tree` as the layout; a mixin.
+
+    Its graphs are not of one tree. The forest of a batch is built before a graph is replayed, which
+    is the only time that the host waits for the device, and padded to one of few sizes; the graph
+    reads all that depends on its structure from the device.
+    """
+
+    def run_on_tree(
+        self, hidden_states: Tensor, tree: Tree, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Run the layers on `(nodes, d)` in the level order of the tree; see `run_layers`."""
+        captures = self.uses_cuda_graphs and all_hidden_states is None
+        if not (captures and len(tree) and can_replay(self, hidden_states)):
+            return self.run_layers(hidden_states, tree, all_hidden_states)
+        bucket = tree.bucket
+        if missing := bucket.size - len(tree):
+            hidden_states = F.pad(hidden_states, (0, 0, 0, missing))
+        return replay(self, self._run_in_bucket, hidden_states, bucket)[: len(tree)]
+
+    def _run_in_bucket(self, hidden_states: Tensor, layout: Any) -> Tensor:
+        return self.run_layers(hidden_states, Tree.from_bucket(layout))
 
 
 def capture(model: Model) -> Model:
     """Launch a model's encoder as one CUDA graph, for models and batches that wait for the host.
 
     In inference on a GPU, the encoder's kernels are captured when a shape comes for the second
-    time, and replayed from then on; elsewhere nothing changes. Outputs are the same. The shape
-    includes the length of each sequence without its padding, and its number of global tokens. The
-    latest eight graphs are kept, each with the memory that the encoder needs to run.
+    time, and replayed from then on; elsewhere nothing changes. The latest eight graphs are kept,
+    each with the memory that the encoder needs to run. Outputs are the same: of trees, which are
+    padded, within rounding, of other models bit for bit.
+
+    The shape includes the length of each sequence without its padding, and its number of global or
+    VIP tokens. Trees (HDT and TreeBert) are padded to one of eight sizes between a power of two and
+    the next, and a graph serves nearly all batches of that many nodes, whatever their structure.
 
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or
@@ -91,9 +120,9 @@ def capture(model: Model) -> Model:
     in float16, which look for infinities after every layer.
 
     Args:
-        model: A Longformer, an LED or a LongT5 after `speed_up`, or a Fovea model, alone or as a
-            part of a larger model; changed in place. Of an encoder-decoder, the encoder is
-            captured.
+        model: A Longformer, an LED or a LongT5 after `speed_up`, or an HDT, a TreeBert, a Fovea or
+            a VCC model, alone or as a part of a larger model; changed in place. Of an
+            encoder-decoder, the encoder is captured; of TreeBert, all but its heads.
 
     Returns:
         The model.
@@ -116,7 +145,7 @@ def capture(model: Model) -> Model:
     if not encoders:
         raise ValueError(
             f"there is no encoder to capture in a {type(model).__name__}: capture a Longformer, "
-            "an LED or a LongT5 after speed_up, or a Fovea model"
+            "an LED or a LongT5 after speed_up, or an HDT, a TreeBert, a Fovea or a VCC model"
         )
     for encoder in encoders:
         encoder.uses_cuda_graphs = True
@@ -168,7 +197,7 @@ def replay(
         The output, which the next call does not overwrite.
     """
     device = hidden_states.device
-    module_tensors = _tensor_locations(module, device)
+    module_tensors = _tensor_locations(module, hidden_states.get_device())
     if module_tensors is None:
         return run(hidden_states, layout)
     leaves, spec = pytree.tree_flatten(layout)
@@ -201,25 +230,36 @@ def replay(
         return run(hidden_states, layout) if graph is None else graph(tensors)
 
 
-def _tensor_locations(module: nn.Module, device: torch.device) -> tuple[Hashable, ...] | None:
+def _tensor_locations(module: nn.Module, device_index: int) -> tuple[Hashable, ...] | None:
     """Addresses and dtypes of a module's parameters and buffers.
 
     None where graphs are impossible: a part is in training, or a tensor is on another device or
-    nowhere, as those that hooks fetch.
+    nowhere, as those that hooks fetch. The GPU waits for this at every replay, so it is as short as
+    it can be.
+
+    Args:
+        module: The module.
+        device_index: What `Tensor.get_device` returns for the device.
     """
-    locations: list[Hashable] = []
-    modules = [module]
-    while modules:
-        part = modules.pop()
+    tensors: list[Tensor | None] = []
+    modules: list[nn.Module | None] = [module]
+    for part in modules:  # which grows meanwhile
+        if part is None:
+            continue
         if part.training:
             return None
-        for x in (*part._parameters.values(), *part._buffers.values()):
-            if x is None or not x.numel():
-                continue
-            if x.device != device or not x.data_ptr():
-                return None
-            locations += x.data_ptr(), x.dtype
-        modules += [x for x in part._modules.values() if x is not None]
+        tensors += part._parameters.values()
+        tensors += part._buffers.values()
+        modules += part._modules.values()
+    locations: list[Hashable] = []
+    for x in tensors:
+        if x is None:
+            continue
+        address = x.data_ptr()
+        if address and x.get_device() == device_index:
+            locations += address, x.dtype
+        elif x.numel():
+            return None
     return tuple(locations)
 
 

@@ -21,10 +21,13 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils.generic import can_return_tuple
 
+from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
 from foveate.models.padding import PackedForest
+from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.compiling import uncompiled
 from foveate.ops.rms_norm import rms_norm
 from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.ops.tree_positions import tree_positions
 from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .configuration_hdt import HDTConfig
@@ -38,46 +41,36 @@ class HierarchicalPositions(nn.Module):
         self.d_model = config.d_model
         self.levels = config.num_position_levels
         self.scale_factor = nn.Parameter(torch.empty(1))
-        self._table = torch.empty(0, config.d_model)
 
     def forward(self, embeddings: Tensor, tree: Tree) -> Tensor:
         """Add the position of every node to the embeddings `(tokens, d_model)`."""
         return torch.addcmul(embeddings, self.scale_factor, self.encoding(tree).to(embeddings))
 
-    @uncompiled  # the loop over levels would be recompiled for every tree
-    @torch.no_grad()
+    @uncompiled  # the size of the table depends on the tree
     def encoding(self, tree: Tree) -> Tensor:
         """Encode the position of every node, not yet scaled: `(tokens, d_model)`.
 
-        The encoding of a node is that of its parent, with the sinusoid of its index among its
-        siblings in place of index 0: levels below the node count as index 0, as published.
+        Levels below a node count as index 0, as published.
         """
-        table = self.sinusoids(tree.largest_family + 1)
-        nodes = torch.arange(len(tree), device=tree.parent.device)
-        end = tree.level_sizes[0]
-        encodings = [(self.levels * table[:1]).expand(end, -1)]
-        start_above = 0
-        for level, size in enumerate(tree.level_sizes[1:], start=1):
-            start, end = end, end + size
-            parent = tree.parent[start:end]
-            index = nodes[start:end] - tree.first_child.index_select(0, parent) + 1
-            step = table - table[0] if level <= self.levels else table
-            inherited = encodings[-1].index_select(0, parent - start_above)
-            encodings.append(inherited.add_(step.index_select(0, index)))
-            start_above = start
-        return torch.cat(encodings)
+        scale = self.scale_factor
+        size = 1 << max(_FEWEST_INDICES - 1, tree.largest_family).bit_length()
+        table = _sinusoids(size, self.d_model, scale.device, scale.dtype)
+        return tree_positions(tree, table, levels=self.levels)
 
-    def sinusoids(self, length: int) -> Tensor:
-        """Sinusoids of the indices below `length`: sin on even channels, cos on odd ones."""
-        table, scale = self._table, self.scale_factor
-        if len(table) < length or table.device != scale.device or table.dtype != scale.dtype:
-            size = 1 << (length - 1).bit_length()  # rounded up, so that it is seldom rebuilt
-            index = torch.arange(size, dtype=torch.float64)
-            channel = torch.arange(0, self.d_model, 2, dtype=torch.float64)
-            angle = index[:, None] * 10000.0 ** (-channel / self.d_model)
-            sinusoids = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
-            self._table = sinusoids[:, : self.d_model].to(scale)
-        return self._table[:length]
+
+_FEWEST_INDICES = 1024
+"""Indices for which sinusoids are computed at least, so that a CUDA graph serves most trees."""
+
+
+@cached_for_graphs(maxsize=64)
+def _sinusoids(size: int, d_model: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Sinusoids of the indices below `size`: sin on even channels, cos on odd ones."""
+    with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
+        index = torch.arange(size, dtype=torch.float64)
+        channel = torch.arange(0, d_model, 2, dtype=torch.float64)
+        angle = index[:, None] * 10000.0 ** (-channel / d_model)
+        sinusoids = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+        return sinusoids[:, :d_model].to(device, dtype)
 
 
 class HDTAttention(nn.Module):
@@ -85,7 +78,7 @@ class HDTAttention(nn.Module):
 
     def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
         super().__init__()
-        self.num_heads, self.edges = config.num_heads, tuple(config.edges)
+        self.heads, self.edges = (config.num_heads, config.d_kv), tuple(config.edges)
         inner = config.num_heads * config.d_kv
         self.q = nn.Linear(config.d_model, inner, bias=False)
         self.k = nn.Linear(config.d_model, inner, bias=False)
@@ -99,10 +92,8 @@ class HDTAttention(nn.Module):
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Let every node attend along its edges."""
-        q, k, v = (
-            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
-            for projection in (self.q, self.k, self.v)
-        )
+        shape = len(hidden_states), *self.heads
+        q, k, v = (projection(hidden_states).view(shape) for projection in (self.q, self.k, self.v))
         output: Tensor = self.o(tree_attention(q, k, v, tree, edges=self.edges).flatten(1))
         return output
 
@@ -115,6 +106,12 @@ class HDTNorm(nn.RMSNorm):
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Normalize every hidden state."""
         return rms_norm(hidden_states, self.weight.to(hidden_states.dtype), self.eps)
+
+
+def _drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
+    """Apply dropout in training; in inference, calling it three times a layer would take time."""
+    output: Tensor = dropout(x) if dropout.training else x
+    return output
 
 
 class HDTFeedForward(nn.Module):
@@ -131,9 +128,9 @@ class HDTFeedForward(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Transform every hidden state independently."""
-        inner, *gate = (self.get_submodule(name)(hidden_states) for name in self.inputs)
+        inner, *gate = (self._modules[name](hidden_states) for name in self.inputs)  # type: ignore[misc] # none is None
         inner = self.activation(inner)
-        output: Tensor = self.wo(self.dropout(inner * gate[0] if gate else inner))
+        output: Tensor = self.wo(_drop(self.dropout, inner * gate[0] if gate else inner))
         return output
 
 
@@ -149,7 +146,7 @@ class HDTSelfAttentionLayer(nn.Module):
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply the layer to `(tokens, d_model)`."""
         attended = self.SelfAttention(self.layer_norm(hidden_states), tree)
-        output: Tensor = hidden_states + self.dropout(attended)
+        output: Tensor = hidden_states + _drop(self.dropout, attended)
         return output
 
 
@@ -165,7 +162,7 @@ class HDTFeedForwardLayer(nn.Module):
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Apply the layer to `(..., d_model)`."""
         transformed = self.DenseReluDense(self.layer_norm(hidden_states))
-        output: Tensor = hidden_states + self.dropout(transformed)
+        output: Tensor = hidden_states + _drop(self.dropout, transformed)
         return output
 
 
@@ -230,7 +227,7 @@ class HDTEncoderOutput:
     hidden_states: tuple[Tensor, ...]
 
 
-class HDTEncoder(HDTPreTrainedModel):
+class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
     """The blocks, on tokens packed in level order."""
 
     def __init__(self, config: HDTConfig) -> None:
@@ -250,14 +247,26 @@ class HDTEncoder(HDTPreTrainedModel):
         self, embeddings: Tensor, tree: Tree, output_hidden_states: bool = False
     ) -> HDTEncoderOutput:
         """Encode token embeddings `(tokens, d_model)` in the order of the tree."""
-        hidden_states = self.dropout(self.emb_norm(self.embed_positions(embeddings, tree)))
-        all_hidden_states = []
+        states: list[Tensor] | None = [] if output_hidden_states else None
+        last = self.run_on_tree(embeddings, tree, states)
+        return HDTEncoderOutput(last, (*(states or ()), last))
+
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply positions, blocks and norms to embeddings; the layout is their tree."""
+        hidden_states = self.dropout(self.emb_norm(self.embed_positions(hidden_states, layout)))
         for block in self.block:
-            if output_hidden_states:
+            if all_hidden_states is not None:
                 all_hidden_states.append(hidden_states)
-            hidden_states = block(hidden_states, tree)
-        hidden_states = self.final_layer_norm(hidden_states)
-        return HDTEncoderOutput(hidden_states, (*all_hidden_states, hidden_states))
+            hidden_states = block(hidden_states, layout)
+        output: Tensor = self.final_layer_norm(hidden_states)
+        return output
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return int(self.config.d_kv)
 
 
 class HDTPooler(nn.Module):
@@ -536,8 +545,9 @@ class HDTForAnchorClassification(HDTClassifier):
         if labels is not None and labels.dim() == 2:
             loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
         elif labels is not None:
-            counts = (labels != IGNORE_INDEX).all(dim=-1)
-            loss = F.binary_cross_entropy_with_logits(
-                logits[counts].float(), labels[counts].float()
-            )
+            # Without a boolean index, whose size the host would have to wait for.
+            counts = (labels != IGNORE_INDEX).all(dim=-1, keepdim=True).expand_as(logits)
+            targets = torch.where(counts, labels, 0).float()
+            losses = F.binary_cross_entropy_with_logits(logits.float(), targets, reduction="none")
+            loss = torch.where(counts, losses, 0).sum() / counts.sum()
         return TokenClassifierOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)

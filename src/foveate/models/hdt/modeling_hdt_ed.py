@@ -60,20 +60,23 @@ def select_memory(hidden_states: Tensor, tree: Tree, decode_anchors: str) -> tup
     if decode_anchors not in DECODE_ANCHORS:
         raise ValueError(f"decode_anchors must be one of {DECODE_ANCHORS}, got {decode_anchors!r}")
     root = _root_of_each_node(tree)
-    selected = _is_selected(tree, decode_anchors).nonzero()[:, 0]
-    document, order = root[selected].sort(stable=True)
-    counts = torch.bincount(document, minlength=tree.level_sizes[0])
-    fewest, longest = torch.stack([counts.min(), counts.max()]).tolist()
+    selected = _is_selected(tree, decode_anchors)
+    counts = torch.zeros(tree.level_sizes[0], dtype=torch.long, device=root.device)
+    counts.index_add_(0, root, selected.long())
+    # The only synchronization with the device.
+    fewest, longest, total = torch.stack([counts.min(), counts.max(), counts.sum()]).tolist()
     if fewest == 0:
         empty = int((counts == 0).nonzero()[0])
         raise ValueError(
             f"document {empty} of the batch has no {decode_anchors} to decode from: "
             "give it sections and sentences, or decode from tokens"
         )
+    document, order = torch.where(selected, root, len(counts)).sort(stable=True)
+    document, order = document[:total], order[:total]
     position = torch.arange(len(document), device=document.device)
     position = position - (counts.cumsum(0) - counts)[document]
     memory = hidden_states.new_zeros(len(counts) * longest, hidden_states.shape[1])
-    memory = memory.index_copy(0, document * longest + position, hidden_states[selected[order]])
+    memory = memory.index_copy(0, document * longest + position, hidden_states[order])
     mask = torch.arange(longest, device=document.device) < counts[:, None]
     return memory.unflatten(0, (-1, longest)), mask
 
@@ -97,9 +100,10 @@ def _is_selected(tree: Tree, decode_anchors: str) -> Tensor:
     is_anchor = ~is_leaf & (tree.parent >= 0)
     if decode_anchors == "sentence":
         return is_anchor
-    has_anchors = torch.zeros_like(is_leaf)
-    has_anchors[tree.parent[is_anchor]] = True
-    return is_anchor & has_anchors
+    # What is no anchor marks an entry beyond the last node.
+    has_anchors = is_leaf.new_zeros(len(tree) + 1)
+    has_anchors.index_fill_(0, torch.where(is_anchor, tree.parent, len(tree)), True)
+    return is_anchor & has_anchors[:-1]
 
 
 class RelativeBias(nn.Embedding):

@@ -10,9 +10,11 @@ from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils.generic import ModelOutput, can_return_tuple
 
+from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
 from foveate.models.tree_bert_network import (
     NetworkConfig,
     TreeBertEmbeddings,
+    TreeBertEncoder,
     TreeBertLayer,
     TreeBertLayers,
     TreeBertPooling,
@@ -43,6 +45,26 @@ class TreeBertOutput(ModelOutput):
 
 class TreeBertCheckpointedLayer(GradientCheckpointingLayer, TreeBertLayer):
     """A layer that can be computed again in the backward pass, to save memory."""
+
+
+class CapturableTreeBertEncoder(CapturableTreeEncoder, TreeBertEncoder):
+    """The layers, which can be launched as one CUDA graph."""
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        attention: Any = self.layer[0].attention
+        return int(attention.self.query.out_features) // self.num_heads
+
+    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
+        """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
+        return self.run_on_tree(hidden_states, tree)
+
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
+    ) -> Tensor:
+        """Apply all layers; the layout is the tree, and no hidden states are recorded."""
+        return TreeBertEncoder.forward(self, hidden_states, layout)
 
 
 class TreeBertPreTrainedModel(PreTrainedModel):
@@ -100,6 +122,7 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
     def __init__(self, config: TreeBertConfig) -> None:
         super().__init__(config)
         self.add_layers(NetworkConfig.from_fields(vars(config)), TreeBertCheckpointedLayer)
+        self.encoder.__class__ = CapturableTreeBertEncoder
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:

@@ -30,6 +30,7 @@ from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vi
 from .configuration_vcc import VccBertConfig, VccRobertaConfig
 from .modeling_vcc_shared import (
     AttentionInputs,
+    CapturableVccEncoder,
     RecordedStates,
     VccEncoderOutput,
     VccLayout,
@@ -94,7 +95,7 @@ class _PatchedModel(nn.Module):
         apply_patches(self, VCC_PATCHES)
 
 
-class _Encoder(_PatchedModel):
+class _Encoder(CapturableVccEncoder, _PatchedModel):
     """The encoder; `first_position` is where its table of positions begins."""
 
     first_position = 0
@@ -147,7 +148,7 @@ class _Encoder(_PatchedModel):
         if vip_mask is not None and vip_mask.dim() == 3:
             vip_mask = vip_mask.flatten(0, 1)
         shape = (tokens.shape[0], tokens.shape[1])
-        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config, tokens.device)
+        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config)
 
         def pack(padded: Tensor | None) -> Tensor | None:
             return None if padded is None else layout.packed.pack(padded)[None]
@@ -160,19 +161,30 @@ class _Encoder(_PatchedModel):
             inputs_embeds=pack(inputs_embeds),
         )
         recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
-        hidden_states = run_compressed_layers(
-            hidden_states,
-            layout,
-            list(self.encoder.layer),
-            self.config.num_segment_layers,
-            explore=self.training,
-            recorded=recorded,
-        )
+        hidden_states = self.run(hidden_states, layout, recorded)
         output = recorded.to_output(layout.packed, hidden_states)
         if self.pooler is not None:
             assert output.last_hidden_state is not None
             output.pooler_output = self.pooler(_first_tokens(output.last_hidden_state))
         return output
+
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
+    ) -> Tensor:
+        """Apply all layers to packed tokens; the layout is a `VccLayout`."""
+        return run_compressed_layers(
+            hidden_states,
+            layout,
+            list(self.encoder.layer),
+            self.config,
+            explore=self.training,
+            recorded=all_hidden_states,
+        )
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return int(self.config.hidden_size // self.config.num_attention_heads)
 
     def _positions(self, layout: VccLayout) -> Tensor:
         """Entries of the table of positions, `(1, tokens)`."""

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.padding import PackedSequences
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
@@ -20,6 +22,7 @@ from foveate.ops.vip_compression import (
     CompressionLayout,
     SegmentTree,
     compress,
+    count_vips,
     update,
 )
 
@@ -147,6 +150,11 @@ class RecordedStates:
             resolutions=[] if output_vip_scores else None,
         )
 
+    @property
+    def are_wanted(self) -> bool:
+        """Whether anything was requested."""
+        return self.hidden_states is not None or self.scores is not None
+
     def to_output(self, packed: PackedSequences, hidden_states: Tensor) -> VccEncoderOutput:
         """Return everything padded, with the last hidden states `(tokens, d)`."""
 
@@ -164,17 +172,17 @@ class RecordedStates:
 
 @dataclass(frozen=True)
 class VccLayout:
-    """The layout of a batch.
+    """The layout of a batch, as far as the host has to know it before the layers run.
 
     Attributes:
         packed: The real tokens.
-        segments: The lengths of the segments that the first layers see.
-        compression: Where VIP tokens and the segments of all resolutions are.
+        is_vip: `(tokens,)` bool, the VIP tokens; None for the first token of each sequence.
+        vip_counts: The number of VIP tokens of each sequence, host integers.
     """
 
     packed: PackedSequences
-    segments: tuple[int, ...]
-    compression: CompressionLayout
+    is_vip: Tensor | None
+    vip_counts: tuple[int, ...]
 
     @classmethod
     def from_masks(
@@ -183,9 +191,10 @@ class VccLayout:
         vip_mask: Tensor | None,
         shape: tuple[int, int],
         config: Any,
-        device: torch.device,
     ) -> "VccLayout":
         """Lay out a padded batch `(batch, length)` by its masks, which have this shape.
+
+        Synchronizes once for each mask.
 
         Raises:
             ValueError: A mask has another shape, or a sequence has no VIP token.
@@ -199,23 +208,46 @@ class VccLayout:
                     f"got {tuple(vip_mask.shape)}"
                 )
             is_vip = packed.pack(vip_mask.bool())
-        size, lengths = config.segment_size, packed.lengths
-        segments = [min(size, n - start) for n in lengths for start in range(0, n, size)]
-        compression = CompressionLayout.from_mask(
-            is_vip, lengths, config.resolutions, config.num_vip_slots, device
+        return cls(packed, is_vip, count_vips(is_vip, packed.lengths, config.num_vip_slots))
+
+    def segments(self, size: int) -> tuple[int, ...]:
+        """The lengths of the segments of up to `size` tokens that the first layers see."""
+        lengths = self.packed.lengths
+        return tuple(min(size, n - start) for n in lengths for start in range(0, n, size))
+
+    def compression(self, config: Any, device: torch.device) -> CompressionLayout:
+        """Where VIP tokens and the segments of all resolutions are; does not synchronize."""
+        return CompressionLayout.from_mask(
+            self.is_vip,
+            self.packed.lengths,
+            config.resolutions,
+            config.num_vip_slots,
+            device,
+            self.vip_counts,
         )
-        return cls(packed, tuple(segments), compression)
+
+
+pytree.register_dataclass(VccLayout)
+
+
+class CapturableVccEncoder(CapturableEncoder):
+    """An encoder of packed tokens whose graphs include the layout of the VIP tokens; a mixin."""
+
+    def run(self, hidden_states: Tensor, layout: VccLayout, recorded: RecordedStates) -> Tensor:
+        """Run the layers on embeddings `(tokens, d)`, from a graph where that is possible."""
+        states = recorded if recorded.are_wanted else None
+        return self.layer_runner(hidden_states, states)(hidden_states, layout, states)
 
 
 def run_compressed_layers(
     hidden_states: Tensor,
     layout: VccLayout,
     layers: Sequence[VccLayer],
-    num_segment_layers: int,
+    config: Any,
     bias: RelativePositionBias | None = None,
     *,
     explore: bool = False,
-    recorded: RecordedStates,
+    recorded: RecordedStates | None = None,
 ) -> Tensor:
     """Run packed tokens through the layers, first in segments, then compressed.
 
@@ -223,16 +255,19 @@ def run_compressed_layers(
         hidden_states: Embeddings `(tokens, d)`.
         layout: The layout of the batch.
         layers: The layers.
-        num_segment_layers: Number of layers that see segments.
+        config: The configuration, a `VipFields`.
         bias: T5's bias, whose table each layer gets.
         explore: As in training, see `foveate.ops.vip_compression.compress`.
-        recorded: Records what was requested.
+        recorded: Records what was requested; None for nothing.
 
     Returns:
         `(tokens, d)`.
     """
-    table, compression = None if bias is None else bias.table, layout.compression
-    segments = AttentionInputs(layout.segments)
+    if recorded is None:
+        recorded = RecordedStates(None, None, None)
+    table, num_segment_layers = None if bias is None else bias.table, config.num_segment_layers
+    segments = AttentionInputs(layout.segments(config.segment_size))
+    compression = layout.compression(config, hidden_states.device)
     for layer in layers[:num_segment_layers]:
         if recorded.hidden_states is not None:
             recorded.hidden_states.append(hidden_states)

@@ -20,6 +20,7 @@ from .configuration_vcc import VccT5Config
 from .cross_attention import compress_cross_attention
 from .modeling_vcc_shared import (
     AttentionInputs,
+    CapturableVccEncoder,
     RecordedStates,
     RelativePositionBias,
     VccEncoderOutput,
@@ -120,7 +121,7 @@ class VccT5PreTrainedModel(DerivedT5Model):
     _no_split_modules = ["VccT5Block", "T5Block"]  # noqa: RUF012
 
 
-class VccT5Encoder(VccT5PreTrainedModel):
+class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
     """The blocks, on packed tokens."""
 
     config: Any
@@ -157,22 +158,33 @@ class VccT5Encoder(VccT5PreTrainedModel):
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
         shape = (tokens.shape[0], tokens.shape[1])
-        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config, tokens.device)
+        layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config)
         hidden_states = layout.packed.pack(tokens)
         if inputs_embeds is None:
             hidden_states = self.embed_tokens(hidden_states)
         recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
-        hidden_states = run_compressed_layers(
-            self.dropout(hidden_states),
-            layout,
-            list(self.block),
-            self.config.num_segment_layers,
-            self._bias(),
-            explore=self.training,
-            recorded=recorded,
-        )
+        hidden_states = self.run(self.dropout(hidden_states), layout, recorded)
         hidden_states = self.dropout(self.final_layer_norm(hidden_states))
         return recorded.to_output(layout.packed, hidden_states)
+
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
+    ) -> Tensor:
+        """Apply all blocks to packed tokens; the layout is a `VccLayout`."""
+        return run_compressed_layers(
+            hidden_states,
+            layout,
+            list(self.block),
+            self.config,
+            self._bias(),
+            explore=self.training,
+            recorded=all_hidden_states,
+        )
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of a head."""
+        return int(self.config.d_kv)
 
     def _bias(self) -> RelativePositionBias:
         """The biases of block 0, for all blocks."""

@@ -13,6 +13,7 @@ from foveate.ops.backends import has_triton
 from .families import GroupedFamilies, group_families
 
 if TYPE_CHECKING:
+    from .triton.bucket import PaddedForest
     from .triton.forest import LevelOrderedForest
     from .triton.partition import ForestTiles
 
@@ -153,6 +154,22 @@ class Tree:
         )
         return tree
 
+    @cached_property
+    def bucket(self) -> "PaddedForest":
+        """The forest padded to one of few sizes, as a CUDA graph takes it; for level order only."""
+        from .triton.bucket import pad_forest
+
+        assert self.order is None
+        nodes = self.parent, self.level, self.first_child, self.num_children
+        return pad_forest(*nodes, self._level_order_tiles, self.largest_family)
+
+    @classmethod
+    def from_bucket(cls, forest: "PaddedForest") -> Self:
+        """Make a tree of a padded forest; attention leaves its padding undefined."""
+        tree = cls(*forest.nodes)
+        vars(tree).update(_level_order_tiles=forest.tiles, largest_family=forest.largest_family)
+        return tree
+
     def __len__(self) -> int:
         """Return the number of nodes."""
         return self.parent.shape[0]
@@ -234,13 +251,16 @@ class Tree:
         if self.parent.device == torch.device(device):
             return self
         order = None if self.order is None else self.order.to(device)
-        return type(self)(
+        tree = type(self)(
             self.parent.to(device),
             self.level.to(device),
             self.first_child.to(device),
             self.num_children.to(device),
             order,
-        )._prepare()
+        )
+        # Computed where the forest is, so that nobody waits for the new device later.
+        vars(tree).update(level_sizes=self.level_sizes, largest_family=self.largest_family)
+        return tree._prepare()
 
 
 def _build_on_gpu(parents: Tensor, mask: Tensor | None) -> "LevelOrderedForest | None":

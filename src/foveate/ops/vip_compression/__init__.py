@@ -16,7 +16,7 @@ with the device. Only the first and the last step pass over all tokens.
 """
 
 from .compression import Compressed, LevelSplit, compress, update
-from .layout import CompressionLayout, PackedLengths, check_budgets
+from .layout import CompressionLayout, PackedLengths, check_budgets, count_vips
 from .scores import CandidateSegments, vip_scores
 from .segment_tree import SegmentTree
 
@@ -29,6 +29,7 @@ __all__ = [
     "SegmentTree",
     "check_budgets",
     "compress",
+    "count_vips",
     "update",
     "vip_scores",
 ]

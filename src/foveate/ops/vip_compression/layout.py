@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from foveate.ops._triton.cache import cached_for_graphs
 
 Budgets = tuple[tuple[int, int], ...]
 """Pairs of a resolution and the number of its segments that are split, from coarse to fine."""
@@ -78,7 +79,7 @@ class PackedLengths:
         return flat if self.padding is None else flat.index_select(0, self._padded_index)
 
 
-@lru_cache(maxsize=64)  # copying lengths synchronizes, and batches of the same lengths recur
+@cached_for_graphs(64)  # copying lengths synchronizes, and batches of the same lengths recur
 def packed_lengths(lengths: tuple[int, ...], device: torch.device | str | None) -> PackedLengths:
     """Return the cached `PackedLengths`, which must not be modified."""
     with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
@@ -146,8 +147,9 @@ class CompressionLayout:
         budgets: Sequence[Sequence[int]],
         num_vip_slots: int | None = None,
         device: torch.device | str | None = None,
+        vip_counts: Sequence[int] | None = None,
     ) -> "CompressionLayout":
-        """Lay out packed sequences. Without slots this synchronizes once to count VIP tokens.
+        """Lay out packed sequences; synchronizes at most to count VIP tokens.
 
         Args:
             vip_mask: `(n,)` bool, true at VIP tokens; if None, the first token of each sequence is
@@ -161,6 +163,8 @@ class CompressionLayout:
                 tokens first, then its first other tokens, and its last segment has the multiplicity
                 and the position of a full one.
             device: Device of the layout if `vip_mask` is None.
+            vip_counts: What `count_vips` returns, where it was called before; then nothing here
+                waits for the device once lengths recur, and a CUDA graph can be captured of it.
 
         Raises:
             ValueError: If the budgets are not valid, if a sequence is empty or has no VIP token, or
@@ -179,7 +183,9 @@ class CompressionLayout:
         starts = [0, *accumulate(lengths)]
         device = device if vip_mask is None else vip_mask.device
         position = torch.cat([torch.arange(length, device=device) for length in lengths])
-        vip_lengths = _count_vips(vip_mask, lengths, num_vip_slots)
+        if vip_counts is None:
+            vip_counts = count_vips(vip_mask, lengths, num_vip_slots)
+        vip_lengths = tuple(vip_counts)
         vips_first = _order_vips_first(vip_mask, starts, position)
         padded = _pad_to_segments(lengths, vip_lengths, budgets[0][0], device)
         vip_index, token_index = vips_first[padded.vips], vips_first[padded.tokens]
@@ -205,15 +211,15 @@ class CompressionLayout:
         for (resolution, count), finer in zip(budgets, resolutions[1:], strict=True):
             splits.append(tuple(min(count, n) for n in candidates[-1]))
             candidates.append(tuple(n * (resolution // finer) for n in splits[-1]))
-        vip_counts = packed_lengths(vip_lengths, device)
+        vip_tokens = packed_lengths(vip_lengths, device)
         vip_positions = position[vip_index]
         segment_biases = [multiplicity.double().log() for multiplicity in multiplicities]
         vip_biases = torch.zeros_like(vip_positions, dtype=torch.float64)
         is_vip = vip_positions == 0 if vip_mask is None else vip_mask[vip_index]
-        sequence_order = _interleave([vip_lengths, *candidates], device)
+        sequence_order = _interleave((vip_lengths, *candidates), device)
         return cls(
             budgets=budgets,
-            vip_counts=vip_counts,
+            vip_counts=vip_tokens,
             candidate_counts=tuple(packed_lengths(counts, device) for counts in candidates),
             split_counts=tuple(packed_lengths(counts, device) for counts in splits),
             vip_index=vip_index,
@@ -221,7 +227,7 @@ class CompressionLayout:
             padded_index=padded_index,
             padding=padded.padding if len(padded.padding) else None,
             vip_positions=vip_positions,
-            vip_weights=_mean_weights(is_vip, vip_counts),
+            vip_weights=_mean_weights(is_vip, vip_tokens),
             token_counts=tuple(token_counts),
             segment_positions=(*segment_positions, token_positions),
             multiplicities=tuple(multiplicities),
@@ -297,17 +303,23 @@ def _pad_to_segments(
     return _PaddedTokens(tuple(num_segments), *map(torch.cat, zip(*ranges, strict=True)))
 
 
-def _count_vips(
-    vip_mask: Tensor | None, lengths: tuple[int, ...], num_vip_slots: int | None
+def count_vips(
+    vip_mask: Tensor | None, lengths: Sequence[int], num_vip_slots: int | None = None
 ) -> tuple[int, ...]:
-    """Count the VIP tokens of each sequence."""
+    """Count the tokens that each sequence keeps as VIP tokens; see `CompressionLayout.from_mask`.
+
+    Synchronizes once if there is a mask and no number of slots.
+
+    Raises:
+        ValueError: If a sequence has no VIP token, or if the number of slots is below 1.
+    """
     if num_vip_slots is not None:
         if num_vip_slots < 1:
             raise ValueError(f"num_vip_slots must be at least 1, got {num_vip_slots}")
         return tuple(min(num_vip_slots, length) for length in lengths)
     if vip_mask is None:
         return (1,) * len(lengths)
-    counts = tuple(torch.stack([mask.sum() for mask in vip_mask.split(lengths)]).tolist())
+    counts = tuple(torch.stack([mask.sum() for mask in vip_mask.split([*lengths])]).tolist())
     if 0 in counts:
         raise ValueError(f"sequence {counts.index(0)} has no VIP token: mark at least one")
     return counts
@@ -339,8 +351,9 @@ def _mean_weights(is_vip: Tensor, vip_counts: PackedLengths) -> Tensor:
     return vip_counts.unpad(padded / padded.sum(1, keepdim=True).clamp(min=1))
 
 
+@cached_for_graphs(64)  # as `packed_lengths`
 def _interleave(
-    parts: Sequence[tuple[int, ...]], device: torch.device | str | None
+    parts: tuple[tuple[int, ...], ...], device: torch.device | str | None
 ) -> Tensor | None:
     """Compute the permutation from part by part, each with all sequences, to sequence by sequence.
 
@@ -353,9 +366,10 @@ def _interleave(
     """
     if len(parts[0]) == 1:
         return None
-    sizes = torch.tensor(parts)
-    starts = (sizes.flatten().cumsum(0) - sizes.flatten()).view_as(sizes).T.flatten()
-    sizes = sizes.T.flatten()
-    ends = sizes.cumsum(0)
-    shift = (starts - (ends - sizes)).repeat_interleave(sizes)
-    return (torch.arange(len(shift)) + shift).to(device)
+    with torch.inference_mode(False):  # as above
+        sizes = torch.tensor(parts)
+        starts = (sizes.flatten().cumsum(0) - sizes.flatten()).view_as(sizes).T.flatten()
+        sizes = sizes.T.flatten()
+        ends = sizes.cumsum(0)
+        shift = (starts - (ends - sizes)).repeat_interleave(sizes)
+        return (torch.arange(len(shift)) + shift).to(device)

@@ -1,0 +1,63 @@
+"""Hierarchical positional encoding: where a node stands among its siblings, on every level."""
+
+import torch
+from torch import Tensor
+
+from foveate.ops.backends import choose
+from foveate.ops.tree_attention import Tree
+
+from . import eager as _eager
+from . import reference as _reference
+
+__all__ = ["tree_positions"]
+
+
+@torch.no_grad()
+def tree_positions(tree: Tree, table: Tensor, *, levels: int, backend: str | None = None) -> Tensor:
+    """Encode the position of every node (HDT, eq. 2), without gradients.
+
+    The encoding of a root is `levels` times that of index 0. The encoding of any other node is that
+    of its parent, with the encoding of its index among its siblings, counted from 1, in place of
+    index 0; below `levels` levels, in addition to it.
+
+    Args:
+        tree: The forest, in level order.
+        table: `(indices, channels)`, the encodings of indices, more of them than any node has
+            children.
+        levels: Number of levels below the roots that an encoding has room for.
+        backend: "triton" (a GPU kernel), "eager" (any device), "reference" (the definition), or
+            "auto": "triton" where it can run, otherwise "eager". If None, the value of the
+            environment variable FOVEATE_BACKEND, or "auto" if that is not set.
+
+    Returns:
+        `(nodes, channels)` in the dtype of the table.
+
+    Raises:
+        ValueError: If the table does not have two dimensions or is on another device than the
+            tree, if the backend is unknown, or if it cannot run on these tensors.
+
+    Example:
+        >>> import torch
+        >>> tree = Tree.from_parents([-1, 0, 0, 1])  # a root, two sections, a sentence
+        >>> tree_positions(tree, torch.tensor([[0.0], [1.0], [10.0]]), levels=2)
+        tensor([[ 0.],
+                [ 1.],
+                [10.],
+                [ 2.]])
+    """
+    if table.dim() != 2 or table.device != tree.parent.device:
+        raise ValueError(
+            f"the table must be (indices, channels) on {tree.parent.device}, "
+            f"got {tuple(table.shape)} on {table.device}"
+        )
+    backend = choose(backend, table, widest=None)
+    if backend == "reference":
+        return _reference.tree_positions(tree, table, levels)
+    if backend == "triton":
+        from .triton import tree_positions_op
+
+        encodings: Tensor = tree_positions_op(
+            tree.parent, tree.level, tree.first_child, table.contiguous(), levels
+        )
+        return encodings
+    return _eager.tree_positions(tree, table, levels)

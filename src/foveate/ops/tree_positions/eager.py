@@ -1,0 +1,25 @@
+"""Hierarchical positions in plain PyTorch, level by level."""
+
+import torch
+from torch import Tensor
+
+from foveate.ops.compiling import uncompiled
+from foveate.ops.tree_attention import Tree
+
+
+@uncompiled  # the loop over levels would be recompiled for every tree
+def tree_positions(tree: Tree, table: Tensor, levels: int) -> Tensor:
+    """Encode the positions of level after level; see `foveate.ops.tree_positions`."""
+    nodes = torch.arange(len(tree), device=tree.parent.device)
+    end = tree.level_sizes[0] if len(tree) else 0
+    encodings = [(levels * table[:1]).expand(end, -1)]
+    start_above = 0
+    for level, size in enumerate(tree.level_sizes[1:], start=1):
+        start, end = end, end + size
+        parent = tree.parent[start:end]
+        index = nodes[start:end] - tree.first_child.index_select(0, parent) + 1
+        step = table - table[0] if level <= levels else table
+        inherited = encodings[-1].index_select(0, parent - start_above)
+        encodings.append(inherited.add_(step.index_select(0, index)))
+        start_above = start
+    return torch.cat(encodings)

@@ -1,0 +1,78 @@
+# Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
+# ruff: noqa: N803
+# mypy: disable-error-code=no-untyped-def
+"""Hierarchical positions on the GPU: every program climbs from its nodes to their roots.
+
+It writes each node's encoding once, 2 · channels bytes in bfloat16, and reads the table's rows,
+which stay in cache: 25 MB for 16,384 nodes of 768 channels, 5 µs at 4.8 TB/s. Level by level it
+takes six launches for each level, and reads and writes every encoding twice.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from foveate.ops._triton.launch import launch
+from foveate.ops._triton.library import define_op
+from foveate.ops._triton.math import next_power_of_2
+
+__all__ = ["tree_positions_op"]
+
+_ELEMENTS = 4096
+"""Channels of all nodes of a program."""
+
+
+@define_op(
+    "tree_positions(Tensor parent, Tensor level, Tensor first_child, Tensor table, int levels)"
+    " -> Tensor",
+    fake=lambda parent, _, __, table, ___: table.new_empty(len(parent), table.shape[1]),
+)
+def tree_positions_op(
+    parent: Tensor, level: Tensor, first_child: Tensor, table: Tensor, levels: int
+) -> Tensor:
+    """Encode positions in float16, bfloat16 or float32; see `foveate.ops.tree_positions`."""
+    num_nodes, channels = len(parent), table.shape[1]
+    encodings = torch.empty(num_nodes, channels, dtype=table.dtype, device=table.device)
+    if num_nodes:
+        width = next_power_of_2(channels)
+        nodes = max(1, _ELEMENTS // width)
+        tensors = parent, level, first_child, table, encodings
+        constants = channels, width, nodes
+        launch(_encode, triton.cdiv(num_nodes, nodes), tensors, (), (num_nodes, levels), constants)
+    return encodings
+
+
+@triton.jit(do_not_specialize=["num_nodes", "levels"])
+def _encode(
+    parent,
+    level,
+    first_child,
+    table,
+    encodings,
+    num_nodes,
+    levels,
+    CHANNELS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    NODES: tl.constexpr,
+):
+    """Add up the steps on the paths to the roots, in float32."""
+    node = tl.program_id(0) * NODES + tl.arange(0, NODES)
+    real = node < num_nodes
+    depth = tl.load(level + node, mask=real, other=0).to(tl.int32)
+    channel = tl.arange(0, WIDTH)
+    in_table = channel < CHANNELS
+    first = tl.load(table + channel, mask=in_table, other=0.0).to(tl.float32)
+    total = tl.zeros([NODES, WIDTH], tl.float32) + (first * levels)[None, :]
+    ancestor = node.to(tl.int64)
+    for climbed in range(0, tl.max(depth, 0)):
+        on_path = depth > climbed
+        above = tl.load(parent + ancestor, mask=on_path, other=0)
+        index = ancestor - tl.load(first_child + above, mask=on_path, other=0) + 1
+        pointers = table + index[:, None] * CHANNELS + channel[None, :]
+        step = tl.load(pointers, mask=on_path[:, None] & in_table[None, :], other=0.0)
+        total += step.to(tl.float32)
+        total -= tl.where(on_path & (depth - climbed <= levels), 1.0, 0.0)[:, None] * first[None, :]
+        ancestor = above
+    pointers = encodings + node.to(tl.int64)[:, None] * CHANNELS + channel[None, :]
+    tl.store(pointers, total.to(encodings.dtype.element_ty), mask=real[:, None] & in_table[None, :])

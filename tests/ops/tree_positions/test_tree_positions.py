@@ -1,0 +1,47 @@
+import pytest
+import torch
+from hypothesis import given, settings
+
+from foveate.ops.tree_attention import Tree
+from foveate.ops.tree_positions import tree_positions
+from tests.interpreter import run_interpreted
+from tests.numerics import relative_error
+from tests.trees import forests
+
+
+def table_of(size, dtype=torch.float64):
+    return torch.randn(size, 6, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+@given(forests())
+@settings(deadline=None, max_examples=40)
+def test_torch_is_the_reference(parents):
+    tree = Tree.from_parents(parents).in_level_order
+    for levels in (1, 3):
+        eager, reference = (
+            tree_positions(tree, table_of(50), levels=levels, backend=backend)
+            for backend in ("eager", "reference")
+        )
+        assert eager.shape == (len(parents), 6)
+        assert relative_error(eager, reference) < 1e-12
+
+
+def test_a_path_decides():
+    tree = Tree.from_parents([-1, 0, 0, 2, 2, -1])
+    table = table_of(4)
+    code = tree.from_level_order(tree_positions(tree.in_level_order, table, levels=2))
+    paths = [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2), (0, 0)]
+    expected = torch.stack([table[a] + table[b] for a, b in paths])
+    assert relative_error(code, expected) < 1e-12
+
+
+def test_wrong_tables_are_rejected():
+    tree = Tree.from_parents([-1, 0])
+    with pytest.raises(ValueError, match="the table must be"):
+        tree_positions(tree, torch.zeros(3), levels=2)
+    with pytest.raises(ValueError, match="unknown backend"):
+        tree_positions(tree, torch.zeros(3, 2), levels=2, backend="cuda")
+
+
+def test_kernels_in_the_interpreter():
+    run_interpreted(__file__)

@@ -1,0 +1,48 @@
+"""The kernel: on a GPU, or else in Triton's interpreter (test_tree_positions.py starts that)."""
+
+import os
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foveate.ops.tree_attention import Tree
+from foveate.ops.tree_positions import tree_positions
+from tests.numerics import TOLERANCE, relative_error
+from tests.trees import forests
+
+ON_GPU = torch.cuda.is_available()
+pytestmark = pytest.mark.skipif(
+    not (ON_GPU or os.environ.get("TRITON_INTERPRET") == "1"),
+    reason="needs a GPU or TRITON_INTERPRET=1",
+)
+DEVICE = "cuda" if ON_GPU else "cpu"
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+@given(forests(max_nodes=60), st.sampled_from(DTYPES), st.sampled_from([1, 6, 48]))
+@settings(max_examples=60 if ON_GPU else 20, deadline=None)
+def test_every_forest_equals_the_reference(parents, dtype, channels):
+    tree = Tree.from_parents(torch.tensor(parents, device=DEVICE)).in_level_order
+    table = torch.randn(70, channels, generator=torch.Generator().manual_seed(0))
+    table = table.to(DEVICE, dtype)
+    for levels in (1, 2, 5):
+        actual = tree_positions(tree, table, levels=levels, backend="triton")
+        expected = tree_positions(tree, table.double(), levels=levels, backend="reference")
+        assert actual.dtype == dtype
+        assert relative_error(actual, expected) < TOLERANCE[dtype]
+
+
+def test_torch_accepts_the_op():
+    from foveate.ops.tree_positions.triton import tree_positions_op
+
+    tree = Tree.from_parents(torch.tensor([-1, 0, 0, 1, 1, 2], device=DEVICE))
+    table = torch.randn(8, 5, device=DEVICE)
+    torch.library.opcheck(tree_positions_op, (tree.parent, tree.level, tree.first_child, table, 2))
+
+
+def test_no_nodes_have_no_positions():
+    tree = Tree.from_parents(torch.empty(0, dtype=torch.long, device=DEVICE))
+    table = torch.randn(8, 5, device=DEVICE)
+    assert tree_positions(tree, table, levels=2, backend="triton").shape == (0, 5)
