@@ -1,0 +1,120 @@
+"""Texts in which facts are planted, and questions in front of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fovea_texts import Texts
+
+PIECE = 4096  # tokens of the pieces in the data file
+ANCHORS = 3  # of a document, a section and a sentence
+
+
+class Batch(NamedTuple):
+    """Texts with questions and answers.
+
+    Attributes:
+        ids: `(texts, length)` int64; the questions come first.
+        places: `(texts, planted)` int64, where facts are.
+        values: `(texts, planted)` int64, the ids of their values.
+        answers: `(texts, asked)` int64, from 0.
+    """
+
+    ids: Tensor
+    places: Tensor
+    values: Tensor
+    answers: Tensor
+
+
+@dataclass(frozen=True)
+class Needles:
+    """The task: which value has the key that a question asks for?
+
+    A fact is one token, the sum of two embeddings: that of its key and that of its value. A
+    question is one token, of its own for each key. The keys of a text differ, and some of them are
+    asked for.
+
+    Attributes:
+        streams: Running text as ids, to train with and held out.
+        words: Number of ids in it.
+        keys: Number of keys.
+        values: Number of values, which is that of the possible answers.
+        planted: Facts in a text.
+        asked: Questions in front of it.
+        curriculum: Lengths to train with, in tokens, ascending.
+        double_every: Steps with each of them, after which the last three are drawn at random.
+        tokens: Tokens of a batch.
+        device: Where batches go.
+    """
+
+    streams: tuple[NDArray[np.integer], NDArray[np.integer]]
+    words: int
+    keys: int
+    values: int
+    planted: int
+    asked: int
+    curriculum: list[int]
+    double_every: int
+    tokens: int
+    device: str
+
+    @classmethod
+    def from_options(cls, options: Any, device: str) -> "Needles":
+        """Load the data file."""
+        loaded = Texts.load(options.data, SimpleNamespace(length=PIECE, held_out=None))
+        return cls(
+            streams=(loaded.train.reshape(-1), loaded.held_out.reshape(-1)),
+            words=len(loaded.strings),
+            keys=options.keys,
+            values=options.values,
+            planted=options.planted,
+            asked=options.asked,
+            curriculum=options.curriculum,
+            double_every=options.double_every,
+            tokens=options.tokens,
+            device=device,
+        )
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of ids: words, keys, values, questions and, last, anchors."""
+        return self.words + 2 * self.keys + self.values + ANCHORS
+
+    def texts(self, part: int, number: int, length: int, random: Generator) -> Batch:
+        """Draw texts of a length from a stream, 0 to train with or 1 held out."""
+        stream = self.streams[part]
+        begins = random.integers(len(stream) - length, size=number)
+        ids = stream[begins[:, None] + np.arange(length)].astype(np.int64)
+        places, keys = (
+            np.stack([random.choice(n, self.planted, replace=False) for _ in range(number)])
+            for n in (length - self.asked, self.keys)
+        )
+        places += self.asked
+        values = random.integers(self.values, size=places.shape)
+        np.put_along_axis(ids, places, self.words + keys, 1)
+        first_value = self.words + self.keys
+        ids[:, : self.asked] = first_value + self.values + keys[:, : self.asked]
+        arrays = ids, places, first_value + values, values[:, : self.asked]
+        return Batch(*(torch.from_numpy(array).to(self.device) for array in arrays))
+
+    def training_batch(self, step: int, seed: int) -> Batch:
+        """Return a batch by its number: the lengths in turn, then the last three at random."""
+        random = default_rng((seed, step))
+        drawn = int(random.choice(self.curriculum[-3:]))
+        turn = step // self.double_every
+        length = self.curriculum[turn] if turn < len(self.curriculum) else drawn
+        return self.texts(0, max(1, self.tokens // length), length, random)
+
+    def test_batches(self, length: int, number: int) -> Iterator[Batch]:
+        """Yield the held-out texts of a length, the same for every model."""
+        random = default_rng((1, length))
+        at_once = max(1, self.tokens // length)
+        for first in range(0, number, at_once):
+            yield self.texts(1, min(at_once, number - first), length, random)
