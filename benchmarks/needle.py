@@ -12,7 +12,7 @@ Encoders that differ in their attention only are trained from scratch, at equal 
 batches, with three seeds: VCC with the questions as VIP tokens, windows with the questions as
 global tokens (Longformer), LongT5's transient-global attention, Fovea, HDT with the questions under
 the document's anchor, and dense attention. One seed each has VCC with other blocks and other
-numbers of them. Lengths double during training, from 256 to 4,096 tokens; the test is on held-out
+numbers of them. Lengths double during training, from 128 to 4,096 tokens; the test is on held-out
 texts of up to 131,072.
 
 Processes share one GPU and advance in rounds, see `rounds.py`. A run that is interrupted, or that
@@ -38,7 +38,7 @@ import report
 import runs
 from fovea_texts import prepare
 from needle_data import PIECE, Batch, Needles
-from needle_models import ARMS, MAIN, SWEEP, Reader
+from needle_models import ARMS, MAIN, SWEEP, Reader, compressed_length
 from rounds import Plan, Trainings, train_in_rounds
 
 ROOT = Path(__file__).parents[1]
@@ -151,7 +151,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--planted", type=int, default=16, help="facts in a text")
     parser.add_argument("--asked", type=int, default=8, help="questions in front of it")
     parser.add_argument(
-        "--curriculum", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096], help="tokens"
+        "--curriculum", type=int, nargs="+", default=[2**n for n in range(7, 13)], help="tokens"
     )
     parser.add_argument("--double-every", type=int, default=100, help="steps per length")
     parser.add_argument("--tokens", type=int, default=32_768, help="tokens per step")
@@ -194,6 +194,7 @@ def conduct(options: argparse.Namespace) -> None:
         trainings,
         file,
         end - options.reserve,
+        end,
         every=options.every,
         steps=options.steps,
         save_every=options.save_every,
@@ -345,25 +346,17 @@ def by_length(results: dict[str, Any], arm: str) -> dict[int, list[float]]:
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
     """Return the tables of right answers by length, and of what was trained."""
-    lengths = results["setting"]["lengths"]
-    header = ["right %", *(f"{length:,}" for length in lengths)]
-
-    def rows(arms: dict[str, str]) -> list[list[Any]]:
-        return [
-            [label, *(spread(found[n]) if n in found else None for n in lengths)]
-            for arm, label in arms.items()
-            if (found := by_length(results, arm))
-        ]
-
-    sweep = {"VCC": "VCC, 8 of 32"} | {arm: arm for arm in SWEEP}
-    seeds = [
-        [
-            f"{arm}, seed {seed}",
-            *(digits(shares(log, n, results["setting"]["asked"])) for n in lengths),
-        ]
-        for arm in MAIN
-        for seed, log in results["arms"].get(arm, {}).items()
-    ]
+    setting, arms = results["setting"], results["arms"]
+    lengths, asked = setting["lengths"], setting["asked"]
+    found = {arm: by_length(results, arm) for arm in ARMS}
+    means = {
+        arm: [spread(values[n]) if n in values else None for n in lengths]
+        for arm, values in found.items()
+        if values
+    }
+    of_longest = {
+        arm: f"{compressed_length(ARMS[arm], lengths[-1], asked):,}" for arm in ("VCC", *SWEEP)
+    }
     trained = [
         [
             arm,
@@ -371,15 +364,33 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             ", ".join(str(log["step"]) for log in logs.values()),
             ", ".join(f"{log['curve'][-1]['loss']:.2f}" for log in logs.values() if log["curve"]),
         ]
-        for arm, logs in results["arms"].items()
+        for arm, logs in arms.items()
         if logs
     ]
+    header = [f"{length:,}" for length in lengths]
     return {
-        "length": report.table(header, rows({arm: arm for arm in MAIN})),
-        "sweep": report.table(header, rows(sweep)),
-        "seeds": report.table(header, seeds),
+        "length": report.table(
+            ["right %", *header], [[arm, *means[arm]] for arm in MAIN if arm in means]
+        ),
+        "sweep": report.table(
+            ["right %", f"sees of {lengths[-1]:,}", *header],
+            [[label(arm), seen, *means[arm]] for arm, seen in of_longest.items() if arm in means],
+        ),
+        "seeds": report.table(
+            ["right %", *header],
+            [
+                [f"{arm}, seed {seed}", *(digits(shares(log, n, asked)) for n in lengths)]
+                for arm in MAIN
+                for seed, log in arms.get(arm, {}).items()
+            ],
+        ),
         "training": report.table(["", "parameters", "steps", "last loss"], trained),
     }
+
+
+def label(arm: str) -> str:
+    """Name an arm of the sweep, to which the main VCC belongs too."""
+    return f"VCC, {ARMS[arm].count} of {ARMS[arm].block}" if arm == "VCC" else arm
 
 
 def spread(values: list[float]) -> str:
@@ -399,18 +410,17 @@ def plot(results: dict[str, Any]) -> None:
     setting = results["setting"]
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     main_axes, sweep_axes = figure.subplots(1, 2, sharey=True)
-    arms = [(main_axes, MAIN, "three seeds: mean and range"), (sweep_axes, SWEEP, "VCC, one seed")]
-    for axes, chosen, title in arms:
-        names = ["VCC", *chosen] if chosen is SWEEP else [*chosen]
-        for number, arm in enumerate(names):
-            found = by_length(results, arm)
-            if not found:
+    seeds = f"{setting['seeds']} seeds: mean and range"
+    arms_of = {seeds: (main_axes, [*MAIN]), "VCC": (sweep_axes, ["VCC", *SWEEP])}
+    for title, (axes, arms) in arms_of.items():
+        for number, arm in enumerate(arms):
+            if not (found := by_length(results, arm)):
                 continue
             lengths, color = [*found], f"C{number}"
-            label = "VCC, 8 of 32" if arm == "VCC" and chosen is SWEEP else arm
+            name = arm if axes is main_axes else label(arm)
             means = [mean(values) for values in found.values()]
-            axes.plot(lengths, means, marker="o", markersize=4, color=color, label=label)
-            low, high = ([edge(v) for v in found.values()] for edge in (min, max))
+            axes.plot(lengths, means, marker="o", markersize=4, color=color, label=name)
+            low, high = ([edge(values) for values in found.values()] for edge in (min, max))
             axes.fill_between(lengths, low, high, color=color, alpha=0.2, linewidth=0)
         axes.axhline(100 / setting["values"], color="gray", linestyle=":")
         axes.axvline(setting["curriculum"][-1], color="gray", linestyle="--", linewidth=1)

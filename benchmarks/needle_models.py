@@ -49,6 +49,13 @@ SWEEP = {
 ARMS = MAIN | SWEEP
 
 
+def compressed_length(arm: Arm, length: int, asked: int) -> int:
+    """Return the number of tokens that a compressed layer of VCC has, of a text."""
+    blocks = -(-(length - asked) // arm.block)
+    fine = min(arm.count, blocks)
+    return asked + blocks - fine + min(fine * arm.block, length - asked)
+
+
 class Reader(nn.Module):
     """An encoder, and a linear layer on its outputs at the questions."""
 

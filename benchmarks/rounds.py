@@ -141,17 +141,20 @@ def train_in_rounds(
     trainings: Trainings,
     file: Path,
     end: float,
+    limit: float,
     *,
     every: int,
     steps: int | None = None,
     save_every: float = math.inf,
 ) -> bool:
-    """Train until the steps of the plan are taken or the time is over; return which.
+    """Train until the steps of the plan are taken, or up to the limit; return whether they are.
 
     Args:
         trainings: What to train.
         file: Where the plan is, or will be.
-        end: When to stop, on the clock of `time.perf_counter`.
+        end: When training should end, by the plan that is made, on the clock of
+            `time.perf_counter`.
+        limit: When it stops, wherever it is.
         every: Steps in a round.
         steps: Steps in all, as many as fit if None. A plan that is saved comes first.
         save_every: Seconds between savings.
@@ -166,7 +169,7 @@ def train_in_rounds(
             return True
         begun = time.perf_counter()
         slowest = max(rounds[1:][-3:], default=0.0)
-        if begun + slowest > end:
+        if begun + slowest > limit:
             break
         until = min(step + every, plan.steps) if plan else step + every
         trainings.ask("train", until, plan)

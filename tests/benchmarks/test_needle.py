@@ -12,7 +12,7 @@ import torch
 import needle
 from needle import PAGE, SETTING, SMOKE, Learner, Name, by_length, gather, names_of, tables
 from needle_data import Batch, Needles
-from needle_models import ARMS, MAIN, Arm, Reader, anchored
+from needle_models import ARMS, MAIN, Arm, Reader, anchored, compressed_length
 from report import write_tables
 from rounds import Plan
 from tests.numerics import relative_error
@@ -108,7 +108,7 @@ def test_words_have_no_positions(name, task, options):
     model = reader(ARMS[name], task, options).eval()
     batch = task.texts(0, 1, 128, np.random.default_rng(1))
     place = next(
-        p for p in range(32 + 3, 60) if (batch.ids[0, [p, p + 1]] < task.words).all() and p % 8 == 3
+        p for p in range(32 + 3, 60) if (batch.ids[0, [p, p + 1]] < task.words).all() and p % 8 == 4
     )
     swapped = batch.ids.clone()
     swapped[0, [place, place + 1]] = batch.ids[0, [place + 1, place]]
@@ -121,6 +121,17 @@ def test_vcc_that_sees_all_blocks_is_dense(task, options):
     vcc.load_state_dict(dense.state_dict())
     batch = task.texts(0, 2, 100, np.random.default_rng(0))
     assert relative_error(vcc(batch), dense(batch)) < 1e-6
+
+
+@pytest.mark.parametrize(("block", "count"), [(32, 2), (16, 3), (64, 9)])
+def test_tokens_of_compressed_layers_are_counted(block, count, task, options):
+    arm = Arm("VCC", block, count)
+    encoder = reader(arm, task, options).encoder.eval()
+    ids = torch.randint(20, (1, 256 + task.asked))
+    questions = torch.arange(ids.shape[1])[None] < task.asked
+    output = encoder(ids, vip_mask=questions, output_vip_scores=True)
+    sees = (1 / output.resolutions[-1].double()).sum().item()
+    assert compressed_length(arm, ids.shape[1], task.asked) == pytest.approx(sees)
 
 
 def test_longformer_with_a_wide_window_is_dense(task, options):

@@ -41,7 +41,7 @@ def test_all_take_as_many_steps_and_one_that_fails_is_left_out(tmp_path, capfd):
     trainings = Trainings(make, ["one", "failing", "two"], processes=2)
     file = tmp_path / "plan.json"
     end = time.perf_counter() + 60
-    assert train_in_rounds(trainings, file, end, every=3, steps=8)
+    assert train_in_rounds(trainings, file, end, end, every=3, steps=8)
     assert trainings.logs == {
         name: {"step": 8, "rates": [1.0] * 7 + [0.5]} for name in ("one", "two")
     }
@@ -49,7 +49,7 @@ def test_all_take_as_many_steps_and_one_that_fails_is_left_out(tmp_path, capfd):
     trainings.close()
     assert "failing has failed" in capfd.readouterr().err
     resumed = Trainings(make, ["one", "three"], processes=2)
-    assert train_in_rounds(resumed, file, end, every=3)  # by the same plan
+    assert train_in_rounds(resumed, file, end, end, every=3)  # by the same plan
     assert resumed.logs["three"] == resumed.logs["one"]
     resumed.close()
 
@@ -58,9 +58,18 @@ def test_a_plan_is_made_when_the_rest_of_the_time_is_for_falling_rates(tmp_path)
     trainings = Trainings(partial(Counting, folder=tmp_path), ["one"], processes=1)
     file = tmp_path / "plan.json"
     end = time.perf_counter() + 1.5
-    train_in_rounds(trainings, file, end, every=2)
+    assert train_in_rounds(trainings, file, end, end + 60, every=2)
     trainings.close()
     plan = Plan(**json.loads(file.read_text()))
     assert 0 < plan.decay_from < plan.steps
     assert (plan.steps - plan.decay_from) / plan.steps == pytest.approx(0.25, abs=0.1)
-    assert time.perf_counter() < end + 1
+
+
+def test_training_stops_at_the_limit_and_is_saved(tmp_path):
+    trainings = Trainings(partial(Counting, folder=tmp_path), ["one"], processes=1)
+    file = tmp_path / "plan.json"
+    now = time.perf_counter()
+    assert not train_in_rounds(trainings, file, now, now + 0.5, every=2, steps=1000)
+    trainings.close()
+    steps = len(json.loads((tmp_path / "one.json").read_text()))
+    assert 0 < steps < 1000
