@@ -14,6 +14,7 @@ from torch import Tensor
 from fovea_texts import Texts
 
 PIECE = 4096  # tokens of the pieces in the data file
+FACT_EVERY = 32  # tokens, at least; short texts have fewer facts
 ANCHORS = 3  # of a document, a section and a sentence
 
 
@@ -38,15 +39,15 @@ class Needles:
     """The task: which value has the key that a question asks for?
 
     A fact is one token, the sum of two embeddings: that of its key and that of its value. A
-    question is one token, of its own for each key. The keys of a text differ, and some of them are
-    asked for.
+    question is one token, of its own for each key. The keys of a text differ, and each question is
+    for one of them, drawn at random.
 
     Attributes:
         streams: Running text as ids, to train with and held out.
         words: Number of ids in it.
         keys: Number of keys.
         values: Number of values, which is that of the possible answers.
-        planted: Facts in a text.
+        planted: Facts in a text of at least 32 times as many tokens; shorter ones have fewer.
         asked: Questions in front of it.
         curriculum: Lengths to train with, in tokens, ascending.
         double_every: Steps with each of them, after which the last three are drawn at random.
@@ -92,16 +93,20 @@ class Needles:
         stream = self.streams[part]
         begins = random.integers(len(stream) - length, size=number)
         ids = stream[begins[:, None] + np.arange(length)].astype(np.int64)
+        planted = min(self.planted, length // FACT_EVERY)
         places, keys = (
-            np.stack([random.choice(n, self.planted, replace=False) for _ in range(number)])
+            np.stack([random.choice(n, planted, replace=False) for _ in range(number)])
             for n in (length - self.asked, self.keys)
         )
         places += self.asked
         values = random.integers(self.values, size=places.shape)
         np.put_along_axis(ids, places, self.words + keys, 1)
+        asked = random.integers(planted, size=(number, self.asked))
         first_value = self.words + self.keys
-        ids[:, : self.asked] = first_value + self.values + keys[:, : self.asked]
-        arrays = ids, places, first_value + values, values[:, : self.asked]
+        first_question = first_value + self.values
+        ids[:, : self.asked] = first_question + np.take_along_axis(keys, asked, 1)
+        answers = np.take_along_axis(values, asked, 1)
+        arrays = ids, places, first_value + values, answers
         return Batch(*(torch.from_numpy(array).to(self.device) for array in arrays))
 
     def training_batch(self, step: int, seed: int) -> Batch:

@@ -61,20 +61,21 @@ def reader(arm, task, options):
 
 
 def test_answers_are_in_the_text_and_keys_differ(task):
-    batch = task.texts(1, 50, 64, np.random.default_rng(0))
-    assert batch.ids.shape == (50, 64)
-    first_question = task.words + task.keys + task.values
-    asked = batch.ids[:, : task.asked] - first_question
+    batch = task.texts(1, 50, 256, np.random.default_rng(0))
+    assert batch.ids.shape == (50, 256)
+    asked = batch.ids[:, : task.asked] - (task.words + task.keys + task.values)
     planted = batch.ids.gather(1, batch.places) - task.words
-    assert ((asked >= 0) & (asked < task.keys)).all()
-    assert (planted[:, : task.asked] == asked).all()
-    values = batch.values - task.words - task.keys
-    assert (values[:, : task.asked] == batch.answers).all()
     assert all(len(set(row)) == task.planted for row in planted.tolist())
     assert all(len(set(row)) == task.planted for row in batch.places.tolist())
+    found = asked[:, :, None] == planted[:, None]
+    assert (found.sum(2) == 1).all()
+    values = batch.values - task.words - task.keys
+    assert torch.equal((found * values[:, None]).sum(2), batch.answers)
+    assert len(batch.answers.unique()) == task.values
     assert batch.places.min() >= task.asked
     assert (batch.ids < task.vocabulary - 3).all()
     assert ((batch.ids >= task.words).sum(1) == task.asked + task.planted).all()
+    assert task.texts(1, 2, 64, np.random.default_rng(0)).places.shape == (2, 2)
 
 
 def test_lengths_double_and_every_model_sees_the_same_batches(task):
