@@ -13,7 +13,7 @@ Encoders that differ in their attention only are trained from scratch, at equal 
 batches, with three seeds: VCC with the questions as VIP tokens, windows with the questions as
 global tokens (Longformer), LongT5's transient-global attention, Fovea, HDT with the questions under
 the document's anchor, and dense attention. One seed each has VCC with other blocks and other
-numbers of them. Lengths double during training, from 128 to 4,096 tokens; the test is on held-out
+numbers of them. Lengths double during training, from 32 to 4,096 tokens; the test is on held-out
 texts of up to 131,072.
 
 Processes share one GPU and advance in rounds, see `rounds.py`. A run that is interrupted, or that
@@ -152,9 +152,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--planted", type=int, default=16, help="facts in a text")
     parser.add_argument("--asked", type=int, default=8, help="questions in front of it")
     parser.add_argument(
-        "--curriculum", type=int, nargs="+", default=[2**n for n in range(7, 13)], help="tokens"
+        "--curriculum", type=int, nargs="+", default=[2**n for n in range(5, 13)], help="tokens"
     )
-    parser.add_argument("--double-every", type=int, default=100, help="steps per length")
+    parser.add_argument("--double-every", type=int, default=75, help="steps per length")
     parser.add_argument("--tokens", type=int, default=32_768, help="tokens per step")
     parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
     parser.add_argument("--lengths", type=int, nargs="+", default=[2**n for n in range(9, 18)])
