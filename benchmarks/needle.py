@@ -55,7 +55,6 @@ SMOKE = {
     "segment": 32,
     "fovea_block": 16,
     "sentence": 8,
-    "section": 4,
     "curriculum": [64, 128],
     "double_every": 4,
     "tokens": 256,
@@ -79,7 +78,6 @@ SETTING = [
     "fovea_block",
     "neighbours",
     "sentence",
-    "section",
     "keys",
     "values",
     "planted",
@@ -146,7 +144,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fovea-block", type=int, default=64, help="tokens in a block of Fovea")
     parser.add_argument("--neighbours", type=int, default=2, help="k of Fovea")
     parser.add_argument("--sentence", type=int, default=32, help="HDT: tokens in a sentence")
-    parser.add_argument("--section", type=int, default=8, help="HDT: sentences in a section")
     parser.add_argument("--keys", type=int, default=32)
     parser.add_argument("--values", type=int, default=16)
     parser.add_argument("--planted", type=int, default=16, help="facts in a text")

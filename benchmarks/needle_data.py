@@ -15,7 +15,7 @@ from fovea_texts import Texts
 
 PIECE = 4096  # tokens of the pieces in the data file
 FACT_EVERY = 32  # tokens, at least; short texts have fewer facts
-ANCHORS = 3  # of a document, a section and a sentence
+ANCHORS = 2  # of a document and a sentence
 
 
 class Batch(NamedTuple):

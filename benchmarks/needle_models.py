@@ -63,7 +63,7 @@ class Reader(nn.Module):
         super().__init__()
         self.attention, self.asked = arm.attention, options.asked
         self.first_anchor = vocabulary - ANCHORS
-        self.sentence, self.section = options.sentence, options.section
+        self.sentence = options.sentence
         self.encoder = build_encoder(arm, vocabulary, options)
         for name, parameter in self.encoder.named_parameters():
             if "relative_attention_bias" in name or "embed_positions" in name:
@@ -78,7 +78,7 @@ class Reader(nn.Module):
         first_question = 0
         inputs: dict[str, Any] = {}
         if self.attention == "HDT":
-            tree = anchored(ids.shape[1], self.asked, self.sentence, self.section, ids.device)
+            tree = anchored(ids.shape[1], self.asked, self.sentence, ids.device)
             template = tree.anchors + self.first_anchor
             ids = template.repeat(len(ids), 1).index_copy_(1, tree.tokens, ids)
             places, first_question = tree.tokens[places], 1
@@ -140,8 +140,7 @@ class AnchoredText:
 
     Attributes:
         parents: `(nodes,)` int64, -1 at the document's anchor, which is the first node.
-        anchors: `(nodes,)` int64, 0 at the document's anchor, 1 at sections', 2 at sentences';
-            anything at tokens.
+        anchors: `(nodes,)` int64, 0 at the document's anchor, 1 at sentences'; anything at tokens.
         tokens: `(length,)` int64, the node of each token; questions are nodes 1, 2, …
     """
 
@@ -151,26 +150,20 @@ class AnchoredText:
 
 
 @lru_cache(maxsize=32)
-def anchored(
-    length: int, asked: int, sentence: int, section: int, device: torch.device
-) -> AnchoredText:
-    """Cut a text into sentences of `sentence` tokens and sections of `section` sentences.
+def anchored(length: int, asked: int, sentence: int, device: torch.device) -> AnchoredText:
+    """Cut a text into sentences of `sentence` tokens: running text has no sections.
 
-    The questions are children of the document's anchor, as the sections are: this is the shortest
-    way from a question to every section.
+    The questions are children of the document's anchor, as the sentences are: this is the shortest
+    way from a question to every sentence.
     """
     parents, anchors, tokens = [-1, *[0] * asked], [0] * (asked + 1), [*range(1, asked + 1)]
     for place in range(length - asked):
-        if place % (sentence * section) == 0:
-            section_anchor = len(parents)
+        if place % sentence == 0:
+            anchor = len(parents)
             parents.append(0)
             anchors.append(1)
-        if place % sentence == 0:
-            sentence_anchor = len(parents)
-            parents.append(section_anchor)
-            anchors.append(2)
         tokens.append(len(parents))
-        parents.append(sentence_anchor)
+        parents.append(anchor)
         anchors.append(0)
     return AnchoredText(
         *(torch.tensor(nodes, device=device) for nodes in (parents, anchors, tokens))

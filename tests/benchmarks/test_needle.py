@@ -73,7 +73,7 @@ def test_answers_are_in_the_text_and_keys_differ(task):
     assert torch.equal((found * values[:, None]).sum(2), batch.answers)
     assert len(batch.answers.unique()) == task.values
     assert batch.places.min() >= task.asked
-    assert (batch.ids < task.vocabulary - 3).all()
+    assert (batch.ids < task.vocabulary - 2).all()
     assert ((batch.ids >= task.words).sum(1) == task.asked + task.planted).all()
     assert task.texts(1, 2, 64, np.random.default_rng(0)).places.shape == (2, 2)
 
@@ -169,12 +169,11 @@ def test_global_projections_begin_as_copies(task, options):
 
 
 def test_questions_hang_under_the_documents_anchor():
-    tree = anchored(length=9, asked=2, sentence=2, section=2, device=torch.device("cpu"))
-    # root, two questions; section 3: sentences 4 (5, 6) and 7 (8, 9); section 10: 11 (12, 13), …
-    assert tree.parents.tolist() == [-1, 0, 0, 0, 3, 4, 4, 3, 7, 7, 0, 10, 11, 11, 10, 14]
-    assert tree.tokens.tolist() == [1, 2, 5, 6, 8, 9, 12, 13, 15]
-    assert tree.anchors[[0, 3, 10]].tolist() == [0, 1, 1]
-    assert tree.anchors[[4, 7, 11, 14]].tolist() == [2] * 4
+    tree = anchored(length=7, asked=2, sentence=2, device=torch.device("cpu"))
+    # The root, two questions, and the sentences 3 (4, 5), 6 (7, 8) and 9 (10).
+    assert tree.parents.tolist() == [-1, 0, 0, 0, 3, 3, 0, 6, 6, 0, 9]
+    assert tree.tokens.tolist() == [1, 2, 4, 5, 7, 8, 10]
+    assert tree.anchors[[0, 3, 6, 9]].tolist() == [0, 1, 1, 1]
 
 
 @pytest.mark.parametrize("arm", ["VCC", "HDT"])
