@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -32,6 +34,12 @@ class Batch(NamedTuple):
     places: Tensor
     values: Tensor
     answers: Tensor
+
+
+@lru_cache(maxsize=1)
+def load(path: Path) -> Texts:
+    """Load the data file, once for all trainings of a process."""
+    return Texts.load(path, SimpleNamespace(length=PIECE, held_out=None))
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Needles:
     @classmethod
     def from_options(cls, options: Any, device: str) -> "Needles":
         """Load the data file."""
-        loaded = Texts.load(options.data, SimpleNamespace(length=PIECE, held_out=None))
+        loaded = load(options.data)
         return cls(
             streams=(loaded.train.reshape(-1), loaded.held_out.reshape(-1)),
             words=len(loaded.strings),
