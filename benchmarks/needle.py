@@ -1,467 +1,436 @@
-"""Facts planted in books: how often models recall them, by the length of the text.
+"""Facts in long texts, asked for in front of them: who still finds them, by the length of the text.
 
-    python benchmarks/needle.py            # train, measure, print, save results/needle.json
-    python benchmarks/needle.py --plot     # draw docs/images/needle.png from the results
-    python benchmarks/needle.py --smoke    # tiny models and texts, under a minute on a CPU
+    python benchmarks/needle.py --prepare data.npz.xz             # texts as tokens; needs no GPU
+    python benchmarks/needle.py --data data.npz.xz --minutes 9
+    python benchmarks/needle.py --docs --plot                     # saved results into the page
+    python benchmarks/needle.py --data data.npz.xz --smoke        # under a minute on a CPU
 
-"The archive code of Lokami is rudeso." Eight such facts, with made-up names and codes, and eight
-questions of QMSum stand at random places of a book. In front of it four of the facts are asked for:
-"The archive code of Lokami is <mask>." An answer is one of 64 codes, and one of the eight in the
-text: a model that finds codes but not names is right once in eight. Training is on windows of War
-and Peace, of 512 to 4,096 tokens, and the test on windows of Moby-Dick.
+16 facts stand in running text, each one token that says "key i has value j"; in front of it, eight
+tokens each ask for one of the keys. The answer is one of 16 values. Texts below 512 tokens have one
+fact in 32 tokens.
 
-Three T5 encoders are trained from scratch, with the same number of parameters, on the same batches,
-for the same number of steps: VCC with the question as VIP tokens; LongT5's window attention, its
-window as wide as VCC's segments; and T5's full attention. The last reads only
-the beginning of the text, and all of it up to --full-to tokens. In training, a second loss asks at
-each code and at each mask whose it is; without it, learning to distinguish the facts takes longer.
+Encoders that differ in their attention only are trained from scratch, at equal steps on the same
+batches, with three seeds: VCC with the questions as VIP tokens, windows with the questions as
+global tokens (Longformer), LongT5's transient-global attention, Fovea, HDT with the questions under
+the document's anchor, and dense attention. One seed each has VCC with other blocks and other
+numbers of them. Lengths double during training, from 32 to 4,096 tokens; the test is on held-out
+texts of up to 131,072.
 
-Models alternate every --every steps, so that they have taken the same number when --minutes are
-over. An interrupted run continues when the command is repeated.
+Processes share one GPU and advance in rounds, see `rounds.py`. A run that is interrupted, or that
+--minutes stop, continues when the command is repeated. The results are saved after every length
+that was tested, and name the trainings that miss one.
 """
 
 import argparse
-import gzip
 import json
-import math
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import mean, stdev
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-import transformers
-from numpy.random import Generator, default_rng
-from numpy.typing import NDArray
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, Dataset
+import torch.nn.functional as F
+from torch import nn
 
 import report
 import runs
-from foveate.models.accelerate import speed_up
-from foveate.models.vcc import VccT5Config, VccT5EncoderModel
+from fovea_texts import prepare
+from needle_data import PIECE, Batch, Needles
+from needle_models import ARMS, MAIN, SWEEP, Reader, compressed_length
+from rounds import Plan, Trainings, train_in_rounds
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "evidence" / "vcc.md"
+IMAGE = ROOT / "docs" / "images" / "needle.png"
 RESULTS = report.RESULTS / "needle.json"
-IMAGE = HERE.parent / "docs" / "images" / "needle.png"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
-WARM_UP = 200
-WORKERS = 4  # data loading workers, with a GPU
-PAD, MASK = "<pad>", "<mask>"
+WARM_UP = 50  # steps
 SMOKE = {
-    "vocabulary": 1000,
-    "words": 8,
-    "facts": 4,
-    "asked": 2,
-    "queries": 1,
-    "width": 64,
+    "width": 32,
+    "head": 16,
     "layers": 3,
-    "segment": 128,
-    "fine": 4,
-    "train_lengths": [128, 256],
-    "lengths": [128, 256, 512, 1024],
-    "beginnings": [128, 256],
-    "full_to": 1024,
-    "tokens": 2048,
-    "examples": 32,
-    "rate": 2e-3,
-    "steps": 60,
-    "every": 20,
+    "segment": 32,
+    "fovea_block": 16,
+    "sentence": 8,
+    "curriculum": [64, 128],
+    "double_every": 4,
+    "tokens": 256,
+    "every": 4,
+    "steps": 12,
+    "reserve": 0.0,
+    "seeds": 2,
+    "processes": 2,
+    "lengths": [64, 256],
+    "examples": (2, 4),
+    "test_tokens": 1024,
     "state": TEMPORARY / "needle-smoke",
     "results": TEMPORARY / "needle-smoke.json",
 }
+SETTING = [
+    "seeds",
+    "layers",
+    "width",
+    "head",
+    "segment",
+    "fovea_block",
+    "neighbours",
+    "sentence",
+    "keys",
+    "values",
+    "planted",
+    "asked",
+    "curriculum",
+    "double_every",
+    "tokens",
+    "rate",
+    "lengths",
+]
 
-Ids = NDArray[np.int64]
+
+class Name(NamedTuple):
+    """A training: which arm, with which seed."""
+
+    arm: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.arm}, seed {self.seed}"
 
 
 def main() -> None:
+    options = parse()
+    if options.docs or options.plot:
+        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        if options.docs:
+            report.write_tables(PAGE, tables(saved))
+        if options.plot:
+            plot(saved)
+    elif options.prepare:
+        options.length = PIECE
+        prepare(options.documents, options.prepare, options)
+    else:
+        conduct(options)
+
+
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument("--vocabulary", type=int, default=8192)
-    parser.add_argument("--words", type=int, default=64, help="number of names, and of codes")
-    parser.add_argument("--facts", type=int, default=8, help="facts per text")
-    parser.add_argument("--asked", type=int, default=4, help="facts asked for")
-    parser.add_argument("--queries", type=int, default=8, help="queries of QMSum per text")
-    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the texts and stop")
+    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--pieces", type=int, default=3000, help="maximum pieces to train with")
+    parser.add_argument("--vocabulary", type=int, default=8192, help="of the prepared texts")
+    parser.add_argument("--data", type=Path, help="the file that --prepare wrote")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM")
+    parser.add_argument("--seeds", type=int, default=3, help="of the main arms; others have one")
+    parser.add_argument("--steps", type=int, help="steps in all; as --minutes allow without it")
+    parser.add_argument("--minutes", type=float, default=9.0, help="everything included")
+    parser.add_argument(
+        "--reserve", type=float, default=80.0, help="seconds of --minutes for the test"
+    )
+    parser.add_argument("--processes", type=int, default=10, help="on the GPU at a time")
+    parser.add_argument("--every", type=int, default=25, help="steps in a round")
+    parser.add_argument("--save-every", type=float, default=240, help="seconds between savings")
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--segment", type=int, default=512, help="VCC's segments, and the window")
-    parser.add_argument("--fine", type=int, default=32, help="blocks VCC sees token by token")
-    parser.add_argument("--train-lengths", type=int, nargs="+", default=[512, 1024, 2048, 4096])
-    parser.add_argument("--lengths", type=int, nargs="+", default=[2**n for n in range(12, 18)])
-    parser.add_argument("--beginnings", type=int, nargs="+", default=[512, 4096], help="tokens")
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--head", type=int, default=64, help="channels of a head")
     parser.add_argument(
-        "--full-to", type=int, default=32_768, help="maximum tokens with full attention"
+        "--segment",
+        type=int,
+        default=512,
+        help="tokens in VCC's segments and in Longformer's window; LongT5's is half as wide",
     )
-    parser.add_argument("--tokens", type=int, default=131_072, help="tokens per batch")
-    parser.add_argument("--examples", type=int, default=128, help="test examples per length")
-    parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--every", type=int, default=250, help="steps per turn")
-    parser.add_argument("--minutes", type=float, default=6.5, help="after which no turn begins")
+    parser.add_argument("--fovea-block", type=int, default=64, help="tokens in a block of Fovea")
+    parser.add_argument("--neighbours", type=int, default=2, help="k of Fovea")
+    parser.add_argument("--sentence", type=int, default=32, help="HDT: tokens in a sentence")
+    parser.add_argument("--keys", type=int, default=32)
+    parser.add_argument("--values", type=int, default=16)
+    parser.add_argument("--planted", type=int, default=16, help="facts in a text")
+    parser.add_argument("--asked", type=int, default=8, help="questions in front of it")
     parser.add_argument(
-        "--state", type=Path, default=TEMPORARY / "needle", help="folder of interrupted runs"
+        "--curriculum", type=int, nargs="+", default=[2**n for n in range(5, 13)], help="tokens"
     )
+    parser.add_argument("--double-every", type=int, default=75, help="steps per length")
+    parser.add_argument("--tokens", type=int, default=32_768, help="tokens per step")
+    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[2**n for n in range(9, 18)])
+    parser.add_argument(
+        "--examples", type=int, nargs=2, default=(16, 64), help="fewest and most texts per length"
+    )
+    parser.add_argument("--test-tokens", type=int, default=2**20, help="tokens per length, about")
+    parser.add_argument("--state", type=Path, default=TEMPORARY / "needle", help="folder")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
+    parser.add_argument("--smoke", action="store_true", help="tiny models and texts, for a CPU")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
     if "--smoke" in sys.argv:
         parser.set_defaults(**SMOKE)
     options = parser.parse_args()
-    if options.plot:
-        plot(options.results)
-        return
+    if options.data is None and not (options.docs or options.plot or options.prepare):
+        parser.error("--data is needed: a file written by --prepare")
+    return options
+
+
+def names_of(options: argparse.Namespace) -> list[Name]:
+    """List the trainings, seed by seed, so that processes get a bit of each."""
+    return [
+        Name(arm, seed)
+        for seed in range(options.seeds)
+        for arm in options.arms
+        if arm in MAIN or seed == 0
+    ]
+
+
+def conduct(options: argparse.Namespace) -> None:
+    """Train everything, test it length by length, and save the results after each."""
     end = time.perf_counter() + 60 * options.minutes
-    task = Task.from_options(options)
-    learners = {name: Learner.from_options(name, options) for name in MODELS}
-    for step in [*range(options.every, options.steps, options.every), options.steps]:
-        for learner in learners.values():
-            learner.train(step, task, options)
-        if time.perf_counter() > end:
-            break
-    measure(learners, task, options)
-
-
-# The task
-
-
-@dataclass(frozen=True)
-class Task:
-    """Books as ids, and what is planted in them.
-
-    Attributes:
-        books: to train with, and to test with.
-        queries: questions of QMSum, of at most 32 tokens.
-        facts: `(names, codes, length)`, the sentence for every name and code.
-        questions: `(names, length)`, with a mask in place of the code.
-        names, codes: ids of them.
-        name, mask: their places in a question.
-        planted, distracting, asked: how many facts and queries a text has, and facts a question.
-    """
-
-    books: tuple[Ids, Ids]
-    queries: list[Ids]
-    facts: Ids
-    questions: Ids
-    names: Ids
-    codes: Ids
-    name: int
-    mask: int
-    planted: int
-    distracting: int
-    asked: int
-
-    @classmethod
-    def from_options(cls, options: argparse.Namespace) -> "Task":
-        """Read the texts, invent words and train a tokenizer."""
-        folder = options.data / "books"
-        books = [_text(folder / f"{name}.txt.gz") for name in ("war_and_peace", "moby_dick")]
-        meetings = _text(options.data / "qmsum" / "train.jsonl.gz").splitlines()
-        queries = [
-            query["query"] for meeting in meetings for query in json.loads(meeting)["queries"]
-        ]
-        words = _invent_words(2 * options.words, " ".join([*books, *queries]).lower())
-        names = [word.capitalize() for word in words[::2]]
-        codes = words[1::2]
-        tokenizer = _tokenizer([books[0], *queries], [PAD, MASK, *names, *codes], options)
-
-        def ids(text: str) -> list[int]:
-            return tokenizer.encode(text).ids
-
-        def fact(name: str, code: str) -> list[int]:
-            return ids(f" The archive code of {name} is {code}.")
-
-        questions = np.array([fact(name, MASK) for name in names])
-        return cls(
-            books=(np.array(ids(books[0])), np.array(ids(books[1]))),
-            queries=[
-                tokens for query in queries if len(tokens := np.array(ids(f" {query}"))) <= 32
-            ],
-            facts=np.array([[fact(name, code) for code in codes] for name in names]),
-            questions=questions,
-            names=np.array([tokenizer.token_to_id(name) for name in names]),
-            codes=np.array([tokenizer.token_to_id(code) for code in codes]),
-            name=list(questions[0]).index(tokenizer.token_to_id(names[0])),
-            mask=list(questions[0]).index(tokenizer.token_to_id(MASK)),
-            planted=options.facts,
-            distracting=options.queries,
-            asked=options.asked,
-        )
-
-    @property
-    def question_length(self) -> int:
-        """Tokens before the book."""
-        return self.asked * self.questions.shape[1]
-
-    @property
-    def masks(self) -> list[int]:
-        """Where answers are read."""
-        return [*range(self.mask, self.question_length, self.questions.shape[1])]
-
-    def owners(self, ids: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """Return the positions of codes and masks in a batch, and the index of each one's name."""
-        owned = torch.tensor([*self.codes, self.questions[0, self.mask]], device=ids.device)
-        batch, places = torch.isin(ids, owned).nonzero().unbind(1)
-        names = ids[batch, places - (self.mask - self.name)]
-        return (batch, places), names - int(self.names[0])
-
-    def example(self, book: Ids, length: int, random: Generator) -> tuple[Ids, Ids]:
-        """Ids `(length,)`, and which codes are asked for `(asked,)`."""
-        names = random.choice(len(self.facts), self.planted, replace=False)
-        codes = random.choice(len(self.codes), self.planted, replace=False)
-        chosen = random.choice(len(self.queries), self.distracting, replace=False)
-        pieces = [*self.facts[names, codes], *(self.queries[i] for i in chosen)]
-        rest = length - self.question_length - sum(map(len, pieces))
-        if rest < 0:
-            raise ValueError(f"{length} tokens are too few for what is planted: {-rest} more")
-        start = random.integers(len(book) - rest)
-        places = np.sort(random.integers(rest + 1, size=len(pieces)))
-        between = np.split(book[start : start + rest], places)
-        random.shuffle(pieces)
-        text = [part for pair in zip(between, [*pieces, []], strict=True) for part in pair]
-        question = self.questions[names[: self.asked]].ravel()
-        return np.concatenate([question, *text]).astype(np.int64), codes[: self.asked]
-
-
-@dataclass(frozen=True)
-class Batches(Dataset[tuple[Tensor, Tensor]]):
-    """Batches by number, reproducible, each of one of the lengths."""
-
-    task: Task
-    book: int
-    lengths: list[int]
-    tokens: int
-
-    def __getitem__(self, number: int) -> tuple[Tensor, Tensor]:
-        random = default_rng((self.book, number))
-        length = int(random.choice(self.lengths))
-        book = self.task.books[self.book]
-        examples = [self.task.example(book, length, random) for _ in range(self.size(length))]
-        ids, answers = zip(*examples, strict=True)
-        return torch.from_numpy(np.stack(ids)), torch.from_numpy(np.stack(answers))
-
-    def size(self, length: int) -> int:
-        """Examples in a batch of this length."""
-        return max(1, self.tokens // length)
-
-    def numbered(self, numbers: range, device: str) -> Iterator[list[Tensor]]:
-        """Yield the batches of these numbers, prefetched by workers with a GPU."""
-        workers = WORKERS if device == "cuda" else 0
-        loader = DataLoader(self, None, sampler=numbers, num_workers=workers)
-        for batch in loader:
-            yield [tensor.to(device) for tensor in batch]
-
-
-def _text(path: Path) -> str:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return file.read()
-
-
-def _invent_words(count: int, text: str) -> list[str]:
-    """Invent distinct words of three syllables that do not occur in the text."""
-    random, words = default_rng(0), dict[str, None]()
-    while len(words) < count:
-        parts = zip(random.choice([*"dfklmnrstv"], 3), random.choice([*"aeiou"], 3), strict=True)
-        word = "".join(letter for part in parts for letter in part)
-        if word not in text:
-            words[word] = None
-    return list(words)
-
-
-def _tokenizer(texts: list[str], special: list[str], options: argparse.Namespace) -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=options.vocabulary,
-        special_tokens=[AddedToken(word, lstrip=True) for word in special],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+    names = names_of(options)
+    trainings = Trainings(partial(Learner, options=options), names, options.processes)
+    file = options.state / "plan.json"
+    is_trained = train_in_rounds(
+        trainings,
+        file,
+        end - options.reserve,
+        end,
+        every=options.every,
+        steps=options.steps,
+        save_every=options.save_every,
     )
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
+    if is_trained:
+        trainings.ask("save")
+        for length in options.lengths:
+            trainings.ask("test", length)
+            gather(options, names)
+            print(f"tested {length}, {end - time.perf_counter():.0f} s left", flush=True)
+            if time.perf_counter() > end:
+                break
+    trainings.close()
+    gather(options, names)
+    for table in tables(json.loads(options.results.read_text())["results"]).values():
+        print(f"\n{table}")
 
 
-# The models
-
-
-def _sizes(options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "vocab_size": options.vocabulary,
-        "d_model": options.width,
-        "d_kv": 32,
-        "d_ff": 4 * options.width,
-        "num_layers": options.layers,
-        "num_heads": options.width // 32,
-        "dropout_rate": 0.0,
-    }
-
-
-def vcc(options: argparse.Namespace) -> nn.Module:
-    config = VccT5Config(
-        **_sizes(options), segment_size=options.segment, num_fine_blocks=options.fine
-    )
-    return VccT5EncoderModel(config)
-
-
-def window(options: argparse.Namespace) -> nn.Module:
-    radius = options.segment // 2 - 1
-    config = transformers.LongT5Config(
-        **_sizes(options), encoder_attention_type="local", local_radius=radius
-    )
-    return speed_up(transformers.LongT5EncoderModel(config))
-
-
-def full(options: argparse.Namespace) -> nn.Module:
-    return speed_up(transformers.T5EncoderModel(transformers.T5Config(**_sizes(options))))
-
-
-MODELS = {"VCC": vcc, "window": window, "full": full}
-
-
-@dataclass(frozen=True)
 class Learner:
-    """A model in training: its optimizer, its log and the folder of its state."""
+    """A model in training: its task, its optimizer and its log, saved in a folder."""
 
-    name: str
-    model: nn.Module
-    optimizer: torch.optim.AdamW
-    log: dict[str, Any]
-    folder: Path
-    device: str
+    def __init__(self, name: Name, options: argparse.Namespace) -> None:
+        self.name, self.options = name, options
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.task = Needles.from_options(options, self.device)
+        torch.manual_seed(name.seed)
+        arm = ARMS[name.arm]
+        self.model = Reader(arm, self.task.vocabulary, options.values, options).to(self.device)
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            trained,
+            options.rate,
+            betas=(0.9, 0.98),
+            weight_decay=0.01,
+            fused=self.device == "cuda",
+        )
+        self.folder = runs.run_folder(options.state, str(name))
+        self.log = runs.resume(self.folder, self.model, self.optimizer)
+        self.log["parameters"] = sum(p.numel() for p in trained)
+        self.log.setdefault("right", {})
 
-    @classmethod
-    def from_options(cls, name: str, options: argparse.Namespace) -> "Learner":
-        """Build a model, or resume its training."""
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        torch.manual_seed(0)
-        model = MODELS[name](options).to(device)
-        optimizer = torch.optim.AdamW(model.parameters(), options.rate, weight_decay=0.01)
-        folder = runs.run_folder(options.state, name)
-        log = runs.resume(folder, model, optimizer)
-        log["parameters"] = sum(parameter.numel() for parameter in model.parameters())
-        return cls(name, model, optimizer, log, folder, device)
-
-    def train(self, until: int, task: Task, options: argparse.Namespace) -> None:
-        """Train up to a step, and save the state."""
+    def train(self, until: int, plan: Plan | None) -> None:
+        """Train up to a step; the learning rate falls as planned."""
         steps = range(self.log["step"], until)
         if not steps:
             return
-        begun, losses = time.perf_counter(), []
+        begun, losses, right = time.perf_counter(), [], []
         torch.manual_seed(steps.start)  # of VCC's exploring
         self.model.train()
-        batches = Batches(task, 0, options.train_lengths, options.tokens)
-        for step, (ids, answers) in zip(steps, batches.numbered(steps, self.device), strict=True):
-            hidden_states = self.encode(task, ids)
-            loss = cross_entropy(self.logits(hidden_states[:, task.masks], task.codes).mT, answers)
-            owned, owners = task.owners(ids)
-            owning = cross_entropy(self.logits(hidden_states[owned], task.names), owners)
-            (loss + owning).backward()
+        for step in steps:
+            batch = self.task.training_batch(step, self.name.seed)
+            logits = self.model(batch)
+            loss = F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten())
+            loss.backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            rate = min((step + 1) / WARM_UP, (options.steps - step) / (options.steps / 2), 1.0)
-            self.optimizer.param_groups[0]["lr"] = options.rate * rate
+            rate = min(1.0, (step + 1) / WARM_UP) * (plan.rate(step) if plan else 1.0)
+            self.optimizer.param_groups[0]["lr"] = self.options.rate * rate
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
             losses.append(loss.detach())
-        point = {"step": until, "loss": round(float(torch.stack(losses).mean()), 4)}
+            right.append(is_right(logits, batch).mean())
+        self.log["curve"].append(
+            {
+                "step": until,
+                "tokens": batch.ids.shape[1],
+                "loss": round(float(torch.stack(losses).mean()), 4),
+                "right": round(100 * float(torch.stack(right).mean()), 1),
+            }
+        )
         self.log["step"] = until
         self.log["seconds"] += time.perf_counter() - begun
-        self.log["curve"].append(point)
+
+    def save(self) -> None:
+        """Save model, optimizer and log."""
         runs.save(self.folder, self.model, self.optimizer, self.log)
-        print(f"{self.name}: {json.dumps(point)}, {self.log['seconds']:.0f} s", flush=True)
 
     @torch.no_grad()
-    def count_right(
-        self, task: Task, length: int, seen: int | None, options: argparse.Namespace
-    ) -> dict[str, int]:
-        """Count right answers in texts of a length, of which the first `seen` tokens are read."""
+    def test(self, length: int) -> None:
+        """Count the right answers in each held-out text of a length, and save the log."""
+        if str(length) in self.log["right"]:
+            return
         self.model.eval()
-        batches = Batches(task, 1, [length], options.tokens)
-        numbers = range(math.ceil(options.examples / batches.size(length)))
-        asked = right = 0
-        for ids, answers in batches.numbered(numbers, self.device):
-            hidden_states = self.encode(task, ids[:, :seen])[:, task.masks]
-            asked += answers.numel()
-            right += int((self.logits(hidden_states, task.codes).argmax(-1) == answers).sum())
-        return {"tokens": length, "asked": asked, "right": right}
-
-    def encode(self, task: Task, ids: Tensor) -> Tensor:
-        """Encode ids `(batch, length)` as `(batch, length, d)` float32."""
-        inputs = {"attention_mask": torch.ones_like(ids)}
-        if self.name == "VCC":
-            places = torch.arange(ids.shape[1], device=ids.device)
-            inputs["vip_mask"] = (places < task.question_length).expand_as(ids)
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
-            return self.model(input_ids=ids, **inputs).last_hidden_state.float()
-
-    def logits(self, hidden_states: Tensor, words: Ids) -> Tensor:
-        """Score words `(…, words)` by their embeddings, for hidden states `(…, d)`."""
-        embeddings = self.model.shared.weight[torch.from_numpy(words).to(hidden_states.device)]
-        return hidden_states @ embeddings.mT * hidden_states.shape[-1] ** -0.5
-
-
-# The results
-
-
-def measure(learners: dict[str, Learner], task: Task, options: argparse.Namespace) -> None:
-    """Test every model at every length, print the table and save it."""
-    ways: dict[str, tuple[str, int | None]] = {"VCC": ("VCC", None), "window": ("window", None)}
-    ways |= {f"full, first {seen:,}": ("full", seen) for seen in options.beginnings}
-    ways["full, all"] = ("full", None)
-    accuracy = {
-        way: [
-            learners[name].count_right(task, length, seen, options)
-            for length in options.lengths
-            if way != "full, all" or length <= options.full_to
+        fewest, most = self.options.examples
+        number = min(most, max(fewest, self.options.test_tokens // length))
+        right = [
+            is_right(self.model(batch), batch).sum(1).int()
+            for batch in self.task.test_batches(length, number)
         ]
-        for way, (name, seen) in ways.items()
-    }
-    setting = {
-        name: value
-        for name, value in vars(options).items()
-        if name not in ("data", "state", "results", "smoke", "plot", "minutes")
-    }
-    training = {name: learner.log for name, learner in learners.items()}
-    results = {"setting": setting, "training": training, "accuracy": accuracy}
-    report.save(options.results, results, "transformers", "tokenizers", "triton")
-    header = ["parameters", "steps", "seconds", "loss"]
-    rows = [
-        [name, log["parameters"], log["step"], round(log["seconds"]), log["curve"][-1]["loss"]]
-        for name, log in training.items()
+        self.log["right"][str(length)] = torch.cat(right).tolist()
+        (self.folder / "log.json").write_text(json.dumps(self.log))
+
+
+def is_right(logits: torch.Tensor, batch: Batch) -> torch.Tensor:
+    """Return 1.0 where an answer is right, `(texts, asked)`."""
+    return (logits.argmax(-1) == batch.answers).float()
+
+
+# Results
+
+
+def gather(options: argparse.Namespace, names: list[Name]) -> None:
+    """Save what all trainings have found, and name those that are not tested at every length."""
+    lengths = [str(length) for length in options.lengths]
+    logs = runs.logs(options.state, [str(name) for name in names])
+    missing = [
+        str(name)
+        for name in names
+        if any(length not in logs.get(str(name), {}).get("right", {}) for length in lengths)
     ]
-    print(report.table(["model", *header], rows))
-    empty = [None] * len(options.lengths)
-    rows = [[way, *map(percent, counts), *empty[len(counts) :]] for way, counts in accuracy.items()]
-    print(report.table(["right %", *(f"{length:,}" for length in options.lengths)], rows))
+    plan = options.state / "plan.json"
+    results = {
+        "setting": {name: getattr(options, name) for name in SETTING},
+        "plan": json.loads(plan.read_text()) if plan.exists() else None,
+        "arms": {
+            arm: {
+                name.seed: logs[str(name)]
+                for name in names
+                if name.arm == arm and str(name) in logs
+            }
+            for arm in ARMS
+        },
+    }
+    report.save(options.results, results, "transformers", "triton", missing=missing)
 
 
-def percent(counted: dict[str, int]) -> str:
-    return f"{100 * counted['right'] / counted['asked']:.1f}"
+def shares(log: dict[str, Any], length: int, asked: int) -> float | None:
+    """Return the right answers of a training at a length in percent, None if it was not tested."""
+    right = log["right"].get(str(length))
+    return None if right is None else 100 * mean(right) / asked
 
 
-def plot(results: Path) -> None:
+def by_length(results: dict[str, Any], arm: str) -> dict[int, list[float]]:
+    """Return the right answers of an arm with each seed, in percent, for the lengths it finished.
+
+    An arm of the main table has finished a length when all its seeds have.
+    """
+    setting, logs = results["setting"], results["arms"].get(arm, {}).values()
+    seeds = setting["seeds"] if arm in MAIN else 1
+    found = {
+        length: [shares(log, length, setting["asked"]) for log in logs]
+        for length in setting["lengths"]
+    }
+    return {
+        length: [value for value in values if value is not None]
+        for length, values in found.items()
+        if len(values) == seeds and None not in values
+    }
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the tables of right answers by length, and of what was trained."""
+    setting, arms = results["setting"], results["arms"]
+    lengths, asked = setting["lengths"], setting["asked"]
+    found = {arm: by_length(results, arm) for arm in ARMS}
+    means = {
+        arm: [spread(values[n]) if n in values else None for n in lengths]
+        for arm, values in found.items()
+        if values
+    }
+    of_longest = {
+        arm: f"{compressed_length(ARMS[arm], lengths[-1], asked):,}" for arm in ("VCC", *SWEEP)
+    }
+    trained = [
+        [
+            arm,
+            f"{next(iter(logs.values()))['parameters'] / 1e6:.2f} M",
+            ", ".join(str(log["step"]) for log in logs.values()),
+            ", ".join(f"{log['curve'][-1]['loss']:.2f}" for log in logs.values() if log["curve"]),
+        ]
+        for arm, logs in arms.items()
+        if logs
+    ]
+    header = [f"{length:,}" for length in lengths]
+    return {
+        "length": report.table(
+            ["right %", *header], [[arm, *means[arm]] for arm in MAIN if arm in means]
+        ),
+        "sweep": report.table(
+            ["right %", f"sees of {lengths[-1]:,}", *header],
+            [[label(arm), seen, *means[arm]] for arm, seen in of_longest.items() if arm in means],
+        ),
+        "seeds": report.table(
+            ["right %", *header],
+            [
+                [f"{arm}, seed {seed}", *(digits(shares(log, n, asked)) for n in lengths)]
+                for arm in MAIN
+                for seed, log in arms.get(arm, {}).items()
+            ],
+        ),
+        "training": report.table(["", "parameters", "steps", "last loss"], trained),
+    }
+
+
+def label(arm: str) -> str:
+    """Name an arm of the sweep, to which the main VCC belongs too."""
+    return f"VCC, {ARMS[arm].count} of {ARMS[arm].block}" if arm == "VCC" else arm
+
+
+def spread(values: list[float]) -> str:
+    """Format a mean and the standard deviation over seeds."""
+    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{mean(values):.1f}{deviation}"
+
+
+def digits(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
+
+
+def plot(results: dict[str, Any]) -> None:
+    """Draw right answers against length: mean and range over seeds, and the sweep."""
     from matplotlib.figure import Figure
 
-    saved = json.loads(results.read_text())["results"]
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    for way, counts in saved["accuracy"].items():
-        points = [(counted["tokens"], float(percent(counted))) for counted in counts]
-        axes.plot(*zip(*points, strict=True), marker="o", label=way)
-    lengths = saved["setting"]["lengths"]
-    axes.axhline(100 / saved["setting"]["facts"], color="gray", linestyle=":")
-    axes.set(xlabel="tokens", ylabel="right answers, %", xscale="log", ylim=(0, 102))
-    axes.set_xticks(lengths, [f"{length:,}" for length in lengths], rotation=30)
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend()
+    setting = results["setting"]
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    main_axes, sweep_axes = figure.subplots(1, 2, sharey=True)
+    seeds = f"{setting['seeds']} seeds: mean and range"
+    arms_of = {seeds: (main_axes, [*MAIN]), "VCC": (sweep_axes, ["VCC", *SWEEP])}
+    for title, (axes, arms) in arms_of.items():
+        for number, arm in enumerate(arms):
+            if not (found := by_length(results, arm)):
+                continue
+            lengths, color = [*found], f"C{number}"
+            name = arm if axes is main_axes else label(arm)
+            means = [mean(values) for values in found.values()]
+            axes.plot(lengths, means, marker="o", markersize=4, color=color, label=name)
+            low, high = ([edge(values) for values in found.values()] for edge in (min, max))
+            axes.fill_between(lengths, low, high, color=color, alpha=0.2, linewidth=0)
+        axes.axhline(100 / setting["values"], color="gray", linestyle=":")
+        axes.axvline(setting["curriculum"][-1], color="gray", linestyle="--", linewidth=1)
+        axes.set(xlabel="tokens", xscale="log", ylim=(0, 102), title=title)
+        axes.set_xticks(setting["lengths"], [f"{n:,}" for n in setting["lengths"]], rotation=45)
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    main_axes.set_ylabel("right answers, %")
     IMAGE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGE, dpi=110)
+    print(IMAGE)
 
 
 if __name__ == "__main__":
