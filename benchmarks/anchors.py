@@ -585,15 +585,15 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
                 its["encoder"],
                 its["vector"],
                 *(
-                    f"{mean:.1f} ({low:.1f}–{high:.1f})"  # noqa: RUF001
+                    f"{mean:.1f} ({low:.1f}–{high:.1f})"
                     for mean, (low, high) in zip(its["mean"], its["interval"], strict=True)
                 ),
-                f"{min(s[0] for s in its['each seed']):.1f}–{max(s[0] for s in its['each seed']):.1f}",  # noqa: RUF001
+                ", ".join(f"{seed[0]:.1f}" for seed in its["each seed"]),
             ]
             for its in results["found"]
             if its["query"] == query
         ]
-        header = ["trained by", "compared by", *MEASURES, "R@1, seeds"]
+        header = ["trained by", "compared by", *MEASURES, "R@1, each seed"]
         found[query] = report.table(header, rows)
     rows = [
         [

@@ -397,7 +397,7 @@ def count_words(data: Documents, options: argparse.Namespace) -> None:
         file = options.state / f"{runs.run_folder(options.state, name).name}.npz"
         if file.exists():
             continue
-        words = TfidfVectorizer(analyzer=ANALYZERS[name], min_df=2, sublinear_tf=True)
+        words = TfidfVectorizer(analyzer=ANALYZERS[name], min_df=5, sublinear_tf=True)
         model = make_pipeline(words, LogisticRegression(C=10.0, max_iter=100))
         model.fit(known, classes)
         logits = model.decision_function(unknown).reshape(len(held_out), len(VERSIONS), -1)
