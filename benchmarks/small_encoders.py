@@ -135,20 +135,15 @@ class Batch(NamedTuple):
 
 def trees(documents: Sequence[Nodes], device: str) -> Batch:
     """Pack documents as trees."""
-    sizes = [len(ids) for ids, _ in documents]
-    shifts = np.cumsum([0, *sizes[:-1]])
-    above = [parents(types) for _, types in documents]
-    shifted = [
-        np.where(its < 0, its, its + shift) for its, shift in zip(above, shifts, strict=True)
-    ]
-    tree = Tree.from_parents(torch.from_numpy(np.concatenate(shifted)).to(device))
+    types = np.concatenate([types for _, types in documents])
+    tree = Tree.from_parents(torch.from_numpy(parents(types)).to(device))
     ids = torch.from_numpy(np.concatenate([ids for ids, _ in documents]).astype(np.int64))
     return Batch(
         tree.to_level_order(ids.to(device)),
         tree.in_level_order,
         tree.to_level_index(torch.arange(len(ids), device=device)),
-        np.concatenate([types for _, types in documents]),
-        sizes,
+        types,
+        [len(ids) for ids, _ in documents],
     )
 
 
