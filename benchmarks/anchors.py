@@ -592,6 +592,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             ]
             for its in results["found"]
             if its["query"] == query
+            and (its["encoder"] != "contrast of tokens" or its["vector"] == "mean of tokens")
         ]
         header = ["trained by", "compared by", *MEASURES, "R@1, each seed"]
         found[query] = report.table(header, rows)

@@ -19,7 +19,9 @@ document is held out.
 - HDT reads the tokens as a tree;
 - dense is its twin: the same layers without anchors, with rotary positions, each token attending to
   all;
-- both read the first 512 tokens, or all.
+- both read the first 512 tokens, or all;
+- the last three of `MODELS`, which --models asks for, are HDT with 32 sentences to a section, put
+  together after shuffling: in both stages, or in one of them.
 
 Each starts from masked language modelling on the true versions, for equal minutes on a shared GPU,
 in pieces of the length that it will read. Then it learns to tell the three versions apart, for the
@@ -55,7 +57,7 @@ from torch import Tensor, nn
 
 import report
 import runs
-from convergence import SECTION, SENTENCE, TOKEN, Nodes, pieces
+from convergence import SECTION, SENTENCE, TOKEN, Nodes, pieces, pseudo_sections
 from foveate import Document
 from foveate.data import Corpus
 from foveate.preprocessing import HDTProcessor
@@ -79,15 +81,24 @@ VOCABULARY, TOKENIZED = 16384, 2000
 LEAST_SECTIONS, LEAST_TOKENS, MOST_TOKENS, SHORT = 5, 1024, 4096, 512
 HELD_OUT = 5  # every fifth document
 VERSIONS = ("true", "sections", "sentences")
-MODELS = {
-    "HDT, whole": ("HDT", MOST_TOKENS),
-    "HDT, 512 tokens": ("HDT", SHORT),
-    "dense, whole": ("dense", MOST_TOKENS),
-    "dense, 512 tokens": ("dense", SHORT),
+KINDS = {
+    "HDT": MOST_TOKENS,
+    "dense": MOST_TOKENS,
+    "dense, 512 tokens": SHORT,
+    "HDT, pseudo-sections": MOST_TOKENS,
 }
-"""The kind of each model and the number of tokens that it reads."""
-KINDS = {"HDT": MOST_TOKENS, "dense": MOST_TOKENS, "dense, 512 tokens": SHORT}
-"""What is pretrained, and in pieces of how many tokens; HDT has one for both of its models."""
+"""What is pretrained, and in pieces of how many tokens."""
+MODELS = {
+    "HDT, whole": ("HDT", MOST_TOKENS, False),
+    "HDT, 512 tokens": ("HDT", SHORT, False),
+    "dense, whole": ("dense", MOST_TOKENS, False),
+    "dense, 512 tokens": ("dense, 512 tokens", SHORT, False),
+    "HDT, pseudo-sections": ("HDT, pseudo-sections", MOST_TOKENS, True),
+    "HDT, true sections, then pseudo": ("HDT", MOST_TOKENS, True),
+    "HDT, pseudo-sections, then true": ("HDT, pseudo-sections", MOST_TOKENS, False),
+}
+"""What each model starts from, how many tokens it reads, and whether in pseudo-sections."""
+MAIN = tuple(MODELS)[:4]
 TEXTS = ("TF-IDF, whole", "TF-IDF, 512 tokens", "TF-IDF, quarters")
 RESAMPLES = 10_000
 SMOKE = {
@@ -99,6 +110,7 @@ SMOKE = {
     "pretraining": 0.03,
     "minutes": 10,
     "seeds": 2,
+    "models": list(MODELS)[::2],
     "limit": 15,
 }
 
@@ -111,6 +123,7 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
     parser.add_argument("--data", type=Path, help="folder written by --prepare")
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=MAIN)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--tokens", type=int, default=32768, help="nodes per step of pretraining")
@@ -224,6 +237,12 @@ def version(nodes: Nodes, name: str, rng: np.random.Generator) -> Nodes:
     return ids[order], types[order]
 
 
+def in_pseudo_sections(nodes: Nodes) -> Nodes:
+    """Put every 32 sentences in a section."""
+    ids, types = nodes
+    return pseudo_sections(ids, types, int(ids[types == SECTION][0]))
+
+
 def all_versions(documents: Sequence[Nodes], rng: np.random.Generator) -> list[Nodes]:
     """Return all versions of the first document, then of the next."""
     return [version(nodes, name, rng) for nodes in documents for name in VERSIONS]
@@ -235,14 +254,16 @@ def all_versions(documents: Sequence[Nodes], rng: np.random.Generator) -> list[N
 class Classifier(nn.Module):
     """Tells the versions apart by the state of the root."""
 
-    def __init__(self, encoder: SmallEncoder, length: int, width: int) -> None:
+    def __init__(self, encoder: SmallEncoder, length: int, width: int, *, pseudo: bool) -> None:
         super().__init__()
-        self.encoder, self.length = encoder, length
+        self.encoder, self.length, self.pseudo = encoder, length, pseudo
         self.output = nn.Linear(width, len(VERSIONS))
 
     def forward(self, documents: Sequence[Nodes]) -> Tensor:
         """Return logits `(documents, versions)`."""
         read = [first_tokens(nodes, self.length) for nodes in documents]
+        if self.pseudo:
+            read = [in_pseudo_sections(nodes) for nodes in read]
         batch = self.encoder.read(read, self.output.weight.device.type)
         roots = self.encoder(batch.ids, batch.structure)[batch.roots()]
         logits: Tensor = self.output(roots.float())
@@ -253,8 +274,9 @@ def run_all(options: argparse.Namespace) -> None:
     """Train all models, and save the results of the seeds that finished."""
     options.end = time.time() + 60 * options.minutes
     try:
-        run_in_parallel(pretrain, [(kind, options) for kind in KINDS] + [("TF-IDF", options)])
-        run_in_parallel(finetune, [(name, options) for name in MODELS])
+        # All kinds share the GPU, whichever models are asked for, so that none gets more of it.
+        run_in_parallel(pretrain, [(kind, options) for kind in (*KINDS, "TF-IDF")])
+        run_in_parallel(finetune, [(name, options) for name in options.models])
     finally:
         gather(options)
 
@@ -264,7 +286,7 @@ def new_encoder(kind: str, vocabulary: int, options: argparse.Namespace) -> Smal
     torch.manual_seed(0)
     length = MOST_TOKENS + SHORT  # with a root, and room for padding
     return SmallEncoder(
-        vocabulary, options.layers, options.width, dense=kind != "HDT", max_length=length
+        vocabulary, options.layers, options.width, dense="dense" in kind, max_length=length
     )
 
 
@@ -278,6 +300,8 @@ def pretrain(kind: str, options: argparse.Namespace) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     length = KINDS[kind]
     documents = data.part("training")
+    if "pseudo" in kind:
+        documents = [in_pseudo_sections(nodes) for nodes in documents]
     if length < MOST_TOKENS:
         documents = [piece for ids, types in documents for piece in pieces(ids, types, length)]
     sizes = [int((types == TOKEN).sum()) for _, types in documents]
@@ -298,19 +322,19 @@ def finetune(name: str, options: argparse.Namespace) -> None:
     """Fine-tune one model with all seeds, as long as there is time."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(1)
-    kind, length = MODELS[name]
+    kind, length, pseudo = MODELS[name]
     data = Documents(options.data / "classification.xz")
     training, held_out = data.part("training"), data.part("held_out")
-    source = name if name in KINDS else kind
     pretrained = new_encoder(kind, data.vocabulary, options)
-    weights = runs.run_folder(options.state, f"pretraining {source}") / "weights.pt"
+    weights = runs.run_folder(options.state, f"pretraining {kind}") / "weights.pt"
     pretrained.load_state_dict(torch.load(weights, weights_only=True))
     for seed in range(options.seeds):
         file = options.state / f"{runs.run_folder(options.state, name).name}-{seed}.npz"
         if file.exists():
             continue
         torch.manual_seed(seed)
-        model = Classifier(copy.deepcopy(pretrained), length, options.width).to(device)
+        encoder = copy.deepcopy(pretrained)
+        model = Classifier(encoder, length, options.width, pseudo=pseudo).to(device)
         began = time.perf_counter()
         losses = train(model, training, seed, options)
         if losses is None:
@@ -463,7 +487,8 @@ def gather(options: argparse.Namespace) -> None:
         stem = runs.run_folder(options.state, name).name
         seeds = [""] if name in TEXTS else [f"-{seed}" for seed in range(options.seeds)]
         files = [options.state / f"{stem}{seed}.npz" for seed in seeds]
-        missing += [file.stem for file in files if not file.exists()]
+        if name in (*TEXTS, *options.models) or any(file.exists() for file in files):
+            missing += [file.stem for file in files if not file.exists()]
         found[name] = [dict(np.load(file)) for file in files if file.exists()]
     keys = ("layers", "width", "tokens", "documents", "steps", "rates", "pretraining", "seeds")
     right = {
@@ -482,7 +507,7 @@ def gather(options: argparse.Namespace) -> None:
                 for run in its
             ]
             for name, its in found.items()
-            if name in MODELS
+            if name in MODELS and its
         },
         "accuracy": [
             {
@@ -507,11 +532,10 @@ def differences(right: dict[tuple[str, str], np.ndarray]) -> list[dict[str, Any]
     """Compare HDT, reading all, to every other model on the same documents."""
     rng = np.random.default_rng(0)
     found = []
-    first, *others = (MODELS, TEXTS)
-    ours = next(iter(first))
+    ours, *theirs = (*MODELS, *TEXTS)
     for other in VERSIONS[1:]:
-        for name in (*first, *others[0]):
-            if name == ours or (name, other) not in right or (ours, other) not in right:
+        for name in theirs:
+            if not {(ours, other), (name, other)} <= right.keys():
                 continue
             paired = 100 * (right[ours, other].mean(0) - right[name, other].mean(0))
             number = len(paired)

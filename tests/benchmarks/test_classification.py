@@ -7,6 +7,7 @@ from classification import (
     by_quarter,
     first_sections,
     first_tokens,
+    in_pseudo_sections,
     is_right,
     single_and_pairs,
     version,
@@ -56,6 +57,12 @@ def test_sections_are_kept_whole() -> None:
     assert parts(first_sections(nodes, 17), SECTION) == parts(nodes, SECTION)[:2]
     assert parts(first_sections(nodes, 18), SECTION) == parts(nodes, SECTION)
     assert parts(first_tokens(nodes, 7), SENTENCE)[-1] == (17,)
+
+
+def test_pseudo_sections_do_not_know_the_true_ones() -> None:
+    nodes = a_document(30, 10, 5)
+    assert [len(its) for its in parts(in_pseudo_sections(nodes), SECTION)] == [64, 26]
+    assert parts(in_pseudo_sections(nodes), SENTENCE) == parts(nodes, SENTENCE)
 
 
 def test_accuracy_compares_the_true_version_with_the_other() -> None:
