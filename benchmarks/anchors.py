@@ -307,10 +307,15 @@ def contrast(
             vectors, _ = mean_by(hidden[batch.places[is_token]].float(), owner, number)
         else:
             vectors = hidden[places_of(batch, kind)].float()
-        vectors = F.normalize(vectors, dim=-1)
-        scores = vectors[candidates:] @ vectors[:candidates].T / TEMPERATURE
-        losses.append(F.cross_entropy(scores, torch.tensor(own, device=device)))
+        theirs, ours = (centred(part) for part in vectors.tensor_split([candidates]))
+        found = ours @ theirs.T / TEMPERATURE
+        losses.append(F.cross_entropy(found, torch.tensor(own, device=device)))
     return torch.stack(losses).mean()
+
+
+def centred(vectors: Tensor) -> Tensor:
+    """Return unit vectors less their mean, which all anchors have in common."""
+    return F.normalize(vectors - vectors.mean(0), dim=-1)
 
 
 def places_of(batch: Batch, kind: int) -> Tensor:
@@ -437,7 +442,7 @@ def scores(
     name = {"mean of tokens": "token", "best sentence anchors": "sentence"}.get(kind)
     name = name or ("document" if kind == "document anchor" else "section")
     (theirs, paper), (ours, query) = papers[name], queries[name]
-    ours, theirs = (F.normalize(x - x.mean(0), dim=-1) for x in (ours, theirs))
+    ours, theirs = centred(ours), centred(theirs)
     number = int(paper.max()) + 1
     if kind == "mean of section anchors":
         theirs, _ = mean_by(theirs, paper, number)

@@ -30,8 +30,9 @@ logistic regression on TF-IDF of single tokens and pairs: of the whole text, of 
 tokens, and with each quarter of the text as words of its own.
 
 The accuracy is that of telling a held-out document in true order from the same one shuffled: of
-the two classes, the likelier one counts. Chance is 50 %. Spread is over seeds; intervals of
-differences are 95 % of a bootstrap over documents, of the mean over seeds.
+the two classes, the likelier one counts. "Of two" is easier, and the usual measure of coherence:
+how often of the two versions the true one looks truer. Chance is 50 % for both. Spread is over
+seeds; intervals of differences are 95 % of a bootstrap over documents, of the mean over seeds.
 
 Each model is a process; they share a GPU. A run that is interrupted continues when the command is
 repeated; a seed that has not finished is named in the results, and a model without all seeds is
@@ -461,21 +462,35 @@ ANALYZERS = dict(zip(TEXTS, (single_and_pairs, beginning, by_quarter), strict=Tr
 # Results
 
 
-def is_right(logits: np.ndarray, other: str) -> np.ndarray:
-    """Return the share of a document's two versions, true and another, that are told apart.
+def log_odds(logits: np.ndarray, other: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return how much likelier true order is than another, of the true version and of that one.
 
     Args:
         logits: `(..., documents, versions, classes)`.
-        other: The other version.
+        other: The other version, and class.
 
     Returns:
-        `(..., documents)`, of 0, 0.5 and 1.
+        Both `(..., documents)`.
     """
-    pair = [0, VERSIONS.index(other)]
-    of_pair = logits[..., pair, :][..., pair]
-    truly, shuffled = (of_pair[..., i, 0] - of_pair[..., i, 1] for i in range(2))
-    # Equal logits are half right.
-    return np.asarray(((np.sign(truly) + 1) / 2 + (1 - np.sign(shuffled)) / 2) / 2)
+    index = VERSIONS.index(other)
+    odds = logits[..., 0] - logits[..., index]
+    return odds[..., 0], odds[..., index]
+
+
+def is_right(logits: np.ndarray, other: str) -> np.ndarray:
+    """Return the share of a document's two versions, true and another, that are told apart.
+
+    It is 0, 0.5 or 1, or between where classes are equally likely; the arguments are those of
+    `log_odds`.
+    """
+    truly, shuffled = log_odds(logits, other)
+    return np.asarray((2 + np.sign(truly) - np.sign(shuffled)) / 4)
+
+
+def is_preferred(logits: np.ndarray, other: str) -> np.ndarray:
+    """Return whether the true version looks truer than the other one; equal ones count half."""
+    truly, shuffled = log_odds(logits, other)
+    return np.asarray((1 + np.sign(truly - shuffled)) / 2)
 
 
 def gather(options: argparse.Namespace) -> None:
@@ -497,6 +512,12 @@ def gather(options: argparse.Namespace) -> None:
         if its
         for other in VERSIONS[1:]
     }
+    preferred = {
+        (name, other): [
+            100 * float(is_preferred(run["logits"], other).mean()) for run in found[name]
+        ]
+        for name, other in right
+    }
     results = {
         "recipe": {key: getattr(options, key) for key in keys} | {"vocabulary": VOCABULARY},
         "held out": {name: int((sources == i).sum()) for i, name in enumerate(CORPORA)},
@@ -514,6 +535,7 @@ def gather(options: argparse.Namespace) -> None:
                 "model": name,
                 "against": other,
                 "each seed": (100 * its.mean(1)).round(2).tolist(),
+                "preferred": [round(value, 2) for value in preferred[name, other]],
                 "by corpus": {
                     corpus: round(100 * float(its[:, sources == i].mean()), 2)
                     for i, corpus in enumerate(CORPORA)
@@ -571,12 +593,12 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         [
             name,
             *(spread(one["each seed"]) for one in its),
-            *(f"{one['by corpus']['papers']:.1f}" for one in its),
+            *(spread(one["preferred"]) for one in its),
             ", ".join(f"{value:.1f}" for value in its[0]["each seed"]),
         ]
         for name, its in finished.items()
     ]
-    header = ["", "sections", "sentences", "sections, papers", "sentences, papers"]
+    header = ["", "sections", "sentences", "sections, of two", "sentences, of two"]
     found = {"accuracy": report.table([*header, "sections, each seed"], rows)}
     rows = [
         [

@@ -8,6 +8,7 @@ from classification import (
     first_sections,
     first_tokens,
     in_pseudo_sections,
+    is_preferred,
     is_right,
     single_and_pairs,
     version,
@@ -71,6 +72,10 @@ def test_accuracy_compares_the_true_version_with_the_other() -> None:
     assert is_right(logits, "sections").tolist() == [0.5]
     assert is_right(logits, "sentences").tolist() == [1.0]
     assert is_right(np.zeros((1, 3, 3)), "sections").tolist() == [0.5]
+    assert is_preferred(logits, "sections").tolist() == [0.5]
+    logits[0, 1, 1] = 1.5
+    assert is_right(logits, "sections").tolist() == [0.5]
+    assert is_preferred(logits, "sections").tolist() == [1.0]
 
 
 def test_counted_words_differ_from_pairs_and_quarters() -> None:
