@@ -253,21 +253,26 @@ def all_versions(documents: Sequence[Nodes], rng: np.random.Generator) -> list[N
 
 
 class Classifier(nn.Module):
-    """Tells the versions apart by the state of the root."""
+    """Tells the versions apart by the state of the root, and the mean of all states."""
 
     def __init__(self, encoder: SmallEncoder, length: int, width: int, *, pseudo: bool) -> None:
         super().__init__()
         self.encoder, self.length, self.pseudo = encoder, length, pseudo
-        self.output = nn.Linear(width, len(VERSIONS))
+        self.output = nn.Linear(2 * width, len(VERSIONS))
 
     def forward(self, documents: Sequence[Nodes]) -> Tensor:
         """Return logits `(documents, versions)`."""
         read = [first_tokens(nodes, self.length) for nodes in documents]
         if self.pseudo:
             read = [in_pseudo_sections(nodes) for nodes in read]
-        batch = self.encoder.read(read, self.output.weight.device.type)
-        roots = self.encoder(batch.ids, batch.structure)[batch.roots()]
-        logits: Tensor = self.output(roots.float())
+        device = self.output.weight.device
+        batch = self.encoder.read(read, device.type)
+        states = self.encoder(batch.ids, batch.structure)[batch.places].float()
+        sizes = torch.tensor(batch.sizes, device=device)
+        owner = torch.arange(len(sizes), device=device).repeat_interleave(sizes)
+        sums = states.new_zeros(len(sizes), states.shape[1]).index_add(0, owner, states)
+        roots = states[sizes.cumsum(0) - sizes]
+        logits: Tensor = self.output(torch.cat([roots, sums / sizes[:, None]], dim=1))
         return logits
 
 

@@ -127,11 +127,6 @@ class Batch(NamedTuple):
     types: np.ndarray
     sizes: list[int]
 
-    def roots(self) -> Tensor:
-        """Return where the documents' anchors stand."""
-        chosen = torch.from_numpy(np.flatnonzero(self.types == DOCUMENT))
-        return self.places[chosen.to(self.places.device)]
-
 
 def trees(documents: Sequence[Nodes], device: str) -> Batch:
     """Pack documents as trees."""

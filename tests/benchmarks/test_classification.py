@@ -4,6 +4,7 @@ import torch
 
 from classification import (
     VERSIONS,
+    Classifier,
     by_quarter,
     first_sections,
     first_tokens,
@@ -93,7 +94,19 @@ def test_padding_changes_nothing() -> None:
         both = model(together.ids, together.structure)[together.places]
         one = model(alone.ids, alone.structure)[alone.places]
     torch.testing.assert_close(both[together.sizes[0] :], one, atol=1e-5, rtol=1e-4)
-    assert together.types.tolist().count(DOCUMENT) == len(together.roots()) == 2
+    assert together.types.tolist().count(DOCUMENT) == 2
+
+
+def test_classifier_takes_a_mean_and_a_root_of_each_document() -> None:
+    torch.manual_seed(0)
+    documents = [a_document(20), a_document(2, 1)]
+    for dense in (False, True):
+        encoder = SmallEncoder(100, layers=1, width=64, dense=dense, max_length=256)
+        model = Classifier(encoder, 512, 64, pseudo=False).eval()
+        with torch.no_grad():
+            both, one = model(documents), model(documents[1:])
+        torch.testing.assert_close(both[1:], one, atol=1e-5, rtol=1e-4)
+        assert not torch.allclose(both[0], both[1])
 
 
 def test_batches_fit_and_continue() -> None:
