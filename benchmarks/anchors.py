@@ -70,7 +70,7 @@ STATE = Path(tempfile.gettempdir()) / "foveate" / "anchors"
 CORPORA = ("peps", "proposals", "meetings", "manuals")
 VOCABULARY, TOKENIZED = 16384, 2000
 MOST_TOKENS = 8_000_000  # to train on
-SHARES = {"pretraining": 0.4, "arm": 0.15}  # of the minutes
+SHARES = {"pretraining": 0.28, "arm": 0.18}  # of the minutes
 ARMS = ("masked words", "reconstruction", "contrast", "contrast of tokens")
 UNTRAINED, BM25 = "random weights", "BM25"
 VECTORS = (
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--tokens", type=int, default=32768, help="nodes per step, at most")
     parser.add_argument("--length", type=int, default=1024, help="tokens per piece of a document")
-    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
+    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
     parser.add_argument("--minutes", type=float, default=7, help="of training, for each seed")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")

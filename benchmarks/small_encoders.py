@@ -25,7 +25,7 @@ from foveate.models.hdt import HDTConfig, HDTForMaskedLM
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import HDTProcessor
 
-RATIO, WARM_UP = 0.15, 200
+RATIO, WARM_UP = 0.15, 100
 SAVED_EVERY = 60.0  # seconds
 CHECKED = 20  # steps between looks at the clock, each of which waits for a GPU
 
