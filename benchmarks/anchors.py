@@ -1,312 +1,621 @@
-"""Do anchors carry content (HDT, Table 3)? Abstracts written from anchors alone.
+"""Do anchors carry content (HDT, Table 3)? Papers found by their abstracts, with frozen anchors.
 
-    python benchmarks/anchors.py --prepare data.zip     # read the documents, learn a vocabulary
-    python benchmarks/anchors.py --data data.zip --predictions anchors.json   # train and write
-    python benchmarks/anchors.py --score anchors.json   # ROUGE of what was written
+    python benchmarks/anchors.py --prepare FOLDER --corpus CORPUS   # tokenize the documents
+    python benchmarks/anchors.py --data FOLDER --minutes 7 --seeds 3
+    python benchmarks/anchors.py --docs            # write saved results into the page
 
-A small HDT-ED learns from scratch, by UL2's mixture of denoisers, on papers, Python Enhancement
-Proposals, meetings and two novels; then to write the abstracts of ScisummNet's papers from their
-sections, without title and abstract. In both stages, its decoder reads section anchors alone,
-section and sentence anchors, or all tokens; nothing else differs.
+A small HDT learns to predict masked words, on Python Enhancement Proposals, technical proposals,
+meetings and manuals, as `training_corpus.py` writes them. Then it goes on, for equal minutes, with
+one of four objectives:
 
-The abstracts that it writes for the papers of the dev split are scored by ROUGE, also against the
-abstracts of other papers. Two more measures do not depend on style: the loss of a paper's abstract
-when this paper is read and when another one is; and how often, of all papers, this one makes its
-abstract most likely. An interrupted run continues when the command is repeated.
+- masked words: the same, which asks nothing of anchors;
+- reconstruction: each section's anchor, and the document's, predicts which words stand below it;
+- contrast: some sentences in a row are cut out of a section and read as a document of their own;
+  their section anchor must find that section's among all in the batch, and their document anchor
+  the document's;
+- contrast of tokens: the same between means of tokens, the usual way without anchors.
+
+Frozen, each encoder reads papers of ScisummNet, both splits, none of which it has seen; titles and
+abstracts are removed. A query is the abstract, or one sentence of it, read as a document of its
+own. Of all papers, the right one is to be found by the cosine of vectors, each less the mean of its
+kind: document anchors; the mean of section anchors; the best section anchor; for each sentence of
+the query the best sentence anchor; and, as a peer, the mean of the tokens. Further peers are
+encoders with random weights and BM25 over the same tokens. Intervals are 95 % of a bootstrap over
+papers, of the mean over seeds.
+
+Each seed is a process; they share a GPU. A run that is interrupted continues when the command is
+repeated; a seed that has not finished is named in the results and left out of the tables.
 """
 
 import argparse
+import copy
 import gzip
 import json
+import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 import report
-import stages
+import runs
+from convergence import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes, latest, pieces
+from foveate import Document
 from foveate.data import Corpus
-from foveate.evaluation import rouge
-from foveate.evaluation.benchmark import load_trained
-from foveate.models.hdt import HDTForConditionalGeneration, HDTMemory
-from foveate.preprocessing import DocumentProcessor, Features
-from foveate.training import Recipe
+from foveate.preprocessing import HDTProcessor
 from foveate.training.tokenizer import train_tokenizer
 from scisummnet import repeats
+from small_encoders import (
+    Batch,
+    Documents,
+    SmallEncoder,
+    epochs,
+    nodes_of,
+    train_for,
+    trees,
+    write_documents,
+)
+from stages import run_in_parallel
 
 ROOT = Path(__file__).parents[1]
+RESULTS = report.RESULTS / "anchors.json"
+PAGE = ROOT / "docs" / "evidence" / "anchors.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "anchors"
-READS = ("section", "sentence", "token")
-VOCABULARY, WORDS, LEAD, BATCH = 16384, 1400, 150, 16
+CORPORA = ("peps", "proposals", "meetings", "manuals")
+VOCABULARY, TOKENIZED = 16384, 2000
+MOST_TOKENS = 8_000_000  # to train on
+SHARES = {"pretraining": 0.28, "arm": 0.18}  # of the minutes
+ARMS = ("masked words", "reconstruction", "contrast", "contrast of tokens")
+UNTRAINED, BM25 = "random weights", "BM25"
+VECTORS = (
+    "document anchor",
+    "mean of section anchors",
+    "best section anchor",
+    "best sentence anchors",
+    "mean of tokens",
+)
+QUERIES = ("abstract", "sentence")
+TEMPERATURE = 0.05
+CUT_FROM, MOST_CUT, CUTS = 4, 8, 4
+"""Least sentences of a section that is cut, most sentences of a cut, most cuts of a piece."""
+RESAMPLES = 10_000
+MEASURES = ("R@1", "R@10", "MRR")
 SMOKE = {
-    "limit": 2,
-    "reads": ["section", "token"],
     "layers": 1,
     "width": 64,
-    "steps": [2, 2],
     "tokens": 2048,
-    "length": 1024,
-    "target": 8,
-    "workers": 0,
+    "length": 512,
+    "minutes": 0.05,
+    "seeds": 2,
+    "corpus": None,
+    "limit": 8,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the data and stop")
+    parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="write the data and stop")
+    parser.add_argument("--corpus", type=Path, help="folder that training_corpus.py wrote")
     parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
-    parser.add_argument("--data", type=Path, help="file written by --prepare")
-    parser.add_argument("--reads", nargs="*", choices=READS, default=READS)
-    parser.add_argument(
-        "--layers", type=int, default=6, help="layers of the encoder, and of the decoder"
-    )
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument(
-        "--steps", type=int, nargs=2, default=(800, 300), help="steps of both stages"
-    )
-    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
-    parser.add_argument("--tokens", type=int, default=65536, help="nodes per step")
-    parser.add_argument("--length", type=int, default=8192, help="maximum nodes of a paper")
-    parser.add_argument("--target", type=int, default=320, help="maximum tokens of an abstract")
-    parser.add_argument("--beams", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=5, help="data loading workers per model")
+    parser.add_argument("--data", type=Path, help="folder written by --prepare")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--tokens", type=int, default=32768, help="nodes per step, at most")
+    parser.add_argument("--length", type=int, default=1024, help="tokens per piece of a document")
+    parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
+    parser.add_argument("--minutes", type=float, default=7, help="of training, for each seed")
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
-    parser.add_argument("--predictions", type=Path, help="file for the abstracts written")
-    parser.add_argument("--score", type=Path, metavar="PREDICTIONS", help="score and stop")
-    parser.add_argument("--results", type=Path, default=report.RESULTS / "anchors.json")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
-    if options.smoke:
+    if options.docs:
+        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        report.write_tables(PAGE, tables(saved))
+    elif options.smoke:
         with tempfile.TemporaryDirectory() as folder:
-            vars(options).update(SMOKE, state=Path(folder), data=Path(folder) / "data.zip")
-            prepare(options.documents, options.data, options.limit)
-            predict(options, Path(folder) / "predictions.json")
-            score(Path(folder) / "predictions.json", Path(folder) / "results.json")
+            vars(options).update(SMOKE, state=Path(folder), data=Path(folder) / "data")
+            options.results = Path(folder) / "results.json"
+            prepare(options, options.data)
+            run_all(options)
     elif options.prepare:
-        prepare(options.documents, options.prepare, options.limit)
-    elif options.score:
-        score(options.score, options.results)
+        prepare(options, options.prepare)
     elif options.data:
-        predict(options, options.predictions or options.state / "predictions.json")
+        run_all(options)
     else:
         parser.error("give --data, or write it with --prepare")
 
 
-# Data
+# Documents
 
 
-def prepare(folder: Path, file: Path, limit: int | None) -> None:
-    documents = stages.documents(folder, limit)
-    stages.pack(
-        file,
-        train_tokenizer(documents, VOCABULARY),
-        pretrain=(piece for document in documents for piece in stages.pieces(document, WORDS)),
-        train=papers(folder / "scisummnet" / "train.jsonl.gz", limit),
-        dev=papers(folder / "scisummnet" / "dev.jsonl.gz", limit),
-    )
+def prepare(options: argparse.Namespace, folder: Path) -> None:
+    """Write what the encoders learn from, and the papers with their abstracts."""
+    documents = training_documents(options)
+    order = np.random.default_rng(0).permutation(len(documents))
+    processor = HDTProcessor(train_tokenizer((documents[i] for i in order[:TOKENIZED]), VOCABULARY))
+    training: list[Nodes] = []
+    room = MOST_TOKENS
+    for i in order:
+        training.append(nodes_of(documents[i], processor))
+        room -= len(training[-1][0])
+        if room < 0:
+            break
+    write_documents(folder / "anchors-training.xz", processor, {"training": training})
+    papers, abstracts, sentences = [], [], []
+    rng = np.random.default_rng(0)
+    for sections, abstract in without_abstracts(options):
+        body = Document.from_sections("", sections, language="en")
+        papers.append(nodes_of(body, processor))
+        one = abstract[rng.integers(len(abstract))]
+        for query, into in ((abstract, abstracts), ([one], sentences)):
+            said = Document.from_sections("", [("", query)], language="en")
+            into.append(nodes_of(said, processor))
+    parts = {"papers": papers, "abstract": abstracts, "sentence": sentences}
+    write_documents(folder / "anchors-papers.xz", processor, parts)
 
 
-def papers(path: Path, limit: int | None) -> list[stages.Record]:
-    """Read papers without titles and abstracts, including abstracts repeated as a section."""
-    records = []
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for paper in list(map(json.loads, lines))[:limit]:
+def training_documents(options: argparse.Namespace) -> list[Document]:
+    """Read what the encoders learn from; without a corpus, papers, for a trial of the script."""
+    if options.corpus is None:
+        found = without_abstracts(options)
+        return [Document.from_sections("", sections, language="en") for sections, _ in found]
+    files = [options.corpus / f"{name}.jsonl" for name in CORPORA]
+    return [example.document for example in Corpus(files)][: options.limit]
+
+
+def without_abstracts(
+    options: argparse.Namespace,
+) -> Iterator[tuple[list[tuple[str, list[str]]], list[str]]]:
+    """Yield sections and abstracts of papers without sections that repeat the abstract."""
+    for split in ("train", "dev"):
+        path = options.documents / "scisummnet" / f"{split}.jsonl.gz"
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            records = [json.loads(line) for line in lines][: options.limit]
+        for paper in records:
+            abstract = [sentence for sentence in paper["abstract"] if len(sentence.split()) > 3]
             sections = [
-                section
+                (section["heading"], section["sentences"])
                 for section in paper["sections"]
                 if section["sentences"] and not repeats(section["sentences"], paper["abstract"])
             ]
-            if sections and paper["abstract"]:
-                records.append({"sections": sections, "references": [" ".join(paper["abstract"])]})
-    return records
+            if sections and abstract:
+                yield sections, abstract
 
 
-# Training
+# Objectives
 
 
-def recipes(read: str, options: argparse.Namespace) -> tuple[stages.Record, stages.Record]:
-    """Return the recipes of both stages."""
-    data, first = options.state / "data", options.state / read / "pretrained"
-    new = {
-        "type": "hdt",
-        "d_model": options.width,
-        "d_ff": 4 * options.width,
-        "num_heads": options.width // 64,
-        "num_layers": options.layers,
-        "num_decoder_layers": options.layers,
-        "decode_anchors": read,
-    }
-    denoising, writing = (
-        stages.training(steps, options.rate, options.workers, options.seed)
-        for steps in options.steps
-    )
-    return {
-        "model": new,
-        "tokenizer": str(data / "tokenizer"),
-        "objective": {"name": "mixture_of_denoisers", "max_target_length": 768},
-        "data": {"train": str(data / "pretrain.jsonl")},
-        "processor": {"max_length": options.length},
-        "batch": {"tokens": options.tokens},
-        "training": denoising,
-    }, {
-        "model": {"checkpoint": str(first), "decode_anchors": read},
-        "objective": {"name": "sequence_to_sequence", "max_target_length": options.target},
-        "data": {"train": str(data / "train.jsonl")},
-        "processor": {"max_length": options.length},
-        "batch": {"tokens": options.tokens},
-        "training": writing,
-    }
+class Objectives:
+    """The losses of all arms on random pieces of documents."""
 
-
-def predict(options: argparse.Namespace, file: Path) -> None:
-    """Train all models, let them write, and save the abstracts with the machine and the recipe."""
-    stages.unpack(options.data, options.state / "data")
-    stages.run_in_parallel(run, [(read, options) for read in options.reads])
-    names = ("layers", "width", "steps", "rate", "tokens", "length", "target", "beams", "seed")
-    dev = stages.lines(options.state / "data" / "dev.jsonl")
-    texts = [[text for part in paper["sections"] for text in part["sentences"]] for paper in dev]
-    results = {
-        "recipe": {name: getattr(options, name) for name in names} | {"vocabulary": VOCABULARY},
-        "abstracts": [paper["references"][0] for paper in dev],
-        "leads": [" ".join(" ".join(sentences).split()[:LEAD]) for sentences in texts],
-        "models": {
-            read: json.loads((options.state / read / "written.json").read_text())
-            for read in options.reads
-        },
-    }
-    report.save(file, results, "transformers")
-
-
-def run(read: str, options: argparse.Namespace) -> None:
-    """Train one model in both stages, and let it write abstracts."""
-    folder = options.state / read
-    if (folder / "written.json").exists():
-        return
-    first, second = recipes(read, options)
-    curves = {
-        "pretraining": stages.stage(first, folder / "pretrained"),
-        "training": stages.stage(second, folder / "trained"),
-    }
-    recipe = Recipe.from_dict(second)
-    model, processor = load_trained(recipe, folder / "trained")
-    dev = Corpus(options.state / "data" / "dev.jsonl")
-    features = [
-        example
-        for paper in dev
-        for example in recipe.objective.features(processor, paper, torch.Generator())
-    ]
-    autocast = torch.autocast(model.device.type, torch.bfloat16, torch.cuda.is_available())
-    with torch.inference_mode(), autocast:
-        memories = [
-            encode(model, processor, features[start : start + BATCH])
-            for start in range(0, len(features), BATCH)
+    def __init__(self, options: argparse.Namespace, data: Documents, seed: int) -> None:
+        self.pieces = [
+            piece for nodes in data.part("training") for piece in all_pieces(nodes, options.length)
         ]
-        nodes_read = sum(int(memory.memory_mask.sum()) for memory in memories)
-        losses = torch.stack(
-            [
-                losses_of(model, memories, paper["labels"][: options.target].to(model.device))
-                for paper in features
-            ]
-        )
-        texts = [text for memory in memories for text in write(model, processor, memory, options)]
-    results = {
-        **curves,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "nodes read": nodes_read / len(features),
-        **likelihood(losses.cpu()),
-    }
-    print(read, json.dumps(results), flush=True)
-    (folder / "written.json").write_text(json.dumps({**results, "written": texts}))
+        self.mask, self.seed, self.total = data.mask, seed, options.tokens
+        rarity = np.bincount(np.concatenate([np.unique(ids) for ids, _ in self.pieces]))
+        missing = data.vocabulary - len(rarity)
+        documents = 1 + np.concatenate([rarity, np.zeros(missing)])
+        self.rarity = torch.from_numpy(np.log((1 + len(self.pieces)) / documents)).float()
+
+    def losses(self, arm: str, model: SmallEncoder, step: int) -> Iterator[Tensor]:
+        """Yield losses for ever, from a step on."""
+        sizes = [len(ids) for ids, _ in self.pieces]
+        for chosen in epochs(sizes, self.total, self.seed, step):
+            rng = np.random.default_rng([self.seed, step])
+            documents = [self.pieces[i] for i in chosen]
+            step += 1
+            if arm == "masked words":
+                yield model.masked_loss(documents, self.mask, rng)
+            elif arm == "reconstruction":
+                yield self.reconstruction(model, documents)
+            else:
+                yield contrast(model, documents, rng, of_tokens=arm == "contrast of tokens")
+
+    def reconstruction(self, model: SmallEncoder, documents: Sequence[Nodes]) -> Tensor:
+        """Loss of the words below each section's anchor and the document's, rare ones first."""
+        device = model.embeddings.weight.device.type
+        batch = trees(documents, device)
+        hidden = model(batch.ids, batch.structure)
+        is_token = batch.types == TOKEN
+        tokens = batch.ids[batch.places[torch.from_numpy(is_token).to(device)]]
+        weights = self.rarity.to(device)[tokens]
+        losses = []
+        for kind in (SECTION, DOCUMENT):
+            owner = torch.from_numpy((np.cumsum(batch.types == kind) - 1)[is_token]).to(device)
+            anchors = hidden[batch.places[torch.from_numpy(batch.types == kind).to(device)]]
+            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+                logits = model.predictions(anchors)
+            found = logits.float().log_softmax(-1)[owner, tokens]
+            losses.append(-(weights * found).sum() / weights.sum())
+        return torch.stack(losses).mean()
 
 
-def encode(
-    model: HDTForConditionalGeneration, processor: DocumentProcessor, features: list[Features]
-) -> HDTMemory:
-    batch = processor.pad([processor.model_inputs(example) for example in features])
-    return model.encode(**{name: column.to(model.device) for name, column in batch.items()})
+def all_pieces(nodes: Nodes, length: int) -> Iterator[Nodes]:
+    """Cut a document into pieces of a number of tokens; the last is shorter."""
+    ids, types = nodes
+    yield from pieces(ids, types, length)
+    tokens = np.flatnonzero(types == TOKEN)
+    rest = tokens[len(tokens) // length * length :]
+    if len(rest) >= length // 8:
+        kinds = (SENTENCE, SECTION, DOCUMENT)
+        anchors = [latest(types, kind)[rest] for kind in kinds]
+        kept = np.unique(np.concatenate([rest, *anchors]))
+        yield ids[kept], types[kept]
 
 
-def write(
-    model: HDTForConditionalGeneration,
-    processor: DocumentProcessor,
-    memory: HDTMemory,
-    options: argparse.Namespace,
-) -> list[str]:
-    ids = model.generate(
-        encoder_outputs=HDTMemory(**memory),  # a copy, which generate may change
-        num_beams=options.beams,
-        no_repeat_ngram_size=3,
-        max_new_tokens=options.target,
-    )
-    texts = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
-    return [text.strip() for text in texts]
+def cut(nodes: Nodes, rng: np.random.Generator) -> tuple[Nodes, list[tuple[int, Nodes]]]:
+    """Cut sentences out of some sections.
+
+    Returns:
+        What is left, and for each cut the section's number and the sentences as a document.
+    """
+    ids, types = nodes
+    section = np.cumsum(types == SECTION) - 1
+    sentence = np.where(types <= SENTENCE, np.cumsum(types == SENTENCE) - 1, -1)
+    of_section = section[types == SENTENCE]  # of each sentence
+    numbers, counts = np.unique(of_section, return_counts=True)
+    long = numbers[counts >= CUT_FROM]
+    kept = np.ones(len(ids), bool)
+    found = []
+    for number in rng.permutation(long)[:CUTS]:
+        sentences = np.flatnonzero(of_section == number)
+        size = int(rng.integers(1, 1 + min(MOST_CUT, len(sentences) // 2)))
+        start = rng.integers(len(sentences) - size + 1)
+        inside = np.isin(sentence, sentences[start : start + size])
+        kept &= ~inside
+        anchors = [0, np.flatnonzero((types == SECTION) & (section == number))[0]]
+        query = np.concatenate([anchors, np.flatnonzero(inside)])
+        found.append((int(number), (ids[query], types[query])))
+    return (ids[kept], types[kept]), found
 
 
-def losses_of(
-    model: HDTForConditionalGeneration, memories: list[HDTMemory], abstract: Tensor
+def contrast(
+    model: SmallEncoder, documents: Sequence[Nodes], rng: np.random.Generator, *, of_tokens: bool
 ) -> Tensor:
-    """Loss per token of an abstract `(tokens,)` with each of the papers as input: `(papers,)`."""
+    """Loss of finding where sentences were cut out, by section anchors and document anchors.
+
+    In place of an anchor, it can be the mean of the tokens below it.
+    """
+    device = model.embeddings.weight.device.type
+    left, queries, sections, owners = [], [], [], []
+    before = 0
+    for number, nodes in enumerate(documents):
+        rest, cuts = cut(nodes, rng)
+        left.append(rest)
+        queries += [query for _, query in cuts]
+        sections += [before + section for section, _ in cuts]
+        owners += [number] * len(cuts)
+        before += int((rest[1] == SECTION).sum())
+    batch = trees([*left, *queries], device)
+    hidden = model(batch.ids, batch.structure)
     losses = []
-    for memory in memories:
-        labels = abstract.expand(len(memory.memory), -1)
-        logits = model(encoder_outputs=memory, labels=labels).logits
-        losses.append(F.cross_entropy(logits.float().mT, labels, reduction="none").mean(1))
-    return torch.cat(losses)
+    for kind, candidates, own in ((SECTION, before, sections), (DOCUMENT, len(left), owners)):
+        if of_tokens:
+            is_token = torch.from_numpy(batch.types == TOKEN).to(device)
+            owner = torch.from_numpy(np.cumsum(batch.types == kind) - 1).to(device)[is_token]
+            number = int((batch.types == kind).sum())
+            vectors, _ = mean_by(hidden[batch.places[is_token]].float(), owner, number)
+        else:
+            vectors = hidden[places_of(batch, kind)].float()
+        theirs, ours = (centred(part) for part in vectors.tensor_split([candidates]))
+        found = ours @ theirs.T / TEMPERATURE
+        losses.append(F.cross_entropy(found, torch.tensor(own, device=device)))
+    return torch.stack(losses).mean()
 
 
-def likelihood(losses: Tensor) -> dict[str, float]:
-    """Compare an abstract's losses `(abstracts, papers)` for its paper and for other papers."""
-    matching = losses.diagonal()
-    number = len(losses)
+def centred(vectors: Tensor) -> Tensor:
+    """Return unit vectors less their mean, which all anchors have in common."""
+    return F.normalize(vectors - vectors.mean(0), dim=-1)
+
+
+def places_of(batch: Batch, kind: int) -> Tensor:
+    """Return where the nodes of a kind stand."""
+    return batch.places[torch.from_numpy(np.flatnonzero(batch.types == kind)).to(batch.ids.device)]
+
+
+# Runs
+
+
+def run_all(options: argparse.Namespace) -> None:
+    """Train and evaluate all seeds, and save the results of those that finished."""
+    try:
+        run_in_parallel(run, [(seed, options) for seed in range(options.seeds)])
+    finally:
+        gather(options)
+
+
+def run(seed: int, options: argparse.Namespace) -> None:
+    """Train one seed's encoders one after the other, and rank the papers with each."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_num_threads(1)
+    data = Documents(options.data / "anchors-training.xz")
+    papers = Documents(options.data / "anchors-papers.xz")
+    objectives = Objectives(options, data, seed)
+    torch.manual_seed(seed)
+    model = SmallEncoder(data.vocabulary, options.layers, options.width).to(device)
+    folder = options.state / f"seed_{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    save_ranks(folder, UNTRAINED, model, papers, options)
+    log = train_for(
+        SHARES["pretraining"] * options.minutes,
+        model,
+        lambda step: objectives.losses("masked words", model, step),
+        folder / "pretraining",
+        options.rate,
+        falls=False,
+        name=f"seed {seed} pretraining",
+    )
+    logs = {"pretraining": log}
+    for arm in ARMS:
+        encoder = copy.deepcopy(model)
+        if arm.startswith("contrast"):  # does without the head; its decoder is the embeddings
+            for part in (encoder.predictions.LayerNorm, encoder.predictions.transform):
+                part.requires_grad_(False)
+            encoder.predictions.bias.requires_grad_(False)
+        logs[arm] = train_for(
+            SHARES["arm"] * options.minutes,
+            encoder,
+            lambda step, arm=arm, encoder=encoder: objectives.losses(arm, encoder, step),
+            runs.run_folder(folder, arm),
+            options.rate,
+            falls=True,
+            name=f"seed {seed} {arm}",
+        )
+        save_ranks(folder, arm, encoder, papers, options)
+    if seed == 0:
+        save_bm25(folder, papers)
+    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    (folder / "logs.json").write_text(json.dumps({"parameters": parameters, "logs": logs}))
+
+
+def save_ranks(
+    folder: Path, name: str, model: SmallEncoder, papers: Documents, options: argparse.Namespace
+) -> None:
+    """Save the rank of the right paper by each kind of vector, `(vectors, queries, papers)`."""
+    file = runs.run_folder(folder, name).with_suffix(".npy")
+    if file.exists():
+        return
+    vectors = {part: embed(model, papers.part(part), options) for part in ("papers", *QUERIES)}
+    ranks = [
+        [ranks_of(scores(vectors["papers"], vectors[query], kind)) for query in QUERIES]
+        for kind in VECTORS
+    ]
+    np.save(file, np.array(ranks))
+    best = (np.array(ranks)[VECTORS.index("document anchor"), 0] == 1).mean()
+    print(f"{folder.name} {name}: R@1 by document anchor {best:.3f}", flush=True)
+
+
+@torch.no_grad()
+def embed(
+    model: SmallEncoder, documents: Sequence[Nodes], options: argparse.Namespace
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return the vectors of all nodes of a kind, with the document of each.
+
+    Those of tokens are their mean in each document.
+    """
+    model.eval()
+    device = model.embeddings.weight.device.type
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {
+        name: [] for name in ("document", "section", "sentence", "token")
+    }
+    kinds = {"document": DOCUMENT, "section": SECTION, "sentence": SENTENCE}
+    start = 0
+    while start < len(documents):
+        sizes = np.cumsum([len(ids) for ids, _ in documents[start:]])
+        number = max(1, int((sizes <= options.tokens).sum()))
+        batch = trees(documents[start : start + number], device)
+        hidden = model(batch.ids, batch.structure).float()
+        owner = torch.arange(number).repeat_interleave(torch.tensor(batch.sizes)).to(device)
+        for name, kind in kinds.items():
+            chosen = torch.from_numpy(np.flatnonzero(batch.types == kind)).to(device)
+            found[name].append((hidden[batch.places[chosen]], start + owner[chosen]))
+        tokens = torch.from_numpy(np.flatnonzero(batch.types == TOKEN)).to(device)
+        found["token"].append(mean_by(hidden[batch.places[tokens]], owner[tokens], number, start))
+        start += number
     return {
-        "loss, own paper": round(float(matching.mean()), 4),
-        "loss, another": round(float((losses.sum() - matching.sum()) / (number * (number - 1))), 4),
-        "own paper most likely": round(
-            100 * float((losses.argmin(1) == torch.arange(number)).float().mean()), 1
-        ),
+        name: (torch.cat([v for v, _ in its]), torch.cat([o for _, o in its]))
+        for name, its in found.items()
     }
 
 
-# Scores
+def mean_by(vectors: Tensor, owner: Tensor, number: int, start: int = 0) -> tuple[Tensor, Tensor]:
+    """Return the mean of each owner's vectors, and the owners counted from `start`."""
+    sums = vectors.new_zeros(number, vectors.shape[1]).index_add_(0, owner, vectors)
+    counts = owner.bincount(minlength=number).clamp(min=1)[:, None]
+    return sums / counts, start + torch.arange(number, device=owner.device)
 
 
-def score(file: Path, results: Path) -> None:
-    """Replace the abstracts written by their ROUGE, and print the table."""
-    saved = json.loads(file.read_text(encoding="utf-8"))
-    saved_results = saved["results"]
-    abstracts, leads = saved_results.pop("abstracts"), saved_results.pop("leads")
-    saved_results["papers"] = len(abstracts)
-    saved_results["lead"] = scores(leads, abstracts)
-    rows = [["first words of the paper", None, *saved_results["lead"].values(), None, None, None]]
-    for name, model in saved_results["models"].items():
-        model["rouge"] = scores(model.pop("written"), abstracts)
-        rows.append(
+def scores(
+    papers: dict[str, tuple[Tensor, Tensor]], queries: dict[str, tuple[Tensor, Tensor]], kind: str
+) -> Tensor:
+    """Score all papers for all queries, `(queries, papers)`, by a kind of vector."""
+    name = {"mean of tokens": "token", "best sentence anchors": "sentence"}.get(kind)
+    name = name or ("document" if kind == "document anchor" else "section")
+    (theirs, paper), (ours, query) = papers[name], queries[name]
+    ours, theirs = centred(ours), centred(theirs)
+    number = int(paper.max()) + 1
+    if kind == "mean of section anchors":
+        theirs, _ = mean_by(theirs, paper, number)
+        theirs = F.normalize(theirs, dim=-1)
+    if not kind.startswith("best"):
+        return ours @ theirs.T
+    best = []
+    for part in ours.split(256):
+        all_scores = part @ theirs.T
+        index = paper.expand(len(part), -1)
+        least = all_scores.new_full((len(part), number), -2.0)
+        best.append(least.scatter_reduce(1, index, all_scores, "amax"))
+    found, _ = mean_by(torch.cat(best), query, int(query.max()) + 1)
+    return found
+
+
+def ranks_of(found: Tensor) -> np.ndarray:
+    """Return the rank of each query's own paper, the lowest one of equal scores."""
+    ranks = (found >= found.diagonal()[:, None]).sum(1)
+    return np.asarray(ranks.cpu().numpy())
+
+
+def save_bm25(folder: Path, papers: Documents, k1: float = 1.2, b: float = 0.75) -> None:
+    """Save the ranks that BM25 gives over the tokens, `(queries, papers)`."""
+    from scipy.sparse import csr_matrix
+
+    def counts(part: str) -> Any:
+        tokens = [ids[types == TOKEN] for ids, types in papers.part(part)]
+        sizes = np.array([len(ids) for ids in tokens])
+        which, column = np.repeat(np.arange(len(sizes)), sizes), np.concatenate(tokens)
+        shape = (len(sizes), papers.vocabulary)
+        return csr_matrix((np.ones(len(column)), (which, column)), shape)
+
+    theirs = counts("papers")
+    theirs.sum_duplicates()
+    lengths = np.asarray(theirs.sum(1)).ravel()
+    present = np.bincount(theirs.indices, minlength=papers.vocabulary)
+    idf = np.log(1 + (theirs.shape[0] - present + 0.5) / (present + 0.5))
+    norm = k1 * (1 - b + b * lengths / lengths.mean())
+    rows = np.repeat(np.arange(theirs.shape[0]), np.diff(theirs.indptr))
+    theirs.data = idf[theirs.indices] * theirs.data * (k1 + 1) / (theirs.data + norm[rows])
+    found = [(counts(query) @ theirs.T).toarray() for query in QUERIES]
+    np.save(folder / "BM25.npy", np.array([ranks_of(torch.from_numpy(its)) for its in found]))
+
+
+# Results
+
+
+def measures(ranks: np.ndarray) -> np.ndarray:
+    """Return `MEASURES` in percent for ranks `(..., papers)`: `(..., papers, 3)`."""
+    return 100 * np.stack([ranks <= 1, ranks <= 10, 1 / ranks], axis=-1)
+
+
+@cache
+def resamples(number: int) -> np.ndarray:
+    """Draw the share of each of a number of papers in each resample, `(resamples, papers)`."""
+    rng = np.random.default_rng(0)
+    return rng.multinomial(number, np.full(number, 1 / number), RESAMPLES) / number
+
+
+def interval(values: np.ndarray) -> list[list[float]]:
+    """Return 95 % of a bootstrap of the mean of `(papers, measures)`, for each measure."""
+    weights = resamples(len(values))
+    return np.percentile(weights @ values, [2.5, 97.5], axis=0).T.round(2).tolist()
+
+
+def gather(options: argparse.Namespace) -> None:
+    """Save the measures of all seeds that finished, with intervals, and print the tables."""
+    folders = [options.state / f"seed_{seed}" for seed in range(options.seeds)]
+    done = [folder for folder in folders if (folder / "logs.json").exists()]
+    missing = [folder.name.replace("_", " ") for folder in folders if folder not in done]
+    keys = ("layers", "width", "tokens", "length", "rate", "minutes", "seeds")
+    results: dict[str, Any] = {
+        "recipe": {key: getattr(options, key) for key in keys}
+        | {"shares": SHARES, "temperature": TEMPERATURE, "vocabulary": VOCABULARY},
+        "runs": {folder.name: json.loads((folder / "logs.json").read_text()) for folder in done},
+    }
+    if done and (folders[0] / "BM25.npy").exists():
+        results |= found_measures(done, folders[0] / "BM25.npy")
+    report.save(options.results, results, "transformers", missing=missing)
+    if "found" in results:
+        for table in tables(results).values():
+            print(f"\n{table}")
+
+
+def found_measures(done: list[Path], bm25: Path) -> dict[str, Any]:
+    """Return all measures, and the differences that the claim is about, with intervals."""
+    ranks = {
+        name: np.stack([np.load(runs.run_folder(seed, name).with_suffix(".npy")) for seed in done])
+        for name in (UNTRAINED, *ARMS)
+    }
+    by_query = {  # (encoder, vector, query): (seeds, papers, measures)
+        (name, vector, query): measures(ranks[name][:, i, j])
+        for name in ranks
+        for i, vector in enumerate(VECTORS)
+        for j, query in enumerate(QUERIES)
+    }
+    by_query |= {
+        (BM25, "words", query): measures(its)[None]
+        for query, its in zip(QUERIES, np.load(bm25), strict=True)
+    }
+    found = [
+        {
+            "encoder": name,
+            "vector": vector,
+            "query": query,
+            "mean": values.mean((0, 1)).round(2).tolist(),
+            "each seed": values.mean(1).round(2).tolist(),
+            "interval": interval(values.mean(0)),
+        }
+        for (name, vector, query), values in by_query.items()
+    ]
+    differences = []
+    for query in QUERIES:
+        for vector in VECTORS[:-1]:
+            for arm in ("reconstruction", "contrast"):
+                for other in (
+                    ("masked words", vector),
+                    ("masked words", "mean of tokens"),
+                    ("contrast of tokens", "mean of tokens"),
+                ):
+                    ours, theirs = by_query[arm, vector, query], by_query[*other, query]
+                    paired = ours.mean(0) - theirs.mean(0)
+                    differences.append(
+                        {
+                            "query": query,
+                            "of": [arm, vector],
+                            "from": other,
+                            "mean": paired.mean(0).round(2).tolist(),
+                            "interval": interval(paired),
+                        }
+                    )
+    papers = next(iter(by_query.values())).shape[1]
+    return {"papers": papers, "measures": MEASURES, "found": found, "differences": differences}
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return a table for each kind of query, and one of differences."""
+    if "found" not in results:
+        sys.exit("no seed has finished")
+    found = {}
+    for query in QUERIES:
+        rows = [
             [
-                name,
-                model["nodes read"],
-                *model["rouge"].values(),
-                model["loss, own paper"],
-                model["loss, another"],
-                model["own paper most likely"],
+                its["encoder"],
+                its["vector"],
+                *(
+                    f"{mean:.1f} ({low:.1f}–{high:.1f})"
+                    for mean, (low, high) in zip(its["mean"], its["interval"], strict=True)
+                ),
+                ", ".join(f"{seed[0]:.1f}" for seed in its["each seed"]),
             ]
-        )
-    results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    header = ["decoder reads", "nodes", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-L, another's"]
-    header += ["loss", "loss, another's", f"own of {len(abstracts)} papers most likely, %"]
-    print(report.table(header, rows))
-
-
-def scores(texts: list[str], abstracts: list[str]) -> dict[str, float]:
-    """ROUGE, and ROUGE-L against the abstracts of other papers, each the next one's."""
-    others = [*abstracts[1:], *abstracts[:1]]
-    matching = rouge(texts, [[abstract] for abstract in abstracts])
-    another = rouge(texts, [[abstract] for abstract in others])["rougeL"]
-    return {name: round(value, 2) for name, value in {**matching, "another's": another}.items()}
+            for its in results["found"]
+            if its["query"] == query
+            and (its["encoder"] != "contrast of tokens" or its["vector"] == "mean of tokens")
+        ]
+        header = ["trained by", "compared by", *MEASURES, "R@1, each seed"]
+        found[query] = report.table(header, rows)
+    rows = [
+        [
+            its["query"],
+            ", ".join(its["of"]),
+            ", ".join(its["from"]),
+            *(
+                f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
+                for mean, (low, high) in zip(its["mean"], its["interval"], strict=True)
+            ),
+        ]
+        for its in results["differences"]
+        if its["of"][1] == VECTORS[0]
+    ]
+    header = ["query", "anchors", "against", *MEASURES]
+    return found | {"differences": report.table(header, rows)}
 
 
 if __name__ == "__main__":

@@ -1,357 +1,626 @@
-"""What part does a section play? Fine-tuned HDT against BERT of its size, truncated at 512 tokens.
+"""Is a document in its true order? HDT against dense attention and TF-IDF, five seeds.
 
-    python benchmarks/classification.py --prepare data.zip      # read, train a tokenizer
-    python benchmarks/classification.py --data data.zip --predictions classes.json     # train
-    python benchmarks/classification.py --score classes.json --data data.zip   # F1 of predictions
+    python benchmarks/classification.py --prepare FOLDER --corpus CORPUS   # tokenize the documents
+    python benchmarks/classification.py --data FOLDER --minutes 8
+    python benchmarks/classification.py --docs         # write saved results into the page
 
-Sections of ScisummNet's papers are classified by their sentences, without the heading, which says
-the class: introduction, related work, method, results or conclusion. The sections of the dev
-split's papers are held out.
+Papers, Python Enhancement Proposals and technical proposals, as `training_corpus.py` writes them,
+are read without headings, which number the sections. Of each document, those first sections are
+kept that have no more than 4,096 tokens together; it must have at least five, and 1,024 tokens.
+Each document comes in three versions:
 
-- bert: the first 512 tokens, dense attention;
-- hdt, 512: the first 512 nodes as a tree;
-- hdt: the whole section.
+- true: as it was written;
+- sections: all sections but the first in random order;
+- sentences: the sentences of each section in random order.
 
-All have the same vocabulary, layers and width, and start from random weights or from masked
-language modelling on the same texts, with the same number of steps and tokens per step; BERT reads
-the texts in pieces that fit its 512 positions. Fine-tuning takes the same steps and examples, with
-several seeds. The baselines are the most frequent class and logistic regression on TF-IDF of words
-and pairs of words. An interrupted run continues when the command is repeated.
+The words of a document are the same in all three, so that counting them cannot help. Every fifth
+document is held out.
+
+- HDT reads the tokens as a tree;
+- dense is its twin: the same layers without anchors, with rotary positions, each token attending to
+  all;
+- both read the first 512 tokens, or all;
+- the last three of `MODELS`, which --models asks for, are HDT with 32 sentences to a section, put
+  together after shuffling: in both stages, or in one of them.
+
+Each starts from masked language modelling on the true versions, for equal minutes on a shared GPU,
+in pieces of the length that it will read. Then it learns to tell the three versions apart, for the
+same number of steps with the same documents and shuffles, with each seed. The baselines are
+logistic regression on TF-IDF of single tokens and pairs: of the whole text, of its first 512
+tokens, and with each quarter of the text as words of its own.
+
+The accuracy is that of telling a held-out document in true order from the same one shuffled: of
+the two classes, the likelier one counts. "Of two" is easier, and the usual measure of coherence:
+how often of the two versions the true one looks truer. Chance is 50 % for both. Spread is over
+seeds; intervals of differences are 95 % of a bootstrap over documents, of the mean over seeds.
+
+Each model is a process; they share a GPU. A run that is interrupted continues when the command is
+repeated; a seed that has not finished is named in the results, and a model without all seeds is
+left out of the tables.
 """
 
 import argparse
-import gzip
+import copy
 import json
-import re
+import sys
 import tempfile
-from collections import Counter
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
 import torch
-from tokenizers.processors import TemplateProcessing
-from transformers import PreTrainedTokenizerFast
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 import report
-import stages
+import runs
+from convergence import SECTION, SENTENCE, TOKEN, Nodes, pieces, pseudo_sections
+from foveate import Document
 from foveate.data import Corpus
-from foveate.evaluation import label_f1
-from foveate.evaluation.benchmark import load_trained
-from foveate.preprocessing.text import plain_text
-from foveate.training import Recipe
+from foveate.preprocessing import HDTProcessor
 from foveate.training.tokenizer import train_tokenizer
+from small_encoders import (
+    Documents,
+    SmallEncoder,
+    epochs,
+    nodes_of,
+    train_for,
+    write_documents,
+)
+from stages import run_in_parallel
 
 ROOT = Path(__file__).parents[1]
+RESULTS = report.RESULTS / "classification.json"
+PAGE = ROOT / "docs" / "evidence" / "classification.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "classification"
-VOCABULARY, WORDS = 16384, {"bert": 340, "hdt": 1400}
-HEADINGS = {
-    "introduction": r"introduction",
-    "related work": r"related|previous|prior|background|literature",
-    "results": r"experiment|result|evaluation|analysis|discussion",
-    "conclusion": r"conclu|summary|future work",
-    "": r"a(c?)knowledg|reference|appendi",  # none of the classes
+CORPORA = ("papers", "peps", "proposals")
+VOCABULARY, TOKENIZED = 16384, 2000
+LEAST_SECTIONS, LEAST_TOKENS, MOST_TOKENS, SHORT = 5, 1024, 4096, 512
+HELD_OUT = 5  # every fifth document
+VERSIONS = ("true", "sections", "sentences")
+KINDS = {
+    "HDT": MOST_TOKENS,
+    "dense": MOST_TOKENS,
+    "dense, 512 tokens": SHORT,
+    "HDT, pseudo-sections": MOST_TOKENS,
 }
-OTHERS = "method"
-"""The class of sections with any other heading that contains words."""
-CLASSES = ("introduction", "related work", OTHERS, "results", "conclusion")
-LENGTHS = {"bert": 512, "hdt, 512": 512, "hdt": 4096}
-STARTS = ("scratch", "pretrained")
+"""What is pretrained, and in pieces of how many tokens."""
+MODELS = {
+    "HDT, whole": ("HDT", MOST_TOKENS, False),
+    "HDT, 512 tokens": ("HDT", SHORT, False),
+    "dense, whole": ("dense", MOST_TOKENS, False),
+    "dense, 512 tokens": ("dense, 512 tokens", SHORT, False),
+    "HDT, pseudo-sections": ("HDT, pseudo-sections", MOST_TOKENS, True),
+    "HDT, true sections, then pseudo": ("HDT", MOST_TOKENS, True),
+    "HDT, pseudo-sections, then true": ("HDT, pseudo-sections", MOST_TOKENS, False),
+}
+"""What each model starts from, how many tokens it reads, and whether in pseudo-sections."""
+MAIN = tuple(MODELS)[:4]
+TEXTS = ("TF-IDF, whole", "TF-IDF, 512 tokens", "TF-IDF, quarters")
+RESAMPLES = 10_000
 SMOKE = {
-    "limit": 2,
-    "models": ["bert", "hdt"],
     "layers": 1,
     "width": 64,
-    "steps": [2, 2],
-    "tokens": 2048,
-    "batch": 2,
-    "seeds": 1,
-    "workers": 0,
+    "tokens": 4096,
+    "documents": 1,
+    "steps": 2,
+    "pretraining": 0.03,
+    "minutes": 10,
+    "seeds": 2,
+    "models": list(MODELS)[::2],
+    "limit": 15,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the data and stop")
-    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="write the data and stop")
+    parser.add_argument(
+        "--corpus", type=Path, default=ROOT / "build" / "corpus", help="of training_corpus.py"
+    )
     parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
-    parser.add_argument("--data", type=Path, help="file written by --prepare")
-    parser.add_argument("--models", nargs="*", choices=LENGTHS, default=list(LENGTHS))
+    parser.add_argument("--data", type=Path, help="folder written by --prepare")
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=MAIN)
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--tokens", type=int, default=32768, help="nodes per step of pretraining")
+    parser.add_argument("--documents", type=int, default=6, help="in all versions, per step")
+    parser.add_argument("--steps", type=int, default=300, help="of fine-tuning")
     parser.add_argument(
-        "--steps", type=int, nargs=2, default=(1500, 300), help="steps of both stages"
+        "--rates", type=float, nargs=2, default=(1e-3, 3e-4), help="learning rates of both stages"
     )
+    parser.add_argument("--pretraining", type=float, default=3.5, help="minutes, for each")
     parser.add_argument(
-        "--rates", type=float, nargs=2, default=(5e-4, 1e-4), help="learning rates of both stages"
+        "--minutes", type=float, default=8, help="of the whole, after which fine-tuning stops"
     )
-    parser.add_argument(
-        "--tokens", type=int, default=65536, help="tokens per step of the first stage"
-    )
-    parser.add_argument(
-        "--batch", type=int, default=32, help="sections per step of the second stage"
-    )
-    parser.add_argument("--seeds", type=int, default=3, help="number of seeds of fine-tuning")
-    parser.add_argument("--workers", type=int, default=5, help="data loading workers per model")
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
-    parser.add_argument("--predictions", type=Path, help="file for the predictions")
-    parser.add_argument("--score", type=Path, metavar="PREDICTIONS", help="score and stop")
-    parser.add_argument("--results", type=Path, default=report.RESULTS / "classification.json")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
-    if options.smoke:
+    if options.docs:
+        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        report.write_tables(PAGE, tables(saved))
+    elif options.smoke:
         with tempfile.TemporaryDirectory() as folder:
-            vars(options).update(SMOKE, state=Path(folder), data=Path(folder) / "data.zip")
-            prepare(options.documents, options.data, options.limit)
-            predict(options, Path(folder) / "predictions.json")
-            score(Path(folder) / "predictions.json", options.data, Path(folder) / "results.json")
+            vars(options).update(SMOKE, state=Path(folder), data=Path(folder) / "data")
+            options.results = Path(folder) / "results.json"
+            prepare(options, options.data)
+            run_all(options)
     elif options.prepare:
-        prepare(options.documents, options.prepare, options.limit)
-    elif not options.data:
-        parser.error("give --data, or write it with --prepare")
-    elif options.score:
-        score(options.score, options.data, options.results)
+        prepare(options, options.prepare)
+    elif options.data:
+        run_all(options)
     else:
-        predict(options, options.predictions or options.state / "predictions.json")
+        parser.error("give --data, or write it with --prepare")
 
 
-# Data
+# Documents
 
 
-def prepare(folder: Path, file: Path, limit: int | None) -> None:
-    documents = stages.documents(folder, limit)
-    tokenizer = train_tokenizer(documents, VOCABULARY)
-    begin_with_class_token(tokenizer)
-    stages.pack(
-        file,
-        tokenizer,
-        pretrain=(
-            piece for document in documents for piece in stages.pieces(document, WORDS["hdt"])
-        ),
-        train=sections(folder / "scisummnet" / "train.jsonl.gz", limit),
-        dev=sections(folder / "scisummnet" / "dev.jsonl.gz", limit),
-    )
+def prepare(options: argparse.Namespace, folder: Path) -> None:
+    """Write the documents that are long enough, every fifth of each corpus as held out."""
+    documents = {
+        name: [
+            without_headings(example.document)
+            for example in islice(Corpus(options.corpus / f"{name}.jsonl"), options.limit)
+        ]
+        for name in CORPORA
+    }
+    everything = [document for its in documents.values() for document in its]
+    order = np.random.default_rng(0).permutation(len(everything))[:TOKENIZED]
+    processor = HDTProcessor(train_tokenizer((everything[i] for i in order), VOCABULARY))
+    parts: dict[str, list[Nodes]] = {"training": [], "held_out": []}
+    sources = []
+    for name, its in documents.items():
+        tokenized = (nodes_of(document, processor) for document in its)
+        kept = (first_sections(nodes, MOST_TOKENS) for nodes in tokenized)
+        for number, nodes in enumerate(nodes for nodes in kept if is_suitable(nodes)):
+            is_held_out = number % HELD_OUT == 0
+            parts["held_out" if is_held_out else "training"].append(nodes)
+            if is_held_out:
+                sources.append(CORPORA.index(name))
+    write_documents(folder / "classification.xz", processor, parts, sources=np.array(sources))
 
 
-def begin_with_class_token(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Add [CLS] and [SEP] as for BERT; trees have their anchors instead."""
-    special = ("<cls>", "</s>")
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="<cls> $A </s>",
-        special_tokens=list(zip(special, tokenizer.convert_tokens_to_ids(special), strict=True)),
-    )
-
-
-def sections(path: Path, limit: int | None) -> list[stages.Record]:
-    """Read the sections whose heading names exactly one class, without the heading."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        papers = [json.loads(line) for line in lines][:limit]
-    return [
-        {"sections": [{"heading": "", "sentences": section["sentences"]}], "labels": [label]}
-        for paper in papers
-        for section in paper["sections"]
-        if section["sentences"] and (label := class_of(section["heading"]))
+def without_headings(document: Document) -> Document:
+    """Return a document's sections one after the other, without title and headings."""
+    sections = [
+        ("", [sentence.text for part in section.paragraphs for sentence in part.sentences])
+        for _, section in document.walk()
     ]
+    return Document.from_sections("", [its for its in sections if its[1]], language="en")
 
 
-def class_of(heading: str) -> str:
-    """Return the class that a heading names, or "" for none or several.
+def first_sections(nodes: Nodes, most_tokens: int) -> Nodes:
+    """Return the sections that end within a number of tokens: a cut one would show its place."""
+    ids, types = nodes
+    starts = np.append(np.flatnonzero(types == SECTION), len(types))
+    tokens_before = np.append(0, np.cumsum(types == TOKEN))[starts]
+    end = starts[np.searchsorted(tokens_before, most_tokens, side="right") - 1]
+    return ids[:end], types[:end]
 
-    Example:
-        >>> class_of("4 Experimental results"), class_of("3."), class_of("2 A parser")
-        ('results', '', 'method')
-    """
-    named = [name for name, words in HEADINGS.items() if re.search(words, heading.lower())]
-    if len(named) == 1:
-        return named[0]
-    return OTHERS if not named and re.search("[a-z]{3}", heading.lower()) else ""
+
+def first_tokens(nodes: Nodes, number: int) -> Nodes:
+    """Return a document to its `number`-th token."""
+    ids, types = nodes
+    tokens = np.flatnonzero(types == TOKEN)
+    end = tokens[min(number, len(tokens)) - 1] + 1
+    return ids[:end], types[:end]
+
+
+def is_suitable(nodes: Nodes) -> bool:
+    """Whether a document has enough tokens and sections."""
+    _, types = nodes
+    counts = (types == TOKEN).sum(), (types == SECTION).sum()
+    return bool(counts[0] >= LEAST_TOKENS and counts[1] >= LEAST_SECTIONS)
+
+
+def version(nodes: Nodes, name: str, rng: np.random.Generator) -> Nodes:
+    """Return a version of a document."""
+    ids, types = nodes
+    section, sentence = np.cumsum(types == SECTION), np.cumsum(types == SENTENCE)
+    if name == "sections":  # 0 is the document's anchor
+        rank = np.arange(section[-1] + 1)
+        while (rank[2:] == np.arange(2, len(rank))).all():
+            rank[2:] = 2 + rng.permutation(len(rank) - 2)
+        order = np.argsort(rank[section], kind="stable")
+    elif name == "sentences":
+        draw = np.where(types >= SECTION, -1.0, rng.random(sentence[-1] + 1)[sentence])
+        order = np.lexsort((np.arange(len(ids)), draw, section))
+    else:
+        return nodes
+    return ids[order], types[order]
+
+
+def in_pseudo_sections(nodes: Nodes) -> Nodes:
+    """Put every 32 sentences in a section."""
+    ids, types = nodes
+    return pseudo_sections(ids, types, int(ids[types == SECTION][0]))
+
+
+def all_versions(documents: Sequence[Nodes], rng: np.random.Generator) -> list[Nodes]:
+    """Return all versions of the first document, then of the next."""
+    return [version(nodes, name, rng) for nodes in documents for name in VERSIONS]
 
 
 # Training
 
 
-def pretraining(kind: str, options: argparse.Namespace) -> stages.Record:
-    data, (steps, _), (rate, _) = options.state / "data", options.steps, options.rates
-    return {
-        "model": new(kind, options),
-        "tokenizer": str(data / "tokenizer"),
-        "objective": {"name": "masked_lm"},
-        "data": {"train": str(data / f"{kind}.jsonl")},
-        "processor": {"max_length": LENGTHS[kind]},
-        "batch": {"tokens": options.tokens},
-        "training": stages.training(steps, rate, options.workers, 0),
-    }
+class Classifier(nn.Module):
+    """Tells the versions apart by the state of the root, and the mean of all states."""
+
+    def __init__(self, encoder: SmallEncoder, length: int, width: int, *, pseudo: bool) -> None:
+        super().__init__()
+        self.encoder, self.length, self.pseudo = encoder, length, pseudo
+        self.output = nn.Linear(2 * width, len(VERSIONS))
+
+    def forward(self, documents: Sequence[Nodes]) -> Tensor:
+        """Return logits `(documents, versions)`."""
+        read = [first_tokens(nodes, self.length) for nodes in documents]
+        if self.pseudo:
+            read = [in_pseudo_sections(nodes) for nodes in read]
+        device = self.output.weight.device
+        batch = self.encoder.read(read, device.type)
+        states = self.encoder(batch.ids, batch.structure)[batch.places].float()
+        sizes = torch.tensor(batch.sizes, device=device)
+        owner = torch.arange(len(sizes), device=device).repeat_interleave(sizes)
+        sums = states.new_zeros(len(sizes), states.shape[1]).index_add(0, owner, states)
+        roots = states[sizes.cumsum(0) - sizes]
+        logits: Tensor = self.output(torch.cat([roots, sums / sizes[:, None]], dim=1))
+        return logits
 
 
-def finetuning(name: str, start: str, seed: int, options: argparse.Namespace) -> stages.Record:
-    kind = kind_of(name)
-    data, (_, steps), (_, rate) = options.state / "data", options.steps, options.rates
-    checkpoint = {"checkpoint": str(options.state / "pretrained" / kind)}
-    return {
-        "model": checkpoint if start == "pretrained" else new(kind, options),
-        "tokenizer": str(data / "tokenizer"),
-        "objective": {"name": "classification", "labels": list(CLASSES)},
-        "data": {"train": str(data / "train.jsonl")},
-        "processor": {"max_length": LENGTHS[name]},
-        "batch": {"documents": options.batch},
-        "training": stages.training(steps, rate, options.workers, seed),
-    }
+def run_all(options: argparse.Namespace) -> None:
+    """Train all models, and save the results of the seeds that finished."""
+    options.end = time.time() + 60 * options.minutes
+    try:
+        # All kinds share the GPU, whichever models are asked for, so that none gets more of it.
+        run_in_parallel(pretrain, [(kind, options) for kind in (*KINDS, "TF-IDF")])
+        run_in_parallel(finetune, [(name, options) for name in options.models])
+    finally:
+        gather(options)
 
 
-def kind_of(name: str) -> str:
-    return name.partition(",")[0]
+def new_encoder(kind: str, vocabulary: int, options: argparse.Namespace) -> SmallEncoder:
+    """Build an encoder with random weights, the same in every run."""
+    torch.manual_seed(0)
+    length = MOST_TOKENS + SHORT  # with a root, and room for padding
+    return SmallEncoder(
+        vocabulary, options.layers, options.width, dense="dense" in kind, max_length=length
+    )
 
 
-def new(kind: str, options: argparse.Namespace) -> dict[str, Any]:
-    heads, inner = options.width // 64, 4 * options.width
-    if kind == "hdt":
-        return {
-            "type": "hdt",
-            "d_model": options.width,
-            "d_ff": inner,
-            "num_heads": heads,
-            "num_layers": options.layers,
-        }
-    return {
-        "type": "bert",
-        "hidden_size": options.width,
-        "intermediate_size": inner,
-        "num_attention_heads": heads,
-        "num_hidden_layers": options.layers,
-        "max_position_embeddings": LENGTHS[kind],
-    }
+def pretrain(kind: str, options: argparse.Namespace) -> None:
+    """Pretrain one kind of encoder, or let the baselines do all they do."""
+    data = Documents(options.data / "classification.xz")
+    torch.set_num_threads(1)
+    if kind == "TF-IDF":
+        count_words(data, options)
+        return
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    length = KINDS[kind]
+    documents = data.part("training")
+    if "pseudo" in kind:
+        documents = [in_pseudo_sections(nodes) for nodes in documents]
+    if length < MOST_TOKENS:
+        documents = [piece for ids, types in documents for piece in pieces(ids, types, length)]
+    sizes = [int((types == TOKEN).sum()) for _, types in documents]
+    model = new_encoder(kind, data.vocabulary, options).to(device)
 
+    def losses(step: int) -> Iterator[Tensor]:
+        for chosen in epochs(sizes, options.tokens, 0, step):
+            rng = np.random.default_rng([0, step])
+            yield model.masked_loss([documents[i] for i in chosen], data.mask, rng)
+            step += 1
 
-def predict(options: argparse.Namespace, file: Path) -> None:
-    """Train all models, classify the held-out sections, and save the predictions."""
-    stages.unpack(options.data, options.state / "data")
-    kinds = sorted({kind_of(name) for name in options.models})
-    stages.run_in_parallel(pretrain, [(kind, options) for kind in kinds])
-    stages.run_in_parallel(finetune, [(name, options) for name in options.models])
-    names = ("layers", "width", "steps", "rates", "tokens", "batch", "seeds")
-    results = {
-        "recipe": {name: getattr(options, name) for name in names} | {"vocabulary": VOCABULARY},
-        "pretraining": {kind: pretrain(kind, options) for kind in kinds},
-        "models": {
-            name: json.loads((options.state / name / "predictions.json").read_text())
-            for name in options.models
-        },
-    }
-    report.save(file, results, "transformers")
-
-
-def pretrain(kind: str, options: argparse.Namespace) -> stages.Record:
-    """Pretrain one kind of model, if that is not done, and return the learning curve."""
-    data = options.state / "data"
-    pieces_file = data / f"{kind}.jsonl"
-    if not pieces_file.exists():
-        corpus = Corpus(data / "pretrain.jsonl")
-        pieces = (
-            piece for example in corpus for piece in stages.pieces(example.document, WORDS[kind])
-        )
-        pieces_file.write_text(stages.as_lines(pieces), encoding="utf-8")
-    return stages.stage(pretraining(kind, options), options.state / "pretrained" / kind)
+    folder = runs.run_folder(options.state, f"pretraining {kind}")
+    train_for(options.pretraining, model, losses, folder, options.rates[0], falls=True, name=kind)
+    torch.save(model.state_dict(), folder / "weights.pt")
 
 
 def finetune(name: str, options: argparse.Namespace) -> None:
-    """Fine-tune one model from both starting points with all seeds."""
-    folder = options.state / name
-    finetuned: dict[str, Any] = {start: [] for start in STARTS}
-    for start in STARTS:
-        for seed in range(options.seeds):
-            run_folder = folder / f"{start}-{seed}"
-            predictions = run_folder / "predictions.json"
-            recipe = finetuning(name, start, seed, options)
-            curve = stages.stage(recipe, run_folder)
-            if not predictions.exists():
-                classes = classify(Recipe.from_dict(recipe), run_folder, options)
-                predictions.write_text(json.dumps(classes))
-            finetuned[start].append({**curve, **json.loads(predictions.read_text())})
-            print(name, start, seed, curve["seconds"], "s", flush=True)
-    (folder / "predictions.json").write_text(json.dumps(finetuned))
+    """Fine-tune one model with all seeds, as long as there is time."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_num_threads(1)
+    kind, length, pseudo = MODELS[name]
+    data = Documents(options.data / "classification.xz")
+    training, held_out = data.part("training"), data.part("held_out")
+    pretrained = new_encoder(kind, data.vocabulary, options)
+    weights = runs.run_folder(options.state, f"pretraining {kind}") / "weights.pt"
+    pretrained.load_state_dict(torch.load(weights, weights_only=True))
+    for seed in range(options.seeds):
+        file = options.state / f"{runs.run_folder(options.state, name).name}-{seed}.npz"
+        if file.exists():
+            continue
+        torch.manual_seed(seed)
+        encoder = copy.deepcopy(pretrained)
+        model = Classifier(encoder, length, options.width, pseudo=pseudo).to(device)
+        began = time.perf_counter()
+        losses = train(model, training, seed, options)
+        if losses is None:
+            print(f"{name}, seed {seed}: no time left", flush=True)
+            return
+        seconds = time.perf_counter() - began
+        logits = classify(model, held_out, options)
+        np.savez(file, logits=logits, losses=losses, seconds=seconds)
+        right = {other: f"{is_right(logits, other).mean():.3f}" for other in VERSIONS[1:]}
+        print(f"{name}, seed {seed}: {right}, {seconds:.0f} s", flush=True)
 
 
-@torch.inference_mode()
-def classify(recipe: Recipe, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    model, processor = load_trained(recipe, folder)
+def train(
+    model: Classifier, documents: Sequence[Nodes], seed: int, options: argparse.Namespace
+) -> list[float] | None:
+    """Train a classifier; return the mean losses of twenty parts, or None if time is over."""
+    device = model.output.weight.device.type
+    trained = [p for n, p in model.named_parameters() if "predictions." not in n]
+    optimizer = torch.optim.AdamW(trained, weight_decay=0.01, fused=device == "cuda")
+    truth = torch.arange(len(VERSIONS), device=device).repeat(options.documents)
+    losses = []
+    batches = epochs([1] * len(documents), options.documents, seed, 0)
+    model.train()
+    for step in range(options.steps):
+        chosen = next(batches)
+        while len(chosen) < options.documents:  # the last of an epoch
+            chosen = next(batches)
+        rng = np.random.default_rng([seed, step])
+        logits = model(all_versions([documents[i] for i in chosen], rng))
+        loss = F.cross_entropy(logits, truth)
+        loss.backward()
+        nn.utils.clip_grad_norm_(trained, 1.0)
+        done = step / options.steps
+        optimizer.param_groups[0]["lr"] = options.rates[1] * min(10 * done, 1 - done)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.detach())
+        if step % 20 == 0 and time.time() > options.end:
+            return None
+    parts = torch.stack(losses).tensor_split(20)
+    return [round(float(part.mean()), 4) for part in parts if len(part)]
+
+
+@torch.no_grad()
+def classify(
+    model: Classifier, documents: Sequence[Nodes], options: argparse.Namespace
+) -> np.ndarray:
+    """Return the logits of all versions of held-out documents: `(documents, versions, classes)`."""
     model.eval()
-    dev = Corpus(options.state / "data" / "dev.jsonl")
-    features = [processor.model_inputs(processor.features(example.document)) for example in dev]
-    classes: list[int] = []
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=torch.cuda.is_available()):
-        for start in range(0, len(features), options.batch):
-            batch = processor.pad(features[start : start + options.batch])
-            batch = {name: column.to(model.device) for name, column in batch.items()}
-            classes += model(**batch).logits.argmax(1).tolist()
-    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return {"parameters": parameters, "classes": [CLASSES[number] for number in classes]}
+    found = []
+    for start in range(0, len(documents), options.documents):
+        some = documents[start : start + options.documents]
+        found.append(model(held_out_versions(some, start)).cpu().unflatten(0, (len(some), -1)))
+    return np.asarray(torch.cat(found).numpy())
 
 
-# Scores
+def held_out_versions(documents: Sequence[Nodes], first: int) -> list[Nodes]:
+    """Return all versions of held-out documents, the same for every model and seed."""
+    return [
+        nodes
+        for number, document in enumerate(documents, first)
+        for nodes in all_versions([document], np.random.default_rng([10**9, number]))
+    ]
 
 
-def score(file: Path, data: Path, results: Path) -> None:
-    """Replace the predictions by their F1, and print the table."""
-    saved = json.loads(file.read_text(encoding="utf-8"))
-    with tempfile.TemporaryDirectory() as folder:
-        stages.unpack(data, Path(folder))
-        train, dev = (Corpus(Path(folder) / f"{part}.jsonl") for part in ("train", "dev"))
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(Path(folder) / "tokenizer")
-        texts = [[plain_text(example.document) for example in part] for part in (train, dev)]
-        known, truth = ([example.labels[0] for example in part] for part in (train, dev))
-    long = [len(ids) > LENGTHS["bert"] for ids in tokenizer(texts[1], verbose=False)["input_ids"]]
-
-    saved_results = saved["results"]
-    saved_results["examples"] = {"train": len(known), "held out": len(truth), "over 512": sum(long)}
-    [(most_frequent, _)] = Counter(known).most_common(1)
-    baselines = {
-        "most frequent class": [most_frequent] * len(truth),
-        "logistic regression": linear(texts[0], known, texts[1]),
-    }
-    rows = []
-    for name, classes in baselines.items():
-        saved_results[name] = scores(classes, truth, long)
-        rows.append([name, None, *(f"{value:.1f}" for value in saved_results[name].values())])
-    for name, starts in saved_results["models"].items():
-        for start, runs in starts.items():
-            for run in runs:
-                run["f1"] = scores(run.pop("classes"), truth, long)
-            measures = [[run["f1"][key] for run in runs] for key in runs[0]["f1"]]
-            millions = f"{runs[0]['parameters'] / 1e6:.1f} M"
-            rows.append([f"{name}, {start}", millions, *map(mean_and_deviation, measures)])
-    results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    header = ["model", "parameters", "micro F1", "macro F1", "micro, long", "macro, long"]
-    print(report.table(header, rows))
+# Baselines
 
 
-def linear(train: list[str], known: list[str], dev: list[str]) -> list[str]:
+def count_words(data: Documents, options: argparse.Namespace) -> None:
+    """Classify by logistic regression on TF-IDF of tokens."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
-    words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
-    model = make_pipeline(words, LogisticRegression(C=10.0, max_iter=1000))
-    return model.fit(train, known).predict(dev).tolist()
+    training, held_out = data.part("training"), data.part("held_out")
+    known = [
+        nodes
+        for number, document in enumerate(training)
+        for nodes in all_versions([document], np.random.default_rng([1, number]))
+    ]
+    classes = np.tile(np.arange(len(VERSIONS)), len(training))
+    unknown = held_out_versions(held_out, 0)
+    for name in TEXTS:
+        file = options.state / f"{runs.run_folder(options.state, name).name}.npz"
+        if file.exists():
+            continue
+        words = TfidfVectorizer(analyzer=ANALYZERS[name], min_df=5, sublinear_tf=True)
+        model = make_pipeline(words, LogisticRegression(C=10.0, max_iter=100))
+        model.fit(known, classes)
+        logits = model.decision_function(unknown).reshape(len(held_out), len(VERSIONS), -1)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, logits=logits)
+        right = {other: f"{is_right(logits, other).mean():.3f}" for other in VERSIONS[1:]}
+        print(f"{name}: {right}", flush=True)
 
 
-def scores(classes: list[str], truth: list[str], long: list[bool]) -> dict[str, float]:
-    """F1 over all sections, and over those that BERT truncates."""
-    pairs = list(zip(classes, truth, strict=True))
-    parts = {
-        "": pairs,
-        ", long": [pair for pair, is_long in zip(pairs, long, strict=True) if is_long],
+def single_and_pairs(nodes: Nodes) -> list[int]:
+    """Return tokens, and pairs of tokens as further numbers."""
+    tokens = tokens_of(nodes)
+    return [*tokens, *(VOCABULARY * (1 + a) + b for a, b in pairwise(tokens))]
+
+
+def beginning(nodes: Nodes) -> list[int]:
+    """Return the same for the first 512 tokens."""
+    return single_and_pairs(first_tokens(nodes, SHORT))
+
+
+def by_quarter(nodes: Nodes) -> list[int]:
+    """Return tokens, as other numbers in each quarter of the text."""
+    tokens = tokens_of(nodes)
+    return [4 * token + 4 * place // len(tokens) for place, token in enumerate(tokens)]
+
+
+def tokens_of(nodes: Nodes) -> list[int]:
+    """Return the tokens of a document without anchors."""
+    ids, types = nodes
+    found: list[int] = ids[types == TOKEN].tolist()
+    return found
+
+
+ANALYZERS = dict(zip(TEXTS, (single_and_pairs, beginning, by_quarter), strict=True))
+
+
+# Results
+
+
+def log_odds(logits: np.ndarray, other: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return how much likelier true order is than another, of the true version and of that one.
+
+    Args:
+        logits: `(..., documents, versions, classes)`.
+        other: The other version, and class.
+
+    Returns:
+        Both `(..., documents)`.
+    """
+    index = VERSIONS.index(other)
+    odds = logits[..., 0] - logits[..., index]
+    return odds[..., 0], odds[..., index]
+
+
+def is_right(logits: np.ndarray, other: str) -> np.ndarray:
+    """Return the share of a document's two versions, true and another, that are told apart.
+
+    It is 0, 0.5 or 1, or between where classes are equally likely; the arguments are those of
+    `log_odds`.
+    """
+    truly, shuffled = log_odds(logits, other)
+    return np.asarray((2 + np.sign(truly) - np.sign(shuffled)) / 4)
+
+
+def is_preferred(logits: np.ndarray, other: str) -> np.ndarray:
+    """Return whether the true version looks truer than the other one; equal ones count half."""
+    truly, shuffled = log_odds(logits, other)
+    return np.asarray((1 + np.sign(truly - shuffled)) / 2)
+
+
+def gather(options: argparse.Namespace) -> None:
+    """Save the accuracies, the paired differences and what has not finished; print the tables."""
+    sources = Documents(options.data / "classification.xz").arrays["sources"]
+    found: dict[str, list[Any]] = {}
+    missing = []
+    for name in (*TEXTS, *MODELS):
+        stem = runs.run_folder(options.state, name).name
+        seeds = [""] if name in TEXTS else [f"-{seed}" for seed in range(options.seeds)]
+        files = [options.state / f"{stem}{seed}.npz" for seed in seeds]
+        if name in (*TEXTS, *options.models) or any(file.exists() for file in files):
+            missing += [file.stem for file in files if not file.exists()]
+        found[name] = [dict(np.load(file)) for file in files if file.exists()]
+    keys = ("layers", "width", "tokens", "documents", "steps", "rates", "pretraining", "seeds")
+    right = {
+        (name, other): np.stack([is_right(run["logits"], other) for run in its])
+        for name, its in found.items()
+        if its
+        for other in VERSIONS[1:]
     }
-    return {
-        average + suffix: round(value, 2)
-        for suffix, part in parts.items()
-        for average, value in label_f1([{c} for c, _ in part], [{t} for _, t in part]).items()
+    preferred = {
+        (name, other): [
+            100 * float(is_preferred(run["logits"], other).mean()) for run in found[name]
+        ]
+        for name, other in right
     }
+    results = {
+        "recipe": {key: getattr(options, key) for key in keys} | {"vocabulary": VOCABULARY},
+        "held out": {name: int((sources == i).sum()) for i, name in enumerate(CORPORA)},
+        "pretraining": runs.logs(options.state, [f"pretraining {kind}" for kind in KINDS]),
+        "fine-tuning": {
+            name: [
+                {"seconds": round(float(run["seconds"]), 1), "losses": run["losses"].tolist()}
+                for run in its
+            ]
+            for name, its in found.items()
+            if name in MODELS and its
+        },
+        "accuracy": [
+            {
+                "model": name,
+                "against": other,
+                "each seed": (100 * its.mean(1)).round(2).tolist(),
+                "preferred": [round(value, 2) for value in preferred[name, other]],
+                "by corpus": {
+                    corpus: round(100 * float(its[:, sources == i].mean()), 2)
+                    for i, corpus in enumerate(CORPORA)
+                },
+            }
+            for (name, other), its in right.items()
+        ],
+        "differences": differences(right),
+    }
+    report.save(options.results, results, "transformers", "scikit-learn", missing=missing)
+    for table in tables(results).values():
+        print(f"\n{table}")
 
 
-def mean_and_deviation(values: list[float]) -> str:
+def differences(right: dict[tuple[str, str], np.ndarray]) -> list[dict[str, Any]]:
+    """Compare HDT, reading all, to every other model on the same documents."""
+    rng = np.random.default_rng(0)
+    found = []
+    ours, *theirs = (*MODELS, *TEXTS)
+    for other in VERSIONS[1:]:
+        for name in theirs:
+            if not {(ours, other), (name, other)} <= right.keys():
+                continue
+            paired = 100 * (right[ours, other].mean(0) - right[name, other].mean(0))
+            number = len(paired)
+            weights = rng.multinomial(number, np.full(number, 1 / number), RESAMPLES) / number
+            bounds = np.percentile(weights @ paired, [2.5, 97.5]).round(2).tolist()
+            found.append(
+                {
+                    "against": other,
+                    "of": ours,
+                    "from": name,
+                    "mean": round(float(paired.mean()), 2),
+                    "interval": bounds,
+                }
+            )
+    return found
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    """Return the accuracies of models with all seeds, and HDT's differences from the others."""
+    seeds = results["recipe"]["seeds"]
+    whole = {
+        name: [its for its in results["accuracy"] if its["model"] == name]
+        for name in (*TEXTS, *MODELS)
+    }
+    finished = {
+        name: its
+        for name, its in whole.items()
+        if its and (name in TEXTS or len(its[0]["each seed"]) == seeds)
+    }
+    if not finished:
+        sys.exit("no model has finished")
+    rows = [
+        [
+            name,
+            *(spread(one["each seed"]) for one in its),
+            *(spread(one["preferred"]) for one in its),
+            ", ".join(f"{value:.1f}" for value in its[0]["each seed"]),
+        ]
+        for name, its in finished.items()
+    ]
+    header = ["", "sections", "sentences", "sections, of two", "sentences, of two"]
+    found = {"accuracy": report.table([*header, "sections, each seed"], rows)}
+    rows = [
+        [
+            its["against"],
+            its["from"],
+            f"{its['mean']:+.1f} ({its['interval'][0]:+.1f} to {its['interval'][1]:+.1f})",
+        ]
+        for its in results["differences"]
+        if {its["of"], its["from"]} <= finished.keys()
+    ]
+    return found | {"differences": report.table(["shuffled", "HDT, whole, against", ""], rows)}
+
+
+def spread(values: Sequence[float]) -> str:
+    """Format a mean and the standard deviation over seeds."""
     deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{fmean(values):.1f}{deviation}"
+    return f"{mean(values):.1f}{deviation}"
 
 
 if __name__ == "__main__":

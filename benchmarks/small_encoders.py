@@ -1,0 +1,315 @@
+"""Shared by benchmarks that train small encoders from scratch: documents, models, masked words.
+
+Documents are arrays of nodes in reading order, as `HDTProcessor` lists them: an anchor for the
+document, for each section and each sentence, and the tokens. HDT reads them as a tree. Its twin has
+the same layers, reads the tokens without anchors after one root, and attends from each to all.
+"""
+
+import json
+import lzma
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import runs
+from convergence import DOCUMENT, TOKEN, Nodes, NoPositions, parents
+from foveate import Document
+from foveate.models.hdt import HDTConfig, HDTForMaskedLM
+from foveate.ops.tree_attention import Tree
+from foveate.preprocessing import HDTProcessor
+
+RATIO, WARM_UP = 0.15, 100
+SAVED_EVERY = 60.0  # seconds
+CHECKED = 20  # steps between looks at the clock, each of which waits for a GPU
+
+# Documents, in one compressed file
+
+
+def nodes_of(document: Document, processor: HDTProcessor) -> Nodes:
+    """Tokenize a document."""
+    features = processor.features(document)
+    return (
+        features["input_ids"].numpy().astype(np.uint16),
+        features["node_types"].numpy().astype(np.int8),
+    )
+
+
+def write_documents(
+    file: Path, processor: HDTProcessor, parts: dict[str, list[Nodes]], **others: np.ndarray
+) -> None:
+    """Write the documents of several parts, and other arrays."""
+    arrays: dict[str, np.ndarray] = dict(others)
+    for name, documents in parts.items():
+        arrays[f"{name}_ids"] = np.concatenate([ids for ids, _ in documents])
+        arrays[f"{name}_types"] = np.concatenate([types for _, types in documents])
+        arrays[f"{name}_sizes"] = np.array([len(ids) for ids, _ in documents])
+        tokens = int((arrays[f"{name}_types"] == TOKEN).sum())
+        print(f"{name}: {len(documents):,} documents, {tokens:,} tokens", flush=True)
+    tokenizer = processor.tokenizer
+    arrays["special"] = np.array([tokenizer.mask_token_id, len(tokenizer)])
+    buffer = BytesIO()
+    np.savez(buffer, **arrays)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(lzma.compress(buffer.getvalue()))
+    print(f"{file}: {file.stat().st_size / 1e6:.1f} MB", flush=True)
+
+
+class Documents:
+    """What `write_documents` wrote.
+
+    Attributes:
+        mask: Token that hides another.
+        vocabulary: Number of tokens.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.arrays = dict(np.load(BytesIO(lzma.decompress(file.read_bytes()))))
+        self.mask, self.vocabulary = self.arrays["special"].tolist()
+
+    def part(self, name: str) -> list[Nodes]:
+        """Return the documents of a part."""
+        ends = self.arrays[f"{name}_sizes"].cumsum()[:-1]
+        columns = (np.split(self.arrays[f"{name}_{column}"], ends) for column in ("ids", "types"))
+        return list(zip(*columns, strict=True))
+
+
+def batches(sizes: Sequence[int], total: int, rng: np.random.Generator) -> Iterator[list[int]]:
+    """Draw all documents in random order, in batches of at most `total` nodes or one document."""
+    batch: list[int] = []
+    room = total
+    for i in rng.permutation(len(sizes)).tolist():
+        if batch and sizes[i] > room:
+            yield batch
+            batch, room = [], total
+        batch.append(i)
+        room -= sizes[i]
+    if batch:
+        yield batch
+
+
+def epochs(sizes: Sequence[int], total: int, seed: int, step: int) -> Iterator[list[int]]:
+    """Draw batches for ever, from a step on."""
+    epoch = 0
+    while True:
+        for batch in batches(sizes, total, np.random.default_rng([seed, epoch])):
+            step -= 1
+            if step < 0:
+                yield batch
+        epoch += 1
+
+
+# Models
+
+
+class Batch(NamedTuple):
+    """Documents as a model reads them.
+
+    Attributes:
+        ids: `(nodes,)`.
+        structure: A tree in level order, or which places of padded sequences are used,
+            `(documents, length)`.
+        places: `(nodes of the documents,)`, where each node that is read, in reading order, stands
+            in `ids`.
+        types: `(nodes of the documents,)`, on the CPU.
+        sizes: Number of these nodes of each document.
+    """
+
+    ids: Tensor
+    structure: Tree | Tensor
+    places: Tensor
+    types: np.ndarray
+    sizes: list[int]
+
+
+def trees(documents: Sequence[Nodes], device: str) -> Batch:
+    """Pack documents as trees."""
+    types = np.concatenate([types for _, types in documents])
+    tree = Tree.from_parents(torch.from_numpy(parents(types)).to(device))
+    ids = torch.from_numpy(np.concatenate([ids for ids, _ in documents]).astype(np.int64))
+    return Batch(
+        tree.to_level_order(ids.to(device)),
+        tree.in_level_order,
+        tree.to_level_index(torch.arange(len(ids), device=device)),
+        types,
+        [len(ids) for ids, _ in documents],
+    )
+
+
+def sequences(documents: Sequence[Nodes], device: str) -> Batch:
+    """Pad documents as sequences of tokens after the document's anchor."""
+    read = [(types == TOKEN) | (types == DOCUMENT) for _, types in documents]
+    sizes = [int(its.sum()) for its in read]
+    length = -(-max(sizes) // 64) * 64
+    ids = torch.zeros(len(documents), length, dtype=torch.long)
+    used = torch.arange(length) < torch.tensor(sizes)[:, None]
+    ids[used] = torch.from_numpy(
+        np.concatenate([ids[its] for (ids, _), its in zip(documents, read, strict=True)])
+    ).long()
+    return Batch(
+        ids.flatten().to(device),
+        used.to(device),
+        used.flatten().nonzero().flatten().to(device),
+        np.concatenate([types[its] for (_, types), its in zip(documents, read, strict=True)]),
+        sizes,
+    )
+
+
+class PaddedAttention(nn.Module):
+    """HDT's attention weights with rotary positions, from each token of a sequence to all."""
+
+    def __init__(self, tree_attention: nn.Module, max_length: int) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
+        self.num_heads = tree_attention.num_heads
+        head_dim = self.q.out_features // self.num_heads
+        frequencies = 10_000.0 ** -(torch.arange(0, head_dim, 2) / head_dim)
+        angles = torch.arange(max_length)[:, None] * frequencies
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, hidden_states: Tensor, used: Tensor) -> Tensor:
+        """Attend within padded sequences `(sequences * length, d_model)`."""
+        q, k, v = (
+            projection(hidden_states)
+            .unflatten(0, used.shape)
+            .unflatten(-1, (self.num_heads, -1))
+            .transpose(1, 2)
+            for projection in (self.q, self.k, self.v)
+        )
+        attended = F.scaled_dot_product_attention(
+            self.rotate(q), self.rotate(k), v, attn_mask=used[:, None, None]
+        )
+        output: Tensor = self.o(attended.transpose(1, 2).flatten(2).flatten(0, 1))
+        return output
+
+    def rotate(self, x: Tensor) -> Tensor:
+        """Rotate pairs of channels of `(sequences, heads, length, head_dim)` by their positions."""
+        cos, sin = self.cos[: x.shape[2]], self.sin[: x.shape[2]]
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
+
+
+class SmallEncoder(nn.Module):
+    """HDT or its dense twin, with the head that predicts masked words."""
+
+    def __init__(
+        self, vocabulary: int, layers: int, width: int, *, dense: bool = False, max_length: int = 0
+    ) -> None:
+        super().__init__()
+        config = HDTConfig(
+            vocab_size=vocabulary,
+            d_model=width,
+            d_kv=64,
+            d_ff=4 * width,
+            num_layers=layers,
+            num_heads=width // 64,
+            dropout_rate=0.0,
+        )
+        hdt = HDTForMaskedLM(config)
+        self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions
+        self.embeddings = hdt.model.shared
+        self.read = sequences if dense else trees
+        if dense:
+            self.encoder.embed_positions = NoPositions()
+            for block in self.encoder.block:
+                layer = block.layer[0]
+                layer.SelfAttention = PaddedAttention(layer.SelfAttention, max_length)
+
+    def forward(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
+        """Encode nodes `(nodes,)` to `(nodes, width)`."""
+        device = ids.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            encoded: Tensor = self.encoder(self.embeddings(ids), structure).last_hidden_state
+        return encoded
+
+    def masked_loss(
+        self, documents: Sequence[Nodes], mask: int, rng: np.random.Generator
+    ) -> Tensor:
+        """Mean loss of masked tokens: BERT's 15 %, of which 80 % hidden and 10 % replaced."""
+        device = self.embeddings.weight.device.type
+        batch = self.read(documents, device)
+        tokens = np.flatnonzero(batch.types == TOKEN)
+        chosen = rng.choice(tokens, max(1, round(RATIO * len(tokens))), replace=False)
+        fate = torch.from_numpy(rng.random(len(chosen))).to(device)
+        random = torch.from_numpy(rng.integers(self.embeddings.num_embeddings, size=len(chosen)))
+        places = batch.places[torch.from_numpy(chosen).to(device)]
+        truth = batch.ids[places]
+        kept = torch.where(fate < 0.9, random.to(device), truth)
+        ids = batch.ids.index_copy(0, places, torch.where(fate < 0.8, mask, kept))
+        encoded = self(ids, batch.structure)[places]
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            logits = self.predictions(encoded)
+        return F.cross_entropy(logits.float(), truth)
+
+
+# Training
+
+
+def train_for(
+    minutes: float,
+    model: nn.Module,
+    loss_of: Callable[[int], Iterable[Tensor]],
+    folder: Path,
+    rate: float,
+    *,
+    falls: bool,
+    name: str,
+) -> dict[str, Any]:
+    """Train for some minutes, or return the log of the run that did.
+
+    Args:
+        minutes: Of training, without starting up.
+        model: Its parameters are changed; a run that was interrupted continues.
+        loss_of: Given the step to begin with, yields losses for ever.
+        folder: Where the run is saved.
+        rate: Learning rate, after a warm-up.
+        falls: Whether the rate falls to zero in these minutes.
+        name: Printed with the curve.
+
+    Returns:
+        The steps, the seconds and the curve.
+    """
+    device = next(model.parameters()).device.type
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(
+        trained, lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=device == "cuda"
+    )
+    log = runs.resume(folder, model, optimizer)
+    if log.get("finished"):
+        return log
+    model.train()
+    before, began = log["seconds"], time.perf_counter()
+    saved = before
+    losses: list[Tensor] = []
+    for loss in loss_of(log["step"]):
+        loss.backward()
+        nn.utils.clip_grad_norm_(trained, 1.0)
+        left = max(0.0, 1 - log["seconds"] / (60 * minutes)) if falls else 1.0
+        optimizer.param_groups[0]["lr"] = rate * left * min(1.0, (log["step"] + 1) / WARM_UP)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.detach())
+        log["step"] += 1
+        if log["step"] == 1:  # do not count what happens once, such as compiling kernels
+            float(losses[0])
+            began = time.perf_counter()
+        if len(losses) % CHECKED == 0 or device == "cpu":
+            average = float(torch.stack(losses[-CHECKED:]).mean())
+            log["seconds"] = round(before + time.perf_counter() - began, 2)
+            log["finished"] = log["seconds"] >= 60 * minutes
+            if log["finished"] or len(losses) % 100 == 0:
+                log["curve"].append({"step": log["step"], "loss": round(average, 4)})
+                print(name, json.dumps(log["curve"][-1]), log["seconds"], "s", flush=True)
+            if log["finished"] or log["seconds"] > saved + SAVED_EVERY:
+                saved = log["seconds"]
+                runs.save(folder, model, optimizer, log)
+            if log["finished"]:
+                return log
+    raise AssertionError("losses are for ever")

@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+import torch
+
+from classification import (
+    VERSIONS,
+    Classifier,
+    by_quarter,
+    first_sections,
+    first_tokens,
+    in_pseudo_sections,
+    is_preferred,
+    is_right,
+    single_and_pairs,
+    version,
+)
+from convergence import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes
+from small_encoders import SmallEncoder, batches, epochs, sequences
+
+
+def a_document(*sections: int) -> Nodes:
+    """Return a document of sections with this many sentences, each of two tokens."""
+    types = [DOCUMENT]
+    for number in sections:
+        types += [SECTION, *([SENTENCE, TOKEN, TOKEN] * number)]
+    kinds = np.array(types, np.int8)
+    ids = np.where(kinds == TOKEN, 10 + np.cumsum(kinds == TOKEN), kinds).astype(np.uint16)
+    return ids, kinds
+
+
+def parts(nodes: Nodes, kind: int) -> list[tuple[int, ...]]:
+    """Return the tokens below each anchor of a kind."""
+    ids, types = nodes
+    starts = np.flatnonzero(types == kind)
+    return [
+        tuple(its[kinds == TOKEN].tolist())
+        for its, kinds in zip(np.split(ids, starts)[1:], np.split(types, starts)[1:], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_versions_have_the_same_words(seed: int) -> None:
+    nodes = a_document(3, 4, 2, 5, 3)
+    sections = parts(nodes, SECTION)
+    rng = np.random.default_rng(seed)
+    moved, mixed = (version(nodes, name, rng) for name in VERSIONS[1:])
+    assert parts(moved, SECTION)[0] == sections[0]
+    assert parts(moved, SECTION) != sections
+    assert sorted(parts(moved, SECTION)) == sorted(sections)
+    assert parts(mixed, SECTION) != sections
+    assert [sorted(its) for its in parts(mixed, SECTION)] == [sorted(its) for its in sections]
+    assert sorted(parts(mixed, SENTENCE)) == sorted(parts(nodes, SENTENCE))
+    assert version(nodes, "true", rng) is nodes
+
+
+def test_sections_are_kept_whole() -> None:
+    nodes = a_document(3, 4, 2)  # 6, 8 and 4 tokens
+    assert parts(first_sections(nodes, 14), SECTION) == parts(nodes, SECTION)[:2]
+    assert parts(first_sections(nodes, 17), SECTION) == parts(nodes, SECTION)[:2]
+    assert parts(first_sections(nodes, 18), SECTION) == parts(nodes, SECTION)
+    assert parts(first_tokens(nodes, 7), SENTENCE)[-1] == (17,)
+
+
+def test_pseudo_sections_do_not_know_the_true_ones() -> None:
+    nodes = a_document(30, 10, 5)
+    assert [len(its) for its in parts(in_pseudo_sections(nodes), SECTION)] == [64, 26]
+    assert parts(in_pseudo_sections(nodes), SENTENCE) == parts(nodes, SENTENCE)
+
+
+def test_accuracy_compares_the_true_version_with_the_other() -> None:
+    # A document whose true version looks true, and whose shuffled sections look true as well.
+    logits = np.array([[[2.0, 1.0, 0.0], [2.0, 1.0, 5.0], [0.0, 9.0, 1.0]]])
+    assert is_right(logits, "sections").tolist() == [0.5]
+    assert is_right(logits, "sentences").tolist() == [1.0]
+    assert is_right(np.zeros((1, 3, 3)), "sections").tolist() == [0.5]
+    assert is_preferred(logits, "sections").tolist() == [0.5]
+    logits[0, 1, 1] = 1.5
+    assert is_right(logits, "sections").tolist() == [0.5]
+    assert is_preferred(logits, "sections").tolist() == [1.0]
+
+
+def test_counted_words_differ_from_pairs_and_quarters() -> None:
+    nodes = a_document(2)
+    assert len(set(single_and_pairs(nodes))) == 4 + 3
+    assert [number % 4 for number in by_quarter(nodes)] == [0, 1, 2, 3]
+
+
+def test_padding_changes_nothing() -> None:
+    torch.manual_seed(0)
+    model = SmallEncoder(100, layers=2, width=64, dense=True, max_length=256).eval()
+    documents = [a_document(20), a_document(2, 1)]
+    together, alone = sequences(documents, "cpu"), sequences(documents[1:], "cpu")
+    with torch.no_grad():
+        both = model(together.ids, together.structure)[together.places]
+        one = model(alone.ids, alone.structure)[alone.places]
+    torch.testing.assert_close(both[together.sizes[0] :], one, atol=1e-5, rtol=1e-4)
+    assert together.types.tolist().count(DOCUMENT) == 2
+
+
+def test_classifier_takes_a_mean_and_a_root_of_each_document() -> None:
+    torch.manual_seed(0)
+    documents = [a_document(20), a_document(2, 1)]
+    for dense in (False, True):
+        encoder = SmallEncoder(100, layers=1, width=64, dense=dense, max_length=256)
+        model = Classifier(encoder, 512, 64, pseudo=False).eval()
+        with torch.no_grad():
+            both, one = model(documents), model(documents[1:])
+        torch.testing.assert_close(both[1:], one, atol=1e-5, rtol=1e-4)
+        assert not torch.allclose(both[0], both[1])
+
+
+def test_batches_fit_and_continue() -> None:
+    sizes = [5, 3, 9, 20, 1]
+    drawn = list(batches(sizes, 10, np.random.default_rng(0)))
+    assert sorted(i for batch in drawn for i in batch) == list(range(5))
+    assert all(len(batch) == 1 or sum(sizes[i] for i in batch) <= 10 for batch in drawn)
+    begun, continued = epochs(sizes, 10, 0, 0), epochs(sizes, 10, 0, 7)
+    assert [next(begun) for _ in range(9)][7:] == [next(continued) for _ in range(2)]
