@@ -13,8 +13,8 @@ Each document comes in three versions:
 - sections: all sections but the first in random order;
 - sentences: the sentences of each section in random order.
 
-The words of a document are the same in all three, so that counting them cannot help. Every fifth
-document is held out.
+The words of a document are the same in all three, so that counting single words cannot help; pairs
+of words across the ends of sentences can. Every fifth document is held out.
 
 - HDT reads the tokens as a tree;
 - dense is its twin: the same layers without anchors, with rotary positions, each token attending to
