@@ -353,7 +353,8 @@ def main() -> None:
     given = {"device": options.device} if options.device else {}
     index = Index.open(folder / "library", **given)
     _ = index.encoder
-    add = partial(index.add, files, on_error=lambda name, error: None)  # some are withdrawn, and empty
+    # Some proposals were withdrawn, and are empty.
+    add = partial(index.add, files, on_error=lambda name, error: None)
     build, changes = timed(add)
     bytes_on_disk = index.size()
     results: dict[str, Any] = {
