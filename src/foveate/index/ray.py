@@ -15,8 +15,8 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import groupby
@@ -139,24 +139,55 @@ class RayCluster:
     def _encode(
         self, job: Job, units: Sequence[Unit], num_workers: int, lost: list[File]
     ) -> Iterator[Part]:
-        """Have units encoded, and note the files that no worker survived."""
+        """Have units encoded, and note the files that no worker survived.
+
+        With a machine, what it has encoded is lost too, unless it was fetched. Everything from
+        there on is encoded again, so that the library becomes the same.
+        """
+        while units:
+            machines = _machines()
+            room = sum(self._room(resources) for resources in machines.values())
+            num_workers = max(1, min(num_workers, room))
+            units = yield from self._encode_in_order(job, units, num_workers, lost, [*machines])
+
+    def _encode_in_order(
+        self,
+        job: Job,
+        units: Sequence[Unit],
+        num_workers: int,
+        lost: list[File],
+        machines: Sequence[str],
+    ) -> Generator[Part, None, Sequence[Unit]]:
+        """Have units encoded until one is missing with a machine, and return what is left.
+
+        Units that are missing without such a reason are those that no worker survived.
+        """
         following = 0
-        for number, parts in groupby(self._results(job, units, num_workers), itemgetter(0)):
-            lost += (file for unit in units[following:number] for file in unit)
-            following = number + 1
-            done: set[str] = set()
-            part = Part()
-            for _, part in parts:
-                done.update(file.name for file in part.done)
-                yield part
-            if not part.is_last:
-                yield Part(is_void=True)
-                lost += (file for file in units[number] if file.name not in done)
+        with closing(self._results(job, units, num_workers)) as results:
+            for number, parts in groupby(results, itemgetter(0)):
+                if number > following and _is_one_gone(machines):
+                    return units[following:]
+                lost += (file for unit in units[following:number] for file in unit)
+                following = number + 1
+                done: set[str] = set()
+                part = Part()
+                for _, part in parts:
+                    done.update(file.name for file in part.done)
+                    yield part
+                if not part.is_last:
+                    yield Part(is_void=True)
+                    rest = [file for file in units[number] if file.name not in done]
+                    if _is_one_gone(machines):
+                        return [rest, *units[following:]]
+                    lost += rest
+        if following < len(units) and _is_one_gone(machines):
+            return units[following:]
         lost += (file for unit in units[following:] for file in unit)
+        return []
 
     def _results(
         self, job: Job, units: Sequence[Unit], num_workers: int
-    ) -> Iterator[tuple[int, Part]]:
+    ) -> Generator[tuple[int, Part], None, None]:
         """Give the parts of units with the units' numbers, in order."""
         import ray.data
 
@@ -206,11 +237,7 @@ class RayCluster:
         """
         import ray
 
-        nodes = [
-            node["Resources"]
-            for node in ray.nodes()  # type: ignore[no-untyped-call]
-            if node["Alive"]
-        ]
+        nodes = _machines().values()
         size = f"{self.cpus_per_worker:g} CPUs"
         if self.gpus_per_worker:
             size += f" and {self.gpus_per_worker:g} GPUs"
@@ -319,6 +346,19 @@ class _Worker:
                 "machine that writes the library: give all machines the same"
             )
         return Job(lambda: encoder, self._model, self._stops_at_error, self._options)
+
+
+def _machines() -> dict[str, dict[str, float]]:
+    """Return the resources of each machine that is alive, by its name in the cluster."""
+    import ray
+
+    nodes = ray.nodes()  # type: ignore[no-untyped-call]
+    return {node["NodeID"]: node["Resources"] for node in nodes if node["Alive"]}
+
+
+def _is_one_gone(machines: Sequence[str]) -> bool:
+    """Tell whether one of some machines is not alive anymore."""
+    return not set(machines) <= _machines().keys()
 
 
 def _rounds(units: Iterable[Unit]) -> Iterator[list[Unit]]:
