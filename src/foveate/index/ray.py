@@ -141,34 +141,29 @@ class RayCluster:
     ) -> Iterator[Part]:
         """Have units encoded, and note the files that no worker survived.
 
-        With a machine, what it has encoded is lost too, unless it was fetched. Everything from
-        there on is encoded again, so that the library becomes the same.
+        A unit is missing if no worker survived it, or if the machine was lost that had encoded it.
+        Everything from there on is encoded again, so that the library becomes the same; a unit that
+        is missing again must have been the reason itself.
         """
+        missing: Unit = []
         while units:
-            machines = _machines()
-            room = sum(self._room(resources) for resources in machines.values())
-            num_workers = max(1, min(num_workers, room))
-            units = yield from self._encode_in_order(job, units, num_workers, lost, [*machines])
+            units = yield from self._encode_in_order(job, units, num_workers)
+            if units and units[0] == missing:
+                lost += missing
+                units = units[1:]
+            elif units:
+                missing = units[0]
 
     def _encode_in_order(
-        self,
-        job: Job,
-        units: Sequence[Unit],
-        num_workers: int,
-        lost: list[File],
-        machines: Sequence[str],
+        self, job: Job, units: Sequence[Unit], num_workers: int
     ) -> Generator[Part, None, Sequence[Unit]]:
-        """Have units encoded until one is missing with a machine, and return what is left.
-
-        Units that are missing without such a reason are those that no worker survived.
-        """
+        """Have units encoded until one is missing, and return what is left."""
         following = 0
         with closing(self._results(job, units, num_workers)) as results:
             for number, parts in groupby(results, itemgetter(0)):
-                if number > following and _is_one_gone(machines):
-                    return units[following:]
-                lost += (file for unit in units[following:number] for file in unit)
-                following = number + 1
+                if number > following:
+                    break
+                following += 1
                 done: set[str] = set()
                 part = Part()
                 for _, part in parts:
@@ -177,13 +172,8 @@ class RayCluster:
                 if not part.is_last:
                     yield Part(is_void=True)
                     rest = [file for file in units[number] if file.name not in done]
-                    if _is_one_gone(machines):
-                        return [rest, *units[following:]]
-                    lost += rest
-        if following < len(units) and _is_one_gone(machines):
-            return units[following:]
-        lost += (file for unit in units[following:] for file in unit)
-        return []
+                    return [rest, *units[following:]]
+        return units[following:]
 
     def _results(
         self, job: Job, units: Sequence[Unit], num_workers: int
@@ -237,7 +227,11 @@ class RayCluster:
         """
         import ray
 
-        nodes = _machines().values()
+        nodes = [
+            node["Resources"]
+            for node in ray.nodes()  # type: ignore[no-untyped-call]
+            if node["Alive"]
+        ]
         size = f"{self.cpus_per_worker:g} CPUs"
         if self.gpus_per_worker:
             size += f" and {self.gpus_per_worker:g} GPUs"
@@ -346,19 +340,6 @@ class _Worker:
                 "machine that writes the library: give all machines the same"
             )
         return Job(lambda: encoder, self._model, self._stops_at_error, self._options)
-
-
-def _machines() -> dict[str, dict[str, float]]:
-    """Return the resources of each machine that is alive, by its name in the cluster."""
-    import ray
-
-    nodes = ray.nodes()  # type: ignore[no-untyped-call]
-    return {node["NodeID"]: node["Resources"] for node in nodes if node["Alive"]}
-
-
-def _is_one_gone(machines: Sequence[str]) -> bool:
-    """Tell whether one of some machines is not alive anymore."""
-    return not set(machines) <= _machines().keys()
 
 
 def _rounds(units: Iterable[Unit]) -> Iterator[list[Unit]]:
