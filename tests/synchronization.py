@@ -87,5 +87,6 @@ def replace_graphs(monkeypatch):
 
     monkeypatch.setattr(cuda_graphs, "Graph", graph)
     monkeypatch.setattr(cuda_graphs, "can_replay", lambda *arguments: True)
-    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    if not torch.cuda.is_available():
+        monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     return graphs
