@@ -10,10 +10,17 @@ are. float32 results agree within rounding.
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from foveate.models.tree_bert_network import TreeBertEncoder, TreeBertLayer
+
+_FREED_BYTES = 31 << 20
+"""Bytes that are allocated and freed once, unused, so that batches are faster.
+
+glibc returns freed memory to the system beyond twice the largest block that was freed so far, not
+counting those over 32 MiB. A batch's blocks are small, so every layer would get its memory anew
+from the system, which clears it first: 75,000 page faults for 931 sentences instead of 20.
+"""
 
 
 def use_onednn(model: nn.Module, dtype: torch.dtype) -> None:
@@ -28,6 +35,7 @@ def use_onednn(model: nn.Module, dtype: torch.dtype) -> None:
     """
     if not (torch.backends.mkldnn.is_available() and _computes_in(dtype)):
         return
+    torch.empty(_FREED_BYTES, dtype=torch.uint8)
     for module in list(model.modules()):
         if isinstance(module, TreeBertEncoder):
             module.layer = nn.ModuleList(map(_fused, cast(list[TreeBertLayer], module.layer)))
@@ -80,7 +88,7 @@ class OneDNNLinear(nn.Module):
         output: Tensor = torch.ops.mkldnn._linear_pointwise(
             hidden_states, self.weight, self.bias, self.activation, [], "none"
         )
-        return output if residual is None else residual + output
+        return output if residual is None else output.to(residual.dtype).add_(residual)
 
 
 class OneDNNTreeBertLayer(nn.Module):
