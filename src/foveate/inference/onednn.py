@@ -111,8 +111,8 @@ class OneDNNTreeBertLayer(nn.Module):
 
     def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
         """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        projected: Tensor = self.qkv(hidden_states)
-        return projected.unflatten(-1, (3, self.num_heads, -1)).unbind(-3)
+        projected: Tensor = self.qkv(hidden_states).unflatten(-1, (3, self.num_heads, -1))
+        return projected.unbind(-3)
 
     def finish(self, attended: Tensor, hidden_states: Tensor) -> Tensor:
         """Apply what follows the attention `(nodes, heads, head_dim)`, to every node by itself."""
