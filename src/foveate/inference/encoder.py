@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from foveate.documents import Document, as_documents
 from foveate.inference.default_model import default_model_path
 from foveate.inference.languages import trained_languages, warn_of_languages
+from foveate.inference.onednn import use_onednn
 from foveate.inference.pooling import Pooling
 from foveate.models.tree_bert_network import TreeBertNetwork, load_network
 from foveate.models.utils import first_position, resolve_device, resolve_dtype
@@ -177,8 +178,8 @@ class Encoder:
             for module in model.modules():
                 if isinstance(module, nn.Linear):
                     module.to(linear_dtype)
-        elif device.type == "cpu":
-            _use_onednn(model)
+        if device.type == "cpu":
+            use_onednn(model, linear_dtype)
         reads_trees = model.config.model_type in ("hdt", "tree_bert")
         return cls(
             model.eval().to(device),
@@ -452,37 +453,6 @@ def _load(
     from foveate.inference.loading import load_checkpoint  # takes seconds
 
     return load_checkpoint(path)
-
-
-class OneDNNLinear(nn.Module):
-    """A linear layer for inference in float32 on a CPU.
-
-    torch gives such products to MKL, which leaves half of what some processors can do unused (an
-    AMD EPYC with AVX-512: 200 instead of 400 GFLOP/s on two cores). The operator that torch's own
-    compiler uses gives them to oneDNN. Results agree within float32's rounding.
-    """
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
-        self.bias = None if linear.bias is None else linear.bias.detach()
-
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        """Apply the layer to `(..., in_features)`."""
-        output: Tensor = torch.ops.mkldnn._linear_pointwise(
-            hidden_states, self.weight, self.bias, "none", [], ""
-        )
-        return output
-
-
-def _use_onednn(model: nn.Module) -> None:
-    """Replace a model's linear layers in place, where torch was built with oneDNN."""
-    if not torch.backends.mkldnn.is_available():
-        return
-    for parent in list(model.modules()):
-        for name, child in parent.named_children():
-            if isinstance(child, nn.Linear):
-                setattr(parent, name, OneDNNLinear(child))
 
 
 def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) -> DocumentVectors:

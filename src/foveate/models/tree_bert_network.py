@@ -12,7 +12,7 @@ them, for training and for its Auto classes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
@@ -29,6 +29,7 @@ from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
 from foveate.ops.tree_attention import Tree, tree_attention
 from foveate.ops.tree_attention.eager import update_by_family
+from foveate.ops.tree_attention.families import batch_families
 from foveate.preprocessing.tree import NODE_TYPES
 
 _TOKEN, _SENTENCE = NODE_TYPES["token"], NODE_TYPES["sentence"]
@@ -36,6 +37,8 @@ _TOKEN, _SENTENCE = NODE_TYPES["token"], NODE_TYPES["sentence"]
 _NODES_PER_CHUNK = 16384
 """Nodes that go through embeddings or a feed-forward layer at once in inference, to save memory."""
 
+_NODES_OF_FAMILIES = 2048
+"""Nodes of lone families that go through all layers at once: few enough to stay in cache."""
 
 _JSON_TYPES: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,)}
 
@@ -314,15 +317,48 @@ class TreeBertEncoder(nn.Module):
         """Apply all layers to `(nodes, hidden_size)`, without gradients in place."""
         queries = hidden_states.unflatten(-1, (self.num_heads, -1))  # their shape decides
         if _in_place(self) and choose(None, queries) == "eager":
-            update_by_family(
-                hidden_states,
-                tree,
-                [(layer.project, layer.finish) for layer in cast(list[TreeBertLayer], self.layer)],
-            )
+            layers = cast(list[TreeBertLayer], self.layer)
+            if len(tree.level_sizes) <= 2:
+                _update_lone_families(hidden_states, tree, layers)
+            else:
+                functions = [(layer.project, layer.finish) for layer in layers]
+                update_by_family(hidden_states, tree, functions)
             return hidden_states
         for layer in self.layer:
             hidden_states = layer(hidden_states, tree)
         return hidden_states
+
+
+def _update_lone_families(
+    hidden_states: Tensor, tree: Tree, layers: Sequence[TreeBertLayer]
+) -> None:
+    """Apply all layers in place to a forest of two levels, such as sentences by themselves.
+
+    A node belongs to one family, so that a family goes through all layers before the next ones.
+
+    Args:
+        hidden_states: `(nodes, hidden_size)`, level-ordered.
+        tree: The forest.
+        layers: The layers.
+    """
+    for batch in batch_families(
+        tree.parent, tree.first_child, tree.num_children, _NODES_OF_FAMILIES
+    ):
+        states = hidden_states.index_select(0, batch.nodes)
+        sizes = [number * size for number, size, _, _ in batch.groups]
+        for layer in layers:
+            groups = zip(*(x.split(sizes) for x in layer.project(states)), strict=True)
+            attended = [
+                _attend_within(*(x.unflatten(0, (number, size)).transpose(1, 2) for x in group))
+                for (number, size, _, _), group in zip(batch.groups, groups, strict=True)
+            ]
+            states = layer.finish(torch.cat(attended), states)
+        hidden_states[batch.nodes] = states
+
+
+def _attend_within(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attend within families `(families, heads, members, head_dim)`: `(nodes, heads, head_dim)`."""
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(0, 1)
 
 
 class TreeBertPooling(nn.Module):
