@@ -1,5 +1,7 @@
 """Search in a library: what `foveate.tasks.search` finds, without reading the documents."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -62,7 +64,11 @@ class Request:
             texts += [query[start:end] for start, end in split_sentences(query, language)]
         self._vectors = torch.nn.functional.normalize(encoder.encode_queries(texts), dim=-1)
         kinds = (SENTENCE, SECTION, DOCUMENT) if by == "document" else (SENTENCE, SECTION)
-        self._words = snapshot.words.match(list(dict.fromkeys(terms(query))), kinds)
+        words = list(dict.fromkeys(terms(query)))
+        # They are looked up on disk while signs are compared.
+        with_words = ThreadPoolExecutor(1)
+        self._matching = with_words.submit(snapshot.words.match, words, kinds)
+        with_words.shutdown(wait=False)
         self._weights = WEIGHTS[encoder.context]
         self._sentence_weights = sentence_weights(query, encoder.context)
 
@@ -115,6 +121,11 @@ class Request:
         return rounded
 
     @property
+    def _words(self) -> dict[int, npt.NDArray[np.float32]]:
+        """How much of the query's words each text holds, by kind."""
+        return self._matching.result()
+
+    @property
     def _parts(self) -> Tensor:
         """`(parts, dimension)`, what the sentences of a section or document are compared with."""
         return self._vectors[1:] if self.by == "document" else self._vectors[:1]
@@ -152,14 +163,14 @@ class Request:
 
     def _likeliest_sentences(self, idx: Ints, num_compared: int) -> Ints:
         """Choose those of some sentences whose scores, estimated from signs, are highest."""
-        snapshot, words = self.snapshot, self._words
+        snapshot = self.snapshot
         of_sentence, of_section, of_words, of_section_words = self._sentence_weights
         vector = self._vectors[0].numpy()
-        section_cosines = snapshot.section_codes.cosines(vector)
-        of_sections = of_section * section_cosines + of_section_words * words[SECTION]
         estimates = snapshot.sentence_codes.cosines(vector)
         estimates *= of_sentence
-        estimates += of_words * words[SENTENCE]
+        section_cosines = snapshot.section_codes.cosines(vector)
+        of_sections = of_section * section_cosines + of_section_words * self._words[SECTION]
+        estimates += of_words * self._words[SENTENCE]
         estimates += np.repeat(of_sections, snapshot.section_sizes)
         if len(idx) < len(estimates):
             estimates = estimates[idx]

@@ -512,17 +512,15 @@ class NetworkOutput(NamedTuple):
 class TreeBertLayers(nn.Module):
     """What all models of TreeBert have: its layers and heads, and what they compute."""
 
-    def add_layers(
-        self, config: NetworkConfig, layer_class: type[TreeBertLayer] = TreeBertLayer
-    ) -> None:
+    def add_layers(self, config: NetworkConfig, encoder: TreeBertEncoder) -> None:
         """Add layers and heads, with random weights.
 
         Args:
             config: Their sizes.
-            layer_class: The class of the Transformer's layers.
+            encoder: The Transformer's layers, of these sizes.
         """
         self.embeddings = TreeBertEmbeddings(config)
-        self.encoder = TreeBertEncoder(config, layer_class)
+        self.encoder = encoder
         self.pooling = TreeBertPooling(config)
         self.salience = TreeBertSalience(config)
 
@@ -564,7 +562,7 @@ class TreeBertNetwork(TreeBertLayers):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
-        self.add_layers(config)
+        self.add_layers(config, TreeBertEncoder(config, TreeBertLayer))
 
     @property
     def device(self) -> torch.device:

@@ -121,8 +121,8 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
 
     def __init__(self, config: TreeBertConfig) -> None:
         super().__init__(config)
-        self.add_layers(NetworkConfig.from_fields(vars(config)), TreeBertCheckpointedLayer)
-        self.encoder.__class__ = CapturableTreeBertEncoder
+        sizes = NetworkConfig.from_fields(vars(config))
+        self.add_layers(sizes, CapturableTreeBertEncoder(sizes, TreeBertCheckpointedLayer))
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
