@@ -26,10 +26,10 @@ from foveate.tasks.search import Hit
 EXACT_SENTENCES = 100_000
 """As many sentences are all compared with a query; of more, those whose estimates are highest."""
 
-COMPARED_SENTENCES = 20_000
+COMPARED_SENTENCES = 10_000
 """Number of sentences that are then compared, at least."""
 
-COMPARED_SHARE = 0.02
+COMPARED_SHARE = 0.01
 """The share of sentences that are then compared, at least."""
 
 _MARGIN = 0.1

@@ -89,7 +89,8 @@ def test_click_leads_to_the_place_and_back(home):
     text = home.locator("#text")
     text.evaluate("element => { element.scrollTop = 1500 }")
     visible = home.locator("#outline-list [aria-current]")
-    expect(visible).not_to_have_text(re.compile("^Day 1,"))
+    # The first text that is built there may be of another height than was estimated.
+    expect(visible).to_have_text(re.compile(r"^Day 1\d,"))
     start = visible.text_content()
 
     home.get_by_role("button", name="Day 180").click()
