@@ -272,6 +272,8 @@ def test_the_best_are_found_when_few_sentences_are_compared(by, monkeypatch):
         sentence_codes=Codes(sentences),
         section_codes=Codes(sections),
         language="en",
+        num_sentences=len(sentences),
+        count=lambda by: len(sizes),
         sizes=lambda by: sizes,
         starts=lambda by: starts,
         words=SimpleNamespace(match=lambda terms, kinds: dict.fromkeys(kinds, np.zeros(400))),

@@ -81,12 +81,14 @@ class Request:
             top_k: How many to return.
             allowed: `(sentences,)`, the sentences of which one must be in what is returned.
         """
-        sizes = self.snapshot.sizes(self.by)
+        snapshot = self.snapshot
         if allowed is None:
-            idx = np.arange(len(sizes))
+            idx, num_sentences = np.arange(snapshot.count(self.by)), snapshot.num_sentences
         else:
-            idx = np.unique(self.snapshot.owners(self.by, np.flatnonzero(allowed)))
-        num_sentences = int(sizes[idx].sum())
+            is_possible = np.zeros(snapshot.count(self.by), np.bool_)
+            is_possible[snapshot.owners(self.by, np.flatnonzero(allowed))] = True
+            idx = np.flatnonzero(is_possible)
+            num_sentences = int(snapshot.sizes(self.by)[idx].sum())
         if num_sentences > EXACT_SENTENCES:
             num_compared = max(COMPARED_SENTENCES, int(COMPARED_SHARE * num_sentences))
             if self.by == "sentence":
@@ -209,9 +211,8 @@ class Request:
         for part, is_near in enumerate(are_near):
             near = is_near[sentences]
             found = np.full(len(sentences), -1, np.float32)
-            found[near] = _cosines(snapshot.sentences, parts[part : part + 1], sentences[near])[
-                :, 0
-            ]
+            vector = parts[part : part + 1]
+            found[near] = _cosines(snapshot.sentences, vector, sentences[near])[:, 0]
             closest[:, part] = _highest(found, sizes[likely])
         scores = self._score_units(likely, closest, self._section_cosines(likely))
         return likely[top(scores, _SCORED * top_k, in_order=False)]
