@@ -483,10 +483,10 @@ def log_odds(logits: np.ndarray, other: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_right(logits: np.ndarray, other: str) -> np.ndarray:
-    """Return the share of a document's two versions, true and another, that are told apart.
+    """Score how well the true version of a document is told from a shuffled one.
 
-    It is 0, 0.5 or 1, or between where classes are equally likely; the arguments are those of
-    `log_odds`.
+    The score is 0, 0.5 or 1, or between where classes are equally likely; the arguments are those
+    of `log_odds`.
     """
     truly, shuffled = log_odds(logits, other)
     return np.asarray((2 + np.sign(truly) - np.sign(shuffled)) / 4)

@@ -15,9 +15,9 @@ dev; each system encodes all of them by themselves. The systems are
 
 All take strings and return float32 vectors of length 1, so the time includes tokenization. The
 peers get sentences sorted by length and the options, such as the batch size, that were fastest on a
-quarter of them; `Encoder` chooses its own. Every system is a process of its own that encodes when
-it is told: in each round all of them, one after the other, so that they share what slows the
-machine down. The table has the median over the rounds; the spread is the largest time less the
+quarter of them; `Encoder` chooses its own. Every system runs in its own process. In each round, all
+systems encode once, one after the other, so that whatever slows the machine down affects them all.
+The table has the median over the rounds; the spread is the largest time less the
 smallest, as a share of the median. Memory is the peak of the process beyond what it held before it
 imported the system. The error is the relative norm of the difference from the same weights in
 float64 in PyTorch.

@@ -68,6 +68,19 @@ def keys_and_radius(arm: Arm, length: int, block: int) -> tuple[float, int | Non
     return window_keys(length, radius) + summaries, radius
 
 
+def t5_sizes(vocabulary: int, options: Any) -> dict[str, Any]:
+    """Return the fields of a T5 configuration that all encoders of a study have in common."""
+    return {
+        "vocab_size": vocabulary,
+        "d_model": options.width,
+        "d_kv": options.head,
+        "d_ff": 4 * options.width,
+        "num_layers": options.layers,
+        "num_heads": options.width // options.head,
+        "dropout_rate": 0.0,
+    }
+
+
 class Reader(nn.Module):
     """An encoder, and a linear layer on those of its outputs that are asked for."""
 
@@ -78,15 +91,7 @@ class Reader(nn.Module):
         from foveate.models.accelerate import speed_up
         from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 
-        sizes = {
-            "vocab_size": vocabulary,
-            "d_model": options.width,
-            "d_kv": options.head,
-            "d_ff": 4 * options.width,
-            "num_layers": options.layers,
-            "num_heads": options.width // options.head,
-            "dropout_rate": 0.0,
-        }
+        sizes = t5_sizes(vocabulary, options)
         if arm.attention == "fovea":
             config = FoveaConfig(
                 **sizes,

@@ -30,13 +30,11 @@ steps. An interrupted run continues when the command is repeated.
 import argparse
 import json
 import math
-import multiprocessing
 import sys
 import tempfile
 import time
-from multiprocessing.connection import Connection
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -48,14 +46,15 @@ from fovea_arms import ARMS, Reader, keys_and_radius
 from fovea_scores import measure_facts, measure_words, tables
 from fovea_studies import STUDIES
 from fovea_texts import prepare
+from rounds import Plan, Trainings, train_in_rounds
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "evidence" / "fovea.md"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 100  # steps
-DECAY = 0.25  # of the steps, in which the learning rate falls to 0
 SMOKE = {
     "width": 32,
+    "head": 16,
     "layers": 2,
     "block": 8,
     "length": 128,
@@ -135,7 +134,7 @@ def main() -> None:
         conduct(options)
 
 
-# Training: one process per arm and seed, and one that conducts them.
+# Training: a process for each arm and seed.
 
 
 class Learner:
@@ -160,14 +159,14 @@ class Learner:
         self.log = runs.resume(self.folder, self.model, self.optimizer)
         self.log["parameters"] = sum(p.numel() for p in self.model.parameters())
 
-    def train(self, until: int, decay_from: int | None, steps: int | None) -> None:
-        """Train up to a step; the learning rate falls from one step to another, if given."""
+    def train(self, until: int, plan: Plan | None) -> None:
+        """Train up to a step; without a plan at the full learning rate."""
         begun, losses = time.perf_counter(), []
         self.model.train()
         for step in range(self.log["step"], until):
             rate = min(1.0, (step + 1) / WARM_UP)
-            if decay_from is not None and steps is not None and step >= decay_from:
-                rate *= (steps - step) / (steps - decay_from)
+            if plan is not None:
+                rate *= plan.rate(step)
             loss = self.study.loss(self.model, step, self.seed)
             loss.backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -200,58 +199,9 @@ def run_folder(options: argparse.Namespace, name: str, seed: int) -> Path:
     return runs.run_folder(options.state / options.study, f"{name} {seed}".replace("=", ""))
 
 
-def learn(connection: Connection, name: str, seed: int, options: argparse.Namespace) -> None:
-    """Do what is asked, one message after another: a method of `Learner` and its arguments."""
-    torch.set_num_threads(1)
-    learner = Learner(name, seed, options)
-    connection.send(learner.log)
-    while True:
-        try:
-            method, *arguments = connection.recv()
-        except EOFError:
-            return
-        getattr(learner, method)(*arguments)
-        connection.send(learner.log)
-
-
-class Players:
-    """The processes of several runs; those that fail are left out from then on."""
-
-    def __init__(self, names: list[tuple[str, int]], options: argparse.Namespace) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connections, self.logs = {}, {}
-        for name, seed in names:
-            ours, theirs = context.Pipe()
-            process = context.Process(target=learn, args=(theirs, name, seed, options), daemon=True)
-            process.start()
-            theirs.close()
-            self.connections[name, seed] = ours
-        self._receive()
-
-    def ask(self, method: str, *arguments: Any) -> None:
-        """Have all of them do the same, and wait."""
-        for run, connection in list(self.connections.items()):
-            try:
-                connection.send((method, *arguments))
-            except OSError:
-                self._leave_out(run)
-        self._receive()
-
-    def _receive(self) -> None:
-        for run, connection in list(self.connections.items()):
-            try:
-                self.logs[run] = connection.recv()
-            except (EOFError, OSError):
-                self._leave_out(run)
-
-    def _leave_out(self, run: tuple[str, int]) -> None:
-        print(f"{run[0]}, seed {run[1]}, has failed", file=sys.stderr, flush=True)
-        self.connections.pop(run).close()
-        self.logs.pop(run, None)
-
-    def close(self) -> None:
-        for connection in self.connections.values():
-            connection.close()
+def make_learner(run: tuple[str, int], options: argparse.Namespace) -> Learner:
+    """Build the learner of an arm and a seed; called in a process of its own."""
+    return Learner(*run, options)
 
 
 def conduct(options: argparse.Namespace) -> None:
@@ -266,69 +216,26 @@ def conduct(options: argparse.Namespace) -> None:
     groups = math.ceil(len(todo) / options.processes)
     for group in range(groups):
         first, now = group * options.processes, time.perf_counter()
-        players = Players(todo[first : first + options.processes], options)
-        if train_together(players, now + (end - now) / (groups - group), options):
-            players.ask("finish")
-        else:
-            players.ask("save")
-        players.close()
+        runs_of_group = todo[first : first + options.processes]
+        make = partial(make_learner, options=options)
+        trainings = Trainings(make, runs_of_group, len(runs_of_group))
+        limit = now + (end - now) / (groups - group) - options.reserve
+        if train_in_rounds(
+            trainings,
+            options.state / options.study / "plan.json",
+            limit,
+            limit,
+            every=options.every,
+            steps=options.steps,
+            save_every=options.save_every,
+        ):
+            trainings.ask("finish")
+        trainings.close()
         gather(options)
         if time.perf_counter() > end:
             break
     if not todo:
         gather(options)
-
-
-def train_together(players: Players, end: float, options: argparse.Namespace) -> bool:
-    """Train until the steps of the plan are taken, or the time is over; return which.
-
-    The plan says where the learning rate begins to fall and where training ends. It is made once
-    for a study: by --steps, or else when no more than the falling fits before the end.
-    """
-    file = options.state / options.study / "plan.json"
-    plan = json.loads(file.read_text()) if file.exists() else None
-    if plan is None and options.steps:
-        plan = {"decay_from": round(options.steps * (1 - DECAY)), "steps": options.steps}
-        _write(file, plan)
-    saved = time.perf_counter()
-    rounds: list[float] = []  # seconds of each; the first compiles kernels
-    while players.logs:
-        steps = {log["step"] for log in players.logs.values()}
-        step = min(steps)
-        if plan and step >= plan["steps"]:
-            return True
-        begun = time.perf_counter()
-        slowest = max(rounds[1:][-3:], default=0.0)
-        if plan and begun + slowest > end - options.reserve:
-            return False
-        until = step + options.every
-        if plan:
-            until = min(until, plan["steps"])
-            players.ask("train", until, plan["decay_from"], plan["steps"])
-        else:
-            players.ask("train", until, None, None)
-        now = time.perf_counter()
-        rounds.append(now - begun)
-        slowest = max(rounds[1:][-3:], default=0.0)
-        losses = {name: log["curve"][-1]["loss"] for (name, _), log in players.logs.items()}
-        print(f"{until} steps, {now - begun:.1f} s: {json.dumps(losses)}", flush=True)
-        rest = math.ceil(until * DECAY / (1 - DECAY))
-        left = end - options.reserve - now
-        if plan is None and slowest and left < (rest / options.every + 1) * slowest:
-            steps_left = max(options.every, min(rest, int(left / slowest * options.every)))
-            plan = {"decay_from": until, "steps": until + steps_left}
-            _write(file, plan)
-        if now - saved > options.save_every:
-            players.ask("save")
-            saved = time.perf_counter()
-    return False
-
-
-def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(value))
-    partial.replace(path)
 
 
 # Results

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import LongT5Config, LongT5EncoderModel, T5Config, T5EncoderModel
 from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm
 
+from fovea_arms import t5_sizes
 from foveate.models.accelerate import speed_up
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
@@ -99,15 +100,7 @@ class Reader(nn.Module):
 
 def build_encoder(arm: Arm, vocabulary: int, options: Any) -> Any:
     """Build the encoder of an arm, with random weights."""
-    sizes = {
-        "vocab_size": vocabulary,
-        "d_model": options.width,
-        "d_kv": options.head,
-        "d_ff": 4 * options.width,
-        "num_layers": options.layers,
-        "num_heads": options.width // options.head,
-        "dropout_rate": 0.0,
-    }
+    sizes = t5_sizes(vocabulary, options)
     match arm.attention:
         case "VCC":
             sizes |= {"segment_size": options.segment}

@@ -17,6 +17,7 @@ from fovea_scores import difference, tables
 from fovea_studies import IGNORED, STUDIES, hidden_facts, word_groups
 from fovea_texts import Texts, mask_words, word_starts
 from report import write_tables
+from rounds import Plan
 
 STRINGS = [
     "<mask>",
@@ -158,12 +159,12 @@ def test_what_the_published_coverage_hides_is_far(options):
 def test_arms_learn_resume_and_are_evaluated(study, name, options):
     options.study = study
     learner = Learner(name, 0, options)
-    learner.train(2, None, None)
+    learner.train(2, None)
     learner.save()
-    learner.train(4, 3, 4)
+    learner.train(4, Plan(3, 4))
     resumed = Learner(name, 0, options)
     assert resumed.log["step"] == 2
-    resumed.train(4, 3, 4)
+    resumed.train(4, Plan(3, 4))
     assert resumed.log["curve"] == learner.log["curve"]
     resumed.finish()
     scores = np.load(run_folder(options, name, 0) / "scores.npy")
@@ -200,7 +201,7 @@ def test_results_name_what_is_missing_and_fill_the_page(study, options, tmp_path
     options.study, options.seeds = study, [0, 1]
     for name, seed in (("Fovea k=1 full", 0), ("Fovea k=1 paper", 0), ("Fovea k=1 full", 1)):
         learner = Learner(name, seed, options)
-        learner.train(1, None, None)
+        learner.train(1, None)
         learner.finish()
     gather(options)
     saved = json.loads((options.results / f"fovea_quality-{study}.json").read_text())["results"]
