@@ -11,7 +11,7 @@ from itertools import product
 from os import PathLike
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import transformers
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
@@ -26,6 +26,8 @@ from foveate.models.loading import load_model
 from foveate.models.utils import resolve_device
 from foveate.preprocessing import Features, LEDProcessor, load_tokenizer
 from foveate.progress import progress
+
+T = TypeVar("T")
 
 _DRAWN = ("random", "gibberish")
 """Methods whose keywords depend on the seed."""
@@ -156,8 +158,15 @@ def few_shot(
         columns = [{name: x.tolist() for name, x in example.items()} for example in features]
         return features, _digest(columns)
 
-    plan = _plan(methods, protocol)
-    for count, seed, method in plan:
+    @cache
+    def examples_with_targets(method: Method, seed: int) -> tuple[list[Features], ...]:
+        run_processor = processor(method, seed)
+        return tuple(
+            _encode_examples(run_processor, part, protocol.tuning) for part in (train, validation)
+        )
+
+    planned = plan(methods, protocol)
+    for count, seed, method in planned:
         if (count, seed, method) in done:
             _, digest = inputs(method, _detector_seed(method, seed))
             if digest != done[count, seed, method]:
@@ -165,7 +174,7 @@ def few_shot(
                     f"{output} holds results of another detector {method.detector!r}: name another "
                     "file or detector, or remove it"
                 )
-    todo = [key for key in plan if key not in done]
+    todo = [key for key in planned if key not in done]
     with progress("Few-shot", len(todo)) as advance:
         for count, seed, method in todo:
             begun = time.perf_counter()
@@ -179,8 +188,8 @@ def few_shot(
             losses: list[float] = []
             if count:
                 drawn_train, drawn_validation = (
-                    _encode_examples(run_processor, draw(part, count, seed), protocol.tuning)
-                    for part in (train, validation)
+                    draw(part, count, seed)
+                    for part in examples_with_targets(method, _detector_seed(method, seed))
                 )
                 losses = fit(
                     model, run_processor.pad, drawn_train, drawn_validation, protocol.tuning, seed
@@ -197,7 +206,7 @@ def few_shot(
     return runs
 
 
-def draw(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+def draw(examples: Sequence[T], count: int, seed: int) -> list[T]:
     """Draw examples without replacement; all of them if there are fewer."""
     return random.Random(seed).sample(list(examples), min(count, len(examples)))
 
@@ -225,7 +234,8 @@ def table(runs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _plan(methods: Sequence[Method], protocol: Protocol) -> list[tuple[int, int, Method]]:
+def plan(methods: Sequence[Method], protocol: Protocol) -> list[tuple[int, int, Method]]:
+    """List the runs of `few_shot`, each by its number of examples, its seed and its method."""
     return [
         (count, seed, method)
         for count, seed, method in product(protocol.examples, range(protocol.runs), methods)
@@ -243,7 +253,7 @@ def _key(run: Mapping[str, Any]) -> tuple[int, int, Method]:
 
 
 def _encode_examples(
-    processor: LEDProcessor, examples: list[Example], tuning: Tuning
+    processor: LEDProcessor, examples: Sequence[Example], tuning: Tuning
 ) -> list[Features]:
     return encode(
         processor,

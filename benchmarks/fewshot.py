@@ -37,7 +37,7 @@ from transformers.utils import logging
 
 import report
 import stages
-from egad_protocol import Method, Protocol, few_shot, table
+from egad_protocol import Method, Protocol, few_shot, plan, table
 from finetune import Tuning
 from foveate import Document
 from foveate.data import Example
@@ -267,22 +267,27 @@ def results_of(domain: str, method: Method, options: argparse.Namespace) -> Path
     return Path(options.work / f"{domain}-{method.detector}-{method.keywords}.json")
 
 
-def tune(domain: str, method: Method, options: argparse.Namespace) -> None:
-    """Run the protocol with one method."""
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+def protocol_of(options: argparse.Namespace) -> Protocol:
+    """Return the protocol that all methods are compared by."""
     tuning = Tuning(
         learning_rate=options.tuning_rate,
         max_target_length=options.target_length,
         beams=options.beams,
         bf16=torch.cuda.is_available(),
     )
+    return Protocol(tuple(options.examples), options.runs, options.length, tuning)
+
+
+def tune(domain: str, method: Method, options: argparse.Namespace) -> None:
+    """Run the protocol with one method."""
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     few_shot(
         options.work / "led",
         *split(domain, options),
         results_of(domain, method, options),
         methods=[method],
-        protocol=Protocol(tuple(options.examples), options.runs, options.length, tuning),
+        protocol=protocol_of(options),
         prepare=speed_up,
     )
 
@@ -367,18 +372,26 @@ def main() -> None:
     methods = [Method("tfidf", k) for k in options.keywords]
     if options.controls:
         methods += [Method(name, options.controls) for name in ("random", "gibberish")]
-    stages.run_in_parallel(
-        tune, [(domain, method, options) for domain in options.domains for method in methods]
-    )
-    gather(methods, options)
+    try:
+        stages.run_in_parallel(
+            tune, [(domain, method, options) for domain in options.domains for method in methods]
+        )
+    finally:
+        gather(methods, options)
 
 
 def gather(methods: list[Method], options: argparse.Namespace) -> None:
-    """Save and print the results of all domains."""
+    """Save and print the results of all domains, and name methods with runs that are missing."""
     results: dict[str, Any] = {}
+    missing = []
     for domain in options.domains:
-        files = [results_of(domain, method, options) for method in methods]
-        runs = [run for file in files for run in json.loads(file.read_text())["runs"]]
+        runs = []
+        for method in methods:
+            file = results_of(domain, method, options)
+            done = json.loads(file.read_text())["runs"] if file.exists() else []
+            if len(done) < len(plan([method], protocol_of(options))):
+                missing.append(f"{domain}, {method.keywords} {method.detector}")
+            runs += done
         train, held_out, test = split(domain, options)
         words = [len(plain_text(example.document).split()) for example in test]
         results[domain] = {
@@ -404,6 +417,7 @@ def gather(methods: list[Method], options: argparse.Namespace) -> None:
         "transformers",
         "rouge-score",
         "scipy",
+        missing=missing,
     )
 
 

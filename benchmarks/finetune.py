@@ -20,7 +20,8 @@ class Tuning:
     Attributes:
         epochs: Number of epochs; the validation loss is measured after each (EGAD, 3: five).
         learning_rate: Initial learning rate, which falls linearly to 0.
-        batch_size: Examples per step, and summaries generated at once.
+        batch_size: Examples per step.
+        generation_batch_size: Summaries generated at once.
         max_target_length: Maximum tokens of a summary, in training and in generation.
         beams: Number of beams.
         bf16: Whether to compute in bfloat16.
@@ -29,6 +30,7 @@ class Tuning:
     epochs: int = 5
     learning_rate: float = 5e-5
     batch_size: int = 4
+    generation_batch_size: int = 32
     max_target_length: int = 512
     beams: int = 4
     bf16: bool = False
@@ -111,8 +113,8 @@ def write(
     model.eval()
     generator: Any = model  # transformers declares `generate` only on a mixin
     texts: list[str] = []
-    for start in range(0, len(features), tuning.batch_size):
-        batch = processor.pad(features[start : start + tuning.batch_size])
+    for start in range(0, len(features), tuning.generation_batch_size):
+        batch = processor.pad(features[start : start + tuning.generation_batch_size])
         if not has_global_tokens(model):
             del batch["global_attention_mask"]
         with torch.autocast(model.device.type, torch.bfloat16, enabled=tuning.bf16):

@@ -70,6 +70,7 @@ def main() -> None:
             plot(saved)
         return
     begun = time.perf_counter()
+    torch.set_num_threads(1)  # as in `train`
     write_data(options)
     times = {name: step_times(name, options) for name in options.models}
     options.minutes -= (time.perf_counter() - begun) / 60
