@@ -6,7 +6,7 @@
   eager. `--whole` compiles the model as one.
 - "captured" and "compiled, captured": the whole forward pass or training step replayed as one CUDA
   graph of its fixed shape, which takes the host's part out of the time. Models for which foveate
-  has a `capture` of its own use that in the forward pass.
+  has a `capture` of its own use that: embeddings, heads and the loss are not part of its graphs.
 
 A training step is a forward and a backward pass without dropout; an optimizer would cost all
 encoders the same. Inputs have no padding, so no encoder is given a mask. Times are medians with
@@ -207,7 +207,7 @@ class Subject:
     def _measure_captured(self, part: str) -> tuple[Row, Tensor | None]:
         if self.device != "cuda":
             raise RuntimeError("there are no CUDA graphs without a GPU")
-        if self.own_capture and part == FORWARD:
+        if self.own_capture:
             from foveate.models.accelerate.cuda_graphs import capture, release
 
             capture(self.model)

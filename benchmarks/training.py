@@ -32,6 +32,7 @@ from torch import nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import report
+from foveate.models.accelerate import capture
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTForMaskedLM
 from foveate.preprocessing import Features, pack_trees, pad_features
 from foveate.training.objectives.masked_lm import mask_tokens
@@ -58,6 +59,7 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--capture", action="store_true", help="capture the model's encoder")
     parser.add_argument("--fsdp", action="store_true", help="use FSDP instead of DDP")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -214,6 +216,8 @@ def measure(
     )
     torch.manual_seed(0)
     model = MODELS[name](options)
+    if options.capture:
+        capture(model)
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
@@ -253,7 +257,9 @@ def measure(
         "model": name,
         "cards": cards,
         "packs": options.packs,
-        "how": ("FSDP" if options.fsdp else "DDP") + (", compiled" if options.compile else ""),
+        "how": ("FSDP" if options.fsdp else "DDP")
+        + (", compiled" if options.compile else "")
+        + (", captured" if options.capture else ""),
         "ms a step": 1e3 * step,
         "tokens/s a card": round(tokens / step),
         "losses": [round(log["loss"], 5) for log in trainer.state.log_history if "loss" in log],

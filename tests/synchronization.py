@@ -86,7 +86,55 @@ def replace_graphs(monkeypatch):
         return replay
 
     monkeypatch.setattr(cuda_graphs, "Graph", graph)
+    _capture_without_a_gpu(monkeypatch)
+    return graphs
+
+
+def replace_training_graphs(monkeypatch, may_wait=False):
+    """Like `replace_graphs` for training: gradients are written to memory that graphs share.
+
+    Args:
+        monkeypatch: The fixture.
+        may_wait: Whether functions may wait for values of tensors, as they do on a CPU.
+    """
+    graphs = []
+
+    class TrainingGraph:
+        def __init__(self, function, tensors, module, parameters, gradients, pool):
+            graphs.append(self)
+            self.function = function
+            self.inputs = [x.detach().clone() for x in tensors]
+            self.inputs[0].requires_grad_(tensors[0].requires_grad)
+            self.sources, self.gradients = [*parameters], [*gradients]
+            if tensors[0].requires_grad:
+                self.sources.insert(0, self.inputs[0])
+                self.gradients.insert(0, torch.empty_like(self.inputs[0]))
+
+        def forward(self, tensors):
+            with torch.no_grad():
+                for static_input, x in zip(self.inputs, tensors, strict=True):
+                    static_input.copy_(x)
+            with torch.enable_grad(), nullcontext() if may_wait else no_waiting():
+                self.output = self.function(*self.inputs)
+            return self.output.detach().clone()
+
+        def backward(self, grad_output):
+            with nullcontext() if may_wait else no_waiting():
+                found = torch.autograd.grad(
+                    self.output, self.sources, grad_output, retain_graph=True, allow_unused=True
+                )
+            for gradient, new in zip(self.gradients, found, strict=True):
+                if new is not None:
+                    gradient.copy_(new)
+            pairs = zip(self.gradients, found, strict=True)
+            return [None if new is None else gradient for gradient, new in pairs]
+
+    monkeypatch.setattr(cuda_graphs, "TrainingGraph", TrainingGraph)
+    _capture_without_a_gpu(monkeypatch)
+    return graphs
+
+
+def _capture_without_a_gpu(monkeypatch):
     monkeypatch.setattr(cuda_graphs, "can_replay", lambda *arguments: True)
     if not torch.cuda.is_available():
         monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    return graphs

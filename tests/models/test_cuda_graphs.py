@@ -18,15 +18,19 @@ from transformers import (
     LongT5Config,
     LongT5EncoderModel,
     LongT5ForConditionalGeneration,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
 )
 from transformers.models.led.modeling_led import LEDEncoder
 from transformers.models.longformer.modeling_longformer import LongformerEncoder
 
-from foveate.models.accelerate import cuda_graphs, restore, speed_up
+from foveate.models.accelerate import cuda_graphs, graph_capture, restore, speed_up
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder, capture, release
 from foveate.models.fovea import FoveaConfig, FoveaEncoderModel
 from foveate.models.vcc import VccBertConfig, VccBertModel, VccT5Config, VccT5EncoderModel
 from tests.numerics import relative_error
+from tests.synchronization import replace_training_graphs
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -206,6 +210,160 @@ def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
         assert torch.equal(captured(**kinds[0], return_dict=False)[0], model(**kinds[0])[0])
 
 
+@pytest.fixture
+def training_graphs(monkeypatch):
+    return replace_training_graphs(monkeypatch, may_wait=True)
+
+
+def step(model, inputs, seed=0):
+    """Add to the gradients those of a loss, whose value is returned."""
+    torch.manual_seed(seed)  # of dropout
+    loss = outputs(model, inputs).square().mean()
+    loss.backward()
+    return loss.detach()
+
+
+def gradients_are_equal(one, other, tolerance=0.0):
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        assert (a.grad is None) == (b.grad is None)
+        if a.grad is not None:
+            error = relative_error(b.grad, a.grad) if tolerance else float((a.grad != b.grad).sum())
+            assert error <= tolerance
+    return True
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_is_captured(name, training_graphs):
+    model = MODELS[name]().train()
+    captured = capture(deepcopy(model))
+    one, other = (batch(model, "cpu", length=60, padding=9, seed=seed) for seed in (0, 1))
+    for seed, inputs in enumerate((one, one, other, one, one)):
+        for accumulated in range(2):
+            losses = [step(each, inputs, 2 * seed + accumulated) for each in (model, captured)]
+            assert torch.equal(*losses)
+            assert gradients_are_equal(model, captured)
+        for each in (model, captured):
+            each.zero_grad()
+    assert len(training_graphs) >= 1
+    graphs = cuda_graphs._training_graphs_by_module[encoder_of(captured)].graphs
+    assert len(graphs) == len(training_graphs)
+    release(captured)
+    assert encoder_of(captured) not in cuda_graphs._training_graphs_by_module
+
+
+def test_gradients_of_inputs_and_of_some_parameters(training_graphs):
+    model = fovea()
+    for parameter in model.encoder.block[0].parameters():
+        parameter.requires_grad_(False)
+    captured = capture(deepcopy(model))
+    inputs = batch(model, "cpu", length=60)
+    del inputs["input_ids"]
+    found = []
+    for each in (model, captured, captured, captured):
+        embeddings = torch.linspace(-1, 1, 2 * 60 * 32).view(2, 60, 32).requires_grad_()
+        each.zero_grad()
+        step(each, {**inputs, "inputs_embeds": embeddings})
+        found.append(embeddings.grad)
+    assert all(torch.equal(x, found[0]) for x in found)
+    assert gradients_are_equal(model, captured)
+    assert len(training_graphs) == 1
+    model.requires_grad_(False), captured.requires_grad_(False)
+    for _ in range(3):
+        assert torch.equal(
+            captured(**batch(model, "cpu")).last_hidden_state[0, 0, :0], found[0][0, 0, :0]
+        )
+    assert len(training_graphs) == 1
+
+
+def test_a_second_batch_before_the_gradients_of_the_first(training_graphs):
+    model = longt5("local")
+    captured = capture(deepcopy(model))
+    one, other = (batch(model, "cpu", length=60, seed=seed) for seed in (0, 1))
+    for each in (model, captured):
+        for _ in range(3):
+            each.zero_grad()
+            (outputs(each, one) * outputs(each, other)).sum().backward()
+    assert gradients_are_equal(model, captured)
+    assert len(training_graphs) == 1
+
+
+def test_a_pass_without_gradients_is_forgotten(training_graphs):
+    model = longt5("local")
+    captured = capture(deepcopy(model))
+    inputs = batch(model, "cpu", length=60)
+    graphs = None
+    for _ in range(4):
+        kept = outputs(captured, inputs)
+        graphs = cuda_graphs._training_graphs_by_module[captured.encoder]
+    assert len(training_graphs) == 1
+    assert not graphs.may_begin(kept.device)
+    del kept
+    assert graphs.may_begin(torch.device("cpu"))
+    assert torch.equal(step(model, inputs), step(captured, inputs))
+    assert gradients_are_equal(model, captured)
+
+
+def test_going_back_twice(training_graphs):
+    model = longt5("local")
+    captured = capture(deepcopy(model))
+    inputs = batch(model, "cpu", length=60)
+    for _ in range(2):
+        outputs(captured, inputs)
+    losses = [outputs(each, inputs).square().mean() for each in (model, captured)]
+    for loss in losses:
+        loss.backward(retain_graph=True)
+        loss.backward(retain_graph=True)
+    assert gradients_are_equal(model, captured)
+    outputs(captured, inputs)
+    with pytest.raises(RuntimeError, match="second backward pass"):
+        losses[1].backward()
+
+
+def test_trainer_learns_the_same(training_graphs, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(3, 50, (4, 70), generator=generator)
+    examples = [{"input_ids": row, "labels": row[:5]} for row in ids]
+    found = []
+    for captures in (False, True):
+        torch.manual_seed(0)
+        config = LongT5Config(**LONGT5, decoder_start_token_id=0)
+        model = speed_up(LongT5ForConditionalGeneration(config))
+        arguments = TrainingArguments(
+            str(tmp_path),
+            max_steps=4,
+            per_device_train_batch_size=2,
+            gradient_accumulation_steps=2,
+            learning_rate=0.01,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=not torch.cuda.is_available(),
+        )
+        trainer = Trainer(capture(model) if captures else model, arguments, train_dataset=examples)
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        found.append([log["loss"] for log in trainer.state.log_history if "loss" in log])
+    assert found[1] == found[0]
+    assert len(set(found[0])) == 4
+    assert len(training_graphs) == 1
+
+
+def test_steps_that_differ_are_not_captured(training_graphs, monkeypatch):
+    checkpointed = fovea().train()
+    getattr(
+        checkpointed, "activation_checkpointing_enable", checkpointed.gradient_checkpointing_enable
+    )()
+    inputs = batch(checkpointed, "cpu", length=60)
+    for _ in range(3):
+        step(capture(checkpointed), inputs)
+    assert len(training_graphs) == 0
+    monkeypatch.undo()
+    assert led().captures_training
+    with_layer_drop = LEDModel(LEDConfig(**LED, encoder_layerdrop=0.5)).encoder
+    assert not speed_up(with_layer_drop).captures_training
+
+
 WRITERS = [
     (LEDForConditionalGeneration, LEDConfig(**LED)),
     (LongT5ForConditionalGeneration, LongT5Config(**LONGT5, decoder_start_token_id=0)),
@@ -229,9 +387,10 @@ def forward(module):
     return lambda x, layout: module(x)
 
 
+@torch.no_grad()
 def test_shapes_that_come_again_are_captured(stand_in):
     module = nn.Linear(3, 2).eval()
-    for alone in range(100, 100 + 4 * cuda_graphs.MAX_GRAPHS):  # which never come again
+    for alone in range(100, 100 + 4 * graph_capture.MAX_GRAPHS):  # which never come again
         for length in (7, alone):
             x = torch.randn(length, 3)
             assert torch.equal(cuda_graphs.replay(module, forward(module), x, ()), module(x))
@@ -242,9 +401,10 @@ def test_shapes_that_come_again_are_captured(stand_in):
     assert stand_in == [(7, 3), x.shape, x.shape]
 
 
+@torch.no_grad()
 def test_the_latest_graphs_are_kept(stand_in):
     module = nn.Linear(3, 2).eval()
-    lengths = range(1, 2 + cuda_graphs.MAX_GRAPHS)  # one more than are kept
+    lengths = range(1, 2 + graph_capture.MAX_GRAPHS)  # one more than are kept
     for _ in range(2):
         for length in lengths:
             cuda_graphs.replay(module, forward(module), torch.randn(length, 3), ())
@@ -252,9 +412,10 @@ def test_the_latest_graphs_are_kept(stand_in):
     for length in (2, 1, 2):  # the first was forgotten, and the third is for its sake
         cuda_graphs.replay(module, forward(module), torch.randn(length, 3), ())
     assert stand_in[len(lengths) :] == [(1, 3)]
-    assert len(cuda_graphs._graphs_by_module[module].graphs) == cuda_graphs.MAX_GRAPHS
+    assert len(cuda_graphs._graphs_by_module[module].graphs) == graph_capture.MAX_GRAPHS
 
 
+@torch.no_grad()
 def test_graphs_belong_to_the_weights(stand_in):
     module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval()
     x = torch.randn(5, 3)
@@ -266,8 +427,7 @@ def test_graphs_belong_to_the_weights(stand_in):
         return len(stand_in) - before
 
     assert again() == 1
-    with torch.no_grad():
-        module[0].weight.mul_(2)
+    module[0].weight.mul_(2)
     assert again() == 0  # a graph reads what is there
     module[0].weight = nn.Parameter(torch.randn(3, 3))
     assert again() == 1
@@ -278,6 +438,7 @@ def test_graphs_belong_to_the_weights(stand_in):
     assert again() == 1
 
 
+@torch.no_grad()
 def test_what_hooks_fetch_and_what_trains_is_not_captured(stand_in):
     x = torch.randn(5, 3)
     training = nn.Sequential(nn.Linear(3, 3), nn.Dropout()).eval()
@@ -386,13 +547,14 @@ def test_outputs_are_kept_and_graphs_are_forgotten(name):
     model = MODELS[name]().cuda()
     captured = capture(deepcopy(model))
     with torch.no_grad():
-        for length in range(40, 40 + 2 * cuda_graphs.MAX_GRAPHS):
+        for length in range(40, 40 + 2 * graph_capture.MAX_GRAPHS):
             inputs = batch(model, "cuda", length=length)
             kept = [outputs(captured, inputs) for _ in range(3)]
             outputs(captured, batch(model, "cuda", length=length, seed=1))
             for some in kept:
                 assert torch.equal(some, outputs(model, inputs))
-    assert len(cuda_graphs._graphs_by_module[encoder_of(captured)].graphs) == cuda_graphs.MAX_GRAPHS
+    graphs = cuda_graphs._graphs_by_module[encoder_of(captured)].graphs
+    assert len(graphs) == graph_capture.MAX_GRAPHS
     release(captured)
     assert encoder_of(captured) not in cuda_graphs._graphs_by_module
 
@@ -427,6 +589,44 @@ def test_other_backends_are_not_captured(monkeypatch):
     for some in others:
         assert torch.equal(some, first)
     assert encoder_of(captured) not in cuda_graphs._graphs_by_module
+
+
+@gpu
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_training_with_graphs(name, dtype):
+    model = MODELS[name]().cuda().train()
+    captured = capture(deepcopy(model))
+    for seed, padding in enumerate((0, 0, 9, 0, 9, 0)):
+        inputs = batch(model, "cuda", padding=padding, seed=seed % 2)
+        with torch.autocast("cuda", dtype, enabled=dtype != torch.float32):
+            losses = [[step(each, inputs, seed) for _ in range(2)] for each in (model, captured)]
+        assert relative_error(torch.stack(losses[1]), torch.stack(losses[0])) < 1e-3
+        # Sums over programs that end in any order differ by rounding.
+        assert gradients_are_equal(model, captured, 1e-4 if dtype == torch.float32 else 2e-2)
+        for each in (model, captured):
+            each.zero_grad()
+        torch.full((1 << 26,), torch.nan, device="cuda")  # where something was freed
+    assert len(cuda_graphs._training_graphs_by_module[encoder_of(captured)].graphs) >= 1
+    without_seed = {float(outputs(captured, inputs)[0].abs().sum()) for _ in range(4)}
+    assert len(without_seed) == 4  # of which each draws its own dropout
+
+
+@gpu
+def test_training_steps_do_not_wait_for_the_gpu():
+    model = capture(fovea().cuda().train())
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    inputs = batch(model, "cuda")
+    for waits in (True, True, True, False):
+        torch.cuda.set_sync_debug_mode("default" if waits else "error")
+        try:
+            hidden_states = model(input_ids=inputs["input_ids"]).last_hidden_state
+            hidden_states.square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert len(cuda_graphs._training_graphs_by_module[encoder_of(model)].graphs) == 1
 
 
 @gpu

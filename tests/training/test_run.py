@@ -12,6 +12,7 @@ import yaml
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
 from foveate.models.accelerate import patches
+from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
@@ -383,6 +384,14 @@ def test_gradient_checkpointing_changes_no_loss(corpus_file, tmp_path):
         for i, more in enumerate([{}, {"gradient_checkpointing": True}])
     ]
     assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def test_what_a_compiler_replaces_is_not_captured(corpus_file, tmp_path):
+    for compiles in (False, True):
+        recipe = masked_lm(corpus_file, torch_compile=compiles)
+        trainer = build_trainer(recipe, tmp_path / str(compiles))
+        encoders = [x for x in trainer.model.modules() if isinstance(x, CapturableEncoder)]
+        assert [x.uses_cuda_graphs for x in encoders] == [not compiles]
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")

@@ -13,11 +13,14 @@ from typing import Any
 import torch
 import yaml
 from safetensors import SafetensorError, safe_open
-from transformers import Trainer, TrainingArguments
+from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.training_args import ParallelMode
 
 from foveate.files import atomic_write
+from foveate.models.accelerate import capture
+from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 
 from .building import (
     build_dataset,
@@ -39,6 +42,9 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
     with. The recipe is saved in the output folder as `recipe.yaml` at the beginning, the model and
     its processor at the end, with a model card, `README.md`. The card's license is left to the
     user; once it is filled in, the card is not written again.
+
+    On one GPU, the encoder's training steps are launched as CUDA graphs, see
+    `foveate.models.accelerate.capture`.
 
     Args:
         recipe: A recipe, its YAML file, or the name of one that is installed with the package.
@@ -80,6 +86,8 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     tokenizer = build_tokenizer(recipe, examples, checkpoint)
     torch.manual_seed(arguments.seed)
     model = build_model(recipe, tokenizer)
+    if _repeats_steps(model, arguments):
+        capture(model)
     processor = build_processor(recipe, model.config, tokenizer)
     objective, seed = recipe.objective, arguments.seed
     train_dataset = build_dataset(examples, sizes, objective, processor, recipe.batch, seed)
@@ -135,6 +143,16 @@ def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> Training
             "remove_unused_columns": False,
         }
     )
+
+
+def _repeats_steps(model: PreTrainedModel, arguments: TrainingArguments) -> bool:
+    """Whether CUDA graphs of the encoder can do what a training step launches.
+
+    Wrappers for several devices and compilers replace what a graph would have captured.
+    """
+    has_encoder = any(isinstance(part, CapturableEncoder) for part in model.modules())
+    alone = arguments.parallel_mode == ParallelMode.NOT_PARALLEL
+    return has_encoder and alone and not arguments.torch_compile
 
 
 def _last_checkpoint(output: str | PathLike[str]) -> str | None:

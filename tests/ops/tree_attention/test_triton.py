@@ -17,7 +17,7 @@ from foveate.models.padding import PackedForest
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from tests.numerics import TOLERANCE, relative_error
-from tests.synchronization import replace_graphs
+from tests.synchronization import replace_graphs, replace_training_graphs
 from tests.tree_bert import tree_bert
 from tests.trees import batches, forests
 
@@ -394,10 +394,15 @@ def test_a_padded_forest_gives_the_same(parents):
         results.append([each[:n] for each in (out, *gradients)])
     for a, b in zip(*results, strict=True):
         assert torch.equal(a, b)
+    # What pads the forest sees nothing but itself.
+    of_q, of_k, of_v = (gradient[n:] for gradient in gradients)
+    assert relative_error(out[n:], qkv[2][n:]) < 1e-3
+    assert relative_error(of_v, weight[n:]) < 1e-3
+    assert max(of_q.abs().max(), of_k.abs().max()) < 1e-3
 
 
 @pytest.mark.parametrize("sizes", [[20] * 60, [3] * 10 + [100, 400, 70] + [30] * 20])
-def test_a_padded_forest_has_the_same_tiles_and_empty_ones(sizes):
+def test_a_padded_forest_has_the_same_tiles_and_further_ones(sizes):
     ends = list(accumulate(sizes, initial=1 + len(sizes)))
     parents = [-1] + [0] * len(sizes)
     parents += [1 + i for i, size in enumerate(sizes) for _ in range(size)]
@@ -409,7 +414,13 @@ def test_a_padded_forest_has_the_same_tiles_and_empty_ones(sizes):
     old_tiles = [*range(closed), *range(tiles.capacity - large, tiles.capacity)]
     new_tiles = [tile if tile < closed else tile + moved for tile in old_tiles]
     assert torch.equal(padded.members[new_tiles], tiles.members[old_tiles])
-    empty = sorted({*range(padded.capacity)} - {*new_tiles})
+    n, size = len(tree), tree.bucket.size
+    padding = range(closed, closed - (n - size) // 64)
+    roots = padded.members[list(padding), 0].flatten()
+    assert roots[roots >= 0].tolist() == list(range(n, size))
+    roles = padded.members[list(padding), 1].flatten()[: size - n]
+    assert roles.tolist() == [4 * (i % 64) for i in range(size - n)]
+    empty = sorted({*range(padded.capacity)} - {*new_tiles} - {*padding})
     assert empty
     assert (padded.members[empty, 0] == -1).all()
     assert padded.counts[0] < padded.capacity - padded.counts[1]
@@ -502,6 +513,48 @@ def test_one_graph_serves_trees_of_similar_size_and_waits_for_nothing(kind, monk
                 if getattr(expected, name, None) is not None:
                     assert relative_error(actual[name], expected[name]) < 1e-5
     assert len(graphs) == 1
+
+
+def tree_steps_agree(model, captured, batch, tolerance):
+    """Whether a model and its captured copy get the same gradients, which are added up twice."""
+    for each in (model, captured):
+        each.zero_grad()
+        for _ in range(2):
+            real = batch["attention_mask"].bool()
+            each(**batch).last_hidden_state[real].square().mean().backward()
+    for a, b in zip(model.parameters(), captured.parameters(), strict=True):
+        assert (a.grad is None) == (b.grad is None)
+        if a.grad is not None:
+            difference = torch.linalg.vector_norm(b.grad - a.grad)
+            assert difference <= tolerance * (torch.linalg.vector_norm(a.grad) + 1e-4)
+    return True
+
+
+@pytest.mark.parametrize("kind", TREE_ENCODERS)
+def test_one_training_graph_serves_trees_of_similar_size(kind, monkeypatch):
+    monkeypatch.setenv("FOVEATE_BACKEND", "triton")
+    graphs = replace_training_graphs(monkeypatch)
+    model = tree_encoder(kind)
+    captured = capture(deepcopy(model))
+    for seed in range(2):
+        batch = padded_batch(kind, *(some_document(n, 10 * seed + n) for n in (2, 1)))
+        assert tree_steps_agree(model, captured, batch, 1e-4)
+    assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("kind", TREE_ENCODERS)
+@gpu
+def test_training_graphs_of_tree_encoders(kind):
+    model = tree_encoder(kind)
+    captured = capture(deepcopy(model))
+    for seed in range(6):
+        batch = padded_batch(kind, *(some_document(n, 10 * seed + n) for n in (60, 20, 45)))
+        assert tree_steps_agree(model, captured, batch, 1e-3)
+        torch.full((1 << 26,), torch.nan, device="cuda")  # where something was freed
+    large = padded_batch(kind, [-1] + [0] * 200 + [3] * 100)
+    for _ in range(3):
+        assert tree_steps_agree(model, captured, large, 1e-3)
+    assert len(cuda_graphs._training_graphs_by_module[captured.encoder].graphs) >= 2
 
 
 @pytest.mark.parametrize("kind", TREE_ENCODERS)

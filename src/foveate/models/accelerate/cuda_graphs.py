@@ -1,10 +1,10 @@
-"""CUDA graphs of encoders in inference: captured once for each shape, then launched as one.
+"""CUDA graphs of encoders: captured once for each shape, then launched as one.
 
 Launching many small kernels keeps the host busy for longer than they keep the GPU. With a graph the
 host does its part once: later calls copy their inputs to where the graph reads them, and replay it.
+Where gradients are wanted, a second graph computes them; see `graph_capture.py`.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
 from typing import Any, TypeVar
@@ -15,16 +15,12 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
-from foveate.ops._triton.cache import retain_graph_tensors
 from foveate.ops.backends import choose
 from foveate.ops.tree_attention import Tree
 
-MAX_GRAPHS, MAX_SHAPES = 8, 512
-"""How many graphs a module keeps, and how many shapes it remembers: the latest of either."""
+from .graph_capture import Graph, GraphCache, TensorFunction, TrainingGraph, TrainingGraphs
 
 Model = TypeVar("Model", bound=nn.Module)
-TensorFunction = Callable[..., Tensor]
-"""A function of tensors that does not synchronize with the device."""
 LayerRunner = Callable[[Tensor, Any, Any], Tensor]
 """What runs the layers of an encoder, see `CapturableEncoder.run_layers`."""
 
@@ -39,6 +35,11 @@ class CapturableEncoder(nn.Module):
 
     uses_cuda_graphs = False
     captures_float16 = True
+
+    @property
+    def captures_training(self) -> bool:
+        """Whether every training step launches the same kernels."""
+        return True
 
     @property
     def head_dim(self) -> int:
@@ -104,10 +105,12 @@ class CapturableTreeEncoder(CapturableEncoder):
 def capture(model: Model) -> Model:
     """Launch a model's encoder as one CUDA graph, for models and batches that wait for the host.
 
-    In inference on a GPU, the encoder's kernels are captured when a shape comes for the second
-    time, and replayed from then on; elsewhere nothing changes. The latest eight graphs are kept,
-    each with the memory that the encoder needs to run. Outputs are the same: of trees, which are
-    padded, within rounding, of other models bit for bit.
+    On a GPU, the encoder's kernels are captured when a shape comes for the second time, and
+    replayed from then on; elsewhere nothing changes. In training, with `Trainer` or any other loop,
+    so are the kernels that compute its gradients. The latest eight graphs of inference are kept,
+    each with the memory that the encoder needs to run, and the latest eight of training, which
+    together need the memory of the largest. Outputs are the same: of trees, which are padded,
+    within rounding, of other models bit for bit.
 
     The shape includes the length of each sequence without its padding, and its number of global or
     VIP tokens. Trees (HDT and TreeBert) are padded to one of eight sizes between a power of two and
@@ -116,8 +119,9 @@ def capture(model: Model) -> Model:
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or
     off and settings of torch, such as the precision of products, stay as they were at the capture.
-    Models run as before in training, when split over devices or offloaded; and so do LED and LongT5
-    in float16, which look for infinities after every layer.
+    Models run as before when split over devices or offloaded, with gradient checkpointing or
+    LayerDrop, where a second batch is encoded before the gradients of the first are computed, and
+    LED and LongT5 in float16, which look for infinities after every layer.
 
     Args:
         model: A Longformer, an LED or a LongT5 after `speed_up`, or an HDT, a TreeBert, a Fovea or
@@ -158,17 +162,18 @@ def release(model: Model) -> Model:
         if isinstance(module, CapturableEncoder) and module.uses_cuda_graphs:
             del module.uses_cuda_graphs
             _graphs_by_module.pop(module, None)
+            _training_graphs_by_module.pop(module, None)
     return model
 
 
 def can_replay(encoder: CapturableEncoder, like: Tensor) -> bool:
-    """Whether an encoder may run from a graph: in inference, on a GPU, with our kernels.
+    """Whether an encoder may run from a graph: on a GPU, with our kernels.
 
     Args:
         encoder: The encoder.
         like: A tensor with the device and the dtype of its hidden states.
     """
-    if encoder.training or torch.is_grad_enabled():
+    if encoder.training and not (torch.is_grad_enabled() and encoder.captures_training):
         return False
     if torch.compiler.is_compiling() or _jit.is_tracing():
         return False
@@ -186,6 +191,7 @@ def replay(
 
     There is a graph for each combination of the shapes, dtypes and devices of the tensors, of where
     the module's own tensors are, of autocast, and of everything in the layout that is no tensor.
+    Where gradients are enabled, it is one that computes them.
 
     Args:
         module: The module whose function it is.
@@ -196,9 +202,9 @@ def replay(
     Returns:
         The output, which the next call does not overwrite.
     """
-    device = hidden_states.device
-    module_tensors = _tensor_locations(module, hidden_states.get_device())
-    if module_tensors is None:
+    parts = _parts(module)
+    locations = _tensor_locations(parts, hidden_states.get_device())
+    if locations is None:
         return run(hidden_states, layout)
     leaves, spec = pytree.tree_flatten(layout)
     is_tensor = [isinstance(leaf, Tensor) for leaf in leaves]
@@ -209,10 +215,10 @@ def replay(
         constants,
         tuple(is_tensor),
         tuple((x.shape, x.dtype) for x in tensors),
-        device,
+        hidden_states.device,
         torch.is_autocast_enabled("cuda"),
         torch.get_autocast_dtype("cuda"),
-        module_tensors,
+        locations,
     )
 
     def run_tensors(states: Tensor, *layout_tensors: Tensor) -> Tensor:
@@ -223,34 +229,102 @@ def replay(
         ]
         return run(states, pytree.tree_unflatten(filled, spec))
 
-    with torch.cuda.device(device):
-        with _lock:
-            graphs = _graphs_by_module.setdefault(module, _Graphs())
-            graph = graphs.find_or_capture(key, run_tensors, tensors)
-        return run(hidden_states, layout) if graph is None else graph(tensors)
+    with torch.cuda.device(hidden_states.device):
+        if torch.is_grad_enabled():
+            output = _replay_with_gradients(module, parts, run_tensors, tensors, key)
+        else:
+            output = _replay_without(module, parts, run_tensors, tensors, key)
+        return run(hidden_states, layout) if output is None else output
 
 
-def _tensor_locations(module: nn.Module, device_index: int) -> tuple[Hashable, ...] | None:
-    """Addresses and dtypes of a module's parameters and buffers.
+def _replay_without(
+    module: nn.Module,
+    parts: Sequence[nn.Module],
+    function: TensorFunction,
+    tensors: Sequence[Tensor],
+    key: Hashable,
+) -> Tensor | None:
+    """Compute `function(*tensors)` from a graph; None if there is none."""
+    if any(part.training for part in parts):
+        return None
+    with _lock:
+        graphs = _graphs_by_module.setdefault(module, GraphCache())
+        graph = graphs.find_or_capture(key, lambda: Graph(function, tensors))
+    return None if graph is None else graph(tensors)
 
-    None where graphs are impossible: a part is in training, or a tensor is on another device or
-    nowhere, as those that hooks fetch. The GPU waits for this at every replay, so it is as short as
-    it can be.
+
+def _replay_with_gradients(
+    module: nn.Module,
+    parts: Sequence[nn.Module],
+    function: TensorFunction,
+    tensors: Sequence[Tensor],
+    key: Hashable,
+) -> Tensor | None:
+    """Compute `function(*tensors)` so that autograd finds its gradients; None as above."""
+    recomputes = any(
+        part.training and getattr(part, "gradient_checkpointing", False) for part in parts
+    )
+    first, *others = tensors
+    parameters = list(
+        {
+            id(parameter): parameter
+            for part in parts
+            for parameter in part._parameters.values()
+            if parameter is not None and parameter.requires_grad
+        }.values()
+    )
+    if recomputes or any(x.requires_grad for x in others):
+        return None
+    if not (first.requires_grad or parameters):
+        return None
+    key = (
+        key,
+        first.requires_grad,
+        tuple(map(id, parameters)),
+        tuple(part.training for part in parts),
+    )
+    with _lock:
+        graphs = _training_graphs_by_module.get(module)
+        if graphs is None:
+            graphs = _training_graphs_by_module[module] = TrainingGraphs(first.device)
+        if not graphs.may_begin(first.device):
+            return None
+        graph = graphs.find_or_capture(
+            key,
+            lambda: TrainingGraph(
+                function,
+                tensors,
+                module,
+                parameters,
+                graphs.gradients(parameters),
+                graphs.pool,
+            ),
+        )
+        return None if graph is None else graphs.run(graph, tensors, parameters)
+
+
+def _parts(module: nn.Module) -> list[nn.Module]:
+    """List the module and all of its parts, a shared one as often as it occurs."""
+    parts = [module]
+    for part in parts:  # which grows meanwhile
+        parts += [child for child in part._modules.values() if child is not None]
+    return parts
+
+
+def _tensor_locations(parts: Sequence[nn.Module], device_index: int) -> tuple[Hashable, ...] | None:
+    """Addresses and dtypes of the parameters and buffers of a module's parts.
+
+    None where graphs are impossible: a tensor is on another device or nowhere, as those that hooks
+    fetch. The GPU waits for this at every replay, so it is as short as it can be.
 
     Args:
-        module: The module.
+        parts: The module and all of its parts.
         device_index: What `Tensor.get_device` returns for the device.
     """
     tensors: list[Tensor | None] = []
-    modules: list[nn.Module | None] = [module]
-    for part in modules:  # which grows meanwhile
-        if part is None:
-            continue
-        if part.training:
-            return None
+    for part in parts:
         tensors += part._parameters.values()
         tensors += part._buffers.values()
-        modules += part._modules.values()
     locations: list[Hashable] = []
     for x in tensors:
         if x is None:
@@ -263,76 +337,8 @@ def _tensor_locations(module: nn.Module, device_index: int) -> tuple[Hashable, .
     return tuple(locations)
 
 
-class Graph:
-    """What a function does to tensors of certain shapes, captured.
-
-    Args:
-        function: The function.
-        tensors: Inputs with the shapes, dtypes and devices of those to come.
-    """
-
-    def __init__(self, function: TensorFunction, tensors: Sequence[Tensor]) -> None:
-        self._lock, self._done = Lock(), torch.cuda.Event()
-        self._graph = torch.cuda.CUDAGraph()
-        stream: Any = torch.cuda.Stream()  # torch declares two kinds, of which graph() takes one
-        autocast = torch.autocast(
-            "cuda",
-            torch.get_autocast_dtype("cuda"),
-            torch.is_autocast_enabled("cuda"),
-            cache_enabled=False,  # what it caches is freed when the caller's autocast ends
-        )
-        # Tensors made in inference mode could not be written to outside of it.
-        with (
-            torch.inference_mode(False),
-            torch.no_grad(),
-            autocast,
-            retain_graph_tensors() as self._retained,
-        ):
-            self._inputs = [x.clone() for x in tensors]
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):  # builds the tables that are cached for a stream
-                function(*self._inputs)
-            mode = "thread_local"  # other threads are not affected
-            with torch.cuda.graph(self._graph, stream=stream, capture_error_mode=mode):
-                self._output = function(*self._inputs)
-
-    def __call__(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Replay the graph with other inputs, after any replay on another stream."""
-        with self._lock:
-            torch.cuda.current_stream().wait_event(self._done)
-            for static_input, x in zip(self._inputs, tensors, strict=True):
-                static_input.copy_(x)
-            self._graph.replay()
-            output = self._output.clone()
-            self._done.record()
-        return output
-
-
-class _Graphs:
-    """The graphs of a module, and the keys it was called with."""
-
-    def __init__(self) -> None:
-        self.graphs: OrderedDict[Hashable, Graph] = OrderedDict()
-        self.keys: OrderedDict[Hashable, None] = OrderedDict()
-
-    def find_or_capture(
-        self, key: Hashable, function: TensorFunction, tensors: Sequence[Tensor]
-    ) -> Graph | None:
-        """Return the graph of a key, captured at the second call with it; None at the first."""
-        if key not in self.graphs:
-            if key not in self.keys:  # it may never come again
-                self.keys[key] = None
-                if len(self.keys) > MAX_SHAPES:
-                    self.keys.popitem(last=False)
-                return None
-            self.graphs[key] = Graph(function, tensors)
-            if len(self.graphs) > MAX_GRAPHS:
-                self.graphs.popitem(last=False)
-        self.graphs.move_to_end(key)
-        return self.graphs[key]
-
-
 _jit: Any = torch.jit  # which does not declare is_tracing as exported
 _lock = Lock()
 _graphs_by_module = WeakIdKeyDictionary()
+_training_graphs_by_module = WeakIdKeyDictionary()
 """Kept outside of the modules, so that these can be copied."""

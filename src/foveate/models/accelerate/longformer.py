@@ -188,6 +188,11 @@ class WindowedLEDEncoder(CapturableEncoder, LEDEncoder):
     captures_float16 = False  # each layer then looks for infinities
 
     @property
+    def captures_training(self) -> bool:
+        """Whether every training step launches the same kernels: not with LayerDrop."""
+        return not self.layerdrop
+
+    @property
     def head_dim(self) -> int:
         """Channels of a head."""
         return int(self.config.d_model) // int(self.config.encoder_attention_heads)

@@ -165,7 +165,7 @@ class Tree:
 
     @classmethod
     def from_bucket(cls, forest: "PaddedForest") -> Self:
-        """Make a tree of a padded forest; attention leaves its padding undefined."""
+        """Make a tree of a padded forest, whose padding are roots without children."""
         tree = cls(*forest.nodes)
         vars(tree).update(_level_order_tiles=forest.tiles, largest_family=forest.largest_family)
         return tree

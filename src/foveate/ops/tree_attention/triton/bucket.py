@@ -3,8 +3,11 @@
 # mypy: disable-error-code=no-untyped-def
 """Padding a forest to one of few sizes, so that forests of similar size share a CUDA graph.
 
-A graph launches as many programs as it was captured with. Those that have no tile of their own get
-an empty one, which stores nothing, so no kernel needs to know that it runs from a graph.
+A graph launches as many programs as it was captured with. Nodes that pad the forest are roots, in
+closed tiles after the forest's own; programs that then have no tile get an empty one, which stores
+nothing. So no kernel needs to know that it runs from a graph, and all that kernels return for the
+padding is as defined as for other roots: gradients of weights, which are sums over all nodes, need
+that.
 
 One program copies one tile and `SIZE` nodes. It reads and writes 2 · 512 bytes of a tile, 2 · 12 of
 lists and 8 · 8 · `SIZE` of nodes: 1.3 MB for 16,384 nodes, less time than launching it takes.
@@ -37,7 +40,8 @@ class PaddedForest(NamedTuple):
 
     Attributes:
         nodes: `(4, size)` int64: parent, level, first child and number of children.
-        tiles: The tiles and upper bounds of their numbers; tiles beyond the forest's own are empty.
+        tiles: The tiles and upper bounds of their numbers: the forest's own closed tiles, those of
+            the padding, empty ones, and those of large families.
         largest_family: An upper bound of the number of children of any node.
     """
 
@@ -64,13 +68,19 @@ def bucket_size(num_nodes: int) -> int:
     return -(-num_nodes // step) * step
 
 
-def bucket_counts(counts: list[int], size: int) -> list[int]:
+def bucket_counts(counts: list[int], num_nodes: int, size: int) -> list[int]:
     """Return upper bounds of the numbers of tiles that forests of a bucket have in common.
 
     Nearly all forests of a bucket have few enough tiles for the same bounds: most documents fill
     their closed tiles to more than half, and few tiles have inner nodes among their children.
+
+    Args:
+        counts: The numbers of tiles, see `ForestTiles`.
+        num_nodes: Nodes of the forest.
+        size: Nodes of its bucket.
     """
     closed, large, inner, large_inner = counts
+    closed += -(-(size - num_nodes) // SIZE)
     usual = size // (SIZE // 2), size // (4 * SIZE)
     closed, inner_bound = (
         bound if count <= bound else next_power_of_2(count)
@@ -91,7 +101,7 @@ def pad_forest(
     """Pad a forest in level order, `(n,)` int64 each, to its bucket, without synchronizing."""
     num_nodes, device = len(parent), parent.device
     size = bucket_size(num_nodes)
-    counts = bucket_counts(tiles.counts, size)
+    counts = bucket_counts(tiles.counts, num_nodes, size)
     capacity = counts[0] + 1 + counts[1]  # with an empty tile for programs that have none
     nodes = torch.empty(4, size, dtype=torch.long, device=device)
     members = torch.empty(capacity, 2, SIZE, dtype=torch.int32, device=device)
@@ -140,8 +150,9 @@ def _pad(
 ):
     """Copy SIZE nodes, a tile and its entries of the lists; large families' tiles stay at the end.
 
-    The lists of tiles with inner children go on with an empty tile. The family of an empty tile of
-    large families ends where it begins.
+    Tiles after the closed ones get the nodes that pad the forest. The lists of tiles with inner
+    children go on with an empty tile. The family of an empty tile of large families ends where it
+    begins.
     """
     program = tl.program_id(0)
     slot = tl.arange(0, SIZE)
@@ -163,8 +174,12 @@ def _pad(
         old_tile = tl.where(is_large, program - moved, program)
         old = old_members + old_tile * (2 * SIZE) + slot
         target = members + program * (2 * SIZE) + slot
-        tl.store(target, tl.load(old, mask=has_tile, other=-1))
-        tl.store(target + SIZE, tl.load(old + SIZE, mask=has_tile, other=-4))
+        root = num_nodes + node - closed * SIZE  # that pads the forest, a family of its own
+        is_root = (root >= num_nodes) & (root < size)
+        member = tl.load(old, mask=has_tile, other=-1)
+        role = tl.load(old + SIZE, mask=has_tile, other=-4)
+        tl.store(target, tl.where(is_root, root, member).to(tl.int32))
+        tl.store(target + SIZE, tl.where(is_root, 4 * slot, role))
         tile = tl.load(old_lists + program, mask=program < inner, other=0)
         tl.store(lists + program, tl.where(program < inner, tile, empty))
         tile = tl.load(old_lists + old_capacity + program, mask=program < large_inner, other=0)
