@@ -14,6 +14,7 @@ them, for training and for its Auto classes.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -94,6 +95,7 @@ class Anchors:
         sibling_idx: `(anchors,)` int64, the index of each one among the anchors that are its
             siblings; 0 at a root.
         num_siblings: `(anchors,)` int64, how many they are, itself included; 1 at a root.
+        level_sizes: How many there are on each level, from the roots down.
     """
 
     nodes: Tensor
@@ -101,12 +103,29 @@ class Anchors:
     parent: Tensor
     sibling_idx: Tensor
     num_siblings: Tensor
+    level_sizes: list[int]
 
     @classmethod
     @uncompiled  # the number of anchors depends on the data
     def from_tree(cls, tree: Tree, node_types: Tensor) -> "Anchors":
-        """Find the anchors of a forest by the `node_types` `(nodes,)` of its nodes."""
-        nodes = (node_types > _TOKEN).nonzero()[:, 0]
+        """Find the anchors of a forest by the `node_types` `(nodes,)` of its nodes.
+
+        Raises:
+            ValueError: The parent of an anchor is a token.
+        """
+        is_anchor = node_types > _TOKEN
+        has_parent = is_anchor & (tree.parent >= 0)
+        misplaced = has_parent & ~is_anchor[tree.parent]
+        per_level = is_anchor.new_zeros(len(tree.level_sizes), dtype=torch.long)
+        per_level = per_level.index_add(0, tree.level, is_anchor.long())
+        # The only time that the host waits for the device.
+        *level_sizes, num_misplaced = torch.cat([per_level, misplaced.sum()[None]]).tolist()
+        if num_misplaced:
+            raise ValueError(
+                f"{num_misplaced} of the nodes for sentences, sections and documents have "
+                "a token as their parent: check parent_ids and node_types"
+            )
+        nodes = torch.nonzero_static(is_anchor, size=sum(level_sizes))[:, 0]
         index = torch.full_like(tree.parent, -1)
         index[nodes] = torch.arange(len(nodes), device=nodes.device)
         parent = tree.parent[nodes]
@@ -122,6 +141,7 @@ class Anchors:
             parent=parent,
             sibling_idx=torch.where(is_root, 0, number - first),
             num_siblings=torch.where(is_root, 1, end - first),
+            level_sizes=[size for size in level_sizes if size],
         )
 
     @property
@@ -131,20 +151,31 @@ class Anchors:
 
     def sum_below(self, values: Tensor) -> Tensor:
         """Sum the values `(anchors, ...)` of all anchors below each, and its own."""
-        total, moved, ancestor = values, values, self.parent
-        while len(inner := (ancestor >= 0).nonzero()[:, 0]):
-            ancestor, moved = ancestor[inner], moved[inner]
-            total = total.index_add(0, ancestor, moved)
-            ancestor = self.parent[ancestor]
-        return total
+        levels = list(values.split(self.level_sizes))
+        for level, parent in reversed([*enumerate(self._parents_on_level())]):
+            levels[level] = levels[level].index_add(0, parent, levels[level + 1])
+        return torch.cat(levels)
 
     def sum_above(self, values: Tensor) -> Tensor:
-        """Sum the values `(anchors,)` of all ancestors of each anchor, and its own."""
-        total, ancestor = values.clone(), self.parent
-        while (ancestor >= 0).any():
-            total += torch.where(ancestor >= 0, values[ancestor], 0)
-            ancestor = torch.where(ancestor >= 0, self.parent[ancestor], -1)
-        return total
+        """Sum the values `(anchors, ...)` of all ancestors of each anchor, and its own."""
+        levels = list(values.split(self.level_sizes))
+        for level, parent in enumerate(self._parents_on_level()):
+            levels[level + 1] = levels[level + 1] + levels[level][parent]
+        return torch.cat(levels)
+
+    @property
+    def root(self) -> Tensor:
+        """`(anchors,)` int64, the index of each one's root among the anchors."""
+        levels = [torch.arange(self.level_sizes[0], device=self.parent.device)]
+        for parent in self._parents_on_level():
+            levels.append(levels[-1][parent])
+        return torch.cat(levels)
+
+    def _parents_on_level(self) -> list[Tensor]:
+        """For each level but the first, its anchors' parents by their places on the level above."""
+        starts = accumulate(self.level_sizes, initial=0)
+        below = self.parent.split(self.level_sizes)[1:]
+        return [parent - start for parent, start in zip(below, starts, strict=False)]
 
 
 def activation(name: str) -> nn.Module:
@@ -426,7 +457,7 @@ class TreeBertSalience(nn.Module):
         """
         index = torch.arange(len(embeddings), device=embeddings.device)
         section = torch.where(anchors.parent < 0, index, anchors.parent)
-        root = roots(anchors)
+        root = anchors.root
         scale = embeddings.shape[-1] ** 0.5  # unit vectors have small entries
         of_section, of_document = embeddings[section], embeddings[root]
         features = [
@@ -479,14 +510,6 @@ def places(anchors: Anchors, section: Tensor, root: Tensor) -> Tensor:
         size.log() / 5,
     ]
     return torch.stack([feature.float() for feature in features], dim=-1)
-
-
-def roots(anchors: Anchors) -> Tensor:
-    """Find the root of each anchor: `(anchors,)` int64."""
-    root = torch.arange(len(anchors.parent), device=anchors.parent.device)
-    while (has_parent := (parent := anchors.parent[root]) >= 0).any():
-        root = torch.where(has_parent, parent, root)
-    return root
 
 
 def _at_least_float32(x: Tensor) -> Tensor:
