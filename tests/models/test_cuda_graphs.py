@@ -401,6 +401,27 @@ def test_shapes_that_come_again_are_captured(stand_in):
     assert stand_in == [(7, 3), x.shape, x.shape]
 
 
+def test_without_enough_memory_nothing_is_captured(monkeypatch, training_graphs):
+    tried = []
+
+    def graph(*arguments):
+        tried.append(arguments)
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(cuda_graphs, "Graph", graph)
+    monkeypatch.setattr(cuda_graphs, "TrainingGraph", graph)
+    model = longt5("local")
+    captured = capture(deepcopy(model))
+    inputs = batch(model, "cpu", length=60)
+    with torch.no_grad():
+        for _ in range(4):
+            assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
+    assert len(tried) == 1
+    for _ in range(4):
+        assert torch.equal(step(captured, inputs), step(model, inputs))
+    assert len(tried) == 2
+
+
 @torch.no_grad()
 def test_the_latest_graphs_are_kept(stand_in):
     module = nn.Linear(3, 2).eval()

@@ -542,6 +542,22 @@ def test_one_training_graph_serves_trees_of_similar_size(kind, monkeypatch):
     assert len(graphs) == 1
 
 
+def test_large_trees_are_not_captured(monkeypatch):
+    monkeypatch.setenv("FOVEATE_BACKEND", "triton")
+    graphs, training_graphs = replace_graphs(monkeypatch), replace_training_graphs(monkeypatch)
+    model = capture(tree_encoder("hdt"))
+    batch = padded_batch("hdt", some_document(2, 0))
+    number = int(batch["attention_mask"].sum())
+    monkeypatch.setattr(cuda_graphs, "MAX_TREE_ELEMENTS", 32 * number - 1)
+    monkeypatch.setattr(cuda_graphs, "MAX_TREE_ELEMENTS_TRAINED", 32 * number)
+    for _ in range(3):
+        with torch.no_grad():
+            model(**batch)
+        model(**batch).last_hidden_state.sum().backward()
+    assert not graphs
+    assert len(training_graphs) == 1
+
+
 @pytest.mark.parametrize("kind", TREE_ENCODERS)
 @gpu
 def test_training_graphs_of_tree_encoders(kind):

@@ -182,21 +182,29 @@ def _gradients(
 
 
 class GraphCache(Generic[AnyGraph]):
-    """The graphs of a module, and the keys it was called with."""
+    """The graphs of a module, and the keys it was called with.
+
+    Attributes:
+        graphs: By key, the latest last; None where memory did not suffice.
+        keys: Those seen, the latest last.
+    """
 
     def __init__(self) -> None:
-        self.graphs: OrderedDict[Hashable, AnyGraph] = OrderedDict()
+        self.graphs: OrderedDict[Hashable, AnyGraph | None] = OrderedDict()
         self.keys: OrderedDict[Hashable, None] = OrderedDict()
 
     def find_or_capture(self, key: Hashable, make: Callable[[], AnyGraph]) -> AnyGraph | None:
-        """Return the graph of a key, captured at the second call with it; None at the first."""
+        """Return the graph of a key, captured at the second call with it; None if there is none."""
         if key not in self.graphs:
             if key not in self.keys:  # it may never come again
                 self.keys[key] = None
                 if len(self.keys) > MAX_SHAPES:
                     self.keys.popitem(last=False)
                 return None
-            self.graphs[key] = make()
+            try:
+                self.graphs[key] = make()
+            except torch.OutOfMemoryError:  # what ran without graphs goes on without
+                self.graphs[key] = None
             if len(self.graphs) > MAX_GRAPHS:
                 self.graphs.popitem(last=False)
         self.graphs.move_to_end(key)
