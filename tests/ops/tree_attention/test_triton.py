@@ -548,8 +548,8 @@ def test_large_trees_are_not_captured(monkeypatch):
     model = capture(tree_encoder("hdt"))
     batch = padded_batch("hdt", some_document(2, 0))
     number = int(batch["attention_mask"].sum())
-    monkeypatch.setattr(cuda_graphs, "MAX_TREE_ELEMENTS", 32 * number - 1)
-    monkeypatch.setattr(cuda_graphs, "MAX_TREE_ELEMENTS_TRAINED", 32 * number)
+    monkeypatch.setattr(cuda_graphs, "MAX_PADDED_ELEMENTS", 32 * number - 1)
+    monkeypatch.setattr(cuda_graphs, "MAX_PADDED_ELEMENTS_TRAINED", 32 * number)
     for _ in range(3):
         with torch.no_grad():
             model(**batch)

@@ -1,15 +1,20 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
 
 import os
+from copy import deepcopy
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import LongformerConfig, LongformerModel, LongT5Config, LongT5EncoderModel
 
+from foveate.models.accelerate import capture, speed_up
+from foveate.ops._triton import math
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
+from tests.synchronization import replace_graphs, replace_training_graphs
 
 ON_GPU = torch.cuda.is_available()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -235,3 +240,57 @@ def test_memory_is_linear():
     assert torch.cuda.max_memory_allocated() - before <= output + 4 * n * heads + slack
     torch.autograd.grad(out, (q, k, v), torch.ones_like(out))
     assert torch.cuda.max_memory_allocated() - before <= 5 * output + 8 * n * heads + slack
+
+
+def longformer():
+    config = LongformerConfig(
+        vocab_size=50,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=48,
+        attention_window=16,
+        max_position_embeddings=80,
+        pad_token_id=1,
+    )
+    return LongformerModel(config)
+
+
+def longt5():
+    sizes = {"vocab_size": 50, "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 1}
+    return LongT5EncoderModel(LongT5Config(**sizes, num_heads=2, local_radius=7))
+
+
+@pytest.mark.parametrize("build", [longformer, longt5])
+@pytest.mark.parametrize("trains", [False, True])
+def test_one_graph_serves_all_lengths_and_waits_for_nothing(build, trains, monkeypatch):
+    monkeypatch.setenv("FOVEATE_BACKEND", "triton")
+    monkeypatch.setattr(math, "_SMALLEST_BUCKET", 48)
+    graphs = (replace_training_graphs if trains else replace_graphs)(monkeypatch)
+    torch.manual_seed(0)
+    model = speed_up(build()).eval().to(DEVICE)
+    captured = capture(deepcopy(model))
+    for length, padding in ((48, 5), (33, 30), (40, 0)):
+        mask = torch.ones(2, length, dtype=torch.long, device=DEVICE)
+        mask[1, length - padding :] = 0
+        ids = torch.arange(2 * length, device=DEVICE).view(2, length) * (7 + padding) % 48 + 2
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if build is longformer:
+            inputs["global_attention_mask"] = torch.zeros_like(mask)
+            inputs["global_attention_mask"][:, padding % 3] = 1
+        for one in (model, captured):
+            one.zero_grad()
+        with torch.set_grad_enabled(trains):
+            expected, actual = (
+                one(**inputs).last_hidden_state[mask.bool()] for one in (model, captured)
+            )
+        assert relative_error(actual, expected) < 1e-5
+        if trains:
+            actual.square().sum().backward()
+            expected.square().sum().backward()
+            for a, b in zip(model.parameters(), captured.parameters(), strict=True):
+                assert (a.grad is None) == (b.grad is None)
+                if a.grad is not None:
+                    difference = torch.linalg.vector_norm(a.grad - b.grad)
+                    assert difference < 1e-4 * (1e-2 + torch.linalg.vector_norm(a.grad))
+    assert len(graphs) == 1

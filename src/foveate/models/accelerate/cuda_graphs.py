@@ -20,12 +20,12 @@ from foveate.ops.tree_attention import Tree
 
 from .graph_capture import Graph, GraphCache, TensorFunction, TrainingGraph, TrainingGraphs
 
-MAX_TREE_ELEMENTS, MAX_TREE_ELEMENTS_TRAINED = 2**23, 2**24
-"""Entries of the hidden states of the largest trees that are captured, in inference and training.
+MAX_PADDED_ELEMENTS, MAX_PADDED_ELEMENTS_TRAINED = 2**23, 2**24
+"""Entries of the largest hidden states that are padded to be captured, in inference and training.
 
-Beyond them the GPU takes longer than the host, and a graph would only add the padding: of width
-768, captured inference took half the time at 4,096 nodes, but 6 to 11 % more at 16,384, where
-training steps still took 11 % less.
+Beyond them the GPU takes longer than the host, and a graph would only add the padding: captured
+inference on trees took half the time at 4,096 nodes of width 768, but 6 to 11 % more at 16,384,
+where training steps still took 11 % less.
 """
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -67,6 +67,21 @@ class CapturableEncoder(nn.Module):
         """
         raise NotImplementedError
 
+    def pads_for_graphs(
+        self, like: Tensor, num_elements: int, all_hidden_states: Any = None
+    ) -> bool:
+        """Whether a batch is to be padded, so that one graph serves batches of similar size.
+
+        Args:
+            like: A tensor with the device and the dtype of the hidden states.
+            num_elements: Of the hidden states.
+            all_hidden_states: See `run_layers`.
+        """
+        trained = torch.is_grad_enabled()
+        most = MAX_PADDED_ELEMENTS_TRAINED if trained else MAX_PADDED_ELEMENTS
+        captures = self.uses_cuda_graphs and all_hidden_states is None
+        return captures and 0 < num_elements <= most and can_replay(self, like)
+
     def layer_runner(self, like: Tensor, all_hidden_states: Any = None) -> LayerRunner:
         """Choose between `run_layers` and a graph of it.
 
@@ -99,11 +114,7 @@ class CapturableTreeEncoder(CapturableEncoder):
         self, hidden_states: Tensor, tree: Tree, all_hidden_states: list[Tensor] | None = None
     ) -> Tensor:
         """Run the layers on `(nodes, d)` in the level order of the tree; see `run_layers`."""
-        captures = self.uses_cuda_graphs and all_hidden_states is None
-        trained = torch.is_grad_enabled()
-        most = MAX_TREE_ELEMENTS_TRAINED if trained else MAX_TREE_ELEMENTS
-        captures &= 0 < hidden_states.numel() <= most
-        if not (captures and can_replay(self, hidden_states)):
+        if not self.pads_for_graphs(hidden_states, hidden_states.numel(), all_hidden_states):
             return self.run_layers(hidden_states, tree, all_hidden_states)
         bucket = tree.bucket
         if missing := bucket.size - len(tree):
@@ -121,14 +132,15 @@ def capture(model: Model) -> Model:
     replayed from then on; elsewhere nothing changes. In training, with `Trainer` or any other loop,
     so are the kernels that compute its gradients. The latest eight graphs of inference are kept,
     each with the memory that the encoder needs to run, and the latest eight of training, which
-    together need the memory of the largest. Outputs are the same: of trees, which are padded,
-    within rounding, of other models bit for bit.
+    together need the memory of the largest. Outputs are the same: of models that are padded within
+    rounding, of others bit for bit.
 
-    The shape includes the length of each sequence without its padding, and its number of global or
-    VIP tokens. Trees (HDT and TreeBert) are padded to one of eight sizes between a power of two and
-    the next, and a graph serves nearly all batches of that many nodes, whatever their structure;
-    trees beyond `MAX_TREE_ELEMENTS`, 10,922 nodes of width 768 and twice as many in training, are
-    not captured, because the GPU is what takes the time.
+    Longformer, LED, LongT5 with local attention and trees (HDT and TreeBert) are padded to one of
+    few sizes, so that a graph serves nearly all batches of about that size, whatever their lengths
+    or structure; up to `MAX_PADDED_ELEMENTS`, 10,922 tokens of width 768, and twice as many in
+    training. Beyond, where the GPU is what takes the time, trees are not captured, and the shape
+    includes the length of each sequence without its padding, as it does for the other models.
+    It always includes the numbers of global or VIP tokens.
 
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or

@@ -36,6 +36,13 @@ class PackedSpans:
         packed = PackedSequences.from_mask(has_begun & goes_on, shape)
         return cls(packed, packed.pack(~real))
 
+    @classmethod
+    def of_rows(cls, is_padding: Tensor) -> "PackedSpans":
+        """Take the whole rows of a batch, so that all masks `(batch, length)` bool are alike."""
+        batch, length = is_padding.shape
+        packed = PackedSequences([length] * batch, None, False, (batch, length))
+        return cls(packed, is_padding.flatten())
+
 
 @dataclass(frozen=True)
 class WindowLayout:
@@ -73,6 +80,15 @@ class WindowLayout:
             count for count, n in zip(num_globals, num_padding, strict=True) if n < length
         ]
         return cls(packed, spans.is_padding, hidden, global_indices, num_globals)
+
+    @classmethod
+    def of_rows(cls, is_padding: Tensor, is_global: Tensor) -> "WindowLayout":
+        """Take the whole rows of a batch: layouts differ in the numbers of global tokens alone."""
+        num_globals: list[int] = is_global.sum(1).tolist()
+        spans = PackedSpans.of_rows(is_padding)
+        global_indices = is_global.flatten().nonzero_static(size=sum(num_globals))[:, 0]
+        hidden = (is_padding | is_global).flatten()
+        return cls(spans.packed, spans.is_padding, hidden, global_indices, num_globals)
 
 
 @dataclass(frozen=True)

@@ -159,8 +159,10 @@ class WindowedLongformerEncoder(CapturableEncoder, LongformerEncoder):
                 output_hidden_states,
                 return_dict,
             )
-        layout = WindowLayout.from_masks(attention_mask < 0, attention_mask > 0)
         states: list[Tensor] | None = [] if output_hidden_states else None
+        pads = self.pads_for_graphs(hidden_states, hidden_states.numel(), states)
+        lay_out = WindowLayout.of_rows if pads else WindowLayout.from_masks
+        layout = lay_out(attention_mask < 0, attention_mask > 0)
         run_layers = self.layer_runner(hidden_states, states)
         last = run_layers(hidden_states, layout, states)
         output = LongformerBaseModelOutput(
@@ -234,9 +236,12 @@ class WindowedLEDEncoder(CapturableEncoder, LEDEncoder):
             mask = self._merge_to_attention_mask(mask, global_attention_mask)
         pad: Any = self._pad_to_window_size  # which allows no ids with embeddings
         padding_len, _, mask, embeddings = pad(None, mask, embeddings, self.padding_idx)
-        layout = WindowLayout.from_masks(mask < 1, mask > 1)  # 0 padding, 1 local, 2 global
         states: list[Tensor] | None = [] if output_hidden_states else None
-        run_layers = self.layer_runner(self.layernorm_embedding.weight, states)
+        like = self.layernorm_embedding.weight
+        pads = self.pads_for_graphs(like, embeddings.numel(), states)
+        lay_out = WindowLayout.of_rows if pads else WindowLayout.from_masks
+        layout = lay_out(mask < 1, mask > 1)  # 0 padding, 1 local, 2 global
+        run_layers = self.layer_runner(like, states)
         last = run_layers(embeddings, layout, states)
         output = LEDEncoderBaseModelOutput(
             last_hidden_state=_trim(last, padding_len),

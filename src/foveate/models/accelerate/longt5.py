@@ -9,6 +9,7 @@ the scores are.
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.models.longt5.modeling_longt5 import (
@@ -178,20 +179,30 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
             output_hidden_states = bool(self.config.output_hidden_states)
         embeddings = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         states: list[Tensor] | None = [] if output_hidden_states else None
-        run_layers = self.layer_runner(self.embed_tokens.weight, states)
-        last = run_layers(embeddings, self._layout(attention_mask, embeddings), states)
+        like = self.embed_tokens.weight
+        length = embeddings.shape[1]
+        layout: Any
+        if self._is_local and self.pads_for_graphs(like, embeddings.numel(), states):
+            embeddings, layout = _pad_rows(embeddings, attention_mask)
+        else:
+            layout = self._layout(attention_mask, embeddings)
+        last = self.layer_runner(like, states)(embeddings, layout, states)[:, :length]
         output = BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=last, hidden_states=None if states is None else tuple(states)
         )
         as_dict = self.config.return_dict if return_dict is None else return_dict
         return output if as_dict else output.to_tuple()
 
+    @property
+    def _is_local(self) -> bool:
+        return bool(self.config.encoder_attention_type == "local")
+
     def _layout(
         self, attention_mask: Tensor | None, embeddings: Tensor
     ) -> PackedSpans | BlockSummaries:
         batch, length = embeddings.shape[:2]
         real = None if attention_mask is None else attention_mask != 0
-        if self.config.encoder_attention_type == "local":
+        if self._is_local:
             return PackedSpans.from_mask(real, (batch, length))
         if real is None:
             real = torch.ones(batch, length, dtype=torch.bool, device=embeddings.device)
@@ -211,6 +222,17 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         if all_hidden_states is not None:
             all_hidden_states.append(hidden_states)
         return hidden_states
+
+
+def _pad_rows(embeddings: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, PackedSpans]:
+    """Pad a batch `(batch, length, d_model)` to one of few lengths, and lay out its whole rows."""
+    from foveate.ops._triton.math import bucket_size  # where there are graphs, there is Triton
+
+    if attention_mask is None:
+        attention_mask = embeddings.new_ones(embeddings.shape[:2])
+    missing = bucket_size(embeddings.shape[1]) - embeddings.shape[1]
+    is_padding = F.pad(attention_mask, (0, missing)) == 0
+    return F.pad(embeddings, (0, 0, 0, missing)), PackedSpans.of_rows(is_padding)
 
 
 def _bias_tables(*tables: nn.Embedding) -> Tensor:

@@ -1,6 +1,6 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # mypy: disable-error-code=no-untyped-def
-"""Arithmetic and look-ups inside kernels, and the tile sizes that the matrix units support."""
+"""Arithmetic and look-ups inside kernels, and the sizes of tiles and of what is padded."""
 
 import torch
 import triton
@@ -15,6 +15,26 @@ _PTX = tl.constexpr(torch.version.hip is None and not triton.knobs.runtime.inter
 def next_power_of_2(n: int) -> int:
     """Round a positive integer up to a power of two, ten times as fast as Triton's function."""
     return 1 << (n - 1).bit_length()
+
+
+_SMALLEST_BUCKET = 256
+"""Elements that the smallest bucket holds."""
+
+_BUCKETS = 8
+"""Buckets between a power of two and the next: at most an eighth of the elements is padding."""
+
+
+def bucket_size(number: int) -> int:
+    """Return how many elements a number of them is padded to, so that few graphs serve all numbers.
+
+    Example:
+        >>> [bucket_size(n) for n in (3, 257, 4096, 4097)]
+        [256, 288, 4096, 4608]
+    """
+    if number <= _SMALLEST_BUCKET:
+        return _SMALLEST_BUCKET
+    step = next_power_of_2(number) // (2 * _BUCKETS)
+    return -(-number // step) * step
 
 
 def padded_width(head_dim: int) -> int:

@@ -21,18 +21,12 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import next_power_of_2
+from foveate.ops._triton.math import bucket_size, next_power_of_2
 
 from .partition import SIZE, ForestTiles
 
-_SMALLEST = 256
-"""Nodes in the smallest bucket."""
-
 _SMALLEST_FAMILY = 1023
 """Children that a parent in any bucket may have."""
-
-_STEPS = 8
-"""Buckets between a power of two and the next: at most an eighth of the nodes is padding."""
 
 
 class PaddedForest(NamedTuple):
@@ -53,19 +47,6 @@ class PaddedForest(NamedTuple):
     def size(self) -> int:
         """The number of nodes, with padding."""
         return self.nodes.shape[1]
-
-
-def bucket_size(num_nodes: int) -> int:
-    """Return the number of nodes in the bucket for a forest of this size.
-
-    Example:
-        >>> [bucket_size(n) for n in (3, 257, 4096, 4097)]
-        [256, 288, 4096, 4608]
-    """
-    if num_nodes <= _SMALLEST:
-        return _SMALLEST
-    step = max(1, next_power_of_2(num_nodes) // (2 * _STEPS))
-    return -(-num_nodes // step) * step
 
 
 def bucket_counts(counts: list[int], num_nodes: int, size: int) -> list[int]:
