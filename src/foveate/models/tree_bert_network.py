@@ -29,6 +29,7 @@ from foveate.models.padding import PackedForest
 from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
 from foveate.ops.tree_attention import Tree, tree_attention
+from foveate.ops.tree_attention.dense import attend_families
 from foveate.ops.tree_attention.eager import update_by_family
 from foveate.ops.tree_attention.families import batch_families
 from foveate.preprocessing.tree import NODE_TYPES
@@ -376,20 +377,10 @@ def _update_lone_families(
         tree.parent, tree.first_child, tree.num_children, _NODES_OF_FAMILIES
     ):
         states = hidden_states.index_select(0, batch.nodes)
-        sizes = [number * size for number, size, _, _ in batch.groups]
         for layer in layers:
-            groups = zip(*(x.split(sizes) for x in layer.project(states)), strict=True)
-            attended = [
-                _attend_within(*(x.unflatten(0, (number, size)).transpose(1, 2) for x in group))
-                for (number, size, _, _), group in zip(batch.groups, groups, strict=True)
-            ]
-            states = layer.finish(torch.cat(attended), states)
+            attended, _ = attend_families(*layer.project(states), batch)
+            states = layer.finish(attended, states)
         hidden_states[batch.nodes] = states
-
-
-def _attend_within(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attend within families `(families, heads, members, head_dim)`: `(nodes, heads, head_dim)`."""
-    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(0, 1)
 
 
 class TreeBertPooling(nn.Module):

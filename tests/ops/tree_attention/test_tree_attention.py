@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.ops.tree_attention import EDGES, Tree, tree_attention
-from foveate.ops.tree_attention import eager as eager_path
+from foveate.ops.tree_attention import EDGES, Tree, dense, tree_attention
 from foveate.ops.tree_attention.reference import tree_attention as reference
 from foveate.ops.tree_attention.reference import tree_mask
 from tests.numerics import TOLERANCE, relative_error
@@ -83,7 +82,7 @@ def test_tiled_log_sum_exps_change_nothing(monkeypatch):
     parents = [-1] + [0] * 7 + [1, 1, 2, 3, 3, 3, 4]
     q, k, v = (x.requires_grad_() for x in inputs(len(parents)))
     untiled = tree_attention(q, k, v, Tree.from_parents(parents))
-    monkeypatch.setattr(eager_path, "_MAX_SCORES", 5)
+    monkeypatch.setattr(dense, "_MAX_SCORES", 5)
     tiled = tree_attention(q, k, v, Tree.from_parents(parents))
     assert relative_error(tiled, untiled) < 1e-14
     gradients = [torch.autograd.grad(x.square().sum(), q)[0] for x in (tiled, untiled)]
