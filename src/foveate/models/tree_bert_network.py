@@ -39,8 +39,8 @@ _TOKEN, _SENTENCE = NODE_TYPES["token"], NODE_TYPES["sentence"]
 _NODES_PER_CHUNK = 16384
 """Nodes that go through embeddings or a feed-forward layer at once in inference, to save memory."""
 
-_NODES_OF_FAMILIES = 2048
-"""Nodes of lone families that go through all layers at once: few enough to stay in cache."""
+_NODES_IN_CACHE = 2048
+"""Nodes that go through embeddings, or in lone families through all layers, at once on a CPU."""
 
 _JSON_TYPES: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,)}
 
@@ -224,9 +224,8 @@ class TreeBertEmbeddings(nn.Module):
         embeddings = embeddings.index_add_(0, anchors.nodes, (kinds + siblings).to(embeddings))
         if not _in_place(self):
             return self.add_positions(embeddings, position)
-        for chunk, its in zip(
-            embeddings.split(_NODES_PER_CHUNK), position.split(_NODES_PER_CHUNK), strict=True
-        ):
+        size = _NODES_IN_CACHE if embeddings.device.type == "cpu" else _NODES_PER_CHUNK
+        for chunk, its in zip(embeddings.split(size), position.split(size), strict=True):
             chunk.copy_(self.add_positions(chunk, its))
         return embeddings
 
@@ -373,12 +372,11 @@ def _update_lone_families(
         tree: The forest.
         layers: The layers.
     """
-    for batch in batch_families(
-        tree.parent, tree.first_child, tree.num_children, _NODES_OF_FAMILIES
-    ):
+    for batch in batch_families(tree.parent, tree.first_child, tree.num_children, _NODES_IN_CACHE):
         states = hidden_states.index_select(0, batch.nodes)
         for layer in layers:
-            attended, _ = attend_families(*layer.project(states), batch)
+            q, k, v = layer.project(states)
+            attended, _ = attend_families(q, k, v, batch)
             states = layer.finish(attended, states)
         hidden_states[batch.nodes] = states
 

@@ -11,7 +11,10 @@ _MAX_SCORES = 1 << 22
 """Attention scores that are materialized at a time for log-sum-exps."""
 
 _KEYS_AT_ONCE = 16
-"""Keys whose scores torch's CPU kernel reads at once with AVX-512; others it reads one by one."""
+"""Keys that torch's CPU kernel reads at once with AVX-512; those left over it reads one by one."""
+
+_LARGE_FAMILY = 1024
+"""Members of a family beyond which the few keys left over take no time to speak of."""
 
 _flash_attention = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
 """What `scaled_dot_product_attention` runs on a CPU; called directly it returns log-sum-exps too.
@@ -41,51 +44,48 @@ def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> tupl
             x[start : start + number * size].unflatten(0, (number, size)) for x in (q, out, lse)
         )
         keys, values = (_blocks(x, start, number, size) for x in (k, v))
-        attended, attended_lse = _attend_first(queries, keys, values, size, any_inner)
-        group_out.copy_(attended)
-        if any_inner:
-            group_lse.copy_(attended_lse)
+        parts = [(slice(0, size), slice(0, size), any_inner)]
         if not are_roots:
-            parents = queries[:, :1]
-            attended, attended_lse = _attend_first(parents, keys[:, 1:], values[:, 1:], size - 1)
-            group_out[:, :1] = attended
-            group_lse[:, :1] = attended_lse
+            parts.append((slice(0, 1), slice(1, size), True))  # parents to their children
+        for members, others, needs_lse in parts:
+            attended, attended_lse = _attend_to(others, queries[:, members], keys, values)
+            group_out[:, members] = attended
+            if needs_lse:
+                group_lse[:, members] = attended_lse
         start += number * size
     return out, lse
 
 
 def _blocks(x: Tensor, start: int, number: int, size: int) -> Tensor:
-    """View blocks of nodes `(number, size or more, ...)`, of which the first one begins at `start`.
-
-    The kernel is slow for numbers of keys that it does not read at once, so that blocks go on with
-    the nodes that follow, or with zeros where there are none.
-    """
-    length = size + -size % _KEYS_AT_ONCE
-    if start + (number - 1) * size + length <= len(x):
-        return x[start:].unfold(0, length, size)[:number].movedim(-1, 1)
-    blocks = x[start : start + number * size].unflatten(0, (number, size))
-    return F.pad(blocks, (0, 0, 0, 0, 0, length - size))
-
-
-def _attend_first(
-    q: Tensor, k: Tensor, v: Tensor, num_keys: int, needs_lse: bool = True
-) -> tuple[Tensor, Tensor | None]:
-    """Attend within b groups to the first keys, q `(b, m, h, d)`, k and v `(b, n, h, d)`.
+    """View blocks of `size` nodes, one after another, the first one beginning at `start`.
 
     Returns:
-        The output `(b, m, h, d)` and, if it is needed, the log-sum-exp of each query's scores
-        `(b, m, h)`.
+        `(number, size or more, ...)`. The kernel is slow unless the number of keys is a multiple of
+        what it reads at once, so each block goes on with the nodes that follow in x, or with zeros
+        where x ends.
+    """
+    padding = -size % _KEYS_AT_ONCE if size <= _LARGE_FAMILY else 0
+    end = start + number * size
+    if end + padding <= len(x):
+        return x[start : end + padding].unfold(0, size + padding, size).movedim(-1, 1)
+    return F.pad(x[start:end].unflatten(0, (number, size)), (0, 0, 0, 0, 0, padding))
+
+
+def _attend_to(members: slice, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Attend within b groups to some of the keys, q `(b, m, h, d)`, k and v `(b, n, h, d)`.
+
+    Returns:
+        The output `(b, m, h, d)`, and the log-sum-exp of each query's scores `(b, m, h)`.
     """
     if _flash_attention is not None and q.device.type == "cpu":
-        mask = q.new_zeros(k.shape[1])
-        mask[num_keys:] = float("-inf")
+        mask = q.new_full((1, 1, 1, k.shape[1]), float("-inf"))
+        mask[..., members] = 0
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-        out, lse = _flash_attention(q, k, v, attn_mask=mask[None, None, None])
+        out, lse = _flash_attention(q, k, v, attn_mask=mask)
         return out.transpose(1, 2), lse.transpose(1, 2)
-    k, v = k[:, :num_keys], v[:, :num_keys]
-    scale = q.shape[-1] ** -0.5
-    out = attend(q, k, v, scale).unflatten(0, q.shape[:2])
-    return out, log_sum_exp(q, k, scale).unflatten(0, q.shape[:2]) if needs_lse else None
+    k, v, scale = k[:, members], v[:, members], q.shape[-1] ** -0.5
+    out, lse = attend(q, k, v, scale), log_sum_exp(q, k, scale)
+    return out.unflatten(0, q.shape[:2]), lse.unflatten(0, q.shape[:2])
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:

@@ -86,7 +86,8 @@ def update_by_family(
                 merged[index] = torch.lerp(merged[index], out[members].to(merged), share)
                 lse[index] = torch.logaddexp(lse[index], out_lse[members])
             leaves = batch.leaves
-            hidden_states[batch.nodes[leaves]] = finish(out[leaves], states[leaves])
+            finished = finish(out.index_select(0, leaves), states.index_select(0, leaves))
+            hidden_states.index_copy_(0, batch.nodes[leaves], finished)
         for start in range(0, len(inner_nodes), _MAX_MEMBERS):
             nodes = inner_nodes[start : start + _MAX_MEMBERS]
             attended = merged[start : start + _MAX_MEMBERS].to(q)
