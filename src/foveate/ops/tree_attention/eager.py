@@ -1,8 +1,8 @@
 """Tree attention in plain PyTorch: any device, linear memory, differentiable.
 
-Families of equal size are computed together (see `families.py`), so nothing is padded and no
-node's result depends on the other families of the batch. For nodes whose attention is computed in
-two parts, the parts are merged by their log-sum-exps.
+Families of equal size are computed together (see `families.py` and `dense.py`), so no node's result
+depends on the other families of the batch. For nodes whose attention is computed in two parts, the
+parts are merged by their log-sum-exps.
 """
 
 from collections.abc import Callable, Collection, Iterable
