@@ -1,13 +1,18 @@
 """Window attention in plain PyTorch: any device, linear memory, differentiable.
 
-A sequence is attended one block of queries at a time. The keys in a block's windows are consecutive
-tokens, and what is added to their scores, the bias or -inf outside the window, is the same *band*
-for all blocks. A *tile* is some heads of a block with all their keys, so its softmax is complete;
-the backward pass recomputes the same tiles from the inputs and the log-sum-exps.
+The queries of all sequences are laid out in *blocks*, each of one sequence. The keys in a block's
+windows, its *span*, are consecutive rows, and what is added to their scores, the bias or -inf
+outside the window, is the same *band* for all blocks. Spans that reach beyond their sequence or
+hold masked keys are *cut*.
+
+Queries attend to their span and to the global keys separately, and the two results are merged by
+their log-sum-exps. On a CPU each is one fused kernel over many blocks: with several threads, the
+time of a small operation is mostly that of waiting for each other. The backward pass recomputes the
+scores, as many at a time as fit in cache.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -19,8 +24,11 @@ from foveate.ops._packed.grouped_attention import accumulation_dtype, zero_gradi
 
 from .global_attention import GlobalKeysValues
 
-TILE = 1 << 19
-"""The number of scores to materialize at once, which should fit in cache; at least one head's."""
+TILE = 1 << 20
+"""The number of scores to materialize at once, which should fit in cache; at least a block's."""
+
+MASK_TILE = 1 << 23
+"""The number of scores of a fused kernel, which bounds the memory of its mask."""
 
 
 def window_attention(
@@ -37,17 +45,21 @@ def window_attention(
 ) -> Tensor:
     """Softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
     kv = global_keys_values
-    block = min(max(lengths), max(64, min(256, (sum(window) + 1) // 4)))
-    band = _band(window, block, _by_distance(bias, max_distance), q)
-    pattern = _Pattern(_slices(lengths, kv.lengths), window[0], kv.positions, masked_keys, scale)
+    size = min(max(lengths), max(64, min(256, (sum(window) + 1) // 4)))
+    dtype = accumulation_dtype(q.dtype)
+    band = _band(window, size, _by_distance(bias, max_distance, dtype), q)
+    blocks = _Blocks(lengths, size, window, masked_keys, q.device)
+    pattern = _Pattern(blocks, _global_slices(lengths, kv.lengths), kv.positions, scale)
     out: Tensor = _WindowAttention.apply(
-        q, k, v, kv.k, kv.v, _by_distance(kv.bias, max_distance), band, pattern
+        q, k, v, kv.k, kv.v, _by_distance(kv.bias, max_distance, dtype), band, pattern
     )
     return out
 
 
-def _by_distance(table: Tensor | None, max_distance: int) -> Tensor | None:
-    return None if table is None else bias_by_distance(table, max_distance, bidirectional=True)
+def _by_distance(table: Tensor | None, max_distance: int, dtype: torch.dtype) -> Tensor | None:
+    if table is None:
+        return None
+    return bias_by_distance(table, max_distance, bidirectional=True).to(dtype)
 
 
 def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -> Tensor:
@@ -60,113 +72,166 @@ def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -
     keys = torch.arange(-left, block + right, device=q.device)
     distance = keys - torch.arange(block, device=q.device)[:, None]
     outside = (distance < -left) | (distance > right)
-    bias = q.new_zeros(1, 1) if bias is None else bias
+    bias = q.new_zeros(1, 1, dtype=accumulation_dtype(q.dtype)) if bias is None else bias
     reach = bias.shape[1] // 2
     index = distance.clamp_(-reach, reach).add_(reach)
-    band: Tensor = bias.to(accumulation_dtype(q.dtype)).index_select(1, index.flatten())
+    band: Tensor = bias.index_select(1, index.flatten())
     band = band.unflatten(1, index.shape)
     return band.masked_fill(outside, -torch.inf)
 
 
-class _Slices(NamedTuple):
-    """The slices of a sequence in the packed tokens and in the packed global tokens."""
+class _Blocks:
+    """The layout of packed sequences in blocks, and the tiles in which to attend.
 
-    tokens: slice
-    global_tokens: slice
+    Attributes:
+        size: Rows of a block.
+        number: The number of blocks.
+        hidden: The keys of each block's span that are of no or another sequence or masked,
+            `(number, span)` bool.
+        is_cut: For each block whether it has hidden keys.
+    """
 
-    def select(self, x: Tensor, global_x: Tensor) -> list[Tensor]:
-        """Select a sequence's keys or values and, if any, its global ones; heads first."""
-        parts = [x[self.tokens], global_x[self.global_tokens]]
-        return [_widened(part).transpose(0, 1) for part in parts if len(part)]
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        size: int,
+        window: tuple[int, int],
+        masked_keys: Tensor | None,
+        device: torch.device,
+    ):
+        (self.left, right), self.size = window, size
+        counts = [-(-n // size) for n in lengths]
+        self.number = sum(counts)
+        self.span = self.left + size + right
+        firsts = accumulate(counts, initial=0)
+        self.slices = [
+            (slice(stop - n, stop), slice(first * size, first * size + n))
+            for n, stop, first in zip(lengths, accumulate(lengths), firsts, strict=False)
+        ]
+        owner = torch.full((self.left + self.number * size + right,), -1, device=device)
+        sequences = torch.arange(len(lengths), device=device)
+        sequence = sequences.repeat_interleave(torch.tensor(counts, device=device))
+        inner = owner[self.left : self.left + self.number * size]
+        for number, (tokens, rows) in enumerate(self.slices):
+            inner[rows] = number
+            if masked_keys is not None:
+                inner[rows].masked_fill_(masked_keys[tokens], -1)
+        self.hidden = owner.unfold(0, self.span, size) != sequence[:, None]
+        self.is_cut: list[bool] = self.hidden.any(1).tolist()
 
+    def queries(self, x: Tensor) -> Tensor:
+        """Lay out `(tokens, heads, head_dim)` as `(number, heads, size, head_dim)`."""
+        if len(x) != self.number * self.size:
+            x = self._rows(x, 0, self.number * self.size)
+        return x.unflatten(0, (-1, self.size)).transpose(1, 2)
 
-def _slices(lengths: Sequence[int], global_lengths: Sequence[int]) -> list[_Slices]:
-    stops, global_stops = accumulate(lengths), accumulate(global_lengths)
-    return [
-        _Slices(slice(stop - n, stop), slice(global_stop - m, global_stop))
-        for n, stop, m, global_stop in zip(
-            lengths, stops, global_lengths, global_stops, strict=True
-        )
-    ]
+    def tokens(self, blocks: Tensor) -> Tensor:
+        """Undo `queries`."""
+        rows = blocks.transpose(1, 2).flatten(0, 1)
+        if len(self.slices) == 1:
+            return rows[self.slices[0][1]]
+        return torch.cat([rows[row_slice] for _, row_slice in self.slices])
+
+    def spans(self, x: Tensor) -> Tensor:
+        """View a copy of `(tokens, heads, head_dim)` as `(number, heads, span, head_dim)`."""
+        rows = self._rows(x, self.left, (self.number - 1) * self.size + self.span)
+        return rows.unfold(0, self.span, self.size).mT
+
+    def _rows(self, x: Tensor, margin: int, number: int) -> Tensor:
+        padded = x.new_zeros(number, *x.shape[1:])
+        for tokens, rows in self.slices:
+            padded[margin + rows.start : margin + rows.stop] = x[tokens]
+        return padded
+
+    def zero_span_gradient(self, x: Tensor) -> Tensor:
+        """Return zeros `(rows, heads, head_dim)` to which `add_to_spans` adds."""
+        rows = self.size * (self.number - 1 + -(-self.span // self.size))
+        return torch.zeros(rows, *x.shape[1:], dtype=accumulation_dtype(x.dtype), device=x.device)
+
+    def add_to_spans(self, rows: Tensor, tile: "_Tile", spans: Tensor) -> None:
+        """Add a tile's part of the gradient of `spans`, which overlap."""
+        count = len(spans)
+        for offset in range(0, self.span, self.size):
+            first = tile.blocks.start * self.size + offset
+            chunk = rows[first : first + count * self.size].unflatten(0, (count, self.size))
+            part = spans[:, :, offset : offset + self.size].transpose(1, 2)
+            chunk[:, : part.shape[1], tile.heads] += part
+
+    def from_spans(self, rows: Tensor) -> Tensor:
+        """Return the gradient `(tokens, heads, head_dim)` from what `add_to_spans` added."""
+        inner = rows[self.left : self.left + self.number * self.size]
+        return self.tokens(inner.unflatten(0, (-1, self.size)).transpose(1, 2))
+
+    def tiles(self, band: Tensor, num_heads: int, max_scores: int) -> Iterator["_Tile"]:
+        """Yield tiles in which all blocks are cut or none."""
+        scores = self.size * self.span
+        heads_per_tile = min(num_heads, max(1, max_scores // scores))
+        blocks_per_tile = max(1, max_scores // (scores * heads_per_tile))
+        first = 0
+        for is_cut, run in groupby(self.is_cut):
+            stop = first + len(list(run))
+            for start in range(first, stop, blocks_per_tile):
+                blocks = slice(start, min(start + blocks_per_tile, stop))
+                hidden = self.hidden[blocks, None, None] if is_cut else None
+                for head in range(0, num_heads, heads_per_tile):
+                    heads = slice(head, head + heads_per_tile)
+                    band_heads = heads if len(band) > 1 else slice(None)
+                    yield _Tile(blocks, heads, band_heads, hidden)
+            first = stop
 
 
 class _Tile(NamedTuple):
-    """Some heads of a block of queries, the keys of their windows, and their part of the band."""
+    """Some heads of some blocks.
 
-    queries: tuple[slice, slice]
-    keys: tuple[slice, slice]
-    band: tuple[slice, slice, slice]
+    Attributes:
+        blocks: The blocks.
+        heads: The heads.
+        band_heads: The heads of the band, which has one for all if there is no bias.
+        hidden: Hidden keys `(blocks, 1, 1, span)`, None if there are none.
+    """
 
-    def select(self, parts: list[Tensor]) -> list[Tensor]:
-        """Select the tile's part of a sequence's keys or values."""
-        heads = self.keys[0]
-        return [parts[0][self.keys], *(global_part[heads] for global_part in parts[1:])]
+    blocks: slice
+    heads: slice
+    band_heads: slice
+    hidden: Tensor | None
+
+
+def _global_slices(
+    lengths: Sequence[int], global_lengths: Sequence[int]
+) -> list[tuple[slice, slice]]:
+    """Return the tokens and the global tokens of each sequence that has global tokens."""
+    stops, global_stops = accumulate(lengths), accumulate(global_lengths)
+    return [
+        (slice(stop - n, stop), slice(global_stop - m, global_stop))
+        for n, stop, m, global_stop in zip(
+            lengths, stops, global_lengths, global_stops, strict=True
+        )
+        if m
+    ]
 
 
 class _Pattern(NamedTuple):
     """The inputs of the scores other than queries, keys and biases."""
 
-    sequences: list[_Slices]
-    left: int
+    blocks: _Blocks
+    global_slices: list[tuple[slice, slice]]
     positions: Tensor | None
-    masked_keys: Tensor | None
     scale: float
 
-
-class _SequenceScores:
-    """Scores of a sequence, tile by tile."""
-
-    def __init__(
-        self,
-        sequence: _Slices,
-        q: Tensor,
-        k: Tensor,
-        global_k: Tensor,
-        global_bias: Tensor | None,
-        band: Tensor,
-        pattern: _Pattern,
-    ):
-        self.q = _widened(q[sequence.tokens]).transpose(0, 1)
-        self.keys = sequence.select(k, global_k)
-        self.band, self.left, self.scale = band, pattern.left, pattern.scale
-        masked_keys = pattern.masked_keys
-        self.masked_keys = None if masked_keys is None else masked_keys[sequence.tokens]
-        self.global_bias = None
-        if global_bias is not None and pattern.positions is not None and len(self.keys) > 1:
-            positions = pattern.positions[sequence.tokens]
-            self.global_bias = _GlobalBias(global_bias, positions, self.keys[1].shape[1])
-
-    def tiles(self) -> Iterator[_Tile]:
-        """Yield the tiles of the sequence."""
-        num_heads, n, _ = self.q.shape
-        _, block, span = self.band.shape
-        num_global = sum(keys.shape[1] for keys in self.keys[1:])
-        heads_per_tile = max(1, TILE // (block * (span + num_global)))
-        for start in range(0, n, block):
-            stop, shift = min(start + block, n), self.left - start
-            first, last = max(0, -shift), min(n, span - shift)
-            for head in range(0, num_heads, heads_per_tile):
-                heads = slice(head, head + heads_per_tile)
-                band_heads = heads if len(self.band) > 1 else slice(None)
-                yield _Tile(
-                    (heads, slice(start, stop)),
-                    (heads, slice(first, last)),
-                    (band_heads, slice(stop - start), slice(first + shift, last + shift)),
-                )
-
-    def queries(self, tile: _Tile) -> Tensor:
-        """Return the queries of a tile, times the scale."""
-        return self.q[tile.queries] * self.scale
-
-    def compute(self, tile: _Tile, queries: Tensor) -> list[Tensor]:
-        """Compute scores `(heads, block, keys)` in the windows and, if any, of global keys."""
-        scores = [queries @ keys.mT for keys in tile.select(self.keys)]
-        scores[0] += self.band[tile.band]
-        if self.masked_keys is not None:
-            scores[0].masked_fill_(self.masked_keys[tile.keys[1]], -torch.inf)
-        if self.global_bias is not None:
-            scores[1] += self.global_bias.pair_biases(tile)
-        return scores
+    def global_tiles(
+        self, bias: Tensor | None, num_heads: int, max_scores: int
+    ) -> Iterator[tuple[slice, slice, "_GlobalBias | None", slice]]:
+        """Yield queries, their global keys, their bias, and which of its queries they are."""
+        for tokens, keys in self.global_slices:
+            num_keys = keys.stop - keys.start
+            pair_bias = None
+            if bias is not None and self.positions is not None:
+                pair_bias = _GlobalBias(bias, self.positions[tokens], num_keys)
+            queries_per_tile = max(1, max_scores // (num_heads * num_keys))
+            for start in range(tokens.start, tokens.stop, queries_per_tile):
+                queries = slice(start, min(start + queries_per_tile, tokens.stop))
+                local = slice(start - tokens.start, queries.stop - tokens.start)
+                yield queries, keys, pair_bias, local
 
 
 class _GlobalBias:
@@ -176,30 +241,24 @@ class _GlobalBias:
         last = int(positions.max())
         reach = bias.shape[1] // 2
         distance = torch.arange(-last, num_global - int(positions.min()), device=bias.device)
-        self.index = distance.clamp_(-reach, reach).add_(reach).unfold(0, num_global, 1)
-        self.bias = _widened(bias)
+        self.index = distance.clamp_(-reach, reach).add_(reach)
+        self.num_global = num_global
+        self.bias = bias.index_select(1, self.index)
         self.row = last - positions.long()
 
-    def pair_biases(self, tile: _Tile) -> Tensor:
-        """Look up the bias of a tile, `(heads, block, global_tokens)`."""
-        heads, queries = tile.queries
-        row = self.row[queries]
-        first = int(row.min())
-        index = self.index[first : int(row.max()) + 1]
-        biases: Tensor = self.bias[heads].index_select(1, index.flatten())
-        biases = biases.unflatten(1, index.shape)
-        return biases.index_select(1, row - first)
+    def pair_biases(self, queries: slice) -> Tensor:
+        """Look up the bias of queries, `(heads, queries, global_tokens)`."""
+        return self.bias.unfold(1, self.num_global, 1).index_select(1, self.row[queries])
 
-    def add_gradient(self, d_bias: Tensor, tile: _Tile, d_scores: Tensor) -> None:
-        """Add the gradient of a tile's scores to the gradient of the bias."""
-        heads, queries = tile.queries
+    def add_gradient(self, d_bias: Tensor, queries: slice, d_scores: Tensor) -> None:
+        """Add the gradient of the scores of queries to the gradient of the bias."""
         row = self.row[queries]
         first = int(row.min())
-        index = self.index[first : int(row.max()) + 1]
+        index = self.index.unfold(0, self.num_global, 1)[first : int(row.max()) + 1]
         d_rows = d_scores.new_zeros(len(d_scores), *index.shape)
         d_rows.index_add_(1, row - first, d_scores)
         index = index.flatten().expand(len(d_scores), -1)
-        d_bias[heads].scatter_add_(1, index, d_rows.flatten(1).to(d_bias.dtype))
+        d_bias.scatter_add_(1, index, d_rows.flatten(1).to(d_bias.dtype))
 
 
 class _WindowAttention(torch.autograd.Function):
@@ -217,23 +276,34 @@ class _WindowAttention(torch.autograd.Function):
         band: Tensor,
         pattern: _Pattern,
     ) -> Tensor:
-        out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        lse = torch.empty(q.shape[:2], dtype=accumulation_dtype(q.dtype), device=q.device)
-        for sequence in pattern.sequences:
-            scores = _SequenceScores(sequence, q, k, global_k, global_bias, band, pattern)
-            values = sequence.select(v, global_v)
-            outs, lses = out[sequence.tokens].transpose(0, 1), lse[sequence.tokens].T
-            for tile in scores.tiles():
-                parts = scores.compute(tile, scores.queries(tile))
-                # If a query sees no key, -inf minus the least number is still -inf, and its weights
-                # are 0. Otherwise the highest score adds 1 to the sum.
-                top = torch.stack([s.amax(-1, keepdim=True) for s in parts]).amax(0)
-                top.clamp_(min=torch.finfo(top.dtype).min)
-                weights = [s.sub_(top).exp_() for s in parts]
-                total = torch.stack([p.sum(-1, keepdim=True) for p in weights]).sum(0).clamp_(min=1)
-                sums = [p @ x for p, x in zip(weights, tile.select(values), strict=True)]
-                outs[tile.queries] = sum(sums[1:], sums[0]).div_(total).to(out.dtype)
-                lses[tile.queries] = top.add_(total.log_())[..., 0]
+        blocks, scale, num_heads = pattern.blocks, pattern.scale, q.shape[1]
+        max_scores = MASK_TILE if q.device.type == "cpu" else TILE
+        queries, keys, values = blocks.queries(q), blocks.spans(k), blocks.spans(v)
+        outs = torch.empty_like(queries)
+        lses = queries.new_empty(queries.shape[:3], dtype=band.dtype)
+        for tile in blocks.tiles(band, num_heads, max_scores):
+            mask = band[None, tile.band_heads]
+            if tile.hidden is not None:
+                mask = mask.masked_fill(tile.hidden, -torch.inf)
+            part = tile.blocks, tile.heads
+            outs[part], lse = _attend(queries[part], keys[part], values[part], mask, scale)
+            if tile.hidden is not None:  # the fused kernel returns 0 where a query sees no key
+                lse = lse.masked_fill(mask.amax(-1) == -torch.inf, -torch.inf)
+            lses[part] = lse
+        out, lse = blocks.tokens(outs), blocks.tokens(lses)
+        for tokens, keys_slice, pair_bias, local in pattern.global_tiles(
+            global_bias, num_heads, max_scores
+        ):
+            sequence = q[tokens], global_k[keys_slice], global_v[keys_slice]
+            mask = None if pair_bias is None else pair_bias.pair_biases(local)[None]
+            parts = _attend(*(x.transpose(0, 1)[None] for x in sequence), mask, scale)
+            global_out, global_lse = (x[0].transpose(0, 1) for x in parts)
+            total = torch.logaddexp(lse[tokens], global_lse)
+            share = (global_lse - total).exp_()[..., None].to(out.dtype)
+            out[tokens] = out[tokens].lerp(global_out, share)
+            lse[tokens] = total
+        # If a query sees no key, -inf minus the least number is still -inf, and its weights are 0.
+        lse.clamp_(min=torch.finfo(lse.dtype).min)
         ctx.save_for_backward(q, k, v, global_k, global_v, global_bias, band, out, lse)
         ctx.pattern = pattern
         return out
@@ -243,38 +313,109 @@ class _WindowAttention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, out, lse = ctx.saved_tensors
         q, k, v, global_k, global_v, global_bias, band = inputs
-        dq, dk, dv, d_global_k, d_global_v, d_band = (
-            zero_gradient(x) for x in (q, k, v, global_k, global_v, band)
-        )
+        blocks, scale, num_heads = ctx.pattern.blocks, ctx.pattern.scale, q.shape[1]
+        delta = (_widened(grad) * out).sum(-1)
+        queries, d_outs, lses, deltas = map(blocks.queries, (q, grad, lse, delta))
+        keys, values = blocks.spans(k), blocks.spans(v)
+        d_queries = torch.empty_like(queries, dtype=band.dtype)
+        d_key_rows, d_value_rows = blocks.zero_span_gradient(k), blocks.zero_span_gradient(v)
+        d_band = zero_gradient(band)
+        for tile in blocks.tiles(band, num_heads, TILE):
+            part = tile.blocks, tile.heads
+            scores = _Scores(queries[part], keys[part], scale, band[tile.band_heads])
+            if tile.hidden is not None:
+                scores.s.masked_fill_(tile.hidden, -torch.inf)
+            d_queries[part], d_keys, d_values, d_scores = scores.backward(
+                values[part], d_outs[part], lses[part], deltas[part]
+            )
+            blocks.add_to_spans(d_key_rows, tile, d_keys)
+            blocks.add_to_spans(d_value_rows, tile, d_values)
+            if ctx.needs_input_grad[6]:
+                d_band[tile.band_heads] += d_scores.sum_to_size(1, *d_band[tile.band_heads].shape)[
+                    0
+                ]
+        dq = blocks.tokens(d_queries)
+        dk, dv = blocks.from_spans(d_key_rows), blocks.from_spans(d_value_rows)
+        d_global_k, d_global_v = zero_gradient(global_k), zero_gradient(global_v)
         d_global_bias = None if global_bias is None else zero_gradient(global_bias)
-        for sequence in ctx.pattern.sequences:
-            scores = _SequenceScores(sequence, q, k, global_k, global_bias, band, ctx.pattern)
-            values = sequence.select(v, global_v)
-            d_keys, d_values = sequence.select(dk, d_global_k), sequence.select(dv, d_global_v)
-            d_outs, outs = (_widened(x[sequence.tokens]).transpose(0, 1) for x in (grad, out))
-            d_queries, lses = dq[sequence.tokens].transpose(0, 1), lse[sequence.tokens].T[..., None]
-            for tile in scores.tiles():
-                queries, d_out = scores.queries(tile), d_outs[tile.queries]
-                delta = (d_out * outs[tile.queries]).sum(-1, keepdim=True)
-                weights = [s.sub_(lses[tile.queries]).exp_() for s in scores.compute(tile, queries)]
-                parts = (tile.select(x) for x in (scores.keys, values, d_keys, d_values))
-                d_scores = []
-                for p, key, value, d_key, d_value in zip(weights, *parts, strict=True):
-                    ds = (d_out @ value.mT).sub_(delta).mul_(p)
-                    d_value += p.mT @ d_out
-                    d_key += ds.mT @ queries
-                    d_queries[tile.queries] += ds @ key
-                    d_scores.append(ds)
-                if ctx.needs_input_grad[6]:
-                    d_band[tile.band] += d_scores[0]
-                if scores.global_bias is not None and d_global_bias is not None:
-                    scores.global_bias.add_gradient(d_global_bias, tile, d_scores[1])
-        dq.mul_(ctx.pattern.scale)
+        for tokens, keys_slice, pair_bias, local in ctx.pattern.global_tiles(
+            global_bias, num_heads, TILE
+        ):
+            by_head = (
+                x.transpose(0, 1) for x in (q[tokens], grad[tokens], lse[tokens], delta[tokens])
+            )
+            query, d_out, tile_lse, tile_delta = by_head
+            bias = None if pair_bias is None else pair_bias.pair_biases(local)
+            scores = _Scores(query, global_k[keys_slice].transpose(0, 1), scale, bias)
+            d_query, d_keys, d_values, d_scores = scores.backward(
+                global_v[keys_slice].transpose(0, 1), d_out, tile_lse, tile_delta
+            )
+            dq[tokens] += d_query.transpose(0, 1)
+            d_global_k[keys_slice] += d_keys.transpose(0, 1)
+            d_global_v[keys_slice] += d_values.transpose(0, 1)
+            if pair_bias is not None and d_global_bias is not None:
+                pair_bias.add_gradient(d_global_bias, local, d_scores)
+        for d in (dq, dk, d_global_k):
+            d.mul_(scale)
         gradients = dq, dk, dv, d_global_k, d_global_v, d_global_bias, d_band
         return (
             *(None if d is None else d.to(x.dtype) for d, x in zip(gradients, inputs, strict=True)),
             None,
         )
+
+
+def _attend(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Attend with a mask that is added to the scores.
+
+    Args:
+        queries: `(batch, heads, queries, head_dim)`.
+        keys: `(batch, heads, keys, head_dim)`.
+        values: Shaped like the keys.
+        mask: Broadcasts to `(batch, heads, queries, keys)`, in the dtype of sums.
+        scale: Factor on the products.
+
+    Returns:
+        The output, shaped like the queries, and the log-sum-exps `(batch, heads, queries)`.
+    """
+    if queries.device.type == "cpu":
+        out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            queries, keys, values, attn_mask=mask, scale=scale
+        )
+        return out, lse
+    scores = (_widened(queries) * scale) @ _widened(keys).mT
+    if mask is not None:
+        scores += mask
+    lse = scores.logsumexp(-1, keepdim=True)
+    weights = scores.sub_(lse.clamp(min=torch.finfo(lse.dtype).min)).exp_()
+    return (weights @ _widened(values)).to(queries.dtype), lse[..., 0]
+
+
+class _Scores:
+    """Scores of a tile, `(..., queries, keys)`, computed from its queries and keys once more.
+
+    They are computed in float32 at least, and so are their gradients; the other products are in
+    the dtype of the inputs.
+    """
+
+    def __init__(self, queries: Tensor, keys: Tensor, scale: float, bias: Tensor | None):
+        self.queries, self.keys = queries.contiguous(), keys.contiguous()
+        self.s = (_widened(self.queries) * scale) @ _widened(self.keys).mT
+        if bias is not None:
+            self.s += bias
+
+    def backward(
+        self, values: Tensor, d_out: Tensor, lse: Tensor, delta: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Compute gradients of queries and keys, both without the scale, values and scores."""
+        weights = self.s.sub_(lse[..., None]).exp_()
+        d_out = d_out.contiguous()
+        d_scores = _widened(d_out @ values.contiguous().mT)
+        d_scores.sub_(delta[..., None]).mul_(weights)
+        narrow = d_scores.to(d_out.dtype)
+        d_values = weights.to(d_out.dtype).mT @ d_out
+        return narrow @ self.keys, narrow.mT @ self.queries, d_values, d_scores
 
 
 def _widened(x: Tensor) -> Tensor:
