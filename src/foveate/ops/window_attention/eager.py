@@ -118,6 +118,7 @@ class _Blocks:
                 inner[rows].masked_fill_(masked_keys[tokens], -1)
         self.hidden = owner.unfold(0, self.span, size) != sequence[:, None]
         self.is_cut: list[bool] = self.hidden.any(1).tolist()
+        self.has_masked_keys = masked_keys is not None
 
     def queries(self, x: Tensor) -> Tensor:
         """Lay out `(tokens, heads, head_dim)` as `(number, heads, size, head_dim)`."""
@@ -127,15 +128,23 @@ class _Blocks:
 
     def tokens(self, blocks: Tensor) -> Tensor:
         """Undo `queries`."""
-        rows = blocks.transpose(1, 2).flatten(0, 1)
+        return self._tokens(blocks.transpose(1, 2).flatten(0, 1))
+
+    def _tokens(self, rows: Tensor) -> Tensor:
         if len(self.slices) == 1:
             return rows[self.slices[0][1]]
         return torch.cat([rows[row_slice] for _, row_slice in self.slices])
 
-    def spans(self, x: Tensor) -> Tensor:
-        """View a copy of `(tokens, heads, head_dim)` as `(number, heads, span, head_dim)`."""
-        rows = self._rows(x, self.left, (self.number - 1) * self.size + self.span)
-        return rows.unfold(0, self.span, self.size).mT
+    def spans(self, k: Tensor, v: Tensor) -> Tensor:
+        """View a copy of keys and values `(tokens, heads, head_dim)`, by the blocks that see them.
+
+        Returns:
+            `(2, number, heads, span, head_dim)`.
+        """
+        rows = self._rows(
+            torch.stack([k, v], 1), self.left, self.number * self.size - self.size + self.span
+        )
+        return rows.unfold(0, self.span, self.size).permute(1, 0, 2, 4, 3)
 
     def _rows(self, x: Tensor, margin: int, number: int) -> Tensor:
         padded = x.new_zeros(number, *x.shape[1:])
@@ -143,36 +152,43 @@ class _Blocks:
             padded[margin + rows.start : margin + rows.stop] = x[tokens]
         return padded
 
-    def zero_span_gradient(self, x: Tensor) -> Tensor:
-        """Return zeros `(rows, heads, head_dim)` to which `add_to_spans` adds."""
-        rows = self.size * (self.number - 1 + -(-self.span // self.size))
-        return torch.zeros(rows, *x.shape[1:], dtype=accumulation_dtype(x.dtype), device=x.device)
+    def add_to_rows(self, rows: Tensor, tile: "_Tile", spans: Tensor) -> None:
+        """Add a tile's part of the gradient of `spans`, which overlap, to that of their rows.
 
-    def add_to_spans(self, rows: Tensor, tile: "_Tile", spans: Tensor) -> None:
-        """Add a tile's part of the gradient of `spans`, which overlap."""
-        count = len(spans)
+        Args:
+            rows: `(rows, 2, heads, head_dim)`, see `span_rows`.
+            tile: The tile.
+            spans: `(2, blocks, heads, span, head_dim)`.
+        """
+        count = spans.shape[1]
         for offset in range(0, self.span, self.size):
             first = tile.blocks.start * self.size + offset
             chunk = rows[first : first + count * self.size].unflatten(0, (count, self.size))
-            part = spans[:, :, offset : offset + self.size].transpose(1, 2)
-            chunk[:, : part.shape[1], tile.heads] += part
+            part = spans[:, :, :, offset : offset + self.size].permute(1, 3, 0, 2, 4)
+            chunk[:, : part.shape[1], :, tile.heads] += part
 
-    def from_spans(self, rows: Tensor) -> Tensor:
-        """Return the gradient `(tokens, heads, head_dim)` from what `add_to_spans` added."""
+    def span_rows(self) -> int:
+        """Return the number of rows in which whole blocks at every offset of a span fit."""
+        return self.size * (self.number - 1 - (-self.span // self.size))
+
+    def from_rows(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Undo `spans`, given the sums over what overlaps, `(rows, 2, heads, head_dim)`."""
         inner = rows[self.left : self.left + self.number * self.size]
-        return self.tokens(inner.unflatten(0, (-1, self.size)).transpose(1, 2))
+        return self._tokens(inner).unbind(1)
 
-    def tiles(self, band: Tensor, num_heads: int, max_scores: int) -> Iterator["_Tile"]:
-        """Yield tiles in which all blocks are cut or none."""
+    def tiles(
+        self, band: Tensor, num_heads: int, max_scores: int, *, apart: bool
+    ) -> Iterator["_Tile"]:
+        """Yield tiles, with those blocks that are cut and those that are not apart or together."""
         scores = self.size * self.span
         heads_per_tile = min(num_heads, max(1, max_scores // scores))
         blocks_per_tile = max(1, max_scores // (scores * heads_per_tile))
         first = 0
-        for is_cut, run in groupby(self.is_cut):
+        for _, run in groupby(self.is_cut if apart else [True] * self.number):
             stop = first + len(list(run))
             for start in range(first, stop, blocks_per_tile):
                 blocks = slice(start, min(start + blocks_per_tile, stop))
-                hidden = self.hidden[blocks, None, None] if is_cut else None
+                hidden = self.hidden[blocks, None, None] if any(self.is_cut[blocks]) else None
                 for head in range(0, num_heads, heads_per_tile):
                     heads = slice(head, head + heads_per_tile)
                     band_heads = heads if len(band) > 1 else slice(None)
@@ -278,16 +294,16 @@ class _WindowAttention(torch.autograd.Function):
     ) -> Tensor:
         blocks, scale, num_heads = pattern.blocks, pattern.scale, q.shape[1]
         max_scores = MASK_TILE if q.device.type == "cpu" else TILE
-        queries, keys, values = blocks.queries(q), blocks.spans(k), blocks.spans(v)
+        queries, (keys, values) = blocks.queries(q), blocks.spans(k, v)
         outs = torch.empty_like(queries)
         lses = queries.new_empty(queries.shape[:3], dtype=band.dtype)
-        for tile in blocks.tiles(band, num_heads, max_scores):
+        for tile in blocks.tiles(band, num_heads, max_scores, apart=True):
             mask = band[None, tile.band_heads]
             if tile.hidden is not None:
                 mask = mask.masked_fill(tile.hidden, -torch.inf)
             part = tile.blocks, tile.heads
             outs[part], lse = _attend(queries[part], keys[part], values[part], mask, scale)
-            if tile.hidden is not None:  # the fused kernel returns 0 where a query sees no key
+            if blocks.has_masked_keys:  # the fused kernel returns 0 where a query sees no key
                 lse = lse.masked_fill(mask.amax(-1) == -torch.inf, -torch.inf)
             lses[part] = lse
         out, lse = blocks.tokens(outs), blocks.tokens(lses)
@@ -316,45 +332,40 @@ class _WindowAttention(torch.autograd.Function):
         blocks, scale, num_heads = ctx.pattern.blocks, ctx.pattern.scale, q.shape[1]
         delta = (_widened(grad) * out).sum(-1)
         queries, d_outs, lses, deltas = map(blocks.queries, (q, grad, lse, delta))
-        keys, values = blocks.spans(k), blocks.spans(v)
+        keys, values = blocks.spans(k, v)
         d_queries = torch.empty_like(queries, dtype=band.dtype)
-        d_key_rows, d_value_rows = blocks.zero_span_gradient(k), blocks.zero_span_gradient(v)
+        d_rows = band.new_zeros(blocks.span_rows(), 2, *k.shape[1:])
         d_band = zero_gradient(band)
-        for tile in blocks.tiles(band, num_heads, TILE):
+        for tile in blocks.tiles(band, num_heads, TILE, apart=False):
             part = tile.blocks, tile.heads
-            scores = _Scores(queries[part], keys[part], scale, band[tile.band_heads])
+            scores = _Scores(queries[part], keys[part], band[None, tile.band_heads], scale)
             if tile.hidden is not None:
-                scores.s.masked_fill_(tile.hidden, -torch.inf)
-            d_queries[part], d_keys, d_values, d_scores = scores.backward(
+                scores.values.masked_fill_(tile.hidden, -torch.inf)
+            d_queries[part], d_spans, d_scores = scores.backward(
                 values[part], d_outs[part], lses[part], deltas[part]
             )
-            blocks.add_to_spans(d_key_rows, tile, d_keys)
-            blocks.add_to_spans(d_value_rows, tile, d_values)
+            blocks.add_to_rows(d_rows, tile, d_spans)
             if ctx.needs_input_grad[6]:
-                d_band[tile.band_heads] += d_scores.sum_to_size(1, *d_band[tile.band_heads].shape)[
-                    0
-                ]
+                d_band[tile.band_heads] += d_scores.sum(0)
         dq = blocks.tokens(d_queries)
-        dk, dv = blocks.from_spans(d_key_rows), blocks.from_spans(d_value_rows)
+        dk, dv = blocks.from_rows(d_rows)
         d_global_k, d_global_v = zero_gradient(global_k), zero_gradient(global_v)
         d_global_bias = None if global_bias is None else zero_gradient(global_bias)
         for tokens, keys_slice, pair_bias, local in ctx.pattern.global_tiles(
             global_bias, num_heads, TILE
         ):
-            by_head = (
-                x.transpose(0, 1) for x in (q[tokens], grad[tokens], lse[tokens], delta[tokens])
+            pairs = q[tokens], global_k[keys_slice], global_v[keys_slice], grad[tokens]
+            query, key, value, d_out = (x.transpose(0, 1)[None] for x in pairs)
+            bias = None if pair_bias is None else pair_bias.pair_biases(local)[None]
+            scores = _Scores(query, key, bias, scale)
+            d_query, d_keys_values, d_scores = scores.backward(
+                value, d_out, lse[tokens].T[None], delta[tokens].T[None]
             )
-            query, d_out, tile_lse, tile_delta = by_head
-            bias = None if pair_bias is None else pair_bias.pair_biases(local)
-            scores = _Scores(query, global_k[keys_slice].transpose(0, 1), scale, bias)
-            d_query, d_keys, d_values, d_scores = scores.backward(
-                global_v[keys_slice].transpose(0, 1), d_out, tile_lse, tile_delta
-            )
-            dq[tokens] += d_query.transpose(0, 1)
-            d_global_k[keys_slice] += d_keys.transpose(0, 1)
-            d_global_v[keys_slice] += d_values.transpose(0, 1)
+            dq[tokens] += d_query[0].transpose(0, 1)
+            d_global_k[keys_slice] += d_keys_values[0, 0].transpose(0, 1)
+            d_global_v[keys_slice] += d_keys_values[1, 0].transpose(0, 1)
             if pair_bias is not None and d_global_bias is not None:
-                pair_bias.add_gradient(d_global_bias, local, d_scores)
+                pair_bias.add_gradient(d_global_bias, local, d_scores[0])
         for d in (dq, dk, d_global_k):
             d.mul_(scale)
         gradients = dq, dk, dv, d_global_k, d_global_v, d_global_bias, d_band
@@ -393,29 +404,44 @@ def _attend(
 
 
 class _Scores:
-    """Scores of a tile, `(..., queries, keys)`, computed from its queries and keys once more.
+    """Scores of a tile, computed once more for the gradients.
 
-    They are computed in float32 at least, and so are their gradients; the other products are in
-    the dtype of the inputs.
+    Scores and their gradients are in float32 at least, the other products in the dtype of the
+    inputs.
+
+    Attributes:
+        values: `(batch, heads, queries, keys)`.
     """
 
-    def __init__(self, queries: Tensor, keys: Tensor, scale: float, bias: Tensor | None):
-        self.queries, self.keys = queries.contiguous(), keys.contiguous()
-        self.s = (_widened(self.queries) * scale) @ _widened(self.keys).mT
-        if bias is not None:
-            self.s += bias
+    def __init__(self, queries: Tensor, keys: Tensor, bias: Tensor | None, scale: float):
+        shape = *queries.shape[:3], keys.shape[2]
+        self.queries, self.keys = (x.contiguous().flatten(0, 1) for x in (queries, keys))
+        wide_queries, wide_keys = _widened(self.queries), _widened(self.keys)
+        if bias is None:
+            values = wide_queries.new_zeros(shape)
+        else:
+            values = bias.expand(shape).clone(memory_format=torch.contiguous_format)
+        self.values = values
+        values.flatten(0, 1).baddbmm_(wide_queries, wide_keys.mT, alpha=scale)
 
     def backward(
         self, values: Tensor, d_out: Tensor, lse: Tensor, delta: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Compute gradients of queries and keys, both without the scale, values and scores."""
-        weights = self.s.sub_(lse[..., None]).exp_()
-        d_out = d_out.contiguous()
-        d_scores = _widened(d_out @ values.contiguous().mT)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute gradients of queries, stacked keys and values, and scores.
+
+        Those of queries and keys are without the scale.
+        """
+        d_out, values = (x.contiguous().flatten(0, 1) for x in (d_out, values))
+        weights = self.values.sub_(lse[..., None]).exp_()
+        d_scores = _widened(d_out @ values.mT).view_as(weights)
         d_scores.sub_(delta[..., None]).mul_(weights)
-        narrow = d_scores.to(d_out.dtype)
-        d_values = weights.to(d_out.dtype).mT @ d_out
-        return narrow @ self.keys, narrow.mT @ self.queries, d_values, d_scores
+        narrow_weights, narrow = (x.flatten(0, 1).to(d_out.dtype) for x in (weights, d_scores))
+        d_keys_values = self.keys.new_empty(2, *self.keys.shape)
+        torch.bmm(narrow.mT, self.queries, out=d_keys_values[0])
+        torch.bmm(narrow_weights.mT, d_out, out=d_keys_values[1])
+        batch_and_heads = weights.shape[:2]
+        d_queries = (narrow @ self.keys).unflatten(0, batch_and_heads)
+        return d_queries, d_keys_values.unflatten(1, batch_and_heads), d_scores
 
 
 def _widened(x: Tensor) -> Tensor:
