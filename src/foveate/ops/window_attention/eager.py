@@ -11,6 +11,7 @@ time of a small operation is mostly that of waiting for each other. The backward
 scores, as many at a time as fit in cache.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
@@ -83,12 +84,16 @@ def _band(window: tuple[int, int], block: int, bias: Tensor | None, q: Tensor) -
 class _Blocks:
     """The layout of packed sequences in blocks, and the tiles in which to attend.
 
+    The blocks of a head follow those of the head before it, `size` rows each. All spans are then
+    one view of the rows; where they reach into another sequence or head, keys are hidden.
+
     Attributes:
         size: Rows of a block.
-        number: The number of blocks.
+        number: The number of blocks of a head.
+        span: Rows of a span.
         hidden: The keys of each block's span that are of no or another sequence or masked,
             `(number, span)` bool.
-        is_cut: For each block whether it has hidden keys.
+        has_masked_keys: Whether a query may see nothing.
     """
 
     def __init__(
@@ -99,117 +104,99 @@ class _Blocks:
         masked_keys: Tensor | None,
         device: torch.device,
     ):
-        (self.left, right), self.size = window, size
+        self.left, right = window
+        self.size, self.span = size, self.left + size + right
         counts = [-(-n // size) for n in lengths]
         self.number = sum(counts)
-        self.span = self.left + size + right
         firsts = accumulate(counts, initial=0)
-        self.slices = [
+        self._slices = [
             (slice(stop - n, stop), slice(first * size, first * size + n))
             for n, stop, first in zip(lengths, accumulate(lengths), firsts, strict=False)
         ]
         owner = torch.full((self.left + self.number * size + right,), -1, device=device)
-        sequences = torch.arange(len(lengths), device=device)
-        sequence = sequences.repeat_interleave(torch.tensor(counts, device=device))
-        inner = owner[self.left : self.left + self.number * size]
-        for number, (tokens, rows) in enumerate(self.slices):
-            inner[rows] = number
+        for sequence, (tokens, rows) in enumerate(self._slices):
+            part = owner[self.left + rows.start : self.left + rows.stop]
+            part.fill_(sequence)
             if masked_keys is not None:
-                inner[rows].masked_fill_(masked_keys[tokens], -1)
-        self.hidden = owner.unfold(0, self.span, size) != sequence[:, None]
-        self.is_cut: list[bool] = self.hidden.any(1).tolist()
+                part.masked_fill_(masked_keys[tokens], -1)
+        sequences = torch.arange(len(lengths), device=device)
+        sequence_of_block = sequences.repeat_interleave(torch.tensor(counts, device=device))
+        self.hidden = owner.unfold(0, self.span, size) != sequence_of_block[:, None]
         self.has_masked_keys = masked_keys is not None
+        self._is_cut: list[bool] = self.hidden.any(1).tolist()
 
     def queries(self, x: Tensor) -> Tensor:
-        """Lay out `(tokens, heads, head_dim)` as `(number, heads, size, head_dim)`."""
-        if len(x) != self.number * self.size:
-            x = self._rows(x, 0, self.number * self.size)
-        return x.unflatten(0, (-1, self.size)).transpose(1, 2)
+        """Copy `(tokens, heads, ...)` to `(heads, number, size, ...)`."""
+        rows = x.new_zeros(x.shape[1], self.number * self.size, *x.shape[2:])
+        self._copy(x, rows)
+        return rows.unflatten(1, (self.number, self.size))
 
-    def tokens(self, blocks: Tensor) -> Tensor:
+    def tokens(self, queries: Tensor) -> Tensor:
         """Undo `queries`."""
-        return self._tokens(blocks.transpose(1, 2).flatten(0, 1))
+        rows = queries.flatten(1, 2).transpose(0, 1)
+        return torch.cat([rows[part] for _, part in self._slices])
 
-    def _tokens(self, rows: Tensor) -> Tensor:
-        if len(self.slices) == 1:
-            return rows[self.slices[0][1]]
-        return torch.cat([rows[row_slice] for _, row_slice in self.slices])
+    def spans(self, x: Tensor) -> Tensor:
+        """View a copy of `(tokens, heads, head_dim)` as `(heads, number, span, head_dim)`."""
+        num_heads, num_rows = x.shape[1], self.number * self.size
+        rows = x.new_zeros(num_heads * num_rows + self.span - self.size, x.shape[2])
+        inner = rows[self.left : self.left + num_heads * num_rows]
+        self._copy(x, inner.unflatten(0, (num_heads, num_rows)))
+        return rows.unfold(0, self.span, self.size).mT.unflatten(0, (num_heads, self.number))
 
-    def spans(self, k: Tensor, v: Tensor) -> Tensor:
-        """View a copy of keys and values `(tokens, heads, head_dim)`, by the blocks that see them.
+    def _copy(self, x: Tensor, rows: Tensor) -> None:
+        for tokens, part in self._slices:
+            rows[:, part] = x[tokens].transpose(0, 1)
 
-        Returns:
-            `(2, number, heads, span, head_dim)`.
-        """
-        rows = self._rows(
-            torch.stack([k, v], 1), self.left, self.number * self.size - self.size + self.span
-        )
-        return rows.unfold(0, self.span, self.size).permute(1, 0, 2, 4, 3)
-
-    def _rows(self, x: Tensor, margin: int, number: int) -> Tensor:
-        padded = x.new_zeros(number, *x.shape[1:])
-        for tokens, rows in self.slices:
-            padded[margin + rows.start : margin + rows.stop] = x[tokens]
-        return padded
+    def zero_span_gradient(self, x: Tensor) -> Tensor:
+        """Return rows `(rows, head_dim)` in which the gradient of `spans(x)` is accumulated."""
+        rows = self.size * (x.shape[1] * self.number - 1 - (-self.span // self.size))
+        return x.new_zeros(rows, x.shape[2], dtype=accumulation_dtype(x.dtype))
 
     def add_to_rows(self, rows: Tensor, tile: "_Tile", spans: Tensor) -> None:
-        """Add a tile's part of the gradient of `spans`, which overlap, to that of their rows.
-
-        Args:
-            rows: `(rows, 2, heads, head_dim)`, see `span_rows`.
-            tile: The tile.
-            spans: `(2, blocks, heads, span, head_dim)`.
-        """
-        count = spans.shape[1]
+        """Add the gradient `(blocks, span, head_dim)` of a tile's spans, which overlap."""
+        count, block = len(spans), tile.heads.start * self.number + tile.blocks.start
         for offset in range(0, self.span, self.size):
-            first = tile.blocks.start * self.size + offset
+            first = block * self.size + offset
             chunk = rows[first : first + count * self.size].unflatten(0, (count, self.size))
-            part = spans[:, :, :, offset : offset + self.size].permute(1, 3, 0, 2, 4)
-            chunk[:, : part.shape[1], :, tile.heads] += part
+            part = spans[:, offset : offset + self.size]
+            chunk[:, : part.shape[1]] += part
 
-    def span_rows(self) -> int:
-        """Return the number of rows in which whole blocks at every offset of a span fit."""
-        return self.size * (self.number - 1 - (-self.span // self.size))
+    def from_rows(self, rows: Tensor, num_heads: int) -> Tensor:
+        """Undo `spans`, given sums over what overlaps."""
+        inner = rows[self.left : self.left + num_heads * self.number * self.size]
+        return self.tokens(inner.unflatten(0, (num_heads, self.number, self.size)))
 
-    def from_rows(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Undo `spans`, given the sums over what overlaps, `(rows, 2, heads, head_dim)`."""
-        inner = rows[self.left : self.left + self.number * self.size]
-        return self._tokens(inner).unbind(1)
-
-    def tiles(
-        self, band: Tensor, num_heads: int, max_scores: int, *, apart: bool
-    ) -> Iterator["_Tile"]:
-        """Yield tiles, with those blocks that are cut and those that are not apart or together."""
+    def tiles(self, num_heads: int) -> Iterator["_Tile"]:
+        """Yield tiles, each of some blocks of a head or of all blocks of some heads."""
         scores = self.size * self.span
-        heads_per_tile = min(num_heads, max(1, max_scores // scores))
-        blocks_per_tile = max(1, max_scores // (scores * heads_per_tile))
-        first = 0
-        for _, run in groupby(self.is_cut if apart else [True] * self.number):
+        blocks_per_tile = min(self.number, max(1, TILE // scores))
+        heads_per_tile = max(1, TILE // (scores * self.number))
+        for head in range(0, num_heads, heads_per_tile):
+            for block in range(0, self.number, blocks_per_tile):
+                yield _Tile(
+                    slice(head, min(head + heads_per_tile, num_heads)),
+                    slice(block, min(block + blocks_per_tile, self.number)),
+                )
+
+    def runs(self, blocks: slice) -> Iterator[tuple[bool, slice]]:
+        """Yield slices of blocks that are all cut or all not, and which of both."""
+        first = blocks.start
+        for is_cut, run in groupby(self._is_cut[blocks]):
             stop = first + len(list(run))
-            for start in range(first, stop, blocks_per_tile):
-                blocks = slice(start, min(start + blocks_per_tile, stop))
-                hidden = self.hidden[blocks, None, None] if any(self.is_cut[blocks]) else None
-                for head in range(0, num_heads, heads_per_tile):
-                    heads = slice(head, head + heads_per_tile)
-                    band_heads = heads if len(band) > 1 else slice(None)
-                    yield _Tile(blocks, heads, band_heads, hidden)
+            yield is_cut, slice(first, stop)
             first = stop
 
 
 class _Tile(NamedTuple):
-    """Some heads of some blocks.
+    """Some blocks of some heads."""
 
-    Attributes:
-        blocks: The blocks.
-        heads: The heads.
-        band_heads: The heads of the band, which has one for all if there is no bias.
-        hidden: Hidden keys `(blocks, 1, 1, span)`, None if there are none.
-    """
-
-    blocks: slice
     heads: slice
-    band_heads: slice
-    hidden: Tensor | None
+    blocks: slice
+
+    def select(self, x: Tensor) -> Tensor:
+        """View the tile's part of `(heads, number, ...)` as `(blocks, ...)`."""
+        return x[self.heads, self.blocks].flatten(0, 1)
 
 
 def _global_slices(
@@ -294,18 +281,21 @@ class _WindowAttention(torch.autograd.Function):
     ) -> Tensor:
         blocks, scale, num_heads = pattern.blocks, pattern.scale, q.shape[1]
         max_scores = MASK_TILE if q.device.type == "cpu" else TILE
-        queries, (keys, values) = blocks.queries(q), blocks.spans(k, v)
+        queries, keys, values = blocks.queries(q), blocks.spans(k), blocks.spans(v)
         outs = torch.empty_like(queries)
         lses = queries.new_empty(queries.shape[:3], dtype=band.dtype)
-        for tile in blocks.tiles(band, num_heads, max_scores, apart=True):
-            mask = band[None, tile.band_heads]
-            if tile.hidden is not None:
-                mask = mask.masked_fill(tile.hidden, -torch.inf)
-            part = tile.blocks, tile.heads
-            outs[part], lse = _attend(queries[part], keys[part], values[part], mask, scale)
-            if blocks.has_masked_keys:  # the fused kernel returns 0 where a query sees no key
-                lse = lse.masked_fill(mask.amax(-1) == -torch.inf, -torch.inf)
-            lses[part] = lse
+        per_call = max(1, max_scores // (num_heads * blocks.size * blocks.span))
+        for is_cut, run in blocks.runs(slice(0, blocks.number)):
+            for start in range(run.start, run.stop, per_call):
+                part = slice(start, min(start + per_call, run.stop))
+                mask = band[None]
+                if is_cut:
+                    mask = mask.masked_fill(blocks.hidden[part, None, None], -torch.inf)
+                parts = (x[:, part].transpose(0, 1) for x in (queries, keys, values))
+                attended, lse = _attend(*parts, mask, scale)
+                if blocks.has_masked_keys:  # the fused kernel returns 0 for a query that sees none
+                    lse = lse.masked_fill(mask.amax(-1) == -torch.inf, -torch.inf)
+                outs[:, part], lses[:, part] = attended.transpose(0, 1), lse.transpose(0, 1)
         out, lse = blocks.tokens(outs), blocks.tokens(lses)
         for tokens, keys_slice, pair_bias, local in pattern.global_tiles(
             global_bias, num_heads, max_scores
@@ -332,40 +322,51 @@ class _WindowAttention(torch.autograd.Function):
         blocks, scale, num_heads = ctx.pattern.blocks, ctx.pattern.scale, q.shape[1]
         delta = (_widened(grad) * out).sum(-1)
         queries, d_outs, lses, deltas = map(blocks.queries, (q, grad, lse, delta))
-        keys, values = blocks.spans(k, v)
-        d_queries = torch.empty_like(queries, dtype=band.dtype)
-        d_rows = band.new_zeros(blocks.span_rows(), 2, *k.shape[1:])
-        d_band = zero_gradient(band)
-        for tile in blocks.tiles(band, num_heads, TILE, apart=False):
-            part = tile.blocks, tile.heads
-            scores = _Scores(queries[part], keys[part], band[None, tile.band_heads], scale)
-            if tile.hidden is not None:
-                scores.values.masked_fill_(tile.hidden, -torch.inf)
-            d_queries[part], d_spans, d_scores = scores.backward(
-                values[part], d_outs[part], lses[part], deltas[part]
+        keys, values = blocks.spans(k), blocks.spans(v)
+        wide_keys = keys if k.dtype == band.dtype else blocks.spans(_widened(k))
+        d_queries = queries.new_empty(queries.shape, dtype=band.dtype)
+        d_key_rows, d_value_rows = blocks.zero_span_gradient(k), blocks.zero_span_gradient(v)
+        d_band, scratch = zero_gradient(band), _Scratch()
+        for tile in blocks.tiles(num_heads):
+            tile_band = (band if len(band) == 1 else band[tile.heads])[:, None]
+            scores = scratch.empty("scores", (*d_queries[tile].shape[:3], blocks.span), band)
+            scores.copy_(tile_band)
+            for is_cut, run in blocks.runs(tile.blocks):
+                if is_cut:
+                    part = slice(run.start - tile.blocks.start, run.stop - tile.blocks.start)
+                    scores[:, part].masked_fill_(blocks.hidden[run, None], -torch.inf)
+            select = tile.select
+            _add_products(scores.flatten(0, 1), select(queries), select(wide_keys), scale)
+            d_query, d_key, d_value, d_scores = _gradients(
+                scores.flatten(0, 1),
+                *map(select, (queries, keys, values, d_outs, lses, deltas)),
+                scratch,
             )
-            blocks.add_to_rows(d_rows, tile, d_spans)
+            d_queries[tile] = d_query.view_as(d_queries[tile])
+            blocks.add_to_rows(d_key_rows, tile, d_key)
+            blocks.add_to_rows(d_value_rows, tile, d_value)
             if ctx.needs_input_grad[6]:
-                d_band[tile.band_heads] += d_scores.sum(0)
+                d_band[tile.heads] += d_scores.view_as(scores).sum(1)
         dq = blocks.tokens(d_queries)
-        dk, dv = blocks.from_rows(d_rows)
+        dk, dv = (blocks.from_rows(rows, num_heads) for rows in (d_key_rows, d_value_rows))
         d_global_k, d_global_v = zero_gradient(global_k), zero_gradient(global_v)
         d_global_bias = None if global_bias is None else zero_gradient(global_bias)
         for tokens, keys_slice, pair_bias, local in ctx.pattern.global_tiles(
             global_bias, num_heads, TILE
         ):
             pairs = q[tokens], global_k[keys_slice], global_v[keys_slice], grad[tokens]
-            query, key, value, d_out = (x.transpose(0, 1)[None] for x in pairs)
-            bias = None if pair_bias is None else pair_bias.pair_biases(local)[None]
-            scores = _Scores(query, key, bias, scale)
-            d_query, d_keys_values, d_scores = scores.backward(
-                value, d_out, lse[tokens].T[None], delta[tokens].T[None]
+            query, key, value, d_out = (x.transpose(0, 1) for x in pairs)
+            scores = scratch.empty("scores", (*query.shape[:2], key.shape[1]), band)
+            scores.copy_(band.new_zeros(()) if pair_bias is None else pair_bias.pair_biases(local))
+            _add_products(scores, query, _widened(key), scale)
+            d_query, d_key, d_value, d_scores = _gradients(
+                scores, query, key, value, d_out, lse[tokens].T, delta[tokens].T, scratch
             )
-            dq[tokens] += d_query[0].transpose(0, 1)
-            d_global_k[keys_slice] += d_keys_values[0, 0].transpose(0, 1)
-            d_global_v[keys_slice] += d_keys_values[1, 0].transpose(0, 1)
+            dq[tokens] += d_query.transpose(0, 1)
+            d_global_k[keys_slice] += d_key.transpose(0, 1)
+            d_global_v[keys_slice] += d_value.transpose(0, 1)
             if pair_bias is not None and d_global_bias is not None:
-                pair_bias.add_gradient(d_global_bias, local, d_scores[0])
+                pair_bias.add_gradient(d_global_bias, local, d_scores)
         for d in (dq, dk, d_global_k):
             d.mul_(scale)
         gradients = dq, dk, dv, d_global_k, d_global_v, d_global_bias, d_band
@@ -403,45 +404,62 @@ def _attend(
     return (weights @ _widened(values)).to(queries.dtype), lse[..., 0]
 
 
-class _Scores:
-    """Scores of a tile, computed once more for the gradients.
+class _Scratch:
+    """Memory that one tile uses after another; to get it fresh costs about as much as a product."""
 
-    Scores and their gradients are in float32 at least, the other products in the dtype of the
-    inputs.
+    def __init__(self) -> None:
+        self._buffers: dict[str, Tensor] = {}
 
-    Attributes:
-        values: `(batch, heads, queries, keys)`.
+    def empty(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
+        """Return a tensor with the dtype and device of `like`, valid until the next of the name."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = self._buffers[name] = like.new_empty(size)
+        return buffer[:size].view(*shape)
+
+
+def _add_products(scores: Tensor, queries: Tensor, wide_keys: Tensor, scale: float) -> None:
+    """Add scale · q·k to scores `(batch, queries, keys)`, in their dtype."""
+    scores.baddbmm_(_widened(queries), wide_keys.mT, alpha=scale)
+
+
+def _gradients(
+    scores: Tensor,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    d_out: Tensor,
+    lse: Tensor,
+    delta: Tensor,
+    scratch: _Scratch,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute a tile's gradients, with products in the dtype of the inputs.
+
+    Args:
+        scores: `(batch, queries, keys)`, overwritten.
+        queries: `(batch, queries, head_dim)`.
+        keys: `(batch, keys, head_dim)`.
+        values: Shaped like the keys.
+        d_out: Gradient of the output, shaped like the queries.
+        lse: `(batch, queries)`, log-sum-exps over all keys.
+        delta: `(batch, queries)`, Σ do ∘ o.
+        scratch: The memory of the scores' and the keys' and values' gradients.
+
+    Returns:
+        Gradients of queries and keys, both without the scale, of values and of scores.
     """
-
-    def __init__(self, queries: Tensor, keys: Tensor, bias: Tensor | None, scale: float):
-        shape = *queries.shape[:3], keys.shape[2]
-        self.queries, self.keys = (x.contiguous().flatten(0, 1) for x in (queries, keys))
-        wide_queries, wide_keys = _widened(self.queries), _widened(self.keys)
-        if bias is None:
-            values = wide_queries.new_zeros(shape)
-        else:
-            values = bias.expand(shape).clone(memory_format=torch.contiguous_format)
-        self.values = values
-        values.flatten(0, 1).baddbmm_(wide_queries, wide_keys.mT, alpha=scale)
-
-    def backward(
-        self, values: Tensor, d_out: Tensor, lse: Tensor, delta: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute gradients of queries, stacked keys and values, and scores.
-
-        Those of queries and keys are without the scale.
-        """
-        d_out, values = (x.contiguous().flatten(0, 1) for x in (d_out, values))
-        weights = self.values.sub_(lse[..., None]).exp_()
-        d_scores = _widened(d_out @ values.mT).view_as(weights)
-        d_scores.sub_(delta[..., None]).mul_(weights)
-        narrow_weights, narrow = (x.flatten(0, 1).to(d_out.dtype) for x in (weights, d_scores))
-        d_keys_values = self.keys.new_empty(2, *self.keys.shape)
-        torch.bmm(narrow.mT, self.queries, out=d_keys_values[0])
-        torch.bmm(narrow_weights.mT, d_out, out=d_keys_values[1])
-        batch_and_heads = weights.shape[:2]
-        d_queries = (narrow @ self.keys).unflatten(0, batch_and_heads)
-        return d_queries, d_keys_values.unflatten(1, batch_and_heads), d_scores
+    weights = scores.sub_(lse[..., None]).exp_()
+    d_weights = torch.bmm(d_out, values.mT, out=scratch.empty("d_weights", scores.shape, d_out))
+    d_scores = d_weights
+    if d_out.dtype != scores.dtype:
+        d_scores = scratch.empty("d_scores", scores.shape, scores).copy_(d_weights)
+    d_scores.sub_(delta[..., None]).mul_(weights)
+    narrow = d_scores.to(d_out.dtype)
+    d_keys, d_values = (scratch.empty(name, keys.shape, d_out) for name in ("d_keys", "d_values"))
+    torch.bmm(narrow.mT, queries, out=d_keys)
+    torch.bmm(weights.to(d_out.dtype).mT, d_out, out=d_values)
+    return narrow @ keys, d_keys, d_values, d_scores
 
 
 def _widened(x: Tensor) -> Tensor:
