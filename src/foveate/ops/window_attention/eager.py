@@ -127,43 +127,48 @@ class _Blocks:
 
     def queries(self, x: Tensor) -> Tensor:
         """Copy `(tokens, heads, ...)` to `(heads, number, size, ...)`."""
-        rows = x.new_zeros(x.shape[1], self.number * self.size, *x.shape[2:])
+        rows = x.new_empty(x.shape[1], self.number * self.size, *x.shape[2:])
         self._copy(x, rows)
         return rows.unflatten(1, (self.number, self.size))
 
     def tokens(self, queries: Tensor) -> Tensor:
         """Undo `queries`."""
         rows = queries.flatten(1, 2).transpose(0, 1)
-        return torch.cat([rows[part] for _, part in self._slices])
+        parts = [rows[part] for _, part in self._slices]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def spans(self, x: Tensor) -> Tensor:
         """View a copy of `(tokens, heads, head_dim)` as `(heads, number, span, head_dim)`."""
         num_heads, num_rows = x.shape[1], self.number * self.size
-        rows = x.new_zeros(num_heads * num_rows + self.span - self.size, x.shape[2])
+        rows = x.new_empty(num_heads * num_rows + self.span - self.size, x.shape[2])
         inner = rows[self.left : self.left + num_heads * num_rows]
+        for margin in (rows[: self.left], rows[self.left + len(inner) :]):
+            margin.zero_()
         self._copy(x, inner.unflatten(0, (num_heads, num_rows)))
         return rows.unfold(0, self.span, self.size).mT.unflatten(0, (num_heads, self.number))
 
     def _copy(self, x: Tensor, rows: Tensor) -> None:
         for tokens, part in self._slices:
             rows[:, part] = x[tokens].transpose(0, 1)
+            padding = -part.stop % self.size
+            rows[:, part.stop : part.stop + padding] = 0
 
-    def zero_span_gradient(self, x: Tensor) -> Tensor:
-        """Return rows `(rows, head_dim)` in which the gradient of `spans(x)` is accumulated."""
+    def zero_span_gradients(self, x: Tensor) -> Tensor:
+        """Return rows `(2, rows, head_dim)` in which to sum the gradients of two `spans`."""
         rows = self.size * (x.shape[1] * self.number - 1 - (-self.span // self.size))
-        return x.new_zeros(rows, x.shape[2], dtype=accumulation_dtype(x.dtype))
+        return x.new_zeros(2, rows, x.shape[2], dtype=accumulation_dtype(x.dtype))
 
     def add_to_rows(self, rows: Tensor, tile: "_Tile", spans: Tensor) -> None:
-        """Add the gradient `(blocks, span, head_dim)` of a tile's spans, which overlap."""
-        count, block = len(spans), tile.heads.start * self.number + tile.blocks.start
+        """Add gradients `(2, blocks, span, head_dim)` of a tile's spans, which overlap."""
+        count, block = spans.shape[1], tile.heads.start * self.number + tile.blocks.start
         for offset in range(0, self.span, self.size):
             first = block * self.size + offset
-            chunk = rows[first : first + count * self.size].unflatten(0, (count, self.size))
-            part = spans[:, offset : offset + self.size]
-            chunk[:, : part.shape[1]] += part
+            chunk = rows[:, first : first + count * self.size].unflatten(1, (count, self.size))
+            part = spans[:, :, offset : offset + self.size]
+            chunk[:, :, : part.shape[2]] += part
 
     def from_rows(self, rows: Tensor, num_heads: int) -> Tensor:
-        """Undo `spans`, given sums over what overlaps."""
+        """Undo `spans`, given sums `(rows, head_dim)` over what overlaps."""
         inner = rows[self.left : self.left + num_heads * self.number * self.size]
         return self.tokens(inner.unflatten(0, (num_heads, self.number, self.size)))
 
@@ -325,7 +330,7 @@ class _WindowAttention(torch.autograd.Function):
         keys, values = blocks.spans(k), blocks.spans(v)
         wide_keys = keys if k.dtype == band.dtype else blocks.spans(_widened(k))
         d_queries = queries.new_empty(queries.shape, dtype=band.dtype)
-        d_key_rows, d_value_rows = blocks.zero_span_gradient(k), blocks.zero_span_gradient(v)
+        d_rows = blocks.zero_span_gradients(k)
         d_band, scratch = zero_gradient(band), _Scratch()
         for tile in blocks.tiles(num_heads):
             tile_band = (band if len(band) == 1 else band[tile.heads])[:, None]
@@ -337,18 +342,17 @@ class _WindowAttention(torch.autograd.Function):
                     scores[:, part].masked_fill_(blocks.hidden[run, None], -torch.inf)
             select = tile.select
             _add_products(scores.flatten(0, 1), select(queries), select(wide_keys), scale)
-            d_query, d_key, d_value, d_scores = _gradients(
+            d_query, d_keys_values, d_scores = _gradients(
                 scores.flatten(0, 1),
                 *map(select, (queries, keys, values, d_outs, lses, deltas)),
                 scratch,
             )
             d_queries[tile] = d_query.view_as(d_queries[tile])
-            blocks.add_to_rows(d_key_rows, tile, d_key)
-            blocks.add_to_rows(d_value_rows, tile, d_value)
+            blocks.add_to_rows(d_rows, tile, d_keys_values)
             if ctx.needs_input_grad[6]:
                 d_band[tile.heads] += d_scores.view_as(scores).sum(1)
         dq = blocks.tokens(d_queries)
-        dk, dv = (blocks.from_rows(rows, num_heads) for rows in (d_key_rows, d_value_rows))
+        dk, dv = (blocks.from_rows(rows, num_heads) for rows in d_rows)
         d_global_k, d_global_v = zero_gradient(global_k), zero_gradient(global_v)
         d_global_bias = None if global_bias is None else zero_gradient(global_bias)
         for tokens, keys_slice, pair_bias, local in ctx.pattern.global_tiles(
@@ -359,12 +363,12 @@ class _WindowAttention(torch.autograd.Function):
             scores = scratch.empty("scores", (*query.shape[:2], key.shape[1]), band)
             scores.copy_(band.new_zeros(()) if pair_bias is None else pair_bias.pair_biases(local))
             _add_products(scores, query, _widened(key), scale)
-            d_query, d_key, d_value, d_scores = _gradients(
+            d_query, d_keys_values, d_scores = _gradients(
                 scores, query, key, value, d_out, lse[tokens].T, delta[tokens].T, scratch
             )
             dq[tokens] += d_query.transpose(0, 1)
-            d_global_k[keys_slice] += d_key.transpose(0, 1)
-            d_global_v[keys_slice] += d_value.transpose(0, 1)
+            d_global_k[keys_slice] += d_keys_values[0].transpose(0, 1)
+            d_global_v[keys_slice] += d_keys_values[1].transpose(0, 1)
             if pair_bias is not None and d_global_bias is not None:
                 pair_bias.add_gradient(d_global_bias, local, d_scores)
         for d in (dq, dk, d_global_k):
@@ -433,7 +437,7 @@ def _gradients(
     lse: Tensor,
     delta: Tensor,
     scratch: _Scratch,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Compute a tile's gradients, with products in the dtype of the inputs.
 
     Args:
@@ -447,7 +451,8 @@ def _gradients(
         scratch: The memory of the scores' and the keys' and values' gradients.
 
     Returns:
-        Gradients of queries and keys, both without the scale, of values and of scores.
+        Gradients of queries, of keys and values, stacked, and of scores. Those of queries and keys
+        are without the scale.
     """
     weights = scores.sub_(lse[..., None]).exp_()
     d_weights = torch.bmm(d_out, values.mT, out=scratch.empty("d_weights", scores.shape, d_out))
@@ -456,10 +461,10 @@ def _gradients(
         d_scores = scratch.empty("d_scores", scores.shape, scores).copy_(d_weights)
     d_scores.sub_(delta[..., None]).mul_(weights)
     narrow = d_scores.to(d_out.dtype)
-    d_keys, d_values = (scratch.empty(name, keys.shape, d_out) for name in ("d_keys", "d_values"))
-    torch.bmm(narrow.mT, queries, out=d_keys)
-    torch.bmm(weights.to(d_out.dtype).mT, d_out, out=d_values)
-    return narrow @ keys, d_keys, d_values, d_scores
+    d_keys_values = scratch.empty("d_keys_values", (2, *keys.shape), d_out)
+    torch.bmm(narrow.mT, queries, out=d_keys_values[0])
+    torch.bmm(weights.to(d_out.dtype).mT, d_out, out=d_keys_values[1])
+    return narrow @ keys, d_keys_values, d_scores
 
 
 def _widened(x: Tensor) -> Tensor:
