@@ -129,7 +129,8 @@ class _Blocks:
         """Copy `(tokens, heads, ...)` to `(heads, number, size, ...)`."""
         rows = x.new_empty(x.shape[1], self.number * self.size, *x.shape[2:])
         self._copy(x, rows)
-        return rows.unflatten(1, (self.number, self.size))
+        blocks: Tensor = rows.unflatten(1, (self.number, self.size))
+        return blocks
 
     def tokens(self, queries: Tensor) -> Tensor:
         """Undo `queries`."""
@@ -145,7 +146,9 @@ class _Blocks:
         for margin in (rows[: self.left], rows[self.left + len(inner) :]):
             margin.zero_()
         self._copy(x, inner.unflatten(0, (num_heads, num_rows)))
-        return rows.unfold(0, self.span, self.size).mT.unflatten(0, (num_heads, self.number))
+        spans: Tensor = rows.unfold(0, self.span, self.size).mT
+        spans = spans.unflatten(0, (num_heads, self.number))
+        return spans
 
     def _copy(self, x: Tensor, rows: Tensor) -> None:
         for tokens, part in self._slices:
@@ -175,14 +178,9 @@ class _Blocks:
     def tiles(self, num_heads: int) -> Iterator["_Tile"]:
         """Yield tiles, each of some blocks of a head or of all blocks of some heads."""
         scores = self.size * self.span
-        blocks_per_tile = min(self.number, max(1, TILE // scores))
-        heads_per_tile = max(1, TILE // (scores * self.number))
-        for head in range(0, num_heads, heads_per_tile):
-            for block in range(0, self.number, blocks_per_tile):
-                yield _Tile(
-                    slice(head, min(head + heads_per_tile, num_heads)),
-                    slice(block, min(block + blocks_per_tile, self.number)),
-                )
+        for heads in _equal_slices(num_heads, TILE // (scores * self.number)):
+            for blocks in _equal_slices(self.number, TILE // scores):
+                yield _Tile(heads, blocks)
 
     def runs(self, blocks: slice) -> Iterator[tuple[bool, slice]]:
         """Yield slices of blocks that are all cut or all not, and which of both."""
@@ -191,6 +189,12 @@ class _Blocks:
             stop = first + len(list(run))
             yield is_cut, slice(first, stop)
             first = stop
+
+
+def _equal_slices(length: int, max_size: int) -> list[slice]:
+    """Cut into slices of nearly equal size, at most `max_size` long but never empty."""
+    number = -(-length // max(1, max_size))
+    return [slice(length * i // number, length * (i + 1) // number) for i in range(number)]
 
 
 class _Tile(NamedTuple):
@@ -296,8 +300,8 @@ class _WindowAttention(torch.autograd.Function):
                 mask = band[None]
                 if is_cut:
                     mask = mask.masked_fill(blocks.hidden[part, None, None], -torch.inf)
-                parts = (x[:, part].transpose(0, 1) for x in (queries, keys, values))
-                attended, lse = _attend(*parts, mask, scale)
+                query, key, value = (x[:, part].transpose(0, 1) for x in (queries, keys, values))
+                attended, lse = _attend(query, key, value, mask, scale)
                 if blocks.has_masked_keys:  # the fused kernel returns 0 for a query that sees none
                     lse = lse.masked_fill(mask.amax(-1) == -torch.inf, -torch.inf)
                 outs[:, part], lses[:, part] = attended.transpose(0, 1), lse.transpose(0, 1)
@@ -306,9 +310,10 @@ class _WindowAttention(torch.autograd.Function):
             global_bias, num_heads, max_scores
         ):
             sequence = q[tokens], global_k[keys_slice], global_v[keys_slice]
-            mask = None if pair_bias is None else pair_bias.pair_biases(local)[None]
-            parts = _attend(*(x.transpose(0, 1)[None] for x in sequence), mask, scale)
-            global_out, global_lse = (x[0].transpose(0, 1) for x in parts)
+            bias = None if pair_bias is None else pair_bias.pair_biases(local)[None]
+            query, key, value = (x.transpose(0, 1)[None] for x in sequence)
+            attended, part_lse = _attend(query, key, value, bias, scale)
+            global_out, global_lse = attended[0].transpose(0, 1), part_lse[0].T
             total = torch.logaddexp(lse[tokens], global_lse)
             share = (global_lse - total).exp_()[..., None].to(out.dtype)
             out[tokens] = out[tokens].lerp(global_out, share)
@@ -343,9 +348,9 @@ class _WindowAttention(torch.autograd.Function):
             select = tile.select
             _add_products(scores.flatten(0, 1), select(queries), select(wide_keys), scale)
             d_query, d_keys_values, d_scores = _gradients(
+                scratch,
                 scores.flatten(0, 1),
                 *map(select, (queries, keys, values, d_outs, lses, deltas)),
-                scratch,
             )
             d_queries[tile] = d_query.view_as(d_queries[tile])
             blocks.add_to_rows(d_rows, tile, d_keys_values)
@@ -364,7 +369,7 @@ class _WindowAttention(torch.autograd.Function):
             scores.copy_(band.new_zeros(()) if pair_bias is None else pair_bias.pair_biases(local))
             _add_products(scores, query, _widened(key), scale)
             d_query, d_keys_values, d_scores = _gradients(
-                scores, query, key, value, d_out, lse[tokens].T, delta[tokens].T, scratch
+                scratch, scores, query, key, value, d_out, lse[tokens].T, delta[tokens].T
             )
             dq[tokens] += d_query.transpose(0, 1)
             d_global_k[keys_slice] += d_keys_values[0].transpose(0, 1)
@@ -383,7 +388,7 @@ class _WindowAttention(torch.autograd.Function):
 def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Attend with a mask that is added to the scores.
+    """Attend with a mask or bias that is added to the scores.
 
     Args:
         queries: `(batch, heads, queries, head_dim)`.
@@ -429,6 +434,7 @@ def _add_products(scores: Tensor, queries: Tensor, wide_keys: Tensor, scale: flo
 
 
 def _gradients(
+    scratch: _Scratch,
     scores: Tensor,
     queries: Tensor,
     keys: Tensor,
@@ -436,11 +442,11 @@ def _gradients(
     d_out: Tensor,
     lse: Tensor,
     delta: Tensor,
-    scratch: _Scratch,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute a tile's gradients, with products in the dtype of the inputs.
 
     Args:
+        scratch: Memory for the gradients of scores, keys and values.
         scores: `(batch, queries, keys)`, overwritten.
         queries: `(batch, queries, head_dim)`.
         keys: `(batch, keys, head_dim)`.
@@ -448,7 +454,6 @@ def _gradients(
         d_out: Gradient of the output, shaped like the queries.
         lse: `(batch, queries)`, log-sum-exps over all keys.
         delta: `(batch, queries)`, Σ do ∘ o.
-        scratch: The memory of the scores' and the keys' and values' gradients.
 
     Returns:
         Gradients of queries, of keys and values, stacked, and of scores. Those of queries and keys
