@@ -8,7 +8,7 @@ from foveate.ops.window_attention import GlobalKeysValues, eager, global_attenti
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
 
-TILES = [7, 600, 1 << 19]
+TILES = [7, 600, eager.TILE]
 
 
 def run(call, backend, dtype=torch.float64):
@@ -30,6 +30,7 @@ def test_every_call_equals_the_reference(call, dtype, tile):
     call = call | rounded
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(eager, "TILE", tile)
+        patch.setattr(eager, "MASK_TILE", tile)
         arguments, _ = prepared(call, dtype)
         out = window_attention(**arguments, backend="eager")
     assert out.dtype == dtype
@@ -42,6 +43,7 @@ def test_every_call_equals_the_reference(call, dtype, tile):
 def test_gradients_equal_the_reference(call, tile):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(eager, "TILE", tile)
+        patch.setattr(eager, "MASK_TILE", tile)
         actual = run(call, "eager")
     for one, other in zip(actual, run(call, "reference"), strict=True):
         assert relative_error(one, other) < 1e-12
@@ -75,6 +77,30 @@ def test_gradients_of_every_dtype(dtype):
     assert out.dtype == dtype
     assert relative_error(out, expected) < TOLERANCE[dtype]
     assert relative_error(gradients, expected_gradients) < TOLERANCE[dtype]
+
+
+@given(calls(), st.sampled_from([torch.float64, torch.bfloat16]))
+@settings(max_examples=50, deadline=None)
+def test_devices_without_a_fused_kernel(call, dtype):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(eager, "_attend", eager._unfused_attention)
+        actual = run(call, "eager", dtype)
+    for one, other in zip(actual, run(call, "eager", dtype), strict=True):
+        assert relative_error(one, other) < TOLERANCE[dtype]
+
+
+def test_a_cpu_runs_as_many_operations_for_any_length():
+    """Threads wait for each other after every operation, which takes longer than the operation."""
+
+    def operations(n):
+        q, k, v = randn(3, n, HEADS, 8, dtype=torch.float32)
+        table = randn(32, HEADS, dtype=torch.float32)
+        with torch.profiler.profile() as profile:
+            window_attention(q, k, v, (127, 127), bias=table, backend="eager")
+        return len(profile.events())
+
+    operations(64)
+    assert operations(4096) == operations(1024)
 
 
 def test_a_window_over_all_tokens_is_relative_attention():

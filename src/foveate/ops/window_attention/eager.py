@@ -405,6 +405,13 @@ def _attend(
             queries, keys, values, attn_mask=mask, scale=scale
         )
         return out, lse
+    return _unfused_attention(queries, keys, values, mask, scale)
+
+
+def _unfused_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Do what `_attend` does where it has no fused kernel."""
     scores = (_widened(queries) * scale) @ _widened(keys).mT
     if mask is not None:
         scores += mask
