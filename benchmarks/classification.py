@@ -483,7 +483,7 @@ def log_odds(logits: np.ndarray, other: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_right(logits: np.ndarray, other: str) -> np.ndarray:
-    """Score how well the true version of a document is told from a shuffled one.
+    """Score whether a classifier recognizes which version of a document is not shuffled.
 
     The score is 0, 0.5 or 1, or between where classes are equally likely; the arguments are those
     of `log_odds`.

@@ -17,10 +17,10 @@ All take strings and return float32 vectors of length 1, so the time includes to
 peers get sentences sorted by length and the options, such as the batch size, that were fastest on a
 quarter of them; `Encoder` chooses its own. Every system runs in its own process. In each round, all
 systems encode once, one after the other, so that whatever slows the machine down affects them all.
-The table has the median over the rounds; the spread is the largest time less the
-smallest, as a share of the median. Memory is the peak of the process beyond what it held before it
-imported the system. The error is the relative norm of the difference from the same weights in
-float64 in PyTorch.
+The table has the median over the rounds; the spread is the largest time less the smallest, as a
+share of the median. Memory is the peak of the process beyond what it held before it imported the
+system. The error is the relative norm of the difference from the same weights in float64 in
+PyTorch.
 
 The floor of a dtype is the time of the matrix products alone, those of a token's six layers, at the
 rate that oneDNN reaches for 2,048 tokens at the model's shapes. A peer that is not installed is

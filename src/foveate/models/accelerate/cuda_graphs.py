@@ -256,27 +256,15 @@ def replay(
         return run(states, pytree.tree_unflatten(filled, spec))
 
     with torch.cuda.device(hidden_states.device):
+        output = None
         if torch.is_grad_enabled():
             output = _replay_with_gradients(module, parts, run_tensors, tensors, key)
-        else:
-            output = _replay_without(module, parts, run_tensors, tensors, key)
+        elif not any(part.training for part in parts):
+            with _lock:
+                graphs = _graphs_by_module.setdefault(module, GraphCache())
+                graph = graphs.find_or_capture(key, lambda: Graph(run_tensors, tensors))
+            output = None if graph is None else graph(tensors)
         return run(hidden_states, layout) if output is None else output
-
-
-def _replay_without(
-    module: nn.Module,
-    parts: Sequence[nn.Module],
-    function: TensorFunction,
-    tensors: Sequence[Tensor],
-    key: Hashable,
-) -> Tensor | None:
-    """Compute `function(*tensors)` from a graph; None if there is none."""
-    if any(part.training for part in parts):
-        return None
-    with _lock:
-        graphs = _graphs_by_module.setdefault(module, GraphCache())
-        graph = graphs.find_or_capture(key, lambda: Graph(function, tensors))
-    return None if graph is None else graph(tensors)
 
 
 def _replay_with_gradients(
@@ -286,7 +274,7 @@ def _replay_with_gradients(
     tensors: Sequence[Tensor],
     key: Hashable,
 ) -> Tensor | None:
-    """Compute `function(*tensors)` so that autograd finds its gradients; None as above."""
+    """Compute `function(*tensors)` from a graph, with gradients; None if there is none."""
     recomputes = any(
         part.training and getattr(part, "gradient_checkpointing", False) for part in parts
     )
