@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from foveate.models.padding import PackedForest
+from foveate.models.projections import project_heads
 from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
 from foveate.ops.tree_attention import Tree, tree_attention
@@ -254,10 +255,7 @@ class TreeBertSelfAttention(nn.Module):
 
     def project(self, hidden_states: Tensor) -> tuple[Tensor, ...]:
         """Compute queries, keys and values `(nodes, heads, head_dim)`."""
-        return tuple(
-            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
-            for projection in (self.query, self.key, self.value)
-        )
+        return project_heads(hidden_states, self.num_heads, self.query, self.key, self.value)
 
 
 class TreeBertResidual(nn.Module):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from foveate.ops.rms_norm import rms_norm
+from foveate.ops.rms_norm import residual_rms_norm, rms_norm
 from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
@@ -28,6 +28,16 @@ def test_weights_that_do_not_match_are_rejected():
     for other in (weight[:2], weight.float(), weight.to("meta")):
         with pytest.raises(ValueError, match=r"weight must be \(4,\) torch.float64 on cpu"):
             rms_norm(x, other, 1e-6)
+        with pytest.raises(ValueError, match=r"weight must be \(4,\) torch.float64 on cpu"):
+            residual_rms_norm(x, other, 1e-6)
+
+
+def test_a_residual_connection():
+    x, weight = inputs(3, 4)
+    residual, normed = residual_rms_norm(x, weight, 1e-6)
+    assert torch.equal(residual, x)
+    assert torch.equal(normed, rms_norm(x, weight, 1e-6))
+    assert torch.autograd.gradcheck(lambda *pair: residual_rms_norm(*pair, 1e-6), (x, weight))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.ops.rms_norm import MAX_CHANNELS, rms_norm
+from foveate.ops.rms_norm import MAX_CHANNELS, residual_rms_norm, rms_norm
 from tests.numerics import TOLERANCE, relative_error
 
 ON_GPU = torch.cuda.is_available()
@@ -48,6 +48,35 @@ def test_any_shape(shape, width, dtype):
             assert actual.isfinite().all()
             continue
         assert relative_error(actual, expected) < TOLERANCE[dtype]
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 3, 40]), max_size=2),
+    st.sampled_from([16, 48, 100]),
+    st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
+)
+@settings(deadline=None, max_examples=20)
+def test_a_residual_connection(shape, width, dtype):
+    leaves = inputs((*shape, width), dtype)
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    found = []
+    for pair, backend in ((leaves, "triton"), (exact, "reference")):
+        x, normed = residual_rms_norm(*pair, 1e-6, backend=backend)
+        assert torch.equal(x, pair[0])
+        x = x.double()
+        found.append((normed, *torch.autograd.grad((x.cos() * normed).sum(), pair)))
+    assert all(relative_error(*both) < TOLERANCE[dtype] for both in zip(*found, strict=True))
+
+
+def test_a_residual_connection_of_which_one_output_is_used():
+    x, weight = inputs((4, 48), torch.float32)
+    for used in (0, 1):
+        outputs = residual_rms_norm(x, weight, 1e-6, backend="triton")
+        expected = residual_rms_norm(x, weight, 1e-6, backend="reference")
+        (actual,), (truth,) = (
+            torch.autograd.grad(out[used].sin().sum(), [x]) for out in (outputs, expected)
+        )
+        assert relative_error(actual, truth) < TOLERANCE[torch.float32]
 
 
 def test_no_vectors():

@@ -23,6 +23,7 @@ from transformers.models.longformer.modeling_longformer import (
 )
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
+from foveate.models.projections import project_heads
 from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 
 from .layouts import WindowLayout
@@ -63,7 +64,7 @@ class _WindowAttention(nn.Module):
         packed, global_indices = layout.packed, layout.global_indices
         has_globals = global_indices.shape[0] > 0
         tokens = packed.pack(hidden_states)
-        k, v = self._heads(self.key, tokens), self._heads(self.value, tokens)
+        q, k, v = project_heads(tokens, self.num_heads, self.query, self.key, self.value)
         global_keys = None
         if has_globals:
             global_keys = GlobalKeysValues(
@@ -73,7 +74,7 @@ class _WindowAttention(nn.Module):
             )
         radius = self.one_sided_attn_window_size
         out = window_attention(
-            self._heads(self.query, tokens),
+            q,
             k,
             v,
             (radius, radius),
@@ -82,21 +83,20 @@ class _WindowAttention(nn.Module):
             lengths=packed.lengths,
         )
         if has_globals:
+            (q,) = project_heads(
+                tokens.index_select(0, global_indices), self.num_heads, self.query_global
+            )
+            k, v = project_heads(tokens, self.num_heads, self.key_global, self.value_global)
             attended = global_attention(
-                self._heads(self.query_global, tokens.index_select(0, global_indices)),
-                self._heads(self.key_global, tokens),
-                self._heads(self.value_global, tokens),
+                q,
+                k,
+                v,
                 q_lengths=layout.num_globals,
                 k_lengths=packed.lengths,
                 masked_keys=layout.is_padding,
             )
             out = out.index_copy(0, global_indices, attended)
         return (packed.unpack(out.flatten(1)),)
-
-    def _heads(self, projection: nn.Module, tokens: Tensor) -> Tensor:
-        """Project tokens `(n, channels)` to `(n, heads, head_dim)`."""
-        heads: Tensor = projection(tokens).unflatten(-1, (self.num_heads, -1))
-        return heads
 
 
 class WindowedLongformerAttention(_WindowAttention, LongformerSelfAttention):

@@ -19,6 +19,7 @@ from transformers.models.longt5.modeling_longt5 import (
 )
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
+from foveate.models.projections import project_heads
 from foveate.ops.backends import autocast
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 
@@ -53,10 +54,11 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
         if position_bias is None:
             position_bias = _bias_tables(self.relative_attention_bias)[0]
         tokens = packed.pack(autocast(hidden_states))  # once for all products
+        q, k, v = project_heads(tokens, self.n_heads, self.q, self.k, self.v)
         out = window_attention(
-            _heads(self, self.q, tokens),
-            _heads(self, self.k, tokens),
-            _heads(self, self.v, tokens),
+            q,
+            k,
+            v,
             (self.local_radius, self.local_radius),
             bias=position_bias,
             masked_keys=mask.is_padding,
@@ -98,17 +100,15 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
         bias, summary_bias = position_bias
         tokens = packed.pack(autocast(hidden_states))
         summaries = self.global_input_layer_norm(mask.sum(hidden_states))
+        global_k, global_v = project_heads(summaries, self.n_heads, self.k, self.v)
+        q, k, v = project_heads(tokens, self.n_heads, self.q, self.k, self.v)
         out = window_attention(
-            _heads(self, self.q, tokens),
-            _heads(self, self.k, tokens),
-            _heads(self, self.v, tokens),
+            q,
+            k,
+            v,
             (self.local_radius, self.local_radius),
             global_keys_values=GlobalKeysValues(
-                _heads(self, self.k, summaries),
-                _heads(self, self.v, summaries),
-                mask.lengths,
-                summary_bias,
-                mask.positions,
+                global_k, global_v, mask.lengths, summary_bias, mask.positions
             ),
             bias=bias,
             masked_keys=mask.is_padding,
@@ -242,9 +242,3 @@ def _bias_tables(*tables: nn.Embedding) -> Tensor:
     """
     stacked = torch.stack([table.weight for table in tables])
     return stacked.to(torch.promote_types(stacked.dtype, torch.float32))
-
-
-def _heads(attention: Any, projection: nn.Module, tokens: Tensor) -> Tensor:
-    """Project tokens `(n, d_model)` to `(n, heads, head_dim)`."""
-    heads: Tensor = projection(tokens).unflatten(-1, (attention.n_heads, -1))
-    return heads

@@ -10,6 +10,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.padding import PaddingMask, padding_mask
+from foveate.models.projections import project_heads
 from foveate.ops.backends import autocast
 from foveate.ops.relative_attention import relative_attention
 
@@ -86,7 +87,7 @@ class RelativeT5Attention(T5Attention):
     def _encode(self, hidden_states: Tensor, mask: PaddingMask, table: Tensor | None) -> Tensor:
         packed = mask.packed
         tokens = packed.pack(hidden_states)
-        q, k, v = (x(tokens).unflatten(-1, (self.n_heads, -1)) for x in (self.q, self.k, self.v))
+        q, k, v = project_heads(tokens, self.n_heads, self.q, self.k, self.v)
         out = relative_attention(
             q,
             k,

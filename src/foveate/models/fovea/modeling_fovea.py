@@ -20,6 +20,7 @@ from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.padding import PackedSequences
+from foveate.models.projections import project_heads
 from foveate.ops.fovea_attention import fovea_attention
 
 from .configuration_fovea import FoveaConfig
@@ -49,10 +50,7 @@ class FoveaAttention(T5Attention):
         Returns:
             The output `(tokens, d_model)`, and the biases.
         """
-        q, k, v = (
-            projection(hidden_states).unflatten(-1, (self.n_heads, -1))
-            for projection in (self.q, self.k, self.v)
-        )
+        q, k, v = project_heads(hidden_states, self.n_heads, self.q, self.k, self.v)
         if bias is None:
             buckets = torch.arange(self.relative_attention_num_buckets, device=q.device)
             bias = self.relative_attention_bias(buckets)

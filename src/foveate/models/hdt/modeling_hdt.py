@@ -23,9 +23,10 @@ from transformers.utils.generic import can_return_tuple
 
 from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
 from foveate.models.padding import PackedForest
+from foveate.models.projections import project, project_heads, project_relu
 from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.compiling import uncompiled
-from foveate.ops.rms_norm import rms_norm
+from foveate.ops.rms_norm import residual_rms_norm, rms_norm
 from foveate.ops.tree_attention import Tree, tree_attention
 from foveate.ops.tree_positions import tree_positions
 from foveate.preprocessing.collate import IGNORE_INDEX
@@ -78,7 +79,7 @@ class HDTAttention(nn.Module):
 
     def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
         super().__init__()
-        self.heads, self.edges = (config.num_heads, config.d_kv), tuple(config.edges)
+        self.num_heads, self.edges = config.num_heads, tuple(config.edges)
         inner = config.num_heads * config.d_kv
         self.q = nn.Linear(config.d_model, inner, bias=False)
         self.k = nn.Linear(config.d_model, inner, bias=False)
@@ -92,8 +93,7 @@ class HDTAttention(nn.Module):
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Let every node attend along its edges."""
-        shape = len(hidden_states), *self.heads
-        q, k, v = (projection(hidden_states).view(shape) for projection in (self.q, self.k, self.v))
+        q, k, v = project_heads(hidden_states, self.num_heads, self.q, self.k, self.v)
         output: Tensor = self.o(tree_attention(q, k, v, tree, edges=self.edges).flatten(1))
         return output
 
@@ -108,6 +108,14 @@ class HDTNorm(nn.RMSNorm):
         return rms_norm(hidden_states, self.weight.to(hidden_states.dtype), self.eps)
 
 
+class HDTResidualNorm(HDTNorm):
+    """The norm at the beginning of a layer with a residual connection."""
+
+    def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """Return every hidden state as it is and normalized."""
+        return residual_rms_norm(hidden_states, self.weight.to(hidden_states.dtype), self.eps)
+
+
 def _drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
     """Apply dropout in training; in inference, calling it three times a layer would take time."""
     output: Tensor = dropout(x) if dropout.training else x
@@ -120,17 +128,23 @@ class HDTFeedForward(nn.Module):
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
         self.activation = ACT2FN[config.dense_act_fn]
-        self.inputs = ("wi_0", "wi_1") if config.is_gated_act else ("wi",)
-        for name in self.inputs:
-            self.add_module(name, nn.Linear(config.d_model, config.d_ff, bias=False))
+        self.is_gated = config.is_gated_act
+        if self.is_gated:
+            self.wi_0 = nn.Linear(config.d_model, config.d_ff, bias=False)
+            self.wi_1 = nn.Linear(config.d_model, config.d_ff, bias=False)
+        else:
+            self.wi = nn.Linear(config.d_model, config.d_ff, bias=False)
         self.wo = nn.Linear(config.d_ff, config.d_model, bias=False)
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Transform every hidden state independently."""
-        inner, *gate = (self._modules[name](hidden_states) for name in self.inputs)  # type: ignore[misc] # none is None
-        inner = self.activation(inner)
-        output: Tensor = self.wo(_drop(self.dropout, inner * gate[0] if gate else inner))
+        if self.is_gated:
+            inner, gate = project(hidden_states, self.wi_0, self.wi_1)
+            inner = self.activation(inner) * gate
+        else:
+            inner = project_relu(hidden_states, self.wi, self.activation)
+        output: Tensor = self.wo(_drop(self.dropout, inner))
         return output
 
 
@@ -140,13 +154,13 @@ class HDTSelfAttentionLayer(nn.Module):
     def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
         super().__init__()
         self.SelfAttention = HDTAttention(config, has_bias_table)
-        self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.layer_norm = HDTResidualNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply the layer to `(tokens, d_model)`."""
-        attended = self.SelfAttention(self.layer_norm(hidden_states), tree)
-        output: Tensor = hidden_states + _drop(self.dropout, attended)
+        residual, normed = self.layer_norm(hidden_states)
+        output: Tensor = residual + _drop(self.dropout, self.SelfAttention(normed, tree))
         return output
 
 
@@ -156,13 +170,13 @@ class HDTFeedForwardLayer(nn.Module):
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
         self.DenseReluDense = HDTFeedForward(config)
-        self.layer_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.layer_norm = HDTResidualNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Apply the layer to `(..., d_model)`."""
-        transformed = self.DenseReluDense(self.layer_norm(hidden_states))
-        output: Tensor = hidden_states + _drop(self.dropout, transformed)
+        residual, normed = self.layer_norm(hidden_states)
+        output: Tensor = residual + _drop(self.dropout, self.DenseReluDense(normed))
         return output
 
 

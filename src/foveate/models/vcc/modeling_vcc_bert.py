@@ -24,6 +24,7 @@ from transformers.models.roberta.modeling_roberta import RobertaClassificationHe
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.accelerate.patching import Patch, apply_patches
+from foveate.models.projections import project_heads
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
@@ -49,10 +50,12 @@ class _Layer(nn.Module):
     def forward(self, hidden_states: Tensor, table: None, inputs: AttentionInputs) -> Tensor:
         """Apply the layer to `(tokens, d)`; BERT has no table of biases."""
         attention = self.attention.self
+        layers = attention.query, attention.key, attention.value
+        q, k, v = project_heads(hidden_states, attention.num_attention_heads, *layers)
         attended = relative_attention(
-            self._heads(attention.query, hidden_states),
-            self._heads(attention.key, hidden_states),
-            self._heads(attention.value, hidden_states),
+            q,
+            k,
+            v,
             q_lengths=inputs.lengths,
             key_bias=inputs.key_bias,
             scale=attention.attention_head_size**-0.5,
@@ -66,14 +69,12 @@ class _Layer(nn.Module):
     ) -> Tensor:
         """Score the candidates by this layer's attention."""
         attention = self.attention.self
-        q = self._heads(attention.query, vips)
-        k = self._heads(attention.key, candidates.means.to(vips.dtype))
+        means = candidates.means.to(vips.dtype)
+        (q,), (k,) = (
+            project_heads(states, attention.num_attention_heads, layer)
+            for states, layer in ((vips, attention.query), (means, attention.key))
+        )
         return vip_scores(q, k, layout, candidates, scale=attention.attention_head_size**-0.5)
-
-    def _heads(self, projection: nn.Module, hidden_states: Tensor) -> Tensor:
-        head_dim = self.attention.self.attention_head_size
-        heads: Tensor = projection(hidden_states).unflatten(-1, (-1, head_dim))
-        return heads
 
 
 class VccBertLayer(_Layer, BertLayer):  # type: ignore[misc] # forward takes packed tokens

@@ -13,6 +13,7 @@ from transformers.utils.generic import can_return_tuple
 from foveate.models.accelerate import speed_up
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
+from foveate.models.projections import project_heads
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
@@ -37,10 +38,11 @@ class VccT5Attention(T5Attention):
         self, hidden_states: Tensor, table: Tensor, inputs: AttentionInputs
     ) -> Tensor:
         """Attend `(tokens, d_model)`, with the biases `(num_buckets, heads)`."""
+        q, k, v = project_heads(hidden_states, self.n_heads, self.q, self.k, self.v)
         attended = relative_attention(
-            self._heads(self.q, hidden_states),
-            self._heads(self.k, hidden_states),
-            self._heads(self.v, hidden_states),
+            q,
+            k,
+            v,
             bias=table,
             q_positions=inputs.positions,
             k_positions=inputs.positions,
@@ -60,12 +62,11 @@ class VccT5Attention(T5Attention):
         candidates: CandidateSegments,
     ) -> Tensor:
         """Score how much normalized VIP tokens attend to the candidates' normalized means."""
-        q, k = self._heads(self.q, vips), self._heads(self.k, means)
+        (q,), (k,) = (
+            project_heads(states, self.n_heads, layer)
+            for states, layer in ((vips, self.q), (means, self.k))
+        )
         return vip_scores(q, k, layout, candidates, bias=bias.by_distance)
-
-    def _heads(self, projection: nn.Module, hidden_states: Tensor) -> Tensor:
-        heads: Tensor = projection(hidden_states).unflatten(-1, (self.n_heads, -1))
-        return heads
 
 
 class VccT5SelfAttentionLayer(nn.Module):

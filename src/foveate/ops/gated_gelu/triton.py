@@ -20,8 +20,8 @@ from foveate.ops._triton.library import define_op
 
 __all__ = ["gated_gelu"]
 
-_BLOCK, _WARPS = 2048, 4
-"""Elements and warps of a program."""
+_TILE, _WIDEST, _WARPS = 2048, 1024, 4
+"""Elements and channels that a program computes at most, and its warps."""
 
 _LINEAR = tl.constexpr(2 * math.sqrt(2 / math.pi))
 _CUBIC = tl.constexpr(2 * math.sqrt(2 / math.pi) * 0.044715)
@@ -39,11 +39,8 @@ def gated_gelu(a: Tensor, b: Tensor) -> Tensor:
     fake=lambda a, b: a.new_empty(a.shape),
 )
 def _gated_gelu(a: Tensor, b: Tensor) -> Tensor:
-    a, b = a.contiguous(), b.contiguous()
-    out = torch.empty_like(a)
-    if n := a.numel():
-        tensors = a, b, out
-        launch(_forward, triton.cdiv(n, _BLOCK), tensors, (n,), (), (_BLOCK,), num_warps=_WARPS)
+    out = torch.empty(a.shape, dtype=a.dtype, device=a.device)
+    _launch(_forward, (a, b), (out,))
     return out
 
 
@@ -52,12 +49,33 @@ def _gated_gelu(a: Tensor, b: Tensor) -> Tensor:
     fake=lambda grad, a, b: (a.new_empty(a.shape), b.new_empty(b.shape)),
 )
 def _gated_gelu_backward(grad: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    grad, a, b = grad.contiguous(), a.contiguous(), b.contiguous()
-    d_a, d_b = torch.empty_like(a), torch.empty_like(b)
-    if n := a.numel():
-        tensors = grad, a, b, d_a, d_b
-        launch(_backward, triton.cdiv(n, _BLOCK), tensors, (n,), (), (_BLOCK,), num_warps=_WARPS)
+    d_a, d_b = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (a, b))
+    _launch(_backward, (grad, a, b), (d_a, d_b))
     return d_a, d_b
+
+
+def _launch(kernel: Any, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
+    """Run a kernel over all elements.
+
+    Rows of the inputs may be apart, as those of layers that are computed in one product are.
+    """
+    if not inputs[0].numel():
+        return
+    inputs = tuple(map(_rows, inputs))
+    rows, width = inputs[0].shape
+    columns = min(_WIDEST, triton.next_power_of_2(width))
+    constants = columns, _TILE // columns
+    column_tiles = triton.cdiv(width, columns)
+    programs = column_tiles * triton.cdiv(rows, _TILE // columns)
+    strides = *(x.stride(0) for x in inputs), width
+    numbers = rows, column_tiles
+    launch(kernel, programs, inputs + outputs, strides, numbers, constants, num_warps=_WARPS)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """View x, or a copy of it, as rows of adjacent elements."""
+    rows = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+    return rows if rows.stride(-1) == 1 else rows.contiguous()
 
 
 class _GatedGELU(torch.autograd.Function):
@@ -85,27 +103,57 @@ def _logistic(a):
 
 
 @triton.jit
-def _program_elements(n, BLOCK: tl.constexpr):
-    """Offsets of a program's elements, and which of them exist."""
-    offset = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    return offset, offset < n
+def _program_tile(column_tiles, COLUMNS: tl.constexpr, ROWS: tl.constexpr):
+    """Rows and columns of a program's tile."""
+    program = tl.program_id(0)
+    row = (program // column_tiles) * ROWS + tl.arange(0, ROWS)
+    column = (program % column_tiles) * COLUMNS + tl.arange(0, COLUMNS)
+    return row[:, None].to(tl.int64), column[None, :]
 
 
-@triton.jit
-def _forward(a, b, out, n, BLOCK: tl.constexpr):
-    offset, exists = _program_elements(n, BLOCK)
-    x = tl.load(a + offset, mask=exists, other=0).to(tl.float32)
-    y = tl.load(b + offset, mask=exists, other=0).to(tl.float32)
+@triton.jit(do_not_specialize=("rows", "column_tiles"))
+def _forward(
+    a,
+    b,
+    out,
+    stride_a,
+    stride_b,
+    width,
+    rows,
+    column_tiles,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    row, column = _program_tile(column_tiles, COLUMNS, ROWS)
+    exists = (row < rows) & (column < width)
+    x = tl.load(a + row * stride_a + column, mask=exists, other=0).to(tl.float32)
+    y = tl.load(b + row * stride_b + column, mask=exists, other=0).to(tl.float32)
     s, _ = _logistic(x)
-    tl.store(out + offset, x * s * y, mask=exists)
+    tl.store(out + row * width + column, x * s * y, mask=exists)
 
 
-@triton.jit
-def _backward(grad, a, b, d_a, d_b, n, BLOCK: tl.constexpr):
-    offset, exists = _program_elements(n, BLOCK)
-    x = tl.load(a + offset, mask=exists, other=0).to(tl.float32)
-    y = tl.load(b + offset, mask=exists, other=0).to(tl.float32)
-    g = tl.load(grad + offset, mask=exists, other=0).to(tl.float32)
+@triton.jit(do_not_specialize=("rows", "column_tiles"))
+def _backward(
+    grad,
+    a,
+    b,
+    d_a,
+    d_b,
+    stride_grad,
+    stride_a,
+    stride_b,
+    width,
+    rows,
+    column_tiles,
+    COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    row, column = _program_tile(column_tiles, COLUMNS, ROWS)
+    exists = (row < rows) & (column < width)
+    x = tl.load(a + row * stride_a + column, mask=exists, other=0).to(tl.float32)
+    y = tl.load(b + row * stride_b + column, mask=exists, other=0).to(tl.float32)
+    g = tl.load(grad + row * stride_grad + column, mask=exists, other=0).to(tl.float32)
     s, ds = _logistic(x)
+    offset = row * width + column
     tl.store(d_a + offset, g * y * (s + x * ds), mask=exists)
     tl.store(d_b + offset, g * x * s, mask=exists)

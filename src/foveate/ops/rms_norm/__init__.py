@@ -1,5 +1,6 @@
 """RMSNorm, the division of each vector by its root mean square, with a fast gradient."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -7,7 +8,7 @@ from foveate.ops.backends import choose
 
 from . import reference as _reference
 
-__all__ = ["MAX_CHANNELS", "rms_norm"]
+__all__ = ["MAX_CHANNELS", "residual_rms_norm", "rms_norm"]
 
 MAX_CHANNELS = 8192
 """The largest number of channels that the kernel keeps in registers."""
@@ -41,16 +42,56 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = Non
         >>> rms_norm(torch.tensor([[3.0, 4.0]]), torch.ones(2), eps=0.0)
         tensor([[0.8485, 1.1314]])
     """
+    backend = _choose(backend, x, weight)
+    if backend == "reference":
+        return _reference.rms_norm(x, weight, eps)
+    if backend == "triton":
+        from . import triton as _triton
+
+        return _triton.rms_norm(x, weight, eps)
+    return F.rms_norm(x, weight.shape, weight, eps)
+
+
+def residual_rms_norm(
+    x: Tensor, weight: Tensor, eps: float, *, backend: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return x for a residual connection, and its `rms_norm` for the layer beside it.
+
+    The kernel adds the gradients of the two outputs while it computes that of the norm, which saves
+    the pass over memory that adds them otherwise.
+
+    Args:
+        x: See `rms_norm`.
+        weight: See there.
+        eps: See there.
+        backend: See there.
+
+    Returns:
+        x, and a tensor of the shape and dtype of x.
+
+    Raises:
+        ValueError: As `rms_norm` does.
+
+    Example:
+        >>> import torch
+        >>> x = torch.tensor([[3.0, 4.0]])
+        >>> residual, normed = residual_rms_norm(x, torch.ones(2), eps=0.0)
+        >>> residual, normed
+        (tensor([[3., 4.]]), tensor([[0.8485, 1.1314]]))
+    """
+    if torch.is_grad_enabled() and _choose(backend, x, weight) == "triton":
+        from . import triton as _triton
+
+        return _triton.residual_rms_norm(x, weight, eps)
+    return x, rms_norm(x, weight, eps, backend=backend)
+
+
+def _choose(backend: str | None, x: Tensor, weight: Tensor) -> str:
+    """Resolve the backend, and check that the weight matches x."""
     if weight.shape != x.shape[-1:] or weight.dtype != x.dtype or weight.device != x.device:
         raise ValueError(
             f"weight must be {tuple(x.shape[-1:])} {x.dtype} on {x.device} to match x, "
             f"got {tuple(weight.shape)} {weight.dtype} on {weight.device}"
         )
     backend = choose(backend, x, widest=None)
-    if backend == "reference":
-        return _reference.rms_norm(x, weight, eps)
-    if backend == "triton" and len(weight) <= MAX_CHANNELS:
-        from . import triton as _triton
-
-        return _triton.rms_norm(x, weight, eps)
-    return F.rms_norm(x, weight.shape, weight, eps)
+    return "eager" if backend == "triton" and len(weight) > MAX_CHANNELS else backend

@@ -4,9 +4,9 @@
 """RMSNorm on the GPU: PyTorch's kernel forward, one that reads every row once backward.
 
 With u = x / √(mean(x²) + eps) and s = grad · weight, the gradient of x is
-(s - u · mean(s · u)) / √(mean(x²) + eps), and that of the weight is the sum of grad · u over rows.
-A program sums over consecutive rows, and the programs' sums are added afterwards, so the order of
-the additions is fixed.
+(s - u · mean(s · u)) / √(mean(x²) + eps), to which that of a residual connection is added, and that
+of the weight is the sum of grad · u over rows. A program sums over consecutive rows, and the
+programs' sums are added afterwards, so the order of the additions is fixed.
 """
 
 from typing import Any
@@ -18,9 +18,9 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.library import define_op
+from foveate.ops._triton.library import define_op, or_empty
 
-__all__ = ["rms_norm"]
+__all__ = ["residual_rms_norm", "rms_norm"]
 
 _TILE, _PROGRAMS_PER_PROCESSOR = 1024, 8
 """Elements that a program computes at once, and how many programs run on a multiprocessor."""
@@ -34,14 +34,28 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return out
 
 
+def residual_rms_norm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Return x and its norm, with one gradient; see `foveate.ops.rms_norm`."""
+    outputs: tuple[Tensor, Tensor] = _ResidualRMSNorm.apply(x, weight, eps)
+    return outputs
+
+
 @define_op(
-    "rms_norm_backward(Tensor grad, Tensor x, Tensor weight, float eps) -> (Tensor, Tensor)",
-    fake=lambda grad, x, weight, eps: (x.new_empty(x.shape), weight.new_empty(weight.shape)),
+    "rms_norm_backward(Tensor grad, Tensor x, Tensor weight, Tensor residual_grad, float eps) "
+    "-> (Tensor, Tensor)",
+    fake=lambda grad, x, weight, residual_grad, eps: (
+        x.new_empty(x.shape),
+        weight.new_empty(weight.shape),
+    ),
 )
 def _rms_norm_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, eps: float
+    grad: Tensor, x: Tensor, weight: Tensor, residual_grad: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
-    grad, rows = (tensor.reshape(-1, len(weight)).contiguous() for tensor in (grad, x))
+    """The gradients of a norm; that of x with `residual_grad` added unless it is empty."""
+    has_residual = residual_grad.numel() > 0
+    grad, rows, residual_grad = (
+        tensor.reshape(-1, len(weight)).contiguous() for tensor in (grad, x, residual_grad)
+    )
     n, width = rows.shape
     block = triton.next_power_of_2(width)
     tile_rows = max(1, _TILE // block)
@@ -50,8 +64,8 @@ def _rms_norm_backward(
     sums = torch.empty(programs, width, dtype=torch.float32, device=x.device)
     if programs:
         rows_per_program = tile_rows * triton.cdiv(n, tile_rows * programs)
-        tensors = grad, rows, weight, d_x, sums
-        constants = width, block, tile_rows
+        tensors = grad, rows, weight, residual_grad, d_x, sums
+        constants = width, block, tile_rows, has_residual
         warps = 4 if block <= 2 * _TILE else 8
         numbers = n, rows_per_program, eps
         launch(_backward, programs, tensors, (), numbers, constants, num_warps=warps)
@@ -76,7 +90,24 @@ class _RMSNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        d_x, d_weight = _rms_norm_backward(grad, *ctx.saved_tensors, ctx.eps)
+        x, weight = ctx.saved_tensors
+        d_x, d_weight = _rms_norm_backward(grad, x, weight, or_empty(None, x), ctx.eps)
+        return d_x, d_weight, None
+
+
+class _ResidualRMSNorm(torch.autograd.Function):
+    """Saves its inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, weight)
+        ctx.eps = eps
+        return x, F.rms_norm(x, weight.shape, weight, eps)
+
+    @staticmethod
+    def backward(ctx: Any, residual_grad: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, weight = ctx.saved_tensors
+        d_x, d_weight = _rms_norm_backward(grad, x, weight, residual_grad, ctx.eps)
         return d_x, d_weight, None
 
 
@@ -85,6 +116,7 @@ def _backward(
     grad,
     x,
     weight,
+    residual_grad,
     d_x,
     sums,
     n,
@@ -93,6 +125,7 @@ def _backward(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
+    HAS_RESIDUAL: tl.constexpr,
 ):
     """Gradients of `rows_per_program` rows, a multiple of ROWS, and their sum for the weight."""
     column = tl.arange(0, BLOCK)
@@ -112,5 +145,8 @@ def _backward(
         total += slope * unit
         slope *= scale
         projection = tl.sum(slope * unit, 1)[:, None] / WIDTH
-        tl.store(d_x + offset, (slope - unit * projection) * inverse_rms, mask=mask)
+        slope = (slope - unit * projection) * inverse_rms
+        if HAS_RESIDUAL:
+            slope += tl.load(residual_grad + offset, mask=mask, other=0).to(tl.float32)
+        tl.store(d_x + offset, slope, mask=mask)
     tl.store(sums + tl.program_id(0) * WIDTH + column, tl.sum(total, 0), mask=real)

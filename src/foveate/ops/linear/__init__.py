@@ -1,0 +1,71 @@
+"""Linear layers with fewer kernels: several layers of one input, and a layer with its ReLU.
+
+Both leave the products to the library that PyTorch calls, and save what surrounds them: launches,
+sums of gradients, and passes over memory for an activation. They are faster on a GPU; on a CPU they
+compute the same.
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from . import fused as _fused
+
+__all__ = ["joint_linear", "linear_relu"]
+
+
+def joint_linear(
+    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None = None
+) -> tuple[Tensor, ...]:
+    """Apply several linear layers to one input, in one matrix product.
+
+        out_i = x · W_iᵀ + b_i
+
+    The outputs are views of one tensor. In the backward pass, the layers' gradients of the input
+    are accumulated by the products themselves, instead of one by one afterwards.
+
+    Args:
+        x: `(..., in_features)`, any floating dtype.
+        weights: At least one weight `(out_features, in_features)`, of any number of features each,
+            in the dtype of x.
+        biases: For each weight its bias `(out_features,)`; None for no biases.
+
+    Returns:
+        For each weight a tensor `(..., out_features)`.
+
+    Raises:
+        ValueError: If there is no weight, or not one bias for each.
+
+    Example:
+        >>> import torch
+        >>> q, k = joint_linear(torch.ones(1, 2), [torch.eye(2), 3 * torch.eye(2)])
+        >>> q, k
+        (tensor([[1., 1.]]), tensor([[3., 3.]]))
+    """
+    if not weights or (biases is not None and len(biases) != len(weights)):
+        given = "no biases" if biases is None else f"{len(biases)} biases"
+        raise ValueError(
+            "joint_linear needs at least one weight, and a bias for each weight or none, "
+            f"got {len(weights)} weights and {given}"
+        )
+    return _fused.joint_linear(x, weights, biases)
+
+
+def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
+    """Apply a linear layer without a bias, and ReLU to its output, in one kernel on a GPU.
+
+        out = max(0, x · Wᵀ)
+
+    Args:
+        x: `(..., in_features)`, any floating dtype.
+        weight: `(out_features, in_features)`, in the dtype of x.
+
+    Returns:
+        `(..., out_features)`.
+
+    Example:
+        >>> import torch
+        >>> linear_relu(torch.tensor([[1.0, -2.0]]), torch.eye(2))
+        tensor([[1., 0.]])
+    """
+    return _fused.linear_relu(x, weight)

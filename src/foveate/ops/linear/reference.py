@@ -1,0 +1,20 @@
+"""The definitions of linear layers that share a matrix product."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+
+def joint_linear(
+    x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None
+) -> tuple[Tensor, ...]:
+    """Apply each layer by itself; see `foveate.ops.linear`."""
+    products = [x @ weight.T for weight in weights]
+    if biases is None:
+        return tuple(products)
+    return tuple(product + bias for product, bias in zip(products, biases, strict=True))
+
+
+def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
+    """Apply the layer, then ReLU; see `foveate.ops.linear`."""
+    return (x @ weight.T).clamp(min=0)

@@ -1,0 +1,118 @@
+"""On a GPU if there is one, else on the CPU: the functions are the same, the kernels are not."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.numerics import TOLERANCE, relative_error
+
+from foveate.ops.linear import joint_linear, linear_relu, reference
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+
+shapes = st.lists(st.integers(0, 5), max_size=2)
+features = st.integers(1, 9)
+
+
+def leaves(*shapes, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    drawn = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    return [x.to(DEVICE, dtype).requires_grad_() for x in drawn]
+
+
+def with_gradients(function, inputs):
+    """The outputs and the gradients of the inputs."""
+    outputs = function(*inputs)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(out.shape, generator=generator).to(out) for out in outputs]
+    return *outputs, *torch.autograd.grad(outputs, inputs, weights)
+
+
+def joint(function, num_weights):
+    """`joint_linear` as a function of all of its tensors."""
+
+    def call(x, *parameters):
+        return function(x, parameters[:num_weights], parameters[num_weights:] or None)
+
+    return call
+
+
+@given(shapes, features, st.lists(features, min_size=1, max_size=3), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_joint_linear(shape, in_features, out_features, has_biases):
+    weights = [(n, in_features) for n in out_features]
+    inputs = leaves((*shape, in_features), *weights, *((n,) for n in out_features if has_biases))
+    actual, expected = (
+        with_gradients(joint(function, len(weights)), inputs)
+        for function in (joint_linear, reference.joint_linear)
+    )
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(actual, expected, strict=True))
+    with torch.no_grad():
+        again = joint(joint_linear, len(weights))(*inputs)
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(again, expected, strict=False))
+
+
+@given(shapes, features, features)
+@settings(deadline=None, max_examples=40)
+def test_linear_relu(shape, in_features, out_features):
+    inputs = leaves((*shape, in_features), (out_features, in_features))
+    actual, expected = (
+        with_gradients(function, inputs) for function in (linear_relu, reference.linear_relu)
+    )
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(actual, expected, strict=True))
+    with torch.no_grad():
+        assert relative_error(linear_relu(*inputs), expected[0]) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_other_precisions(dtype):
+    rounded = leaves((40, 48), (64, 48), (32, 48), (16, 48), dtype=dtype)
+    exact = [x.detach().double().requires_grad_() for x in rounded]
+    actual = with_gradients(joint(joint_linear, 3), rounded)
+    expected = with_gradients(joint(reference.joint_linear, 3), exact)
+    actual += with_gradients(linear_relu, rounded[:2])
+    expected += with_gradients(reference.linear_relu, exact[:2])
+    for pair in zip(actual, expected, strict=True):
+        assert pair[0].dtype == dtype
+        assert relative_error(*pair) < TOLERANCE[dtype]
+
+
+def test_gradients_by_differences():
+    x, *parameters = leaves((3, 4), (2, 4), (5, 4), (2,), (5,))
+    assert torch.autograd.gradcheck(joint(joint_linear, 2), (x, *parameters))
+    assert torch.autograd.gradcheck(linear_relu, (x, parameters[0]))
+    assert torch.autograd.gradgradcheck(joint(joint_linear, 2), (x, *parameters))
+    assert torch.autograd.gradgradcheck(linear_relu, (x, parameters[0]))
+
+
+def test_only_what_is_needed_is_computed():
+    x, first, second = leaves((3, 4), (2, 4), (5, 4))
+    kept, unused = joint_linear(x.detach(), [first, second])
+    kept.sum().backward()
+    assert relative_error(first.grad, x.detach().sum(0).expand(2, 4)) < 1e-12
+    assert second.grad is None
+    assert x.grad is None
+    assert unused.shape == (3, 5)
+
+
+def test_weights_and_biases_that_do_not_match_are_rejected():
+    x, weight = leaves((3, 4), (2, 4))
+    with pytest.raises(ValueError, match="got 0 weights and no biases"):
+        joint_linear(x, [])
+    with pytest.raises(ValueError, match="got 1 weights and 2 biases"):
+        joint_linear(x, [weight], [weight[0, :2]] * 2)
+
+
+@gpu
+def test_compiles_without_graph_breaks():
+    inputs = leaves((64, 32), (64, 32), (32, 32), dtype=torch.bfloat16)
+
+    def network(x, first, second):
+        a, b = joint_linear(x, [second, second])
+        return linear_relu(a * b, first)
+
+    compiled = torch.compile(network, fullgraph=True)
+    pairs = zip(with_gradients(compiled, inputs), with_gradients(network, inputs), strict=True)
+    assert all(relative_error(*pair) < TOLERANCE[torch.bfloat16] for pair in pairs)
