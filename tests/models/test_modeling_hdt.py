@@ -92,6 +92,24 @@ def test_gradient_checkpointing_changes_no_gradient(hdt_config):
     assert relative_error(*gradients) < 1e-12
 
 
+def test_logits_of_labelled_tokens_only(hdt_config):
+    hdt_config.dropout_rate = 0.0
+    labels = torch.full_like(IDS, -100)
+    labels[0, 3], labels[0, 6], labels[0, 8] = 7, 2, 5
+    found = []
+    for hdt_config.sparse_prediction in (False, True):
+        torch.manual_seed(0)
+        model = HDTForMaskedLM(hdt_config).double()
+        output = model(IDS, parent_ids=PARENTS, labels=labels)
+        output.loss.backward()
+        slopes = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        found.append((output.logits, output.loss, torch.cat(slopes)))
+        assert model(IDS, parent_ids=PARENTS).logits.shape == (1, 10, hdt_config.vocab_size)
+    (dense, *expected), (sparse, *actual) = found
+    assert relative_error(sparse, dense[0, [3, 6, 8]]) < 1e-12
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(actual, expected, strict=True))
+
+
 def test_hidden_states_and_tuples(hdt):
     output = hdt(IDS, parent_ids=PARENTS, output_hidden_states=True)
     assert len(output.hidden_states) == 3

@@ -20,6 +20,7 @@ from transformers.models.longt5.modeling_longt5 import (
 )
 from transformers.models.t5.modeling_t5 import (
     T5Attention,
+    T5DenseActDense,
     T5DenseGatedActDense,
     T5LayerNorm,
     T5Stack,
@@ -69,6 +70,7 @@ LAYER_PATCHES = (
     Patch(LongformerLayer, longformer.UnchunkedLongformerLayer),
     Patch(T5LayerNorm, t5_layers.FusedT5LayerNorm),
     Patch(LongT5LayerNorm, t5_layers.FusedLongT5LayerNorm),
+    Patch(T5DenseActDense, t5_layers.FusedT5DenseActDense),
     Patch(T5DenseGatedActDense, t5_layers.FusedT5DenseGatedActDense),
     Patch(LongT5DenseGatedActDense, t5_layers.FusedLongT5DenseGatedActDense),
 )

@@ -40,6 +40,9 @@ class HDTConfig(PreTrainedConfig):
         relative_attention_max_distance: Distance from which on the bias stays the same.
         classifier_dropout: Dropout before a classifier.
         tie_word_embeddings: Whether the masked-language-model head shares the embeddings.
+        sparse_prediction: Whether the masked-language-model head, given labels, computes the logits
+            of the labelled tokens only, as ModernBERT's does; masked language modelling labels
+            about every seventh.
 
     Raises:
         ValueError: An unknown feed-forward, unknown edges or an unknown `decode_anchors`.
@@ -72,6 +75,7 @@ class HDTConfig(PreTrainedConfig):
     relative_attention_max_distance: int = 128
     classifier_dropout: float = 0.1
     tie_word_embeddings: bool = True
+    sparse_prediction: bool = False
     use_cache: bool = True
     pad_token_id: int | None = 0
     eos_token_id: int | list[int] | None = 1

@@ -463,12 +463,22 @@ class HDTForMaskedLM(HDTPreTrainedModel):
 
         Returns:
             `logits` `(batch, length, vocab_size)` and, with labels, the mean cross-entropy `loss`.
+            With labels and `config.sparse_prediction`, the `logits` `(labelled tokens, vocab_size)`
+            of the tokens whose label counts, in their order.
         """
+        labelled = None
+        if labels is not None and self.config.sparse_prediction:
+            # Before the encoder, so that the host waits for their number and not for the encoder.
+            labelled = (labels.flatten() != IGNORE_INDEX).nonzero().squeeze(1)
+            labels = labels.flatten()[labelled]
         encoded = self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs)
-        logits = self.cls.predictions(encoded.last_hidden_state)
+        hidden_states = encoded.last_hidden_state
+        if labelled is not None:
+            hidden_states = hidden_states.flatten(0, 1).index_select(0, labelled)
+        logits = self.cls.predictions(hidden_states)
         loss = None
         if labels is not None:
-            loss = F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten().long())
+            loss = F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten().long())
         return MaskedLMOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)
 
 
