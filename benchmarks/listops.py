@@ -1,6 +1,7 @@
 """ListOps (HDT, 4.1, Table 1 and Figure 11): does attending along a tree help to evaluate one?
 
     python benchmarks/listops.py                      # train all models with three seeds each
+    python benchmarks/listops.py --models dense Longformer HAT --results FILE     # some of them
     python benchmarks/listops.py --docs --plot        # write saved results into page and picture
 
 The models are those of `listops_models.py`: 12 layers, width 128. 85,000 expressions to train on,
@@ -39,6 +40,8 @@ from report import write_tables
 from stages import run_in_parallel
 
 RESULTS = report.RESULTS / "listops.json"
+SEQUENCES = report.RESULTS / "listops-sequences.json"
+"""The finished run of the models that read sequences, which had no time left in the first."""
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "listops.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "listops"
@@ -65,11 +68,14 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.plot or options.docs:
-        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        trees, sequences = (
+            json.loads(file.read_text(encoding="utf-8"))["results"] for file in (RESULTS, SEQUENCES)
+        )
         if options.docs:
-            write_tables(PAGE, tables(saved))
+            others = {f"{name}, sequences": text for name, text in tables(sequences).items()}
+            write_tables(PAGE, tables(trees) | others)
         if options.plot:
-            plot(saved)
+            plot(sequences["models"] | finished(trees))
         return
     begun = time.perf_counter()
     torch.set_num_threads(1)  # as in `train`
@@ -259,14 +265,8 @@ def gather(options: argparse.Namespace, times: dict[str, dict[str, float]]) -> N
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
     """Return the tables of models that finished with every seed, and of all at equal steps."""
-    seeds = results["recipe"]["seeds"]
-    finished = {
-        name: logs
-        for name, logs in results["models"].items()
-        if sum("accuracy" in log for log in logs) == seeds
-    }
     found = {"equal steps": at_equal_steps(results)}
-    if not finished:
+    if not finished(results):
         return found
     rows = [
         [
@@ -277,18 +277,27 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
             f"{results['ms a step, alone'][name]['median']:.1f}",
             f"{logs[0]['parameters'] / 1e6:.2f} M",
         ]
-        for name, logs in finished.items()
+        for name, logs in finished(results).items()
     ]
     header = ["", "test accuracy %", "each seed", "published %", "ms a step, alone", "parameters"]
     found["accuracy"] = report.table(header, rows)
-    bins = next(iter(finished.values()))[0]["by length"]
+    bins = next(iter(finished(results).values()))[0]["by length"]
     rows = [
         [name, *(spread([rate(log, i) for log in logs]) for i in range(len(bins)))]
-        for name, logs in finished.items()
+        for name, logs in finished(results).items()
     ]
     header = ["tokens up to", *(f"{b['up to']}: {b['expressions']}" for b in bins)]
     found["length"] = report.table(header, rows)
     return found
+
+
+def finished(results: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the logs of the models that finished with every seed."""
+    return {
+        name: logs
+        for name, logs in results["models"].items()
+        if sum("accuracy" in log for log in logs) == results["recipe"]["seeds"]
+    }
 
 
 def at_equal_steps(results: dict[str, Any]) -> str:
@@ -319,32 +328,25 @@ def spread(values: Sequence[float]) -> str:
     return f"{mean(values):.1f}{deviation}"
 
 
-def plot(results: dict[str, Any]) -> None:
-    """Draw the curves of all seeds and, of finished models, the mean accuracy by length."""
+def plot(models: dict[str, list[dict[str, Any]]]) -> None:
+    """Draw the curves of all seeds and, of finished trainings, the mean accuracy by length."""
     from matplotlib.figure import Figure
 
-    done = {
-        name: finished
-        for name, logs in results["models"].items()
-        if (finished := [log for log in logs if "by length" in log])
-    }
-    figure = Figure(figsize=(11, 4) if done else (7, 4), layout="constrained")
-    curves, *others = figure.subplots(1, 2 if done else 1, squeeze=False)[0]
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    curves, by_length = figure.subplots(1, 2)
     curves.set(xlabel="epochs", ylabel="accuracy on 5,000 held out, %", title="every seed")
-    for number, (name, logs) in enumerate(results["models"].items()):
+    by_length.set(xlabel="tokens up to", ylabel="test accuracy, %", xscale="log")
+    for number, (name, logs) in enumerate(models.items()):
         for log in logs:
             points = [(point["epoch"], point["accuracy"]) for point in log["curve"]]
             label = name if log is logs[0] else None
             curves.plot(*zip(*points, strict=True), color=f"C{number}", label=label, linewidth=1)
-    for by_length in others:
-        by_length.set(xlabel="tokens up to", ylabel="test accuracy, %", xscale="log")
-        for number, name in enumerate(results["models"]):
-            if logs := done.get(name):
-                ends = [b["up to"] for b in logs[0]["by length"]]
-                rates = [mean(rate(log, i) for log in logs) for i in range(len(ends))]
-                by_length.plot(ends, rates, marker="o", color=f"C{number}")
-        by_length.set_xticks(BINS[1:], [str(end) for end in BINS[1:]])
-        by_length.minorticks_off()
+        if done := [log for log in logs if "by length" in log]:
+            ends = [b["up to"] for b in done[0]["by length"]]
+            rates = [mean(rate(log, i) for log in done) for i in range(len(ends))]
+            by_length.plot(ends, rates, marker="o", color=f"C{number}")
+    by_length.set_xticks(BINS[1:], [str(end) for end in BINS[1:]])
+    by_length.minorticks_off()
     for axes in figure.axes:
         axes.grid(alpha=0.3)
     figure.legend(loc="outside right center")

@@ -136,5 +136,10 @@ def replace_training_graphs(monkeypatch, may_wait=False):
 
 def _capture_without_a_gpu(monkeypatch):
     monkeypatch.setattr(cuda_graphs, "can_replay", lambda *arguments: True)
-    if not torch.cuda.is_available():
-        monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    cuda_device = torch.cuda.device
+
+    class AnyDevice(cuda_device):
+        def __new__(cls, device):
+            return nullcontext() if str(device) == "cpu" else cuda_device(device)
+
+    monkeypatch.setattr(torch.cuda, "device", AnyDevice)

@@ -520,7 +520,9 @@ def test_graphs_give_what_layers_give(name, context):
             for inputs in kinds:
                 assert agree(name, outputs(captured, inputs), outputs(model, inputs))
     graphs = cuda_graphs._graphs_by_module[encoder_of(captured)].graphs
-    assert len(graphs) == (1 if name in PADDED else 3)
+    # Of the batches with gaps, one sequence has no global tokens: they are in its padding.
+    expected = {"LongT5 local": 1, "Longformer": 2, "LED": 2}
+    assert len(graphs) == expected.get(name, 3)
 
 
 @gpu

@@ -50,7 +50,12 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
 
 def autocast(x: Tensor) -> Tensor:
     """Cast x to the dtype that an enclosing torch.autocast uses for matrix products."""
+    return x.to(autocast_dtype(x))
+
+
+def autocast_dtype(x: Tensor) -> torch.dtype:
+    """Return the dtype that x has in matrix products, in an enclosing torch.autocast or without."""
     device = x.device.type
     if x.dtype == torch.float64 or not torch.is_autocast_enabled(device):
-        return x
-    return x.to(torch.get_autocast_dtype(device))
+        return x.dtype
+    return torch.get_autocast_dtype(device)

@@ -107,10 +107,10 @@ def test_weights_and_biases_that_do_not_match_are_rejected():
 
 @gpu
 def test_compiles_without_graph_breaks():
-    inputs = leaves((64, 32), (64, 32), (32, 32), dtype=torch.bfloat16)
+    inputs = leaves((64, 32), (64, 32), (32, 32), (32, 32), dtype=torch.bfloat16)
 
-    def network(x, first, second):
-        a, b = joint_linear(x, [second, second])
+    def network(x, first, *others):
+        a, b = joint_linear(x, others)
         return linear_relu(a * b, first)
 
     compiled = torch.compile(network, fullgraph=True)

@@ -54,18 +54,32 @@ def test_any_shape(shape, width, dtype):
     st.lists(st.sampled_from([0, 1, 3, 40]), max_size=2),
     st.sampled_from([16, 48, 100]),
     st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
+    st.sampled_from([None, torch.bfloat16]),
+    st.sampled_from([None, "same", torch.bfloat16]),
 )
-@settings(deadline=None, max_examples=20)
-def test_a_residual_connection(shape, width, dtype):
+@settings(deadline=None, max_examples=30)
+def test_a_residual_connection(shape, width, dtype, cast_to, update):
     leaves = inputs((*shape, width), dtype)
+    if update is not None:
+        drawn = torch.randn(*shape, width, generator=torch.Generator().manual_seed(2))
+        leaves += (drawn.to(DEVICE, dtype if update == "same" else update).requires_grad_(),)
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     found = []
-    for pair, backend in ((leaves, "triton"), (exact, "reference")):
-        x, normed = residual_rms_norm(*pair, 1e-6, backend=backend)
-        assert torch.equal(x, pair[0])
-        x = x.double()
-        found.append((normed, *torch.autograd.grad((x.cos() * normed).sum(), pair)))
-    assert all(relative_error(*both) < TOLERANCE[dtype] for both in zip(*found, strict=True))
+    for tensors, backend in ((leaves, "triton"), (exact, "reference")):
+        x, weight, *updates = tensors
+        added = updates[0] if updates else None
+        options = {"update": added, "dtype": cast_to, "backend": backend}
+        total, normed = residual_rms_norm(x, weight, 1e-6, **options)
+        expected = x if added is None else (x + added).to(x.dtype)
+        assert relative_error(total, expected) < TOLERANCE[x.dtype]
+        assert normed.dtype == (cast_to or x.dtype)
+        loss = (total.double().cos() * normed.double()).sum()
+        found.append((total, normed, *torch.autograd.grad(loss, tensors)))
+        with torch.no_grad():
+            again = residual_rms_norm(x, weight, 1e-6, **options)
+        assert all(map(torch.equal, again, (total, normed)))
+    shortest = max(TOLERANCE[x.dtype] for x in (*leaves, found[0][1]))
+    assert all(relative_error(*both) < shortest for both in zip(*found, strict=True))
 
 
 def test_a_residual_connection_of_which_one_output_is_used():

@@ -25,6 +25,7 @@ from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
 from foveate.models.padding import PackedForest
 from foveate.models.projections import project, project_heads, project_relu
 from foveate.ops._triton.cache import cached_for_graphs
+from foveate.ops.backends import autocast_dtype
 from foveate.ops.compiling import uncompiled
 from foveate.ops.rms_norm import residual_rms_norm, rms_norm
 from foveate.ops.tree_attention import Tree, tree_attention
@@ -111,9 +112,13 @@ class HDTNorm(nn.RMSNorm):
 class HDTResidualNorm(HDTNorm):
     """The norm at the beginning of a layer with a residual connection."""
 
-    def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """Return every hidden state as it is and normalized."""
-        return residual_rms_norm(hidden_states, self.weight.to(hidden_states.dtype), self.eps)
+    def forward(  # type: ignore[override] # returns two outputs
+        self, hidden_states: Tensor, update: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Add an update to every hidden state; return the sums, and normalized for products."""
+        weight = self.weight.to(hidden_states.dtype)
+        dtype = autocast_dtype(hidden_states)
+        return residual_rms_norm(hidden_states, weight, self.eps, update=update, dtype=dtype)
 
 
 def _drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
@@ -149,7 +154,7 @@ class HDTFeedForward(nn.Module):
 
 
 class HDTSelfAttentionLayer(nn.Module):
-    """x + dropout(attention(norm(x)))."""
+    """x and dropout(attention(norm(x))), which the next layer adds."""
 
     def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
         super().__init__()
@@ -157,15 +162,14 @@ class HDTSelfAttentionLayer(nn.Module):
         self.layer_norm = HDTResidualNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply the layer to `(tokens, d_model)`."""
+    def forward(self, hidden_states: Tensor, tree: Tree) -> tuple[Tensor, Tensor]:
+        """Return the hidden states `(tokens, d_model)` and their update."""
         residual, normed = self.layer_norm(hidden_states)
-        output: Tensor = residual + _drop(self.dropout, self.SelfAttention(normed, tree))
-        return output
+        return residual, _drop(self.dropout, self.SelfAttention(normed, tree))
 
 
 class HDTFeedForwardLayer(nn.Module):
-    """x + dropout(feed_forward(norm(x)))."""
+    """x + dropout(feed_forward(norm(x))), where x is the input with its update."""
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
@@ -173,9 +177,9 @@ class HDTFeedForwardLayer(nn.Module):
         self.layer_norm = HDTResidualNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        """Apply the layer to `(..., d_model)`."""
-        residual, normed = self.layer_norm(hidden_states)
+    def forward(self, hidden_states: Tensor, update: Tensor | None = None) -> Tensor:
+        """Apply the layer to `(..., d_model)`, after adding an update to it."""
+        residual, normed = self.layer_norm(hidden_states, update)
         output: Tensor = residual + _drop(self.dropout, self.DenseReluDense(normed))
         return output
 
@@ -190,8 +194,8 @@ class HDTBlock(GradientCheckpointingLayer):
 
     def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
         """Apply both layers."""
-        attended = self.layer[0](hidden_states, tree)
-        output: Tensor = self.layer[1](attended)
+        hidden_states, update = self.layer[0](hidden_states, tree)
+        output: Tensor = self.layer[1](hidden_states, update)
         return output
 
 

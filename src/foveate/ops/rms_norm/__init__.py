@@ -53,21 +53,31 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = Non
 
 
 def residual_rms_norm(
-    x: Tensor, weight: Tensor, eps: float, *, backend: str | None = None
+    x: Tensor,
+    weight: Tensor,
+    eps: float,
+    *,
+    update: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    backend: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return x for a residual connection, and its `rms_norm` for the layer beside it.
 
-    The kernel adds the gradients of the two outputs while it computes that of the norm, which saves
-    the pass over memory that adds them otherwise.
+    The kernels add the output of the layer before, cast the norm, and add the gradients of the two
+    outputs while they compute the norm and its gradient, which saves passes over memory.
 
     Args:
         x: See `rms_norm`.
         weight: See there.
         eps: See there.
-        backend: See there.
+        update: The output of the layer before, which is added to x first: of the shape of x;
+            None for nothing.
+        dtype: The dtype of the norm, such as that of the products in `torch.autocast`; None for
+            that of x.
+        backend: See `rms_norm`.
 
     Returns:
-        x, and a tensor of the shape and dtype of x.
+        x with its update, in the dtype of x, and its norm.
 
     Raises:
         ValueError: As `rms_norm` does.
@@ -79,11 +89,13 @@ def residual_rms_norm(
         >>> residual, normed
         (tensor([[3., 4.]]), tensor([[0.8485, 1.1314]]))
     """
-    if torch.is_grad_enabled() and _choose(backend, x, weight) == "triton":
+    dtype = x.dtype if dtype is None else dtype
+    if _choose(backend, x, weight) == "triton":
         from . import triton as _triton
 
-        return _triton.residual_rms_norm(x, weight, eps)
-    return x, rms_norm(x, weight, eps, backend=backend)
+        return _triton.residual_rms_norm(x, weight, eps, update, dtype)
+    x = x if update is None else (x + update).to(x.dtype)
+    return x, rms_norm(x, weight, eps, backend=backend).to(dtype)
 
 
 def _choose(backend: str | None, x: Tensor, weight: Tensor) -> str:

@@ -1,7 +1,9 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""RMSNorm on the GPU: PyTorch's kernel forward, one that reads every row once backward.
+"""RMSNorm on the GPU: kernels that read every row once.
+
+Forward it is PyTorch's kernel, unless there is something to add or to cast.
 
 With u = x / √(mean(x²) + eps) and s = grad · weight, the gradient of x is
 (s - u · mean(s · u)) / √(mean(x²) + eps), to which that of a residual connection is added, and that
@@ -34,10 +36,52 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return out
 
 
-def residual_rms_norm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return x and its norm, with one gradient; see `foveate.ops.rms_norm`."""
-    outputs: tuple[Tensor, Tensor] = _ResidualRMSNorm.apply(x, weight, eps)
+def residual_rms_norm(
+    x: Tensor, weight: Tensor, eps: float, update: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Return x, with its update, and the norm; see `foveate.ops.rms_norm`."""
+    run = _ResidualRMSNorm.apply if torch.is_grad_enabled() else _residual_rms_norm
+    outputs: tuple[Tensor, Tensor] = run(x, weight, eps, update, dtype)
     return outputs
+
+
+def _residual_rms_norm(
+    x: Tensor, weight: Tensor, eps: float, update: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    if update is None and dtype == x.dtype:
+        return x, F.rms_norm(x, weight.shape, weight, eps)
+    total, normed = _rms_norm_forward(x, weight, eps, or_empty(update, x), dtype)
+    return x if update is None else total, normed
+
+
+@define_op(
+    "rms_norm_forward(Tensor x, Tensor weight, float eps, Tensor update, ScalarType dtype) "
+    "-> (Tensor, Tensor)",
+    fake=lambda x, weight, eps, update, dtype: (
+        x.new_empty(update.shape),
+        x.new_empty(x.shape, dtype=dtype),
+    ),
+)
+def _rms_norm_forward(
+    x: Tensor, weight: Tensor, eps: float, update: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The sum of x and its update, in the dtype of x, and the norm; without one, an empty sum."""
+    rows, added = (tensor.reshape(-1, len(weight)).contiguous() for tensor in (x, update))
+    n, width = rows.shape
+    total = torch.empty(update.shape, dtype=x.dtype, device=x.device)
+    out = torch.empty(x.shape, dtype=dtype, device=x.device)
+    block, tile_rows, warps = _tile(width)
+    if n:
+        tensors, programs = (rows, weight, added, total, out), triton.cdiv(n, tile_rows)
+        constants = width, block, tile_rows, len(added) > 0
+        launch(_forward, programs, tensors, (), (n, eps), constants, num_warps=warps)
+    return total, out
+
+
+def _tile(width: int) -> tuple[int, int, int]:
+    """Channels and rows that a program computes at once, and its warps."""
+    block = triton.next_power_of_2(width)
+    return block, max(1, _TILE // block), 4 if block <= 2 * _TILE else 8
 
 
 @define_op(
@@ -57,8 +101,7 @@ def _rms_norm_backward(
         tensor.reshape(-1, len(weight)).contiguous() for tensor in (grad, x, residual_grad)
     )
     n, width = rows.shape
-    block = triton.next_power_of_2(width)
-    tile_rows = max(1, _TILE // block)
+    block, tile_rows, warps = _tile(width)
     programs = min(triton.cdiv(n, tile_rows), _PROGRAMS_PER_PROCESSOR * _num_processors(x.device))
     d_x = torch.empty_like(rows)
     sums = torch.empty(programs, width, dtype=torch.float32, device=x.device)
@@ -66,7 +109,6 @@ def _rms_norm_backward(
         rows_per_program = tile_rows * triton.cdiv(n, tile_rows * programs)
         tensors = grad, rows, weight, residual_grad, d_x, sums
         constants = width, block, tile_rows, has_residual
-        warps = 4 if block <= 2 * _TILE else 8
         numbers = n, rows_per_program, eps
         launch(_backward, programs, tensors, (), numbers, constants, num_warps=warps)
     return d_x.view(x.shape), sums.sum(0).to(weight.dtype)
@@ -96,19 +138,62 @@ class _RMSNorm(torch.autograd.Function):
 
 
 class _ResidualRMSNorm(torch.autograd.Function):
-    """Saves its inputs."""
+    """Saves what was normalized, and the weight."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(x, weight)
-        ctx.eps = eps
-        return x, F.rms_norm(x, weight.shape, weight, eps)
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        eps: float,
+        update: Tensor | None,
+        dtype: torch.dtype,
+    ) -> tuple[Tensor, Tensor]:
+        total, normed = _residual_rms_norm(x, weight, eps, update, dtype)
+        ctx.save_for_backward(total, weight)
+        ctx.eps, ctx.update_dtype = eps, None if update is None else update.dtype
+        return total, normed
 
     @staticmethod
-    def backward(ctx: Any, residual_grad: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(
+        ctx: Any, residual_grad: Tensor, grad: Tensor
+    ) -> tuple[Tensor, Tensor, None, Tensor | None, None]:
         x, weight = ctx.saved_tensors
         d_x, d_weight = _rms_norm_backward(grad, x, weight, residual_grad, ctx.eps)
-        return d_x, d_weight, None
+        d_update = None if ctx.update_dtype is None else d_x.to(ctx.update_dtype)
+        return d_x, d_weight, None, d_update, None
+
+
+@triton.jit(do_not_specialize=("n",))
+def _forward(
+    x,
+    weight,
+    update,
+    total,
+    out,
+    n,
+    eps,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+    HAS_UPDATE: tl.constexpr,
+):
+    """Add the updates to ROWS rows, as they are stored, and normalize the sums in float32."""
+    column = tl.arange(0, BLOCK)
+    real = column < WIDTH
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    offset = row[:, None].to(tl.int64) * WIDTH + column
+    mask = (row < n)[:, None] & real
+    values = tl.load(x + offset, mask=mask, other=0).to(tl.float32)
+    if HAS_UPDATE:
+        values += tl.load(update + offset, mask=mask, other=0).to(tl.float32)
+        stored = values.to(total.dtype.element_ty)
+        tl.store(total + offset, stored, mask=mask)
+        values = stored.to(tl.float32)
+    scale = tl.load(weight + column, mask=real, other=0).to(tl.float32)
+    mean_square = tl.sum(values * values, 1) / WIDTH + eps
+    inverse_rms = tl.rsqrt(tl.where(row < n, mean_square, 1))[:, None]
+    tl.store(out + offset, values * inverse_rms * scale, mask=mask)
 
 
 @triton.jit(do_not_specialize=("n", "rows_per_program"))
