@@ -291,7 +291,7 @@ class SequenceAttention(nn.Module):
     def __init__(self, tree_attention: nn.Module, length: int, attend: Callable) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
-        self.num_heads, self.attend = tree_attention.heads[0], attend
+        self.num_heads, self.attend = tree_attention.num_heads, attend
         head_dim = self.q.out_features // self.num_heads
         frequencies = 10_000.0 ** -(torch.arange(0, head_dim, 2) / head_dim)
         angles = torch.arange(length)[:, None] * frequencies

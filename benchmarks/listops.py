@@ -72,7 +72,9 @@ def main() -> None:
             json.loads(file.read_text(encoding="utf-8"))["results"] for file in (RESULTS, SEQUENCES)
         )
         if options.docs:
-            others = {f"{name}, sequences": text for name, text in tables(sequences).items()}
+            others = tables(sequences)
+            del others["equal steps"]  # all have finished
+            others = {f"{name}, sequences": table for name, table in others.items()}
             write_tables(PAGE, tables(trees) | others)
         if options.plot:
             plot(sequences["models"] | finished(trees))

@@ -167,7 +167,7 @@ class PaddedAttention(nn.Module):
     def __init__(self, tree_attention: nn.Module, max_length: int) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
-        self.num_heads = tree_attention.heads[0]
+        self.num_heads = tree_attention.num_heads
         head_dim = self.q.out_features // self.num_heads
         frequencies = 10_000.0 ** -(torch.arange(0, head_dim, 2) / head_dim)
         angles = torch.arange(max_length)[:, None] * frequencies

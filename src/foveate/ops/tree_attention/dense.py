@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
+
 from .families import FamilyBatch
 
 _MAX_SCORES = 1 << 22
@@ -15,12 +17,6 @@ _KEYS_AT_ONCE = 16
 
 _LARGE_FAMILY = 1024
 """Members of a family beyond which the few keys left over take no time to speak of."""
-
-_flash_attention = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
-"""What `scaled_dot_product_attention` runs on a CPU; called directly it returns log-sum-exps too.
-
-It is private to torch. Where it is missing, log-sum-exps are computed separately.
-"""
 
 
 def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> tuple[Tensor, Tensor]:
@@ -77,11 +73,11 @@ def _attend_to(members: slice, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor,
     Returns:
         The output `(b, m, h, d)`, and the log-sum-exp of each query's scores `(b, m, h)`.
     """
-    if _flash_attention is not None and q.device.type == "cpu":
+    if has_cpu_kernel(q):
         mask = q.new_full((1, 1, 1, k.shape[1]), float("-inf"))
         mask[..., members] = 0
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-        out, lse = _flash_attention(q, k, v, attn_mask=mask)
+        out, lse = attend_on_cpu(q, k, v, mask, q.shape[-1] ** -0.5)
         return out.transpose(1, 2), lse.transpose(1, 2)
     k, v, scale = k[:, members], v[:, members], q.shape[-1] ** -0.5
     out, lse = attend(q, k, v, scale), log_sum_exp(q, k, scale)

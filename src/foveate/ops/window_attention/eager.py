@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from foveate.ops._packed.buckets import bias_by_distance
+from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
 from foveate.ops._packed.grouped_attention import accumulation_dtype, zero_gradient
 
 from .global_attention import GlobalKeysValues
@@ -400,11 +401,8 @@ def _attend(
     Returns:
         The output, shaped like the queries, and the log-sum-exps `(batch, heads, queries)`.
     """
-    if queries.device.type == "cpu":
-        out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            queries, keys, values, attn_mask=mask, scale=scale
-        )
-        return out, lse
+    if has_cpu_kernel(queries):
+        return attend_on_cpu(queries, keys, values, mask, scale)
     return _unfused_attention(queries, keys, values, mask, scale)
 
 

@@ -1,0 +1,35 @@
+"""The kernel that `scaled_dot_product_attention` runs on a CPU, with the log-sum-exps.
+
+It is private to torch, which may rename it: callers compute the same by other means without it.
+"""
+
+import torch
+from torch import Tensor
+
+_kernel = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu", None)
+
+
+def has_cpu_kernel(q: Tensor) -> bool:
+    """Whether `attend_on_cpu` can run on these queries."""
+    return _kernel is not None and q.device.type == "cpu"
+
+
+def attend_on_cpu(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Attend with a mask or bias that is added to the scores, without gradients.
+
+    Args:
+        q: Queries `(batch, heads, queries, head_dim)`, of any strides but 1 for the channels.
+        k: Keys `(batch, heads, keys, head_dim)`.
+        v: Values, shaped like the keys.
+        mask: Broadcasts to `(batch, heads, queries, keys)`, in the dtype of q or of its sums.
+        scale: Factor on the products.
+
+    Returns:
+        The output, shaped like the queries, and the log-sum-exps `(batch, heads, queries)`, in
+        float32 for half precision.
+    """
+    assert _kernel is not None
+    out, lse = _kernel(q, k, v, attn_mask=mask, scale=scale)
+    return out, lse
