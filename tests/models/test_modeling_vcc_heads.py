@@ -9,12 +9,15 @@ from transformers import (
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
+    BertForMaskedLM,
+    RobertaForMaskedLM,
     T5ForConditionalGeneration,
     Trainer,
     TrainingArguments,
 )
 
 from foveate.models.vcc import (
+    VccBertConfig,
     VccBertForMaskedLM,
     VccBertForMultipleChoice,
     VccBertForQuestionAnswering,
@@ -71,6 +74,34 @@ def test_heads(family, head, auto, fields, tmp_path):
         elsewhere = model(ids, vip_mask=others)
     assert relative_error(a[0], b[0]) < 1e-14
     assert relative_error(a[0], elsewhere[0]) > 1e-9
+
+
+@pytest.mark.parametrize(
+    ("head", "config", "transformers_head"),
+    [
+        (VccBertForMaskedLM, VccBertConfig, BertForMaskedLM),
+        (VccRobertaForMaskedLM, VccRobertaConfig, RobertaForMaskedLM),
+    ],
+)
+def test_logits_of_labelled_tokens_only(head, config, transformers_head):
+    ids, vips = ids_of(2, 20), torch.zeros(2, 20, dtype=torch.bool)
+    vips[0, [4, 7]] = vips[1, 11] = True
+    inputs = {"vip_mask": vips, "labels": ids.masked_fill(~vips, -100)}
+    model = head(config(**BERT, **SHORT)).double().eval()
+    found = []
+    for model.config.sparse_prediction in (False, True):
+        model.zero_grad()
+        output = model(ids, **inputs)
+        output.loss.backward()
+        gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        found.append((output.logits, output.loss, torch.cat(gradients)))
+        assert model(ids, vip_mask=vips).logits.shape[:2] == (2, 20)
+    (dense, *expected), (sparse, *actual) = found
+    assert relative_error(sparse, dense[vips]) < 1e-12
+    assert all(relative_error(*pair) < 1e-12 for pair in zip(actual, expected, strict=True))
+    published = transformers_head.forward(model, ids, **inputs)
+    assert relative_error(published.logits, dense) < 1e-12
+    assert relative_error(published.loss, expected[0]) < 1e-12
 
 
 def test_the_first_real_token_is_classified():

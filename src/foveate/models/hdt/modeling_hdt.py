@@ -22,6 +22,7 @@ from transformers.modeling_outputs import (
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
+from foveate.models.masked_lm import masked_lm_output
 from foveate.models.padding import PackedForest
 from foveate.models.projections import project, project_heads, project_relu
 from foveate.ops._triton.cache import cached_for_graphs
@@ -470,20 +471,12 @@ class HDTForMaskedLM(HDTPreTrainedModel):
             With labels and `config.sparse_prediction`, the `logits` `(labelled tokens, vocab_size)`
             of the tokens whose label counts, in their order.
         """
-        labelled = None
-        if labels is not None and self.config.sparse_prediction:
-            # Before the encoder, so that the host waits for their number and not for the encoder.
-            labelled = (labels.flatten() != IGNORE_INDEX).nonzero().squeeze(1)
-            labels = labels.flatten()[labelled]
-        encoded = self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs)
-        hidden_states = encoded.last_hidden_state
-        if labelled is not None:
-            hidden_states = hidden_states.flatten(0, 1).index_select(0, labelled)
-        logits = self.cls.predictions(hidden_states)
-        loss = None
-        if labels is not None:
-            loss = F.cross_entropy(logits.flatten(0, -2).float(), labels.flatten().long())
-        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)
+        return masked_lm_output(
+            lambda: self.model(input_ids, attention_mask, parent_ids, return_dict=True, **kwargs),
+            self.cls.predictions,
+            labels,
+            sparse=self.config.sparse_prediction,
+        )
 
 
 class HDTClassifier(HDTPreTrainedModel):

@@ -19,11 +19,13 @@ from transformers import (
     RobertaForSequenceClassification,
     RobertaModel,
 )
+from transformers.modeling_outputs import MaskedLMOutput
 from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
 from transformers.utils.generic import can_return_tuple
 
 from foveate.models.accelerate.patching import Patch, apply_patches
+from foveate.models.masked_lm import masked_lm_output
 from foveate.models.projections import project_heads
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
@@ -281,6 +283,51 @@ class _LabelHead(_PatchedModel):
         )
 
 
+class _MaskedLMHead(_PatchedModel):
+    """A model that predicts masked tokens, of `labels` and of the `vip_mask`.
+
+    With labels and `config.sparse_prediction`, its `logits` `(labelled tokens, vocab_size)` are
+    those of the tokens whose label counts, in their order.
+    """
+
+    config: Any
+    base_model: Any
+    predictions: str
+    """Name of the head."""
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        vip_mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> MaskedLMOutput:
+        """Predict tokens; the arguments are those of `VccBertModel.forward` and `labels`."""
+        # The encoder rejects other arguments, but would compute scores that are dropped here.
+        reject_unsupported(self.config, {"output_vip_scores": kwargs.get("output_vip_scores")})
+
+        def encode() -> Any:
+            return self.base_model(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                token_type_ids=token_type_ids,
+                position_ids=position_ids,
+                inputs_embeds=inputs_embeds,
+                vip_mask=vip_mask,
+                return_dict=True,
+                **kwargs,
+            )
+
+        head, sparse = getattr(self, self.predictions), self.config.sparse_prediction
+        return masked_lm_output(encode, head, labels, sparse=sparse)
+
+
 class _SpanHead(_PatchedModel):
     """A model trained with the start and the end of answers; as `_LabelHead` otherwise."""
 
@@ -315,10 +362,11 @@ class _SpanHead(_PatchedModel):
         )
 
 
-class VccBertForMaskedLM(_LabelHead, BertForMaskedLM):
+class VccBertForMaskedLM(_MaskedLMHead, BertForMaskedLM):
     """As `transformers.BertForMaskedLM`, with `vip_mask`: mark the masked tokens."""
 
     config_class = VccBertConfig
+    predictions = "cls"
 
 
 class VccBertForSequenceClassification(_LabelHead, BertForSequenceClassification):
@@ -339,10 +387,11 @@ class VccBertForQuestionAnswering(_SpanHead, BertForQuestionAnswering):
     config_class = VccBertConfig
 
 
-class VccRobertaForMaskedLM(_LabelHead, RobertaForMaskedLM):
+class VccRobertaForMaskedLM(_MaskedLMHead, RobertaForMaskedLM):
     """As `transformers.RobertaForMaskedLM`, with `vip_mask`: mark the masked tokens."""
 
     config_class = VccRobertaConfig
+    predictions = "lm_head"
 
 
 class VccRobertaForSequenceClassification(_LabelHead, RobertaForSequenceClassification):
