@@ -15,6 +15,9 @@ def joint_linear(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
     """Apply all layers in one product; see `foveate.ops.linear`."""
+    if x.ndim != 2:
+        products = joint_linear(x.reshape(-1, x.shape[-1]), weights, biases)
+        return tuple(product.view(*x.shape[:-1], product.shape[1]) for product in products)
     if not torch.is_grad_enabled():
         return _joint_product(x, weights, biases)
     outputs: tuple[Tensor, ...] = _JointLinear.apply(x, len(weights), *weights, *(biases or ()))
@@ -23,10 +26,11 @@ def joint_linear(
 
 def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
     """Apply a layer and ReLU in one kernel; see `foveate.ops.linear`."""
-    if not torch.is_grad_enabled():
-        output: Tensor = _product_relu(x, weight)
-    else:
-        output = _LinearReLU.apply(x, weight)
+    if x.ndim != 2:
+        rows = linear_relu(x.reshape(-1, x.shape[-1]), weight)
+        return rows.view(*x.shape[:-1], len(weight))
+    run = _LinearReLU.apply if torch.is_grad_enabled() else _product_relu
+    output: Tensor = run(x, weight)
     return output
 
 
@@ -35,7 +39,7 @@ def _joint_product(
 ) -> tuple[Tensor, ...]:
     bias = torch.cat(list(biases)) if biases else None
     joint = F.linear(x, torch.cat(list(weights)), bias)
-    outputs: tuple[Tensor, ...] = joint.split([len(weight) for weight in weights], -1)
+    outputs: tuple[Tensor, ...] = joint.split([len(weight) for weight in weights], 1)
     return outputs
 
 
@@ -59,32 +63,13 @@ class _JointLinear(torch.autograd.Function):
         for i, (grad, weight) in enumerate(zip(grads, weights, strict=True)):
             if grad is None:
                 continue
-            rows = grad.reshape(-1, len(weight))
             if needs_x:
-                d_x = rows @ weight if d_x is None else d_x.addmm_(rows, weight)
+                d_x = grad.mm(weight) if d_x is None else d_x.addmm_(grad, weight)
             if needs[i]:
-                d_weights[i] = rows.T @ x.reshape(-1, x.shape[-1])
+                d_weights[i] = grad.t().mm(x)
             if d_biases and needs[len(weights) + i]:
-                d_biases[i] = rows.sum(0)
-        return None if d_x is None else d_x.view(x.shape), None, *d_weights, *d_biases
-
-
-@define_op(
-    "linear_relu(Tensor x, Tensor weight) -> Tensor",
-    fake=lambda x, weight: x.new_empty(*x.shape[:-1], len(weight)),
-)
-def _product_relu(x: Tensor, weight: Tensor) -> Tensor:
-    # Where a bias is added, PyTorch calls a kernel of cuBLASLt that ends in ReLU. This is an op of
-    # its own because torch.compile would separate the two.
-    bias = _zeros(len(weight), weight.device, weight.dtype)
-    rows: Tensor = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.T)
-    return rows.view(*x.shape[:-1], len(weight))
-
-
-@cached_for_graphs(maxsize=64)
-def _zeros(size: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
-        return torch.zeros(size, device=device, dtype=dtype)
+                d_biases[i] = grad.sum(0)
+        return d_x, None, *d_weights, *d_biases
 
 
 class _LinearReLU(torch.autograd.Function):
@@ -92,7 +77,7 @@ class _LinearReLU(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        output: Tensor = _product_relu(x, weight)
+        output = _product_relu(x, weight)
         ctx.save_for_backward(x, weight, output)
         return output
 
@@ -100,6 +85,33 @@ class _LinearReLU(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight, output = ctx.saved_tensors
         needs_x, needs_weight = ctx.needs_input_grad
-        rows = torch.ops.aten.threshold_backward(grad, output, 0).reshape(-1, len(weight))
-        d_x = (rows @ weight).view(x.shape) if needs_x else None
-        return d_x, rows.T @ x.reshape(-1, x.shape[-1]) if needs_weight else None
+        grad = torch.ops.aten.threshold_backward(grad, output, 0)
+        d_x = grad.mm(weight) if needs_x else None
+        return d_x, grad.t().mm(x) if needs_weight else None
+
+
+def _product_relu(x: Tensor, weight: Tensor) -> Tensor:
+    # torch.compile would separate the product from ReLU, were it not for the op; outside of it, the
+    # op would only take the host longer.
+    run = _linear_relu if torch.compiler.is_compiling() else _add_product_relu
+    output: Tensor = run(x, weight)
+    return output
+
+
+def _add_product_relu(x: Tensor, weight: Tensor) -> Tensor:
+    """Where a bias is added, PyTorch calls a kernel of cuBLASLt that ends in ReLU; so zeros are."""
+    zeros = _zeros(len(weight), weight.device, weight.dtype)
+    output: Tensor = torch._addmm_activation(zeros, x, weight.t())
+    return output
+
+
+_linear_relu = define_op(
+    "linear_relu(Tensor x, Tensor weight) -> Tensor",
+    fake=lambda x, weight: x.new_empty(len(x), len(weight)),
+)(_add_product_relu)
+
+
+@cached_for_graphs(maxsize=64)
+def _zeros(size: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
+        return torch.zeros(size, device=device, dtype=dtype)
