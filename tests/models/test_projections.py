@@ -3,10 +3,34 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
+from foveate.models import projections
 from foveate.models.projections import project, project_heads, project_relu
 from tests.numerics import TOLERANCE, relative_error
 
-gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def joined(monkeypatch):
+    """Join products on a CPU, too; return how many were."""
+    monkeypatch.setattr(projections, "_joins", lambda hidden_states: True)
+    counts = {"joint_linear": 0, "linear_relu": 0}
+
+    def counted(name, function):
+        def call(*args):
+            counts[name] += 1
+            return function(*args)
+
+        return call
+
+    for name in counts:
+        monkeypatch.setattr(projections, name, counted(name, getattr(projections, name)))
+    return counts
 
 
 class Adapter(nn.Linear):
@@ -57,26 +81,45 @@ def compare(device, bias, how, dtype=torch.float32, autocast=False):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
-def test_every_layer_is_applied(device, bias):
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_layer_is_applied(device, bias, joined):
     compare(device, bias, None)
     compare(device, bias, None, autocast=True)
     compare(device, bias, None, dtype=torch.float64)
+    assert joined == {"joint_linear": 3, "linear_relu": 0 if bias else 3}
 
 
 @pytest.mark.parametrize("how", ["class", "hook", "pre-hook", "forward", "parametrization"])
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=gpu)])
-def test_layers_that_compute_something_else_are_called(device, how):
+@pytest.mark.parametrize("device", DEVICES)
+def test_layers_that_compute_something_else_are_called(device, how, joined):
     compare(device, True, how)
     compare(device, False, how)
+    assert joined == {"joint_linear": 0, "linear_relu": 0}
 
 
-@gpu
-def test_layers_of_other_dtypes_are_called():
-    first, second, _ = layers("cuda", bias=False)
-    x = torch.randn(3, 16, device="cuda")
+def test_hooks_on_all_modules_and_on_the_activation_are_called(joined):
+    x, relu = torch.randn(3, 16), nn.ReLU()
+    first, second, _ = layers("cpu", bias=False)
+    expected = second(x) + 1
+    handle = nn.modules.module.register_module_forward_hook(lambda module, args, output: output + 1)
+    try:
+        assert relative_error(project(x, first, second)[1], expected) < 1e-6
+    finally:
+        handle.remove()
+    relu.register_forward_hook(lambda module, args, output: output + 1)
+    assert relative_error(project_relu(x, first, relu), first(x).relu() + 1) < 1e-6
+    assert joined == {"joint_linear": 0, "linear_relu": 0}
+
+
+def test_layers_of_other_kinds_and_dtypes_are_called(joined):
+    first, second, _ = layers("cpu", bias=False)
+    x = torch.randn(3, 16)
+    sequence = nn.Sequential(second)
+    assert torch.equal(project(x, first, sequence)[1], second(x))
+    assert torch.equal(project_relu(x, sequence, nn.ReLU()), second(x).relu())
     with pytest.raises(RuntimeError, match="dtype"):
         project(x, first, second.double())
+    assert joined == {"joint_linear": 0, "linear_relu": 0}
 
 
 def test_heads():
@@ -85,4 +128,4 @@ def test_heads():
     q, k = project_heads(x, 4, first, second)
     assert q.shape == (2, 3, 4, 4)
     assert k.shape == (2, 3, 4, 2)
-    assert torch.equal(q.flatten(2), first(x))
+    assert relative_error(q.flatten(2), first(x)) < 1e-6

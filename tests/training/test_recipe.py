@@ -65,14 +65,6 @@ def test_the_default_checkpoint_is_the_installed_model():
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
 
-def test_models_that_can_predict_masked_tokens_only_do():
-    tokenizer = build_tokenizer(Recipe.load("tree-bert-finetuning"), [])
-    for model_type, does in (("hdt", True), ("vcc_bert", True), ("bert", False)):
-        recipe = Recipe.from_dict(changed(model={"type": model_type, "num_hidden_layers": 1}))
-        config = build_model(recipe, tokenizer).config
-        assert getattr(config, "sparse_prediction", False) is does
-
-
 def test_other_checkpoints_are_taken_by_their_names():
     assert Recipe.load("tree-bert").checkpoint == "sentence-transformers/all-MiniLM-L6-v2"
     assert Recipe.load("tree-bert-finetuning", ["model.checkpoint=./default"]).checkpoint == (

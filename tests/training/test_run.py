@@ -13,7 +13,14 @@ from transformers import AutoModelForMaskedLM, AutoProcessor
 
 from foveate.models.accelerate import patches
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
-from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
+from foveate.models.hdt import (
+    HDTConfig,
+    HDTForConditionalGeneration,
+    HDTForMaskedLM,
+    HDTModel,
+    modeling_hdt,
+)
+from foveate.models.masked_lm import masked_lm_output
 from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor, load_processor
@@ -55,6 +62,22 @@ def masked_lm(corpus_file, changes=None, **training):
 def test_recipes_for_gpus_run_without_one(corpus_file, tmp_path):
     recipe = masked_lm(corpus_file, {"training": {"bf16": True}})
     assert build_trainer(recipe, tmp_path).args.device.type == "cpu"
+
+
+@pytest.mark.parametrize("asked", [None, False])
+def test_training_predicts_masked_tokens_only(asked, corpus_file, tmp_path, monkeypatch):
+    seen = []
+
+    def recording(*args, sparse):
+        seen.append(sparse)
+        return masked_lm_output(*args, sparse=sparse)
+
+    monkeypatch.setattr(modeling_hdt, "masked_lm_output", recording)
+    options = {} if asked is None else {"sparse_prediction": asked}
+    recipe = masked_lm(corpus_file, {"model": {"type": "hdt", **TINY, **options}}, max_steps=1)
+    train(recipe, tmp_path)
+    assert set(seen) == {asked is None}
+    assert HDTForMaskedLM.from_pretrained(tmp_path).config.sparse_prediction is False
 
 
 def test_without_held_out_files_nothing_is_evaluated(corpus_file, tmp_path):

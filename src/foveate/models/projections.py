@@ -1,8 +1,10 @@
 """Linear layers of a model, by fewer kernels where nothing would notice."""
 
+from typing import cast
+
 from torch import Tensor, nn
 
-from foveate.ops.backends import autocast
+from foveate.ops.backends import autocast_dtype
 from foveate.ops.linear import joint_linear, linear_relu
 
 
@@ -19,14 +21,11 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
     Returns:
         For each layer its output `(..., out_features)`.
     """
-    if hidden_states.is_cuda:
-        states = autocast(hidden_states)
-        weights = [_plain_weight(layer, states) for layer in layers]
-        biases = [getattr(layer, "bias", None) for layer in layers]
-        plain = [autocast(weight) for weight in weights if weight is not None]
-        present = [autocast(bias) for bias in biases if bias is not None]
-        if len(plain) == len(layers) and len(present) in (0, len(layers)):
-            return joint_linear(states, plain, present or None)
+    if all(_is_plain(layer, hidden_states) for layer in layers):
+        plain = cast(tuple[nn.Linear, ...], layers)
+        biases = [layer.bias for layer in plain if layer.bias is not None]
+        if len(biases) in (0, len(plain)):
+            return joint_linear(hidden_states, [layer.weight for layer in plain], biases or None)
     return tuple(layer(hidden_states) for layer in layers)
 
 
@@ -55,27 +54,38 @@ def project_relu(hidden_states: Tensor, layer: nn.Module, activation: nn.Module)
     Returns:
         `(..., out_features)`.
     """
-    if hidden_states.is_cuda and type(activation) is nn.ReLU and layer.bias is None:
-        states = autocast(hidden_states)
-        weight = _plain_weight(layer, states)
-        if weight is not None:
-            return linear_relu(states, autocast(weight))
+    is_relu = type(activation) is nn.ReLU and not _is_changed(activation)
+    if is_relu and _is_plain(layer, hidden_states) and layer.bias is None:
+        return linear_relu(hidden_states, cast(nn.Linear, layer).weight)
     output: Tensor = activation(layer(hidden_states))
     return output
 
 
-def _plain_weight(layer: nn.Module, hidden_states: Tensor) -> Tensor | None:
-    """Return the weight of a layer that does nothing but a product with it, otherwise None.
+def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
+    """Whether a layer does nothing but a product with its weight, on a GPU.
 
     Adapters, quantized layers, layers with hooks and layers whose `forward` was replaced have to be
     called themselves.
     """
-    if type(layer) is not nn.Linear or "forward" in vars(layer):
-        return None
-    hooks = layer._forward_pre_hooks, layer._forward_hooks, layer._backward_pre_hooks
-    if any(hooks) or layer._backward_hooks:
-        return None
+    if type(layer) is not nn.Linear or _is_changed(layer) or not _joins(hidden_states):
+        return False
     weight = layer.weight
-    if type(weight) not in (nn.Parameter, Tensor) or not weight.is_cuda:
-        return None
-    return weight if autocast(weight).dtype == hidden_states.dtype else None
+    if type(weight) not in (nn.Parameter, Tensor) or weight.device != hidden_states.device:
+        return False
+    return autocast_dtype(weight) == autocast_dtype(hidden_states)
+
+
+def _is_changed(module: nn.Module) -> bool:
+    """Whether calling a module does something besides, or instead of, its class's `forward`."""
+    hooks = (
+        module._forward_pre_hooks,
+        module._forward_hooks,
+        module._backward_pre_hooks,
+        module._backward_hooks,
+    )
+    return any(hooks) or "forward" in vars(module) or nn.modules.module._has_any_global_hook()
+
+
+def _joins(hidden_states: Tensor) -> bool:
+    """Whether fewer kernels pay off."""
+    return hidden_states.is_cuda

@@ -55,7 +55,11 @@ def autocast(x: Tensor) -> Tensor:
 
 def autocast_dtype(x: Tensor) -> torch.dtype:
     """Return the dtype that x has in matrix products, in an enclosing torch.autocast or without."""
-    device = x.device.type
-    if x.dtype == torch.float64 or not torch.is_autocast_enabled(device):
+    if x.dtype == torch.float64 or not autocasts(x.device.type):
         return x.dtype
-    return torch.get_autocast_dtype(device)
+    return torch.get_autocast_dtype(x.device.type)
+
+
+def autocasts(device: str) -> bool:
+    """Whether there is an enclosing torch.autocast for a type of devices; "meta" has none."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)

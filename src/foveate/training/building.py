@@ -87,9 +87,7 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
         check_type(num_positions, int | None, "model: max_position_embeddings")
         config = loader.from_pretrained(checkpoint, **overrides, **options)
     else:
-        default = AutoConfig.for_model(model_type)
-        _check_config_entries(overrides, default)
-        options = {name: value for name, value in options.items() if hasattr(default, name)}
+        _check_config_entries(overrides, AutoConfig.for_model(model_type))
         vocabulary = {
             "vocab_size": len(tokenizer),
             "pad_token_id": tokenizer.pad_token_id,

@@ -13,7 +13,14 @@ from typing import Any
 import torch
 import yaml
 from safetensors import SafetensorError, safe_open
-from transformers import PreTrainedModel, Trainer, TrainingArguments
+from transformers import (
+    PreTrainedModel,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.training_args import ParallelMode
@@ -31,6 +38,7 @@ from .building import (
 )
 from .config import diff_keys, load_yaml
 from .model_card import write_model_card
+from .objectives import MaskedLM
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
 
@@ -74,6 +82,33 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
     return trainer
 
 
+class _PredictMaskedTokensOnly(TrainerCallback):
+    """Lets a model that can compute the logits of masked tokens only: the loss needs no others.
+
+    After training it computes all again, for whoever passes labels and looks at the logits.
+    """
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Switch it on."""
+        kwargs["model"].config.sparse_prediction = True
+
+    def on_train_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        """Switch it off."""
+        kwargs["model"].config.sparse_prediction = False
+
+
 def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> Trainer:
     """Build the `Trainer` of a recipe; arguments and errors are those of `train`."""
     if not isinstance(recipe, Recipe):
@@ -98,6 +133,10 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     trainer_class: Callable[..., Trainer] = Trainer
     if objective.trainer_class is not None:
         trainer_class = partial(objective.trainer_class, objective)
+    callbacks: list[TrainerCallback] = []
+    settled = "sparse_prediction" in recipe.model or not hasattr(model.config, "sparse_prediction")
+    if isinstance(objective, MaskedLM) and not settled:
+        callbacks.append(_PredictMaskedTokensOnly())
     try:
         return trainer_class(
             model,
@@ -107,6 +146,7 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
             eval_dataset=eval_dataset,
             processing_class=processor,
             compute_loss_func=objective.compute_loss,
+            callbacks=callbacks,
         )
     except RuntimeError as error:
         if "to be installed" not in str(error):

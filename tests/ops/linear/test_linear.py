@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.numerics import TOLERANCE, relative_error
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from foveate.ops.linear import joint_linear, linear_relu, reference
 
@@ -85,6 +86,31 @@ def test_gradients_by_differences():
     assert torch.autograd.gradcheck(linear_relu, (x, parameters[0]))
     assert torch.autograd.gradgradcheck(joint(joint_linear, 2), (x, *parameters))
     assert torch.autograd.gradgradcheck(linear_relu, (x, parameters[0]))
+
+
+@pytest.mark.parametrize("function", [joint(joint_linear, 1), linear_relu])
+def test_autocast(function):
+    """Around the forward pass, around the backward pass, or around both."""
+    inputs = leaves((6, 8), (4, 8), dtype=torch.float32)
+    expected = with_gradients(function, inputs)
+    for forward, backward in ((True, False), (False, True), (True, True)):
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=forward):
+            out = function(*inputs)
+            out = out[0] if isinstance(out, tuple) else out
+        weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).to(out)
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=backward):
+            found = out, *torch.autograd.grad(out, inputs, weight)
+        assert out.dtype == (torch.bfloat16 if forward else torch.float32)
+        tolerance = TOLERANCE[out.dtype]
+        assert all(relative_error(*pair) < tolerance for pair in zip(found, expected, strict=True))
+
+
+def test_fake_tensors_leave_nothing_behind():
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fake = torch.empty(3, 7, device=DEVICE), torch.empty(11, 7, device=DEVICE)
+        assert linear_relu(*fake).shape == (3, 11)
+    x, weight = leaves((3, 7), (11, 7), dtype=torch.float32)
+    assert relative_error(linear_relu(x, weight), reference.linear_relu(x, weight)) < 1e-6
 
 
 def test_only_what_is_needed_is_computed():

@@ -3,7 +3,7 @@ import torch
 
 from foveate.ops.rms_norm import residual_rms_norm, rms_norm
 from tests.interpreter import run_interpreted
-from tests.numerics import relative_error
+from tests.numerics import TOLERANCE, relative_error
 
 
 def inputs(*shape):
@@ -34,10 +34,25 @@ def test_weights_that_do_not_match_are_rejected():
 
 def test_a_residual_connection():
     x, weight = inputs(3, 4)
+    update = torch.randn(3, 4, generator=torch.Generator().manual_seed(1)).to(torch.bfloat16)
+    total, normed = residual_rms_norm(x, weight, 1e-6, update=update, dtype=torch.bfloat16)
+    truth = x + update
+    unit = truth / (truth.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    assert total.dtype == torch.float64
+    assert relative_error(total, truth) < 1e-14
+    assert normed.dtype == torch.bfloat16
+    assert relative_error(normed, unit * weight) < TOLERANCE[torch.bfloat16]
     residual, normed = residual_rms_norm(x, weight, 1e-6)
     assert torch.equal(residual, x)
     assert torch.equal(normed, rms_norm(x, weight, 1e-6))
-    assert torch.autograd.gradcheck(lambda *pair: residual_rms_norm(*pair, 1e-6), (x, weight))
+    added = torch.zeros(3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda x, weight, added: residual_rms_norm(x, weight, 1e-6, update=added),
+        (x, weight, added),
+    )
+    for other in (update[:2], update[:1], update[:0], update.to("meta")):
+        with pytest.raises(ValueError, match=r"update must be \(3, 4\) on cpu"):
+            residual_rms_norm(x, weight, 1e-6, update=other)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")

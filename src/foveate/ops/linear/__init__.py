@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from foveate.ops.backends import autocast
+
 from . import fused as _fused
 
 __all__ = ["joint_linear", "linear_relu"]
@@ -21,13 +23,14 @@ def joint_linear(
 
         out_i = x · W_iᵀ + b_i
 
-    The outputs are views of one tensor. In the backward pass, the layers' gradients of the input
+    The outputs are views of one tensor, so they cannot be changed in place while gradients are
+    recorded. In the backward pass, the layers' gradients of the input
     are accumulated by the products themselves, instead of one by one afterwards.
 
     Args:
         x: `(..., in_features)`, any floating dtype.
         weights: At least one weight `(out_features, in_features)`, of any number of features each,
-            in the dtype of x.
+            in the dtype of x. Inside `torch.autocast` all are cast to its dtype.
         biases: For each weight its bias `(out_features,)`; None for no biases.
 
     Returns:
@@ -48,7 +51,9 @@ def joint_linear(
             "joint_linear needs at least one weight, and a bias for each weight or none, "
             f"got {len(weights)} weights and {given}"
         )
-    return _fused.joint_linear(x, weights, biases)
+    weights = [autocast(weight) for weight in weights]
+    biases = None if biases is None else [autocast(bias) for bias in biases]
+    return _fused.joint_linear(autocast(x), weights, biases)
 
 
 def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
@@ -58,7 +63,8 @@ def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
 
     Args:
         x: `(..., in_features)`, any floating dtype.
-        weight: `(out_features, in_features)`, in the dtype of x.
+        weight: `(out_features, in_features)`, in the dtype of x. Inside `torch.autocast` both are
+            cast to its dtype.
 
     Returns:
         `(..., out_features)`.
@@ -68,4 +74,4 @@ def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
         >>> linear_relu(torch.tensor([[1.0, -2.0]]), torch.eye(2))
         tensor([[1., 0.]])
     """
-    return _fused.linear_relu(x, weight)
+    return _fused.linear_relu(autocast(x), autocast(weight))

@@ -1,14 +1,16 @@
 """Linear layers that share a matrix product, with gradients by the fewest kernels."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from foveate.ops._triton.cache import cached_for_graphs
+from foveate.ops._triton.cache import stream_id
 from foveate.ops._triton.library import define_op
+from foveate.ops.backends import autocasts
 
 
 def joint_linear(
@@ -60,15 +62,16 @@ class _JointLinear(torch.autograd.Function):
         d_weights: list[Tensor | None] = [None] * len(weights)
         d_biases: list[Tensor | None] = [None] * (len(needs) - len(weights))
         d_x: Tensor | None = None
-        for i, (grad, weight) in enumerate(zip(grads, weights, strict=True)):
-            if grad is None:
-                continue
-            if needs_x:
-                d_x = grad.mm(weight) if d_x is None else d_x.addmm_(grad, weight)
-            if needs[i]:
-                d_weights[i] = grad.t().mm(x)
-            if d_biases and needs[len(weights) + i]:
-                d_biases[i] = grad.sum(0)
+        with _as_they_are(x):
+            for i, (grad, weight) in enumerate(zip(grads, weights, strict=True)):
+                if grad is None:
+                    continue
+                if needs_x:
+                    d_x = grad.mm(weight) if d_x is None else d_x.addmm_(grad, weight)
+                if needs[i]:
+                    d_weights[i] = grad.t().mm(x)
+                if d_biases and needs[len(weights) + i]:
+                    d_biases[i] = grad.sum(0)
         return d_x, None, *d_weights, *d_biases
 
 
@@ -86,22 +89,28 @@ class _LinearReLU(torch.autograd.Function):
         x, weight, output = ctx.saved_tensors
         needs_x, needs_weight = ctx.needs_input_grad
         grad = torch.ops.aten.threshold_backward(grad, output, 0)
-        d_x = grad.mm(weight) if needs_x else None
-        return d_x, grad.t().mm(x) if needs_weight else None
+        with _as_they_are(x):
+            d_x = grad.mm(weight) if needs_x else None
+            return d_x, grad.t().mm(x) if needs_weight else None
+
+
+def _as_they_are(x: Tensor) -> AbstractContextManager[object]:
+    """Products of tensors as they are, should a backward pass run inside torch.autocast."""
+    device = x.device.type
+    return torch.autocast(device, enabled=False) if autocasts(device) else nullcontext()
 
 
 def _product_relu(x: Tensor, weight: Tensor) -> Tensor:
-    # torch.compile would separate the product from ReLU, were it not for the op; outside of it, the
-    # op would only take the host longer.
-    run = _linear_relu if torch.compiler.is_compiling() else _add_product_relu
-    output: Tensor = run(x, weight)
+    # The compiler would separate the product from ReLU, were it not for the op, and fake tensors
+    # need it. Elsewhere it would only take the host longer.
+    is_plain = type(x) in (Tensor, nn.Parameter) and not torch.compiler.is_compiling()
+    output: Tensor = (_add_product_relu if is_plain else _linear_relu)(x, weight)
     return output
 
 
 def _add_product_relu(x: Tensor, weight: Tensor) -> Tensor:
     """Where a bias is added, PyTorch calls a kernel of cuBLASLt that ends in ReLU; so zeros are."""
-    zeros = _zeros(len(weight), weight.device, weight.dtype)
-    output: Tensor = torch._addmm_activation(zeros, x, weight.t())
+    output: Tensor = torch._addmm_activation(_zeros(weight), x, weight.t())
     return output
 
 
@@ -110,8 +119,16 @@ _linear_relu = define_op(
     fake=lambda x, weight: x.new_empty(len(x), len(weight)),
 )(_add_product_relu)
 
+_zeros_by_kind: dict[tuple[int, torch.device, torch.dtype, int], Tensor] = {}
 
-@cached_for_graphs(maxsize=64)
-def _zeros(size: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
-        return torch.zeros(size, device=device, dtype=dtype)
+
+def _zeros(weight: Tensor) -> Tensor:
+    """A bias of zeros, kept for all layers of a kind; never dropped, since graphs read it."""
+    key = len(weight), weight.device, weight.dtype, stream_id(weight.device)
+    zeros = _zeros_by_kind.get(key)
+    if zeros is None:
+        with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
+            zeros = torch.zeros(len(weight), device=weight.device, dtype=weight.dtype)
+        if not (zeros.is_cuda and torch.cuda.is_current_stream_capturing()):  # else only recorded
+            _zeros_by_kind[key] = zeros
+    return zeros

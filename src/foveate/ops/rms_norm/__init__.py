@@ -80,7 +80,7 @@ def residual_rms_norm(
         x with its update, in the dtype of x, and its norm.
 
     Raises:
-        ValueError: As `rms_norm` does.
+        ValueError: As `rms_norm` does, and if the update does not match x.
 
     Example:
         >>> import torch
@@ -89,6 +89,11 @@ def residual_rms_norm(
         >>> residual, normed
         (tensor([[3., 4.]]), tensor([[0.8485, 1.1314]]))
     """
+    if update is not None and (update.shape != x.shape or update.device != x.device):
+        raise ValueError(
+            f"update must be {tuple(x.shape)} on {x.device} to match x, "
+            f"got {tuple(update.shape)} on {update.device}"
+        )
     dtype = x.dtype if dtype is None else dtype
     if _choose(backend, x, weight) == "triton":
         from . import triton as _triton

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op, or_empty
@@ -131,6 +132,7 @@ class _RMSNorm(torch.autograd.Function):
         return F.rms_norm(x, weight.shape, weight, eps)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
         d_x, d_weight = _rms_norm_backward(grad, x, weight, or_empty(None, x), ctx.eps)
@@ -155,6 +157,7 @@ class _ResidualRMSNorm(torch.autograd.Function):
         return total, normed
 
     @staticmethod
+    @once_differentiable
     def backward(
         ctx: Any, residual_grad: Tensor, grad: Tensor
     ) -> tuple[Tensor, Tensor, None, Tensor | None, None]:

@@ -52,7 +52,7 @@ class Objective:
         return dict(processor.pad([select_columns(example, columns) for example in features]))
 
     def config_options(self) -> dict[str, Any]:
-        """Return what the model's configuration contains for this objective, if it has it."""
+        """Return what the model's configuration must contain for this objective."""
         return {}
 
 

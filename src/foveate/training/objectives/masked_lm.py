@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import transformers
@@ -47,10 +46,6 @@ class MaskedLM(Objective):
                 generator=generator,
             )
         ]
-
-    def config_options(self) -> dict[str, Any]:
-        """Let models that can compute logits of the masked tokens only."""
-        return {"sparse_prediction": True}
 
     def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
         """Pack trees into one sequence; pad other features."""
