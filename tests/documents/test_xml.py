@@ -220,6 +220,14 @@ def test_a_term_without_definition_stays_before_a_long_label():
     assert sentences == ["Cod.", "Eat it.", "Now.", "Eel.", "Ray."]
 
 
+def test_a_label_within_a_paragraph_begins_another_one():
+    text = "<p>Cod. Eat it. <list-item><label>Two</label>Ray. </list-item></p>"
+    document = Document.from_text(f"<article><body>{text}</body></article>", format="jats")
+    sentences = list(document.sentences())
+    assert [sentence.text for sentence in sentences] == ["Cod.", "Eat it.", "Two.", "Ray."]
+    assert [sentence.start for sentence in sentences] == [18, 23, 49, 60]
+
+
 @pytest.mark.parametrize("format", NAMES)
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)

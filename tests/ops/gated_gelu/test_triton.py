@@ -4,7 +4,7 @@ import os
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.gated_gelu import gated_gelu
@@ -37,9 +37,11 @@ def check(halves, dtype):
 
 
 @given(
-    st.lists(st.sampled_from([1, 3, 16, 40, 129]), min_size=0, max_size=3),
+    st.lists(st.sampled_from([1, 3, 16, 40]), min_size=0, max_size=3),
     st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
 )
+@example([129, 129], torch.bfloat16)
+@example([2, 1300], torch.float32)
 @settings(deadline=None, max_examples=20)
 def test_any_shape(shape, dtype):
     check(pair(shape, dtype), dtype)

@@ -159,7 +159,7 @@ class _Handler:
         at = self.source_offset()
         if not self.within["hidden"]:
             self.separate(name, parent, at)
-        if "blocks" in roles or "floats" in roles:
+        if {"blocks", "floats", "label"}.intersection(roles):  # a label begins a paragraph
             self.flush()
         if "sections" in roles and (self.within["parts"] or "parts" in roles):
             self.flush()
