@@ -120,7 +120,7 @@ def test_all_blocks_nodes_are_selected_at_once(coverage, k_neighbours):
     st.integers(1, 3),
     st.sampled_from(COVERAGES),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20 if ON_GPU else 8, deadline=None)
 def test_the_number_of_windows_is_known_beforehand(lengths, block_size, k_neighbours, coverage):
     from foveate.ops.fovea_attention.triton.schedule import (
         ScheduleKey,

@@ -333,7 +333,7 @@ def test_what_is_not_a_forest_is_rejected_on_the_gpu(parents, message):
 
 @gpu
 @given(forests(max_nodes=300))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30 if ON_GPU else 10, deadline=None)
 def test_the_gpu_builds_the_same_tree(parents):
     tree, on_gpu = Tree.from_parents(parents), Tree.from_parents(torch.tensor(parents).cuda())
     check_same_tree(on_gpu, tree)
