@@ -21,7 +21,7 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
     Returns:
         For each layer its output `(..., out_features)`.
     """
-    if all(_is_plain(layer, hidden_states) for layer in layers):
+    if len(layers) > 1 and all(_is_plain(layer, hidden_states) for layer in layers):
         plain = cast(tuple[nn.Linear, ...], layers)
         biases = [layer.bias for layer in plain if layer.bias is not None]
         if len(biases) in (0, len(plain)):
@@ -67,7 +67,7 @@ def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
     Adapters, quantized layers, layers with hooks and layers whose `forward` was replaced have to be
     called themselves.
     """
-    if type(layer) is not nn.Linear or _is_changed(layer) or not _joins(hidden_states):
+    if not _joins(hidden_states) or type(layer) is not nn.Linear or _is_changed(layer):
         return False
     weight = layer.weight
     if type(weight) not in (nn.Parameter, Tensor) or weight.device != hidden_states.device:

@@ -3,6 +3,7 @@
 A module becomes one of VCC by a change of its class: parameters, names and initialization stay.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -72,10 +73,8 @@ class _Layer(nn.Module):
         """Score the candidates by this layer's attention."""
         attention = self.attention.self
         means = candidates.means.to(vips.dtype)
-        (q,), (k,) = (
-            project_heads(states, attention.num_attention_heads, layer)
-            for states, layer in ((vips, attention.query), (means, attention.key))
-        )
+        (q,) = project_heads(vips, attention.num_attention_heads, attention.query)
+        (k,) = project_heads(means, attention.num_attention_heads, attention.key)
         return vip_scores(q, k, layout, candidates, scale=attention.attention_head_size**-0.5)
 
 
@@ -283,8 +282,8 @@ class _LabelHead(_PatchedModel):
         )
 
 
-class _MaskedLMHead(_PatchedModel):
-    """A model that predicts masked tokens, of `labels` and of the `vip_mask`.
+class _MaskedLMHead(nn.Module):
+    """Predicts masked tokens, in place of the forward of transformers, behind a `_LabelHead`.
 
     With labels and `config.sparse_prediction`, its `logits` `(labelled tokens, vocab_size)` are
     those of the tokens whose label counts, in their order.
@@ -296,35 +295,10 @@ class _MaskedLMHead(_PatchedModel):
     """Name of the head."""
 
     @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        *,
-        labels: Tensor | None = None,
-        vip_mask: Tensor | None = None,
-        **kwargs: Any,
-    ) -> MaskedLMOutput:
-        """Predict tokens; the arguments are those of `VccBertModel.forward` and `labels`."""
-        # The encoder rejects other arguments, but would compute scores that are dropped here.
-        reject_unsupported(self.config, {"output_vip_scores": kwargs.get("output_vip_scores")})
-
-        def encode() -> Any:
-            return self.base_model(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                token_type_ids=token_type_ids,
-                position_ids=position_ids,
-                inputs_embeds=inputs_embeds,
-                vip_mask=vip_mask,
-                return_dict=True,
-                **kwargs,
-            )
-
+    def forward(self, *, labels: Tensor | None, **inputs: Any) -> MaskedLMOutput:
+        """Predict tokens; the inputs are those of `VccBertModel.forward`."""
         head, sparse = getattr(self, self.predictions), self.config.sparse_prediction
+        encode = partial(self.base_model, return_dict=True, **inputs)
         return masked_lm_output(encode, head, labels, sparse=sparse)
 
 
@@ -362,7 +336,7 @@ class _SpanHead(_PatchedModel):
         )
 
 
-class VccBertForMaskedLM(_MaskedLMHead, BertForMaskedLM):
+class VccBertForMaskedLM(_LabelHead, _MaskedLMHead, BertForMaskedLM):
     """As `transformers.BertForMaskedLM`, with `vip_mask`: mark the masked tokens."""
 
     config_class = VccBertConfig
@@ -387,7 +361,7 @@ class VccBertForQuestionAnswering(_SpanHead, BertForQuestionAnswering):
     config_class = VccBertConfig
 
 
-class VccRobertaForMaskedLM(_MaskedLMHead, RobertaForMaskedLM):
+class VccRobertaForMaskedLM(_LabelHead, _MaskedLMHead, RobertaForMaskedLM):
     """As `transformers.RobertaForMaskedLM`, with `vip_mask`: mark the masked tokens."""
 
     config_class = VccRobertaConfig

@@ -62,10 +62,8 @@ class VccT5Attention(T5Attention):
         candidates: CandidateSegments,
     ) -> Tensor:
         """Score how much normalized VIP tokens attend to the candidates' normalized means."""
-        (q,), (k,) = (
-            project_heads(states, self.n_heads, layer)
-            for states, layer in ((vips, self.q), (means, self.k))
-        )
+        (q,) = project_heads(vips, self.n_heads, self.q)
+        (k,) = project_heads(means, self.n_heads, self.k)
         return vip_scores(q, k, layout, candidates, bias=bias.by_distance)
 
 

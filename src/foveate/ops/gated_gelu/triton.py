@@ -17,6 +17,7 @@ from torch import Tensor
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
+from foveate.ops._triton.math import adjacent
 
 __all__ = ["gated_gelu"]
 
@@ -61,7 +62,7 @@ def _launch(kernel: Any, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
     """
     if not inputs[0].numel():
         return
-    inputs = tuple(map(_rows, inputs))
+    inputs = tuple(adjacent(x.reshape(-1, x.shape[-1] if x.ndim else 1)) for x in inputs)
     rows, width = inputs[0].shape
     columns = min(_WIDEST, triton.next_power_of_2(width))
     constants = columns, _TILE // columns
@@ -70,12 +71,6 @@ def _launch(kernel: Any, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
     strides = *(x.stride(0) for x in inputs), width
     numbers = rows, column_tiles
     launch(kernel, programs, inputs + outputs, strides, numbers, constants, num_warps=_WARPS)
-
-
-def _rows(x: Tensor) -> Tensor:
-    """View x, or a copy of it, as rows of adjacent elements."""
-    rows = x.reshape(-1, x.shape[-1] if x.ndim else 1)
-    return rows if rows.stride(-1) == 1 else rows.contiguous()
 
 
 class _GatedGELU(torch.autograd.Function):
