@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 from transformers.modeling_outputs import MaskedLMOutput
 
+from foveate.ops.cross_entropy import cross_entropy
 from foveate.preprocessing import IGNORE_INDEX
 
 
@@ -41,6 +40,6 @@ def masked_lm_output(
         hidden_states = hidden_states.flatten(0, 1).index_select(0, labelled)
     logits, loss = head(hidden_states), None
     if labels is not None:
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        loss = F.cross_entropy(logits.flatten(0, -2).to(dtype), labels.flatten().long())
+        losses = cross_entropy(logits.flatten(0, -2), labels.flatten().long())
+        loss = losses.sum() / (labels != IGNORE_INDEX).sum()
     return MaskedLMOutput(loss=loss, logits=logits, hidden_states=encoded.hidden_states)

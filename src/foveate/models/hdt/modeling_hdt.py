@@ -155,7 +155,10 @@ class HDTFeedForward(nn.Module):
 
 
 class HDTSelfAttentionLayer(nn.Module):
-    """x and dropout(attention(norm(x))), which the next layer adds."""
+    """x and its update dropout(attention(norm(x))), where x is the input with its own update.
+
+    The next layer adds an update in the kernel that normalizes the sum.
+    """
 
     def __init__(self, config: HDTConfig, has_bias_table: bool) -> None:
         super().__init__()
@@ -163,14 +166,16 @@ class HDTSelfAttentionLayer(nn.Module):
         self.layer_norm = HDTResidualNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, hidden_states: Tensor, tree: Tree, update: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return the hidden states `(tokens, d_model)` and their update."""
-        residual, normed = self.layer_norm(hidden_states)
+        residual, normed = self.layer_norm(hidden_states, update)
         return residual, _drop(self.dropout, self.SelfAttention(normed, tree))
 
 
 class HDTFeedForwardLayer(nn.Module):
-    """x + dropout(feed_forward(norm(x))), where x is the input with its update."""
+    """x and its update dropout(feed_forward(norm(x))), where x is the input with its own update."""
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__()
@@ -178,11 +183,10 @@ class HDTFeedForwardLayer(nn.Module):
         self.layer_norm = HDTResidualNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.dropout = nn.Dropout(config.dropout_rate)
 
-    def forward(self, hidden_states: Tensor, update: Tensor | None = None) -> Tensor:
-        """Apply the layer to `(..., d_model)`, after adding an update to it."""
+    def forward(self, hidden_states: Tensor, update: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the hidden states `(..., d_model)` and their update."""
         residual, normed = self.layer_norm(hidden_states, update)
-        output: Tensor = residual + _drop(self.dropout, self.DenseReluDense(normed))
-        return output
+        return residual, _drop(self.dropout, self.DenseReluDense(normed))
 
 
 class HDTBlock(GradientCheckpointingLayer):
@@ -193,11 +197,13 @@ class HDTBlock(GradientCheckpointingLayer):
         attention = HDTSelfAttentionLayer(config, has_bias_table)
         self.layer = nn.ModuleList([attention, HDTFeedForwardLayer(config)])
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Apply both layers."""
-        hidden_states, update = self.layer[0](hidden_states, tree)
-        output: Tensor = self.layer[1](hidden_states, update)
-        return output
+    def forward(
+        self, hidden_states: Tensor, tree: Tree, update: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the hidden states `(tokens, d_model)` and the update that the next block adds."""
+        hidden_states, update = self.layer[0](hidden_states, tree, update)
+        outputs: tuple[Tensor, Tensor] = self.layer[1](hidden_states, update)
+        return outputs
 
 
 class HDTPreTrainedModel(PreTrainedModel):
@@ -275,10 +281,18 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
     ) -> Tensor:
         """Apply positions, blocks and norms to embeddings; the layout is their tree."""
         hidden_states = self.dropout(self.emb_norm(self.embed_positions(hidden_states, layout)))
+        update = None
         for block in self.block:
+            if update is not None and block.training and block.gradient_checkpointing:
+                # A checkpoint keeps what a block is given: one tensor is less than two.
+                hidden_states, update = hidden_states + update, None
             if all_hidden_states is not None:
-                all_hidden_states.append(hidden_states)
-            hidden_states = block(hidden_states, layout)
+                all_hidden_states.append(
+                    hidden_states if update is None else hidden_states + update
+                )
+            hidden_states, update = block(hidden_states, layout, update)
+        if update is not None:
+            hidden_states = hidden_states + update
         output: Tensor = self.final_layer_norm(hidden_states)
         return output
 

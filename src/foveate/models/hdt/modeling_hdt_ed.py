@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, GenerationMixin
 from transformers import initialization as init
@@ -18,6 +17,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.padding import PackedForest, mask_to_bias
 from foveate.ops.compiling import uncompiled
+from foveate.ops.cross_entropy import cross_entropy
 from foveate.ops.relative_attention import buckets
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing.collate import IGNORE_INDEX
@@ -273,7 +273,8 @@ class HDTDecoderBlock(GradientCheckpointingLayer):
         """Apply the layers; the first block, with `bias` None, returns the bias of all blocks."""
         hidden_states, bias = self.layer[0](hidden_states, bias, key_bias, past_key_values)
         hidden_states = self.layer[1](hidden_states, memory, memory_bias, past_key_values)
-        return self.layer[2](hidden_states), cast(Tensor, bias)
+        hidden_states, update = self.layer[2](hidden_states)
+        return hidden_states + update, cast(Tensor, bias)
 
 
 class HDTDecoder(nn.Module):
@@ -506,13 +507,8 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         logits = self.lm_head(hidden_states * self.config.d_model**-0.5)
         loss = None
         if labels is not None:
-            losses = F.cross_entropy(
-                logits.flatten(0, 1).float(),
-                labels.flatten(),
-                ignore_index=IGNORE_INDEX,
-                reduction="sum",
-            )
-            loss = losses / (labels != IGNORE_INDEX).sum().clamp(min=1)
+            losses = cross_entropy(logits, labels)
+            loss = losses.sum() / (labels != IGNORE_INDEX).sum().clamp(min=1)
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,

@@ -86,17 +86,27 @@ def _tile(width: int) -> tuple[int, int, int]:
 
 
 @define_op(
-    "rms_norm_backward(Tensor grad, Tensor x, Tensor weight, Tensor residual_grad, float eps) "
-    "-> (Tensor, Tensor)",
-    fake=lambda grad, x, weight, residual_grad, eps: (
+    "rms_norm_backward(Tensor grad, Tensor x, Tensor weight, Tensor residual_grad, float eps, "
+    "ScalarType update_dtype) -> (Tensor, Tensor, Tensor)",
+    fake=lambda grad, x, weight, residual_grad, eps, update_dtype: (
         x.new_empty(x.shape),
         weight.new_empty(weight.shape),
+        x.new_empty(0 if update_dtype == x.dtype else x.shape, dtype=update_dtype),
     ),
 )
 def _rms_norm_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, residual_grad: Tensor, eps: float
-) -> tuple[Tensor, Tensor]:
-    """The gradients of a norm; that of x with `residual_grad` added unless it is empty."""
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    residual_grad: Tensor,
+    eps: float,
+    update_dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of a norm; that of x with `residual_grad` added unless it is empty.
+
+    The gradient of an update is that of x. It is returned only where its dtype is another one, and
+    is empty otherwise.
+    """
     has_residual = residual_grad.numel() > 0
     grad, rows, residual_grad = (
         tensor.reshape(-1, len(weight)).contiguous() for tensor in (grad, x, residual_grad)
@@ -105,14 +115,16 @@ def _rms_norm_backward(
     block, tile_rows, warps = _tile(width)
     programs = min(triton.cdiv(n, tile_rows), _PROGRAMS_PER_PROCESSOR * _num_processors(x.device))
     d_x = torch.empty_like(rows)
+    casts = update_dtype != x.dtype
+    d_update = torch.empty(x.shape if casts else 0, dtype=update_dtype, device=x.device)
     sums = torch.empty(programs, width, dtype=torch.float32, device=x.device)
     if programs:
         rows_per_program = tile_rows * triton.cdiv(n, tile_rows * programs)
-        tensors = grad, rows, weight, residual_grad, d_x, sums
-        constants = width, block, tile_rows, has_residual
+        tensors = grad, rows, weight, residual_grad, d_x, d_update, sums
+        constants = width, block, tile_rows, has_residual, casts
         numbers = n, rows_per_program, eps
         launch(_backward, programs, tensors, (), numbers, constants, num_warps=warps)
-    return d_x.view(x.shape), sums.sum(0).to(weight.dtype)
+    return d_x.view(x.shape), sums.sum(0).to(weight.dtype), d_update
 
 
 def _num_processors(device: torch.device) -> int:
@@ -135,7 +147,7 @@ class _RMSNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
-        d_x, d_weight = _rms_norm_backward(grad, x, weight, or_empty(None, x), ctx.eps)
+        d_x, d_weight, _ = _rms_norm_backward(grad, x, weight, or_empty(None, x), ctx.eps, x.dtype)
         return d_x, d_weight, None
 
 
@@ -153,18 +165,22 @@ class _ResidualRMSNorm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         total, normed = _residual_rms_norm(x, weight, eps, update, dtype)
         ctx.save_for_backward(total, weight)
+        ctx.set_materialize_grads(False)
         ctx.eps, ctx.update_dtype = eps, None if update is None else update.dtype
         return total, normed
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, residual_grad: Tensor, grad: Tensor
+        ctx: Any, residual_grad: Tensor | None, grad: Tensor | None
     ) -> tuple[Tensor, Tensor, None, Tensor | None, None]:
         x, weight = ctx.saved_tensors
-        d_x, d_weight = _rms_norm_backward(grad, x, weight, residual_grad, ctx.eps)
-        d_update = None if ctx.update_dtype is None else d_x.to(ctx.update_dtype)
-        return d_x, d_weight, None, d_update, None
+        grad = torch.zeros_like(x) if grad is None else grad
+        residual_grad, dtype = or_empty(residual_grad, x), ctx.update_dtype or x.dtype
+        d_x, d_weight, d_update = _rms_norm_backward(grad, x, weight, residual_grad, ctx.eps, dtype)
+        if ctx.update_dtype is None:
+            return d_x, d_weight, None, None, None
+        return d_x, d_weight, None, d_x if dtype == x.dtype else d_update, None
 
 
 @triton.jit(do_not_specialize=("n",))
@@ -206,6 +222,7 @@ def _backward(
     weight,
     residual_grad,
     d_x,
+    d_update,
     sums,
     n,
     rows_per_program,
@@ -214,6 +231,7 @@ def _backward(
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
     HAS_RESIDUAL: tl.constexpr,
+    CASTS: tl.constexpr,
 ):
     """Gradients of `rows_per_program` rows, a multiple of ROWS, and their sum for the weight."""
     column = tl.arange(0, BLOCK)
@@ -237,4 +255,6 @@ def _backward(
         if HAS_RESIDUAL:
             slope += tl.load(residual_grad + offset, mask=mask, other=0).to(tl.float32)
         tl.store(d_x + offset, slope, mask=mask)
+        if CASTS:
+            tl.store(d_update + offset, slope, mask=mask)
     tl.store(sums + tl.program_id(0) * WIDTH + column, tl.sum(total, 0), mask=real)
