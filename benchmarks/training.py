@@ -8,19 +8,18 @@
 Random documents of 8,192 tokens, packed to 65,536 per card and micro-step; base size, bfloat16 by
 autocast, AdamW, no dropout. HDT and Longformer predict 15 % masked tokens, and HDT, as after
 `foveate train`, computes the logits of these only. HDT-ED and LED (both 6 and 6 layers) write 512
-tokens for each document. Worker processes make and mask the features. After the warm-up, steps are
-timed from one's beginning to the next one's, data loading included.
+tokens for each document. Worker processes make and mask the features. Trainer copies batches and
+logs losses as `foveate train` has it do, so that the host waits for the device only where a model
+does. What is timed is all steps after the warm-up together, data loading included.
 
 The share of the matrix rate counts six operations per token and weight of the matrices it passes
 through, relative to the rate of a large product on this card; products inside attention are not
-counted. Results replace earlier ones for the same number of cards and packs.
+counted. Each command saves a file of its own.
 """
 
 import argparse
-import json
 import os
 import random
-import statistics
 import tempfile
 import time
 from functools import partial
@@ -30,7 +29,7 @@ from typing import Any
 import torch
 import transformers
 from torch import nn
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
 
 import report
 from foveate.models.accelerate import capture
@@ -40,7 +39,6 @@ from foveate.training.objectives.masked_lm import mask_tokens
 from foveate.training.packing import PackedDataset, collate_packs
 from tree_documents import document
 
-RESULTS = report.RESULTS / "training.json"
 VOCABULARY, MASK, PADDING, RATIO = 32768, 4, 0, 0.15
 
 
@@ -62,9 +60,10 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--capture", action="store_true", help="capture the model's encoder")
     parser.add_argument("--fsdp", action="store_true", help="use FSDP instead of DDP")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, help="default: named after the number of cards")
     options = parser.parse_args()
     cards = int(os.environ.get("WORLD_SIZE", 1))
+    options.results = options.results or report.RESULTS / f"training-{cards}.json"
     options.packs = options.packs or cards
     if options.packs % cards:
         parser.error(f"--packs must be a multiple of the {cards} cards")
@@ -74,10 +73,11 @@ def main() -> None:
 
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
         rate = matrix_rate()
+    results: list[dict[str, Any]] = []
     for name in options.models:
-        result = measure(name, cards, rate, options)
+        results.append(measure(name, cards, rate, options))
         if int(os.environ.get("RANK", 0)) == 0:
-            save(result, options.results)
+            save(results, options.results)
 
 
 # Models and their features
@@ -190,23 +190,24 @@ def operations(name: str, documents: int, options: argparse.Namespace) -> int:
 
 
 class Clock(TrainerCallback):
-    """Notes when each step begins."""
+    """Measures the seconds that all steps after the warm-up take together."""
 
-    def __init__(self) -> None:
-        self.times: list[float] = []
+    def __init__(self, warm_up: int) -> None:
+        self.warm_up = warm_up
 
-    def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
-        """Wait for the device, and note the time."""
-        self._note()
+    def on_step_begin(self, args: Any, state: TrainerState, *_: Any, **kwargs: Any) -> None:
+        """Note when the first of the steps begins."""
+        if state.global_step == self.warm_up:
+            self.begun = self._now()
 
     def on_train_end(self, *args: Any, **kwargs: Any) -> None:
         """Note the end of the last step."""
-        self._note()
+        self.seconds = self._now() - self.begun
 
-    def _note(self) -> None:
+    def _now(self) -> float:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        self.times.append(time.perf_counter())
+        return time.perf_counter()
 
 
 def measure(
@@ -226,7 +227,7 @@ def measure(
     model = MODELS[name](options)
     if options.capture:
         capture(model)
-    clock = Clock()
+    clock = Clock(options.warm_up)
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
             folder,
@@ -243,7 +244,9 @@ def measure(
             dataloader_num_workers=options.workers,
             dataloader_pin_memory=torch.cuda.is_available(),
             use_cpu=not torch.cuda.is_available(),
-            logging_steps=1,
+            accelerator_config={"non_blocking": True},
+            logging_steps=max(1, options.steps // 3),
+            logging_nan_inf_filter=False,
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
@@ -258,8 +261,7 @@ def measure(
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         trainer.train()
-    steps = [after - before for before, after in zip(clock.times, clock.times[1:], strict=False)]
-    step = statistics.median(steps[options.warm_up :])
+    step = clock.seconds / (options.steps - options.warm_up)
     tokens = per_pack * options.length * accumulated
     result = {
         "model": name,
@@ -279,17 +281,12 @@ def measure(
     return result
 
 
-def save(result: dict[str, Any], results: Path) -> None:
-    rows = json.loads(results.read_text())["results"] if results.exists() else []
-    key = ("model", "cards", "packs", "how")
-    rows = [row for row in rows if any(row[name] != result[name] for name in key)]
-    rows.append(result)
-    rows.sort(key=lambda row: (list(MODELS).index(row["model"]), row["how"], row["cards"]))
-    report.save(results, rows, "transformers", "accelerate", "triton")
-    shown = [name for name in result if name != "losses"]
-    print(report.table(shown, [[row.get(name) for name in shown] for row in rows]), flush=True)
-    losses = result["losses"]
-    print(f"{result['model']}: loss {losses[0]} … {losses[-1]}", flush=True)
+def save(results: list[dict[str, Any]], file: Path) -> None:
+    report.save(file, results, "transformers", "accelerate", "triton")
+    shown = [name for name in results[-1] if name != "losses"]
+    print(report.table(shown, [[row.get(name) for name in shown] for row in results]), flush=True)
+    losses = results[-1]["losses"]
+    print(f"{results[-1]['model']}: loss {losses[0]} … {losses[-1]}", flush=True)
 
 
 if __name__ == "__main__":
