@@ -7,8 +7,8 @@ The floor is the larger of two times: that of the products of queries with the k
 forward and 5 backward, at the rate of a large matrix product; and that of the bytes that must move,
 at the rate of a large copy: forward reads Q, K, V and writes O, backward reads these and dO and
 writes dQ, dK, dV. An average counts as one key. "dense" is `relative_attention`
-with the same bias, "SDPA" torch's without any. Each time is the median of calls made from Python
-with a cold L2 cache.
+with the same bias, "SDPA" torch's without any. Each time is the median of replays of a CUDA
+graph with a cold L2 cache; "eager" is the same call made from Python.
 """
 
 import argparse
@@ -22,19 +22,13 @@ from torch import Tensor
 import report
 from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
 from foveate.ops.relative_attention import relative_attention
-from relative_attention import BUCKETS, HEAD_DIM, HEADS, contender, matmul_rate, milliseconds
+from relative_attention import BUCKETS, HEAD_DIM, HEADS
+from timing import contender, copy_rate, matmul_rate
 
 BLOCK, NEIGHBOURS = 128, 1
 LENGTHS = [4096, 16_384, 65_536, 262_144]
 DENSE_UP_TO = 65_536
 RESULTS = Path(__file__).parent / "results" / "fovea_attention.json"
-
-
-def copy_rate() -> float:
-    """Measure the bytes per second that a large copy reads and writes."""
-    source = torch.randn(1 << 28, device="cuda")
-    target = torch.empty_like(source)
-    return 2 * source.nbytes / milliseconds(lambda: target.copy_(source)) * 1e3
 
 
 def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:
@@ -90,6 +84,7 @@ def show(run: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
+    parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("this benchmark needs a GPU: its floors are the GPU's rates")
@@ -100,7 +95,7 @@ def main() -> None:
         runs.append(measure(n, rate, bandwidth))
         show(runs[-1])
         results = {"matmul_rate": rate, "copy_rate": bandwidth, "lengths": runs}
-        report.save(RESULTS, results, "triton")
+        report.save(options.output, results, "triton")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ alone at the rate of a large matrix product, measured in the same run: forward m
 backward 5, each of 2 · n² · 64 operations per head. "SDPA" has no bias, which is what dense
 attention costs without one; "SDPA, bias as mask" reads the bias from a tensor (heads, n, n), made
 beforehand; "FlexAttention" looks it up by distance; its gradient includes the bias's up to 4,096
-tokens, which it adds up one pair at a time. Each time is the median of calls made from Python with
-a cold L2 cache.
+tokens, which it adds up one pair at a time. Each time is the median of replays of a CUDA graph with
+a cold L2 cache; "eager" is the same call made from Python.
 """
 
 import argparse
@@ -22,51 +22,12 @@ from torch import Tensor
 
 import report
 from foveate.ops.relative_attention import bias_by_distance, relative_attention
+from timing import contender, matmul_rate
 
 HEADS, HEAD_DIM, BUCKETS, MAX_DISTANCE = 12, 64, 32, 128
 LENGTHS = [1024, 4096, 16_384, 65_536]
 MASK_UP_TO, FLEX_BIAS_GRADIENT_UP_TO = 16_384, 4096
 RESULTS = Path(__file__).parent / "results" / "relative_attention.json"
-
-
-def milliseconds(run: Callable[[], Any]) -> float:
-    """Median time of a call."""
-    from triton.testing import do_bench
-
-    return do_bench(run, warmup=20, rep=100, return_mode="median")
-
-
-def extra_bytes(run: Callable[[], Any]) -> int:
-    """Peak memory of a call beyond what was allocated before it."""
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    return torch.cuda.max_memory_allocated() - before
-
-
-def matmul_rate() -> float:
-    """Measure the operations per second of a large bfloat16 matrix product."""
-    a, b = torch.randn(2, 8192, 8192, device="cuda", dtype=torch.bfloat16)
-    return 2 * 8192**3 / milliseconds(lambda: a @ b) * 1e3
-
-
-def contender(attend: Callable[..., Tensor], leaves: list[Tensor], grad: Tensor) -> dict[str, Any]:
-    """Time and memory of forward, and of forward and backward, of one way to attend."""
-
-    def forward() -> Tensor:
-        with torch.no_grad():
-            return attend(*leaves)
-
-    def both() -> tuple[Tensor, ...]:
-        return torch.autograd.grad(attend(*leaves), leaves, grad)
-
-    return {
-        "forward": milliseconds(forward),
-        "forward_bytes": extra_bytes(forward),
-        "both": milliseconds(both),
-        "both_bytes": extra_bytes(both),
-    }
 
 
 def flex(by_distance: Tensor) -> Callable[..., Tensor]:
@@ -156,7 +117,7 @@ def main() -> None:
     for n in arguments.lengths:
         runs.append(measure(n, rate))
         show(runs[-1])
-    report.save(arguments.output, {"matmul_rate": rate, "lengths": runs}, "triton")
+        report.save(arguments.output, {"matmul_rate": rate, "lengths": runs}, "triton")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,8 @@ GPU, the eager backend runs on short documents.
 import argparse
 import json
 import random
-import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -27,6 +25,7 @@ from torch import Tensor
 import report
 from foveate.models.padding import PackedForest
 from foveate.ops.tree_attention import Tree, tree_attention
+from timing import contender, graph_milliseconds, milliseconds
 from tree_documents import document
 
 DOCUMENTS, HEADS, HEAD_DIM = 4, 12, 64
@@ -45,37 +44,6 @@ def batch(tokens: int) -> list[int]:
     return parents
 
 
-def milliseconds(run: Callable[[], Any], device: str) -> float:
-    """Median time of a call made from Python."""
-    if device == "cuda":
-        from triton.testing import do_bench
-
-        return do_bench(run, warmup=20, rep=100, return_mode="median")
-    run()
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - start) * 1e3)
-    return median(times)
-
-
-def graph_milliseconds(run: Callable[[], Any], device: str) -> float:
-    """Median time of the same work in a CUDA graph, without launches from Python."""
-    if device != "cuda":
-        return milliseconds(run, device)
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(2):
-            run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return milliseconds(graph.replay, device)
-
-
 def device_milliseconds(run: Callable[[], Any], device: str, times: int = 30) -> float | None:
     """Total device time of a call's kernels and copies."""
     if device != "cuda":
@@ -89,50 +57,9 @@ def device_milliseconds(run: Callable[[], Any], device: str, times: int = 30) ->
     return sum(event.self_device_time_total for event in trace.key_averages()) / times / 1e3
 
 
-def extra_bytes(run: Callable[[], Any], device: str) -> int | None:
-    """Peak memory of a call beyond what was allocated before it."""
-    if device != "cuda":
-        return None
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    run()
-    return torch.cuda.max_memory_allocated() - before
-
-
 def inputs(*shape: int, device: str, dtype: torch.dtype) -> tuple[Tensor, ...]:
     q, k, v, grad = (torch.randn(shape, device=device, dtype=dtype) for _ in range(4))
     return q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), grad
-
-
-def contender(
-    attend: Callable[..., Tensor],
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    grad: Tensor,
-    device: str,
-    backward: bool = True,
-) -> dict[str, Any]:
-    """Time forward and forward+backward of one way to attend."""
-
-    def forward() -> Tensor:
-        with torch.no_grad():
-            return attend(q, k, v)
-
-    def both() -> tuple[Tensor, ...]:
-        return torch.autograd.grad(attend(q, k, v), (q, k, v), grad)
-
-    result: dict[str, Any] = {
-        "forward": graph_milliseconds(forward, device),
-        "forward_eager": milliseconds(forward, device),
-        "forward_bytes": extra_bytes(forward, device),
-    }
-    if backward:
-        result["both"] = graph_milliseconds(both, device)
-        result["both_eager"] = milliseconds(both, device)
-        result["both_bytes"] = extra_bytes(both, device)
-    return result
 
 
 def flex(parents: Tensor, device: str) -> dict[str, Any]:
@@ -152,7 +79,7 @@ def flex(parents: Tensor, device: str) -> dict[str, Any]:
     mask = build()
     q, k, v, grad = inputs(1, HEADS, n, HEAD_DIM, device=device, dtype=torch.bfloat16)
     compiled = torch.compile(flex_attention, dynamic=False)
-    result = contender(lambda q, k, v: compiled(q, k, v, block_mask=mask), q, k, v, grad, device)
+    result = contender(lambda q, k, v: compiled(q, k, v, block_mask=mask), (q, k, v), grad, device)
     return result | {"mask": milliseconds(build, device)}
 
 
@@ -206,7 +133,9 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
         ),
         "tree_of_padded_document": milliseconds(pack, device),
         "tree_of_padded_document_on_device": device_milliseconds(pack, device),
-        "foveate": contender(lambda q, k, v: tree_attention(q, k, v, tree), q, k, v, grad, device),
+        "foveate": contender(
+            lambda q, k, v: tree_attention(q, k, v, tree), (q, k, v), grad, device
+        ),
     }
     del q, k, v, grad
     if device == "cuda":
@@ -216,12 +145,10 @@ def measure(tokens: int, device: str) -> dict[str, Any]:
         result["tiles"] = milliseconds(lambda: partition(*levels), device)
     if tokens <= DENSE_FORWARD_UP_TO:
         shape = (DOCUMENTS, HEADS, n // DOCUMENTS, HEAD_DIM)
-        result["dense"] = contender(
-            F.scaled_dot_product_attention,
-            *inputs(*shape, device=device, dtype=dtype),
-            device,
-            backward=tokens <= DENSE_BACKWARD_UP_TO,
-        )
+        *leaves, grad = inputs(*shape, device=device, dtype=dtype)
+        backward = tokens <= DENSE_BACKWARD_UP_TO
+        attend = F.scaled_dot_product_attention
+        result["dense"] = contender(attend, leaves, grad, device, backward)
     if device == "cuda" and tokens <= FLEX_UP_TO:
         result["flex"] = flex(tree.parent, device)
     return result

@@ -1,22 +1,24 @@
-"""Window attention against its floor, SDPA and FlexAttention, over sequence length.
+"""Window attention against its floor, SDPA, FlexAttention and FlashAttention, over sequence length.
 
     python benchmarks/window_attention.py                   # times, prints, saves results/
     python benchmarks/window_attention.py --device cpu --lengths 1024 4096
 
 One sequence, 12 heads of 64 channels, bfloat16 (float32 on a CPU). "LED" is a window of 512 tokens
 on each side and one global token; "Longformer" half of that; "LongT5" 127 tokens on each side, T5's
-bias and a summary of every 16 tokens with its own bias. The floor is the time of the products of
-visible pairs alone, at the measured rate of a large matrix product: the forward pass makes 2 of
-them, the backward pass 5. SDPA is dense and has no bias. FlexAttention has the same windows, with
-its mask built beforehand, but no global keys, and is compared only for kinds without a bias. Times
-are medians of calls made from Python.
+bias and a summary of every 16 tokens with its own bias. "windows only" has no global token, which
+is what the peers compute: FlexAttention, with its mask built beforehand, in its own kernel and, if
+the package flash-attn-4 is there, in FlashAttention's; and FlashAttention's windows
+(`torch.nn.attention.varlen`). None of them is compared for a bias. SDPA is dense and has no bias.
+
+The floor is the time of the products of visible pairs alone, at the measured rate of a large matrix
+product: the forward pass makes 2 of them, the backward pass 5. Each time is the median of replays
+of a CUDA graph with a cold L2 cache; "eager" is the same call made from Python.
 """
 
 import argparse
-import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -25,47 +27,12 @@ from torch import Tensor
 
 import report
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
+from timing import contender, matmul_rate
 
 HEADS, HEAD_DIM = 12, 64
 LENGTHS = (4096, 16_384, 65_536)
 REACH = {"Longformer": 256, "LED": 512, "LongT5": 127}
 DENSE_UP_TO = 16_384
-
-
-def milliseconds(run: Callable[[], Any], device: str) -> float:
-    """Median time of a call."""
-    if device == "cuda":
-        from triton.testing import do_bench
-
-        return do_bench(run, warmup=20, rep=100, return_mode="median")
-    run()
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - start) * 1e3)
-    return median(times)
-
-
-def contender(
-    attend: Callable[..., Tensor], leaves: list[Tensor], grad: Tensor, device: str
-) -> dict[str, Any]:
-    """Measure the time of forward and of forward and backward, and the memory of the latter."""
-
-    def forward() -> Tensor:
-        with torch.no_grad():
-            return attend(*leaves)
-
-    def both() -> tuple[Tensor, ...]:
-        return torch.autograd.grad(attend(*leaves), leaves, grad)
-
-    result = {"forward": milliseconds(forward, device), "both": milliseconds(both, device)}
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        both()
-        result["both_bytes"] = torch.cuda.max_memory_allocated() - before
-    return result
 
 
 def build_call(kind: str, qkv: Tensor) -> tuple[Callable[..., Tensor], list[Tensor], int]:
@@ -93,17 +60,27 @@ def build_call(kind: str, qkv: Tensor) -> tuple[Callable[..., Tensor], list[Tens
     return attend_summaries, [*leaves, *summaries, *tables], n // 16
 
 
-def flex(n: int, reach: int) -> Callable[..., Tensor]:
-    """FlexAttention within the same windows."""
+def flex(n: int, reach: int, backend: str) -> Callable[..., Tensor]:
+    """FlexAttention within the same windows, in Triton's kernel or in FlashAttention's."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     def near(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return (i - j).abs() <= reach
 
     torch.compiler.reset()
-    mask = torch.compile(create_block_mask)(near, None, None, n, n, device="cuda")
+    sizes = {"BLOCK_SIZE": (128, 128)}
+    mask = torch.compile(create_block_mask)(near, None, None, n, n, device="cuda", **sizes)
     compiled = torch.compile(flex_attention, dynamic=False)
-    return lambda q, k, v: compiled(q, k, v, block_mask=mask)
+    options = {"BACKEND": backend}
+    return lambda q, k, v: compiled(q, k, v, block_mask=mask, kernel_options=options)
+
+
+def flash(n: int, reach: int) -> Callable[..., Tensor]:
+    """FlashAttention's windows, on packed tokens."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    ends = torch.tensor([0, n], dtype=torch.int32, device="cuda")
+    return lambda q, k, v: varlen_attn(q, k, v, ends, ends, n, n, window_size=(reach, reach))
 
 
 def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
@@ -115,24 +92,44 @@ def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
     floor = 4 * pairs * HEADS * HEAD_DIM / rate * 1e3
     result: dict[str, Any] = {"kind": kind, "tokens": n, "floor": floor, "floor_both": 3.5 * floor}
     result["foveate"] = contender(attend, leaves, qkv_and_grad[3], device)
-    grad = qkv_and_grad[3].transpose(0, 1)[None].contiguous()
-    dense = [x.transpose(0, 1)[None].contiguous().requires_grad_() for x in qkv_and_grad[:3]]
+    packed, grad = leaves[:3], qkv_and_grad[3]
+    grad_by_head = grad.transpose(0, 1)[None].contiguous()
+    by_head = [x.transpose(0, 1)[None].contiguous().requires_grad_() for x in qkv_and_grad[:3]]
     if n <= DENSE_UP_TO:
-        result["SDPA"] = contender(F.scaled_dot_product_attention, dense, grad, device)
-    if device == "cuda" and kind != "LongT5":
-        result["FlexAttention"] = contender(flex(n, reach), dense, grad, device)
+        result["SDPA"] = contender(F.scaled_dot_product_attention, by_head, grad_by_head, device)
+    if kind == "LongT5":
+        return result
+
+    def only_windows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return window_attention(q, k, v, (reach, reach))
+
+    result["foveate, windows only"] = contender(only_windows, packed, grad, device)
+    if device == "cuda":
+        peers: dict[str, tuple[Callable[[], Callable[..., Tensor]], list[Tensor], Tensor]] = {
+            "FlexAttention": (lambda: flex(n, reach, "TRITON"), by_head, grad_by_head),
+            "FlashAttention": (lambda: flash(n, reach), packed, grad),
+        }
+        if find_spec("flash_attn") is not None and find_spec("flash_attn.cute") is not None:
+            in_flash = (lambda: flex(n, reach, "FLASH"), by_head, grad_by_head)
+            peers["FlexAttention, FLASH"] = in_flash
+        for name, (build, inputs, gradient) in peers.items():
+            try:
+                result[name] = contender(build(), inputs, gradient)
+            except Exception as error:  # whatever a peer cannot do is a result, too
+                result[name] = {"failed": f"{type(error).__name__}: {error}"[:300]}
+                print(f"{name}: {result[name]['failed']}", flush=True)
     return result
 
 
 def show(result: dict[str, Any]) -> None:
     header = ["kind", "tokens", "attention", "forward ms", "× floor", "both ms", "× floor", "GiB"]
     rows = []
-    for name in ("foveate", "SDPA", "FlexAttention"):
-        if r := result.get(name):
+    for name, r in result.items():
+        if isinstance(r, dict) and "forward" in r:
             line = [result["kind"], result["tokens"], name]
             for part, floor in (("forward", "floor"), ("both", "floor_both")):
                 line += [r[part], r[part] / result[floor]]
-            rows.append([*line, r["both_bytes"] / 2**30 if "both_bytes" in r else None])
+            rows.append([*line, r["both_bytes"] / 2**30 if r["both_bytes"] is not None else None])
     print(report.table(header, rows), flush=True)
 
 
@@ -143,9 +140,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--output", type=Path, help="where to save the results")
     options = parser.parse_args()
-    size, dtype = (8192, torch.bfloat16) if options.device == "cuda" else (2048, torch.float32)
-    a, b = torch.randn(2, size, size, device=options.device).to(dtype)
-    rate = 2 * size**3 / milliseconds(lambda: a @ b, options.device) * 1e3
+    rate = matmul_rate(options.device)
     print(f"matrix products: {rate / 1e12:.2f} TFLOP/s")
     target = options.output or report.RESULTS / f"window_attention-{options.device}.json"
     runs = []
