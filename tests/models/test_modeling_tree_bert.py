@@ -356,8 +356,12 @@ def test_a_checkpoint_is_saved_and_loaded_by_the_auto_classes(tmp_path, tokenize
         TreeBertConfig,
     ]
     assert (config.salience_size, config.model_type) == (8, "tree_bert")
+    weights, loaded_weights = model.state_dict(), loaded.state_dict()
+    assert weights.keys() == loaded_weights.keys()
+    assert all(torch.equal(loaded_weights[name], weights[name]) for name in weights)
     expected, found = model(**processor(document)), loaded(**processor(document))
-    assert torch.equal(found.embeddings, expected.embeddings)
+    # Not bit for bit: on some processors products depend on where weights lie in memory.
+    assert relative_error(found.embeddings, expected.embeddings) < TOLERANCE
     assert torch.equal(found.salience, expected.salience)
 
 
