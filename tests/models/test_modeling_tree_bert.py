@@ -362,7 +362,7 @@ def test_a_checkpoint_is_saved_and_loaded_by_the_auto_classes(tmp_path, tokenize
     expected, found = model(**processor(document)), loaded(**processor(document))
     # Not bit for bit: on some processors products depend on where weights lie in memory.
     assert relative_error(found.embeddings, expected.embeddings) < TOLERANCE
-    assert torch.equal(found.salience, expected.salience)
+    assert relative_error(found.salience, expected.salience) < TOLERANCE
 
 
 @pytest.mark.parametrize("kind", [BertModel, BertForMaskedLM])
