@@ -5,6 +5,8 @@
 
 Scores are in base 2. While a program loops over tiles of keys, it holds for each query the highest
 score so far, the sum of exp2(score - highest) and the sum of the values weighted by these. The
+sum of weights is held in LANES parts, which are added at the end: the weights of a query are spread
+over several threads, and so these need not exchange their parts in every turn of the loop. The
 backward pass recomputes the weights from the log-sum-exps. With P = exp2(scores - lse),
 D = rowsum(dO ∘ O) and dS = P ∘ (dO Vᵀ - D), the gradients before scaling are
 
@@ -17,6 +19,9 @@ import triton.language as tl
 from torch import Tensor
 
 from .math import dot
+
+LANES = tl.constexpr(8)
+"""Parts of the sum of a query's weights, a divisor of the number of keys in a tile."""
 
 
 def empty_outputs(q: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,7 +42,7 @@ def empty_outputs(q: Tensor) -> tuple[Tensor, Tensor]:
 def begin_softmax(QUERIES: tl.constexpr, WIDTH: tl.constexpr):
     """State before the first tile: highest scores, sums of weights, sums of weighted values."""
     top = tl.full([QUERIES], float("-inf"), tl.float32)
-    total = tl.zeros([QUERIES], tl.float32)
+    total = tl.zeros([QUERIES, LANES], tl.float32)
     return top, total, tl.zeros([QUERIES, WIDTH], tl.float32)
 
 
@@ -57,7 +62,7 @@ def update_softmax(scores, scale, constant, values, top, total, out, ALL_SEE: tl
         constant: Added to the scaled scores.
         values: Values of the keys.
         top: Highest scores so far.
-        total: Sums of weights so far.
+        total: Sums of weights so far, in lanes.
         out: Sums of weighted values so far.
         ALL_SEE: Whether every query has seen a key once this tile is added, which saves a check.
 
@@ -69,7 +74,8 @@ def update_softmax(scores, scale, constant, values, top, total, out, ALL_SEE: tl
     weights = tl.exp2(scores * scale - (shift - constant)[:, None])
     decay = tl.exp2(top - shift)
     out = dot(weights.to(values.dtype), values, out * decay[:, None])
-    return new_top, total * decay + tl.sum(weights, 1), out
+    lanes = tl.reshape(weights, [weights.shape[0], weights.shape[1] // LANES, LANES])
+    return new_top, total * decay[:, None] + tl.sum(lanes, 1), out
 
 
 @triton.jit
@@ -78,6 +84,7 @@ def finish_softmax(top, total, out, EMPTY: tl.constexpr):
 
     Where `EMPTY` is inf, such queries have weights of 0 in the backward pass.
     """
+    total = tl.sum(total, 1)
     seen = total > 0
     total = tl.where(seen, total, 1.0)
     return out / total[:, None], tl.where(seen, top + tl.log2(total), EMPTY)
@@ -118,6 +125,6 @@ def add_key_gradients(weights, grads, values, delta, queries, dk, dv):
     Returns:
         dSᵀ, and the new `dk` and `dv`.
     """
-    dv = dot(weights.to(grads.dtype), grads, dv)
     d_scores = weights * (dot(values, grads.T) - delta[None, :])
+    dv = dot(weights.to(grads.dtype), grads, dv)
     return d_scores, dot(d_scores.to(queries.dtype), queries, dk), dv

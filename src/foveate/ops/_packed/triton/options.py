@@ -31,11 +31,11 @@ def queries_options(q: Tensor, narrow: Options) -> Options:
     return options(64, 64, 4, 2) if _is_wide(q) else narrow
 
 
-def keys_options(q: Tensor) -> Options:
-    """Options of the backward kernel that finishes tiles of keys."""
+def keys_options(q: Tensor, narrow: Options) -> Options:
+    """Options of the backward kernel that finishes tiles of keys; `narrow` as above."""
     if q.dtype == torch.float32:
         return options(64, 32, 8, 2) if _is_wide(q) else options(32, 64, 4, 2)
-    return options(32, 64, 4, 2) if _is_wide(q) else options(64, 64, 4, 3)
+    return options(32, 64, 4, 2) if _is_wide(q) else narrow
 
 
 def _is_wide(q: Tensor) -> bool:

@@ -12,7 +12,7 @@ from foveate.ops._triton.softmax import begin_softmax, empty_outputs, update_sof
 from foveate.ops._triton.tiles import load_six, load_strided_tile, store_strided_tile
 
 from .schedule import Schedule
-from .tile import far_biases, near_scores, queries_options
+from .tile import far_biases, forward_options, near_scores
 
 
 def forward(
@@ -49,7 +49,7 @@ def forward(
         head_dim,
         padded_width(head_dim),
         *schedule.sizes,
-        **queries_options(q),
+        **forward_options(q),
     )
     return o, lse
 
@@ -115,7 +115,8 @@ def _forward_kernel(
         )
         top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out, ALL_SEE=True)
 
-    out /= total[:, None]
+    total = tl.sum(total, 1)
+    out *= (1 / total)[:, None]
     store_strided_tile(
         o + head * stride_oh, out, first, 1, count, stride_on, QUERIES, HEAD_DIM, WIDTH
     )

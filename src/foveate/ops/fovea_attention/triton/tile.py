@@ -14,9 +14,14 @@ from foveate.ops._packed.triton.bias import biased_scores
 from foveate.ops._triton.math import padded_width
 
 
+def forward_options(q: Tensor) -> dict[str, int]:
+    """Triton's options for the forward kernel."""
+    return {**_options(4, 3), "maxnreg": 128} if row_bytes(q) <= 128 else _wide_options(q)
+
+
 def queries_options(q: Tensor) -> dict[str, int]:
-    """Triton's options for the kernels that finish tiles of queries, forward and backward."""
-    return {**_options(8, 3), "maxnreg": 128} if row_bytes(q) <= 128 else _wide_options(q)
+    """Triton's options for the backward kernel that finishes tiles of queries."""
+    return {**_options(4, 3), "maxnreg": 168} if row_bytes(q) <= 128 else _wide_options(q)
 
 
 def keys_options(q: Tensor, queries: int) -> dict[str, int]:

@@ -16,7 +16,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._packed.triton.options import keys_options
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, next_power_of_2, padded_width
@@ -25,7 +24,7 @@ from foveate.ops._triton.tiles import load_tile, store_tile
 
 from .bucket_sums import add_by_bucket, store_by_bucket
 from .positions import far_side, load_bounds, load_positions, position_bounds, relative_positions
-from .scoring import Scoring, queries_options
+from .scoring import Scoring, keys_options, queries_options
 from .tile import (
     far_bias,
     far_biases,
@@ -84,7 +83,7 @@ def _backward_queries(
 ) -> Tensor | None:
     """Write `dq` and `delta`, and return the gradient of the table of buckets if needed."""
     n, heads, head_dim = q.shape
-    (queries, keys), options = queries_options(q, scoring.has_positions)
+    (queries, keys), options = queries_options(q, scoring.buckets is not None)
     tiles = sequence_tiles(q_lengths, k_lengths, queries, keys, q.device)
     sums = edges = last_edge = edge_buckets = bounds = None
     num_edges = num_buckets = edge_width = 1

@@ -247,7 +247,8 @@ def _merge_kernel(
     first, head = tl.program_id(0) * SIZE, tl.program_id(1).to(tl.int64)
     query = first + tl.arange(0, SIZE)
     stride_on = heads * HEAD_DIM
-    top, total, out = begin_softmax(SIZE, WIDTH)
+    top, _lanes, out = begin_softmax(SIZE, WIDTH)
+    total = tl.zeros([SIZE], tl.float32)
     for split in range(splits):
         log_total = tl.load(
             split_lse + (split * heads + head) * n + query, mask=query < n, other=float("-inf")
@@ -259,6 +260,6 @@ def _merge_kernel(
         decay, weight = tl.exp2(top - shift), tl.exp2(log_total - shift)
         out = out * decay[:, None] + share * weight[:, None]
         top, total = new_top, total * decay + weight
-    out, log_total = finish_softmax(top, total, out, float("inf"))
+    out, log_total = finish_softmax(top, total[:, None], out, float("inf"))
     store_tile(o + head * HEAD_DIM, out, first, n, stride_on, SIZE, HEAD_DIM, WIDTH)
     tl.store(lse + head * n + query, log_total, mask=query < n)

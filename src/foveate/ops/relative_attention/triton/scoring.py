@@ -82,11 +82,15 @@ def forward_options(q: Tensor, longest: int) -> Options:
     return attention_options.forward_options(q, options(128, 64, 4, 3))
 
 
-def queries_options(q: Tensor, has_positions: bool) -> Options:
-    """Options of the backward kernel that finishes queries; small tiles are near fewer others."""
-    if has_positions:
-        return attention_options.queries_options(q, options(64, 64, 4, 3, maxnreg=168))
-    return attention_options.queries_options(q, options(128, 64, 8, 3, maxnreg=128))
+def queries_options(q: Tensor, has_bias: bool) -> Options:
+    """Options of the backward kernel that finishes queries."""
+    narrow = options(64, 64, 4, 3, maxnreg=168) if has_bias else options(128, 64, 8, 3, maxnreg=128)
+    return attention_options.queries_options(q, narrow)
+
+
+def keys_options(q: Tensor) -> Options:
+    """Options of the backward kernel that finishes keys."""
+    return attention_options.keys_options(q, options(64, 64, 4, 3))
 
 
 def num_key_splits(programs: int, longest: int, device: torch.device) -> int:

@@ -78,7 +78,8 @@ def _forward(
     code = query_code(role, CHILDREN)
     queries = load_nodes(q, node, head, stride_qn, stride_qh, HEAD_DIM, WIDTH)
     if LARGE:
-        top, total, out = begin_softmax(SIZE, WIDTH)
+        top, _lanes, out = begin_softmax(SIZE, WIDTH)
+        total = tl.zeros([SIZE], tl.float32)
         first, stop = family_tiles(lists, tile, capacity)
         for other in range(first, stop):
             key_node, key_role = load_members(members, other, SIZE)

@@ -16,7 +16,6 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
-from foveate.ops._packed.triton.options import keys_options
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, padded_width
@@ -29,6 +28,7 @@ from .scoring import (
     Scoring,
     global_strides,
     global_tensors,
+    keys_options,
     queries_options,
 )
 from .tables import CHUNK, key_tiles

@@ -13,6 +13,7 @@ from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.math import LOG2E, dot, padded_width
 from foveate.ops._triton.softmax import (
+    LANES,
     begin_softmax,
     empty_outputs,
     finish_softmax,
@@ -131,7 +132,8 @@ def _forward_kernel(
     if HAS_OUTPUTS:
         log_total = tl.load(lse + query, mask=query < length, other=float("inf"))
         seen = log_total < float("inf")
-        top, total = tl.where(seen, log_total, top), seen.to(tl.float32)
+        top = tl.where(seen, log_total, top)
+        total += seen.to(tl.float32)[:, None] / LANES
         out = load_tile(o, first, length, stride_on, QUERIES, HEAD_DIM, WIDTH).to(tl.float32)
 
     if global_k is not None:
