@@ -521,16 +521,26 @@ def gather(best: dict[str, float], options: argparse.Namespace) -> None:
 
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return the losses at the end by learning rate, and those of all seeds with the best one."""
+    """Return losses at equal steps and times, and at the end with the best rate if there are seeds.
+
+    The learning rate does not fall, so that curves can be compared wherever all runs have arrived.
+    """
+    curves = [run["curve"] for run in results["runs"] if run["curve"]]
+    if not curves:
+        return {}
+    steps, seconds = (min(curve[-1][by] for curve in curves) for by in ("step", "seconds"))
+    rows = []
+    for run in results["runs"]:
+        if run["curve"]:
+            at_step, at_time = loss_at(run, "step", steps), loss_at(run, "seconds", seconds)
+            per_step = 1e3 * run["seconds"] / run["step"]
+            row = [run["model"], f"{run['rate']:g}", run["seed"], f"{per_step:.1f}"]
+            rows.append([*row, f"{at_step:.3f}", f"{at_time:.3f}"])
+    header = ["", "learning rate", "seed", "ms a step", f"{steps:,} steps", f"{seconds:.0f} s"]
+    found = {"equal": report.table(header, rows)}
+    if results["recipe"]["seeds"] == 1:
+        return found
     done = [run for run in results["runs"] if run.get("finished")]
-    models = [*dict.fromkeys(run["model"] for run in done)]
-    rates = results["recipe"]["rates"]
-    last = {(r["model"], r["rate"], r["seed"]): r["curve"][-1]["loss"] for r in done}
-    rows = [
-        [name, *(f"{loss:.3f}" if (loss := last.get((name, rate, 0))) else None for rate in rates)]
-        for name in models
-    ]
-    found = {"rates": report.table(["", *(f"{rate:g}" for rate in rates)], rows)}
     rows = []
     for name, rate in results["best rates"].items():
         of_seeds = [run for run in done if (run["model"], run["rate"]) == (name, rate)]
@@ -552,22 +562,33 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     return found | {"losses": report.table(header, rows)}
 
 
+def loss_at(run: dict[str, Any], by: str, value: float) -> float:
+    """Return a run's held-out loss at a step or second, between points on a line."""
+    points = run["curve"]
+    return float(np.interp(value, [x[by] for x in points], [x["loss"] for x in points]))
+
+
 def plot(results: dict[str, Any]) -> None:
-    """Draw the curves of all seeds with the best learning rates."""
+    """Draw the curves of all runs, those with the highest learning rate as solid lines."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")
+    models = list(dict.fromkeys(run["model"] for run in results["runs"]))
+    rates = sorted(results["recipe"]["rates"], reverse=True)
     for axes, by in zip(figure.subplots(1, 2, sharey=True), ("step", "seconds"), strict=True):
-        for number, (name, rate) in enumerate(results["best rates"].items()):
-            for run in results["runs"]:
-                if (run["model"], run["rate"]) == (name, rate):
-                    points = [(point[by], point["loss"]) for point in run["curve"]]
-                    label = None if run["seed"] else name
-                    axes.plot(*zip(*points, strict=True), f"C{number}", label=label, linewidth=1)
+        for run in results["runs"]:
+            points = [(point[by], point["loss"]) for point in run["curve"]]
+            axes.plot(
+                *zip(*points, strict=True),
+                color=f"C{models.index(run['model'])}",
+                linestyle=("-", "--", ":")[rates.index(run["rate"])],
+                label=None if run["seed"] else f"{run['model']}, {run['rate']:g}",
+                linewidth=1,
+            )
         axes.set(xlabel={"step": "steps", "seconds": "seconds of training"}[by])
         axes.grid(alpha=0.3)
     figure.axes[0].set(ylabel="loss on held-out documents")
-    figure.axes[0].legend()
+    figure.axes[1].legend(fontsize="small")
     IMAGE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGE, dpi=110)
 
