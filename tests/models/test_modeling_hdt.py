@@ -114,6 +114,10 @@ def test_hidden_states_and_tuples(hdt):
     output = hdt(IDS, parent_ids=PARENTS, output_hidden_states=True)
     assert len(output.hidden_states) == 3
     assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
+    tree = Tree.from_parents(PARENTS[0])
+    first, second = (tree.to_level_order(states[0]) for states in output.hidden_states[:2])
+    hidden_states, update = hdt.encoder.block[0](first, tree.in_level_order)
+    assert relative_error(second, hidden_states + update) < 1e-6
     assert torch.equal(hdt(IDS, parent_ids=PARENTS, return_dict=False)[0], output[0])
 
 

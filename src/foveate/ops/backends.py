@@ -9,6 +9,9 @@ from torch import Tensor
 has_triton = find_spec("triton") is not None
 """Whether Triton, which compiles the GPU kernels, is installed."""
 
+_AUTOCAST = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "privateuseone")
+"""Types of devices that have autocast; asking torch for them cannot be compiled in torch 2.11."""
+
 BACKENDS = ("auto", "triton", "eager", "reference")
 
 
@@ -61,5 +64,5 @@ def autocast_dtype(x: Tensor) -> torch.dtype:
 
 
 def autocasts(device: str) -> bool:
-    """Whether there is an enclosing torch.autocast for a type of devices; "meta" has none."""
-    return device != "meta" and torch.is_autocast_enabled(device)
+    """Whether there is an enclosing torch.autocast for a type of devices."""
+    return device in _AUTOCAST and torch.is_autocast_enabled(device)

@@ -58,6 +58,10 @@ def test_rows_apart():
     logits, labels = predictions((6, 5), 40, torch.float32)
     check(logits.detach()[::2, :, 3:30].requires_grad_(), labels[::2].clamp(max=26))
     check(logits.detach().transpose(0, 1).requires_grad_(), labels.T)
+    row = logits.detach()[0].requires_grad_()
+    check(row, labels[:5, 0])
+    check(row, labels[:1, 1].expand(5))
+    check(row[:, None], labels[:5, 1:2])
 
 
 def test_large_logits():
@@ -97,6 +101,16 @@ def test_a_label_beyond_the_vocabulary_gives_nan():
     assert losses.isnan().tolist() == [True, True, False]
 
 
+def test_torch_accepts_the_ops():
+    from foveate.ops.cross_entropy.triton import _cross_entropy, _cross_entropy_backward
+
+    logits, labels = predictions((3,), 40, torch.float32)
+    logits = logits.detach()
+    losses, saved = _cross_entropy(logits, labels, -100)
+    torch.library.opcheck(_cross_entropy, (logits, labels, -100))
+    torch.library.opcheck(_cross_entropy_backward, (losses, logits, labels, saved, -100))
+
+
 @gpu
 def test_compiles_without_graph_breaks():
     logits, labels = predictions((64,), 1000, torch.bfloat16)
@@ -114,6 +128,10 @@ def test_compiles_without_graph_breaks():
 def test_more_elements_than_32_bits_count():
     logits = torch.randn((1 << 17) + 8, 1 << 14, device="cuda", dtype=torch.bfloat16)
     labels = torch.randint(1 << 14, (len(logits),), device="cuda")
-    last = cross_entropy(logits, labels)[-8:]
-    expected = cross_entropy(logits[-8:], labels[-8:], backend="eager")
-    assert relative_error(last, expected) < TOLERANCE[torch.float32]
+    losses = cross_entropy(logits.requires_grad_(), labels)
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
+    last = logits.detach()[-8:].requires_grad_()
+    expected = cross_entropy(last, labels[-8:], backend="eager")
+    assert relative_error(losses[-8:], expected) < TOLERANCE[torch.float32]
+    (truth,) = torch.autograd.grad(expected.sum(), last)
+    assert relative_error(gradient[-8:], truth) < TOLERANCE[torch.bfloat16]

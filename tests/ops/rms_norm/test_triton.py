@@ -93,6 +93,16 @@ def test_a_residual_connection_of_which_one_output_is_used():
         assert relative_error(actual, truth) < TOLERANCE[torch.float32]
 
 
+@pytest.mark.parametrize("update_dtype", [torch.float32, torch.bfloat16])
+def test_torch_accepts_the_ops(update_dtype):
+    from foveate.ops.rms_norm.triton import _rms_norm_backward, _rms_norm_forward
+
+    x, weight = (leaf.detach() for leaf in inputs((4, 48), torch.float32))
+    update = x.to(update_dtype)
+    torch.library.opcheck(_rms_norm_forward, (x, weight, 1e-6, update, torch.bfloat16))
+    torch.library.opcheck(_rms_norm_backward, (x, x, weight, x, 1e-6, update_dtype))
+
+
 def test_no_vectors():
     leaves = inputs((0, 5), torch.float32)
     _, d_x, d_weight = gradients(leaves, "triton")

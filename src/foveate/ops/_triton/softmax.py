@@ -4,10 +4,11 @@
 """Softmax attention one tile at a time, forward (online softmax) and backward.
 
 Scores are in base 2. While a program loops over tiles of keys, it holds for each query the highest
-score so far, the sum of exp2(score - highest) and the sum of the values weighted by these. The
-sum of weights is held in LANES parts, which are added at the end: the weights of a query are spread
-over several threads, and so these need not exchange their parts in every turn of the loop. The
-backward pass recomputes the weights from the log-sum-exps. With P = exp2(scores - lse),
+score so far, the sum of exp2(score - highest) and the sum of the values weighted by these. The sum
+of weights is held in LANES parts, which are added at the end: the weights of a query are spread
+over several threads, which then need not exchange their parts in every turn of the loop.
+
+The backward pass recomputes the weights from the log-sum-exps. With P = exp2(scores - lse),
 D = rowsum(dO ∘ O) and dS = P ∘ (dO Vᵀ - D), the gradients before scaling are
 
     dQ = dS K,    dK = dSᵀ Q,    dV = Pᵀ dO.
@@ -21,7 +22,7 @@ from torch import Tensor
 from .math import dot
 
 LANES = tl.constexpr(8)
-"""Parts of the sum of a query's weights, a divisor of the number of keys in a tile."""
+"""Number of parts of the sum of a query's weights; divides the number of keys in a tile."""
 
 
 def empty_outputs(q: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Cross-entropy of a prediction over a vocabulary, without copies of the logits."""
+"""Cross-entropy of predictions over a vocabulary, on a GPU without copies of the logits."""
 
 import torch
 import torch.nn.functional as F

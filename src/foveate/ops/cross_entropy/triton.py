@@ -29,7 +29,7 @@ _TILE, _WARPS = 4096, 8
 def cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
     """Compute losses of logits in float16, bfloat16 or float32; see `foveate.ops.cross_entropy`."""
     rows = logits.reshape(-1, logits.shape[-1]).contiguous()
-    losses: Tensor = _CrossEntropy.apply(rows, labels.flatten(), ignore_index)
+    losses: Tensor = _CrossEntropy.apply(rows, labels.flatten().contiguous(), ignore_index)
     return losses.view(labels.shape)
 
 
@@ -48,7 +48,7 @@ def _cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int) -> tuple[T
     )
     rows, vocab_size = logits.shape
     if rows:
-        tensors = logits, labels, losses, *saved
+        tensors = logits, labels, losses, saved
         constants = (_tile(vocab_size),)
         numbers = (ignore_index,)
         launch(_forward, rows, tensors, (vocab_size,), numbers, constants, num_warps=_WARPS)
@@ -66,7 +66,7 @@ def _cross_entropy_backward(
     d_logits = torch.empty_like(logits)
     rows, vocab_size = logits.shape
     if rows:
-        tensors = grad.contiguous(), logits, labels, *saved, d_logits
+        tensors = grad.contiguous(), logits, labels, saved, d_logits
         constants = (_tile(vocab_size),)
         numbers = (ignore_index,)
         launch(_backward, rows, tensors, (vocab_size,), numbers, constants, num_warps=_WARPS)
@@ -95,7 +95,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 @triton.jit(do_not_specialize=("ignore_index",))
-def _forward(logits, labels, losses, highest, sums, vocab_size, ignore_index, TILE: tl.constexpr):
+def _forward(logits, labels, losses, saved, vocab_size, ignore_index, TILE: tl.constexpr):
     """The loss of one row."""
     row = tl.program_id(0)
     logits += row.to(tl.int64) * vocab_size
@@ -104,9 +104,8 @@ def _forward(logits, labels, losses, highest, sums, vocab_size, ignore_index, TI
         column = first + tl.arange(0, TILE)
         x = tl.load(logits + column, mask=column < vocab_size, other=float("-inf")).to(tl.float32)
         higher = tl.maximum(high, tl.max(x, 0))
-        base = tl.where(
-            higher == float("-inf"), 0.0, higher
-        )  # where infinities would be subtracted
+        # Where all are -inf so far, there is no difference to take.
+        base = tl.where(higher == float("-inf"), 0.0, higher)
         total = total * tl.exp(high - base) + tl.sum(tl.exp(x - base), 0)
         high = higher
     label = tl.load(labels + row)
@@ -114,19 +113,17 @@ def _forward(logits, labels, losses, highest, sums, vocab_size, ignore_index, TI
     chosen = tl.load(logits + label, mask=exists, other=float("nan")).to(tl.float32)
     loss = tl.log(total) + (base - chosen)
     tl.store(losses + row, tl.where(label == ignore_index, 0.0, loss))
-    tl.store(highest + row, base)
-    tl.store(sums + row, total)
+    tl.store(saved + row, base)
+    tl.store(saved + tl.num_programs(0) + row, total)
 
 
 @triton.jit(do_not_specialize=("ignore_index",))
-def _backward(
-    grad, logits, labels, highest, sums, d_logits, vocab_size, ignore_index, TILE: tl.constexpr
-):
+def _backward(grad, logits, labels, saved, d_logits, vocab_size, ignore_index, TILE: tl.constexpr):
     """The gradient of one row."""
     row = tl.program_id(0)
     start = row.to(tl.int64) * vocab_size
     label, slope = tl.load(labels + row), tl.load(grad + row)
-    high, total = tl.load(highest + row), tl.load(sums + row)
+    high, total = tl.load(saved + row), tl.load(saved + tl.num_programs(0) + row)
     for first in range(0, vocab_size, TILE):
         column = first + tl.arange(0, TILE)
         exists = column < vocab_size
