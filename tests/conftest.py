@@ -1,5 +1,6 @@
 """Settings and fixtures for all tests. Checkpoints are small, random, and made as needed."""
 
+import gc
 import json
 import random
 
@@ -21,6 +22,16 @@ hypothesis.settings.load_profile("foveate")
 torch.set_num_threads(1)
 
 WORDS = ["the", "whale", "swims", "under", "ice", "and", "a", "ship", "follows", "home", "again"]
+
+
+def pytest_collection_finish() -> None:
+    """Keep what has been imported out of collections of garbage, of which a trainer makes many."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 def random_record(number: int) -> dict:
