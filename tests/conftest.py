@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import random
 
 import hypothesis
@@ -18,8 +19,9 @@ from foveate.models.hdt import HDTConfig, HDTModel
 hypothesis.settings.register_profile("foveate", deadline=None)
 hypothesis.settings.load_profile("foveate")
 
-# Threads slow down operations on small tensors.
+# Threads slow down operations on small tensors, in processes that tests start as well.
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 WORDS = ["the", "whale", "swims", "under", "ice", "and", "a", "ship", "follows", "home", "again"]
 
