@@ -1,6 +1,8 @@
 """Settings and fixtures for all tests. Checkpoints are small, random, and made as needed."""
 
+import gc
 import json
+import os
 import random
 
 import hypothesis
@@ -17,10 +19,21 @@ from foveate.models.hdt import HDTConfig, HDTModel
 hypothesis.settings.register_profile("foveate", deadline=None)
 hypothesis.settings.load_profile("foveate")
 
-# Threads slow down operations on small tensors.
+# Threads slow down operations on small tensors, in processes that tests start as well.
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 WORDS = ["the", "whale", "swims", "under", "ice", "and", "a", "ship", "follows", "home", "again"]
+
+
+def pytest_collection_finish() -> None:
+    """Keep what has been imported out of collections of garbage, of which a trainer makes many."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 def random_record(number: int) -> dict:

@@ -48,7 +48,7 @@ def test_all_take_as_many_steps_and_one_that_fails_is_left_out(tmp_path, capfd):
     trainings.ask("save")
     trainings.close()
     assert "failing has failed" in capfd.readouterr().err
-    resumed = Trainings(make, ["one", "three"], processes=2)
+    resumed = Trainings(make, ["one", "three"], processes=1)
     assert train_in_rounds(resumed, file, end, end, every=3)  # by the same plan
     assert resumed.logs["three"] == resumed.logs["one"]
     resumed.close()

@@ -102,12 +102,9 @@ def test_padding_has_no_parent_and_is_masked(tokenizer):
 
 @given(st.integers(4, 60), st.sampled_from([3, 4, None]), st.sampled_from([1, 2, 100]))
 @settings(deadline=None, max_examples=40)
-def test_truncation_keeps_ancestors_and_leaves_no_bare_anchor(length, levels, longest):
+def test_truncation_keeps_ancestors_and_leaves_no_bare_anchor(tokenizer, length, levels, longest):
     processor = HDTProcessor(
-        AutoTokenizer.from_pretrained(default_model_path()),
-        levels=levels,
-        max_length=length,
-        max_sentence_tokens=longest,
+        tokenizer, levels=levels, max_length=length, max_sentence_tokens=longest
     )
     features = processor.features(FISH)
     parents, types = features["parent_ids"], features["node_types"]

@@ -4,11 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
 
 from foveate import Document
 from foveate.detectors import given_keywords
-from foveate.inference import default_model_path
 from foveate.preprocessing import HDTProcessor, LEDProcessor, TextProcessor, VCCProcessor
 from foveate.preprocessing.text import plain_text, text_and_sentences
 from tests.led import bpe
@@ -45,12 +43,14 @@ def test_sentences_are_located_though_they_repeat():
     st.sampled_from([TextProcessor, LEDProcessor, VCCProcessor]),
     st.booleans(),
 )
-def test_tokens_map_to_their_sentences_and_characters(title, parts, query, kind, byte_level):
+def test_tokens_map_to_their_sentences_and_characters(
+    tokenizer, title, parts, query, kind, byte_level
+):
     document = Document.from_sections(title, parts)
-    bert = AutoTokenizer.from_pretrained(default_model_path())
     options = {"num_keywords": 1, "detector": given_keywords(["eel"])}
     processor = kind(
-        bpe(["cod eel swim"]) if byte_level else bert, **options if kind is LEDProcessor else {}
+        bpe(["cod eel swim"]) if byte_level else tokenizer,
+        **options if kind is LEDProcessor else {},
     )
     features = processor.features(document, query=query)
     text = processor.text(document, query)

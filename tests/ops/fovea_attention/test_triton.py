@@ -70,7 +70,7 @@ def test_ragged_batches_equal_the_reference(lengths, block_size, k_neighbours, c
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("block_size", [8, 72])
 def test_every_dtype(dtype, block_size):
-    check([5 * block_size + 3, 20], dtype, block_size=block_size, k_neighbours=1, heads=1)
+    check([3 * block_size + 3, 20], dtype, block_size=block_size, k_neighbours=1, heads=1)
 
 
 def test_last_nodes_that_are_short_and_far():
@@ -78,7 +78,8 @@ def test_last_nodes_that_are_short_and_far():
 
 
 def test_levels_that_are_cut_into_tiles_more_than_once():
-    check([2100, 400], torch.float32, block_size=128, k_neighbours=1, heads=1, head_dim=16)
+    lengths = [2100, 400] if ON_GPU else [1100, 200]  # 4 cuts, or 2
+    check(lengths, torch.float32, block_size=128, k_neighbours=1, heads=1, head_dim=16)
 
 
 def test_nodes_meet_no_tile_in_part():
