@@ -228,6 +228,14 @@ def test_a_label_within_a_paragraph_begins_another_one():
     assert [sentence.start for sentence in sentences] == [18, 23, 49, 60]
 
 
+def test_a_table_whose_caption_stands_below_rows():
+    rows = "<row><cell>Cod. </cell></row><head>Fish. All of it. </head>"
+    rows += "<row><cell>Ray. </cell></row>"
+    text = f"<TEI><text><body><table>{rows}</table></body></text></TEI>"
+    sentences = list(Document.from_text(text, format="tei").sentences())
+    assert [sentence.text for sentence in sentences] == ["Cod.", "Fish.", "All of it.", "Ray."]
+
+
 @pytest.mark.parametrize("format", NAMES)
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)

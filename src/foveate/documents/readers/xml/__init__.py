@@ -161,6 +161,8 @@ class _Handler:
             self.separate(name, parent, at)
         if {"blocks", "floats", "label"}.intersection(roles):  # a label begins a paragraph
             self.flush()
+        if "label" in roles:  # of a table below its first rows
+            self.end_rows()
         if "sections" in roles and (self.within["parts"] or "parts" in roles):
             self.flush()
             heading = Heading(
@@ -207,13 +209,17 @@ class _Handler:
         if "floats" in roles:
             self.end_float(element.kind)
         if "tables" in roles:
-            for row in table_blocks(self.rows, self.num_head_rows):
-                self.append(row)
-            self.rows, self.num_head_rows = [], 0
+            self.end_rows()
         if "sections" in roles and self.headings:
             self.ended_level = self.headings.pop().level
         self.open.pop()
         self.within.subtract(roles)
+
+    def end_rows(self) -> None:
+        """End the rows of the open table, if any."""
+        for row in table_blocks(self.rows, self.num_head_rows):
+            self.append(row)
+        self.rows, self.num_head_rows = [], 0
 
     def roles(self, name: str, attributes: dict[str, str], parent: _Open) -> list[str]:
         """Return the roles of an element in its context."""
