@@ -18,8 +18,8 @@ of --length tokens. All models see the same pieces in the same order and predict
 
 Each model trains with every learning rate for the same minutes on a GPU of its own, and with the
 better of them with further seeds. The loss is measured on held-out pieces. Seconds are those of the
-training steps alone. A run that is interrupted continues when the command is repeated; a model that
-has not finished is named in the results and left out of the tables.
+training steps alone. A run that is interrupted continues when the command is repeated, and is named
+in the results. Losses are compared where all runs have arrived.
 """
 
 import argparse
