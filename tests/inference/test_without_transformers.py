@@ -53,6 +53,12 @@ for name, command in commands.items():
     assert printed.getvalue(), name
     loaded = {"torch._dynamo", "transformers"} & sys.modules.keys()
     assert not loaded, (name, loaded)
+
+from foveate import Encoder
+from foveate.service.app import create_app
+create_app(Encoder.from_pretrained())
+loaded = {"torch._dynamo", "transformers"} & sys.modules.keys()
+assert not loaded, ("serve", loaded)
 """
 
 

@@ -54,8 +54,8 @@ class Service:
         self.metrics = metrics
         self.library = library
         self.needs_token = needs_token
-        self._tokenizer = copy.deepcopy(encoder.tokenizer)  # the model's own is in use
-        self._tokenizer_lock = threading.Lock()
+        self._processor = copy.deepcopy(encoder.processor)  # the encoder's own is in use
+        self._processor_lock = threading.Lock()
         self.uploads = Uploads(limits, self._forget)
         self.work = Work(limits)
         self.readers = Readers(limits)
@@ -95,8 +95,8 @@ class Service:
 
     def count_tokens(self, texts: list[str]) -> int:
         """Count the tokens of texts."""
-        with self._tokenizer_lock:
-            ids = self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        with self._processor_lock:
+            ids = self._processor.token_ids(texts)
         return sum(map(len, ids))
 
     async def find(self, document_id: str) -> DocumentView:
