@@ -1,23 +1,16 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
 
-import os
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 
-ON_GPU = torch.cuda.is_available()
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = pytest.mark.skipif(
-    not (ON_GPU or INTERPRETED), reason="needs a GPU or TRITON_INTERPRET=1"
-)
-gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+pytestmark = gpu_or_interpreter
 
-DEVICE = "cuda" if ON_GPU else "cpu"
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 

@@ -1,22 +1,14 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_gated_gelu.py starts that)."""
 
-import os
-
-import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.gated_gelu import gated_gelu
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 
-ON_GPU = torch.cuda.is_available()
-pytestmark = pytest.mark.skipif(
-    not (ON_GPU or os.environ.get("TRITON_INTERPRET") == "1"),
-    reason="needs a GPU or TRITON_INTERPRET=1",
-)
-gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
-DEVICE = "cuda" if ON_GPU else "cpu"
+pytestmark = gpu_or_interpreter
 
 
 def pair(shape, dtype, spread=3.0):

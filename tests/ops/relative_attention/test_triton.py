@@ -1,7 +1,6 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
 
 import math
-import os
 
 import pytest
 import torch
@@ -9,16 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.relative_attention import relative_attention
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 
-ON_GPU = torch.cuda.is_available()
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = pytest.mark.skipif(
-    not (ON_GPU or INTERPRETED), reason="needs a GPU or TRITON_INTERPRET=1"
-)
-gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+pytestmark = gpu_or_interpreter
 
-DEVICE = "cuda" if ON_GPU else "cpu"
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 LEAVES = ("q", "k", "v", "bias", "key_bias")
 

@@ -1,22 +1,15 @@
 """The kernel: on a GPU, or else in Triton's interpreter (test_rms_norm.py starts that)."""
 
-import os
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.rms_norm import MAX_CHANNELS, residual_rms_norm, rms_norm
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 
-ON_GPU = torch.cuda.is_available()
-pytestmark = pytest.mark.skipif(
-    not (ON_GPU or os.environ.get("TRITON_INTERPRET") == "1"),
-    reason="needs a GPU or TRITON_INTERPRET=1",
-)
-gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
-DEVICE = "cuda" if ON_GPU else "cpu"
+pytestmark = gpu_or_interpreter
 
 
 def inputs(shape, dtype):

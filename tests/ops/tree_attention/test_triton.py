@@ -1,6 +1,5 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
 
-import os
 import random
 from copy import deepcopy
 from itertools import accumulate, chain, combinations
@@ -17,19 +16,14 @@ from foveate.models.padding import PackedForest
 from foveate.ops._triton import math
 from foveate.ops.tree_attention import EDGES, Tree, tree_attention
 from foveate.ops.tree_attention.reference import tree_attention as reference
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 from tests.synchronization import replace_graphs, replace_training_graphs
 from tests.tree_bert import tree_bert
 from tests.trees import batches, forests
 
-ON_GPU = torch.cuda.is_available()
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = pytest.mark.skipif(
-    not (ON_GPU or INTERPRETED), reason="needs a GPU or TRITON_INTERPRET=1"
-)
-gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+pytestmark = gpu_or_interpreter
 
-DEVICE = "cuda" if ON_GPU else "cpu"
 EDGE_SETS = list(chain.from_iterable(combinations(EDGES, r) for r in range(4)))
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -333,7 +327,7 @@ def test_what_is_not_a_forest_is_rejected_on_the_gpu(parents, message):
 
 @gpu
 @given(forests(max_nodes=300))
-@settings(max_examples=30 if ON_GPU else 10, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_gpu_builds_the_same_tree(parents):
     tree, on_gpu = Tree.from_parents(parents), Tree.from_parents(torch.tensor(parents).cuda())
     check_same_tree(on_gpu, tree)

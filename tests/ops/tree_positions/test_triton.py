@@ -1,23 +1,16 @@
 """The kernel: on a GPU, or else in Triton's interpreter (test_tree_positions.py starts that)."""
 
-import os
-
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.tree_attention import Tree
 from foveate.ops.tree_positions import tree_positions
+from tests.devices import DEVICE, ON_GPU, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 from tests.trees import forests
 
-ON_GPU = torch.cuda.is_available()
-pytestmark = pytest.mark.skipif(
-    not (ON_GPU or os.environ.get("TRITON_INTERPRET") == "1"),
-    reason="needs a GPU or TRITON_INTERPRET=1",
-)
-DEVICE = "cuda" if ON_GPU else "cpu"
+pytestmark = gpu_or_interpreter
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 

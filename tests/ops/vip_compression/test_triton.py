@@ -1,6 +1,5 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
 
-import os
 from copy import deepcopy
 from functools import partial
 
@@ -19,16 +18,12 @@ from foveate.ops.vip_compression import (
     update,
     vip_scores,
 )
+from tests.devices import DEVICE, ON_GPU, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 from tests.synchronization import replace_graphs
 
-ON_GPU = torch.cuda.is_available()
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = pytest.mark.skipif(
-    not (ON_GPU or INTERPRETED), reason="needs a GPU or TRITON_INTERPRET=1"
-)
+pytestmark = gpu_or_interpreter
 
-DEVICE = "cuda" if ON_GPU else "cpu"
 HEADS, WIDTH = 2, 24
 BUDGETS = [[(4, 0)], [(4, 2)], [(3, 100)], [(8, 2), (4, 1)], [(12, 3), (4, 4), (2, 3)]]
 

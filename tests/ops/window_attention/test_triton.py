@@ -1,6 +1,5 @@
 """The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
 
-import os
 from copy import deepcopy
 
 import pytest
@@ -12,18 +11,13 @@ from transformers import LongformerConfig, LongformerModel, LongT5Config, LongT5
 from foveate.models.accelerate import capture, speed_up
 from foveate.ops._triton import math
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
+from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
 from tests.synchronization import replace_graphs, replace_training_graphs
 
-ON_GPU = torch.cuda.is_available()
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-pytestmark = pytest.mark.skipif(
-    not (ON_GPU or INTERPRETED), reason="needs a GPU or TRITON_INTERPRET=1"
-)
-gpu = pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+pytestmark = gpu_or_interpreter
 
-DEVICE = "cuda" if ON_GPU else "cpu"
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
