@@ -128,6 +128,11 @@ def _drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
     return output
 
 
+def _add(hidden_states: Tensor, update: Tensor | None) -> Tensor:
+    """Add the update of the layer before, if there is one."""
+    return hidden_states if update is None else hidden_states + update
+
+
 class HDTFeedForward(nn.Module):
     """Feed-forward, plain or gated; no biases."""
 
@@ -283,17 +288,13 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
         hidden_states = self.dropout(self.emb_norm(self.embed_positions(hidden_states, layout)))
         update = None
         for block in self.block:
-            if update is not None and block.training and block.gradient_checkpointing:
+            if block.training and block.gradient_checkpointing:
                 # A checkpoint keeps what a block is given: one tensor is less than two.
-                hidden_states, update = hidden_states + update, None
+                hidden_states, update = _add(hidden_states, update), None
             if all_hidden_states is not None:
-                all_hidden_states.append(
-                    hidden_states if update is None else hidden_states + update
-                )
+                all_hidden_states.append(_add(hidden_states, update))
             hidden_states, update = block(hidden_states, layout, update)
-        if update is not None:
-            hidden_states = hidden_states + update
-        output: Tensor = self.final_layer_norm(hidden_states)
+        output: Tensor = self.final_layer_norm(_add(hidden_states, update))
         return output
 
     @property

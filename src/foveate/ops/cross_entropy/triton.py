@@ -42,11 +42,9 @@ def cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
 )
 def _cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Losses `(rows,)`, and what is saved, the highest logits and the sums, `(2, rows)`."""
-    losses, saved = (
-        torch.empty(*sizes, *labels.shape, dtype=torch.float32, device=logits.device)
-        for sizes in ((), (2,))
-    )
     rows, vocab_size = logits.shape
+    losses = torch.empty(rows, dtype=torch.float32, device=logits.device)
+    saved = torch.empty(2, rows, dtype=torch.float32, device=logits.device)
     if rows:
         tensors = logits, labels, losses, saved
         constants = (_tile(vocab_size),)

@@ -40,9 +40,12 @@ class TileSizes(NamedTuple):
     def for_block(cls, block_size: int, row_bytes: int) -> "TileSizes":
         """Choose sizes that suit the matrix units and shared memory, at most a block."""
         size = max(16, 1 << (block_size - 1).bit_length())
-        queries, keys = 64, 64
-        if row_bytes > 128:
-            queries, keys = (128, 64) if row_bytes <= 256 else (64, 32)
+        if row_bytes <= 128:
+            queries, keys = 64, 64
+        elif row_bytes <= 256:
+            queries, keys = 128, 64
+        else:
+            queries, keys = 64, 32
         return cls(min(size, queries), min(size, keys))
 
 
