@@ -43,5 +43,6 @@ def test_wrong_tables_are_rejected():
         tree_positions(tree, torch.zeros(3, 2), levels=2, backend="cuda")
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
 def test_kernels_in_the_interpreter():
     run_interpreted(__file__)
