@@ -4,6 +4,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
+from foveate.models.float8 import Float8Linear, project_float8
 from foveate.ops.backends import autocast_dtype
 from foveate.ops.linear import joint_linear, linear_relu
 
@@ -12,7 +13,7 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
     """Apply several linear layers to the same hidden states.
 
     On a GPU this is one matrix product, if all are plain layers of one dtype, with biases or
-    without.
+    without; so it is of layers in 8-bit floating point.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -26,6 +27,8 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
         biases = [layer.bias for layer in plain if layer.bias is not None]
         if len(biases) in (0, len(plain)):
             return joint_linear(hidden_states, [layer.weight for layer in plain], biases or None)
+    if all(type(layer) is Float8Linear and not _is_changed(layer) for layer in layers):
+        return project_float8(hidden_states, cast(tuple[Float8Linear, ...], layers))
     return tuple(layer(hidden_states) for layer in layers)
 
 
@@ -54,10 +57,40 @@ def project_relu(hidden_states: Tensor, layer: nn.Module, activation: nn.Module)
     Returns:
         `(..., out_features)`.
     """
-    is_relu = type(activation) is nn.ReLU and not _is_changed(activation)
-    if is_relu and _is_plain(layer, hidden_states) and layer.bias is None:
+    if _is_relu(activation) and _is_plain(layer, hidden_states) and layer.bias is None:
         return linear_relu(hidden_states, cast(nn.Linear, layer).weight)
     output: Tensor = activation(layer(hidden_states))
+    return output
+
+
+def feed_forward(
+    hidden_states: Tensor,
+    first: nn.Module,
+    activation: nn.Module,
+    second: nn.Module,
+    dropout: nn.Dropout,
+) -> Tensor:
+    """Apply two linear layers with an activation and dropout between them; see `project_relu`.
+
+    In 8-bit floating point, ReLU is computed while the input of the second product is rounded.
+
+    Args:
+        hidden_states: `(..., in_features)`.
+        first: The layer before the activation.
+        activation: The activation.
+        second: The layer after it.
+        dropout: The dropout, which is only called in training.
+
+    Returns:
+        `(..., out_features)`.
+    """
+    output: Tensor
+    is_float8 = type(second) is Float8Linear and not _is_changed(second)
+    if is_float8 and _is_relu(activation) and not dropout.training:
+        output = second(first(hidden_states), relu=True)
+        return output
+    inner = project_relu(hidden_states, first, activation)
+    output = second(dropout(inner) if dropout.training else inner)
     return output
 
 
@@ -73,6 +106,10 @@ def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
     if type(weight) not in (nn.Parameter, Tensor) or weight.device != hidden_states.device:
         return False
     return autocast_dtype(weight) == autocast_dtype(hidden_states)
+
+
+def _is_relu(activation: nn.Module) -> bool:
+    return type(activation) is nn.ReLU and not _is_changed(activation)
 
 
 def _is_changed(module: nn.Module) -> bool:

@@ -28,6 +28,7 @@ from transformers.models.t5.modeling_t5 import (
 
 from . import longformer, longt5, t5, t5_layers
 from .cuda_graphs import capture, release
+from .float8 import use_float8
 from .patching import Patch, apply_patches
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "restore",
     "speed_up",
     "speed_up_if_possible",
+    "use_float8",
 ]
 
 ATTENTION_PATCHES = (

@@ -24,7 +24,7 @@ from transformers.utils.generic import can_return_tuple
 from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
 from foveate.models.masked_lm import masked_lm_output
 from foveate.models.padding import PackedForest
-from foveate.models.projections import project, project_heads, project_relu
+from foveate.models.projections import feed_forward, project, project_heads
 from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.backends import autocast_dtype
 from foveate.ops.compiling import uncompiled
@@ -150,12 +150,10 @@ class HDTFeedForward(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Transform every hidden state independently."""
-        if self.is_gated:
-            inner, gate = project(hidden_states, self.wi_0, self.wi_1)
-            inner = self.activation(inner) * gate
-        else:
-            inner = project_relu(hidden_states, self.wi, self.activation)
-        output: Tensor = self.wo(_drop(self.dropout, inner))
+        if not self.is_gated:
+            return feed_forward(hidden_states, self.wi, self.activation, self.wo, self.dropout)
+        inner, gate = project(hidden_states, self.wi_0, self.wi_1)
+        output: Tensor = self.wo(_drop(self.dropout, self.activation(inner) * gate))
         return output
 
 

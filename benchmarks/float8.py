@@ -1,0 +1,181 @@
+"""HDT in 8-bit floating point on one GPU: time, and what it costs in precision.
+
+    python benchmarks/float8.py            # measure, print, save results/float8.json
+    python benchmarks/float8.py --docs     # write the saved tables into the page of numbers
+
+HDT of base size (12 layers, width 768) and of large size (24 layers, width 1,024) with random
+weights, one document packed with its tree, as one CUDA graph, in bfloat16, with `use_float8`, and
+with torchao's linear layers in 8-bit floating point, scaled by rows too, compiled block by block
+since their rounding is many kernels otherwise. The floor is arithmetic: two operations per token
+and matrix weight at the rate of a large product, bfloat16 or 8-bit. The error is the relative norm
+of the difference of last hidden states from those of the same weights in float32.
+
+Then the default model on the example, from which sentences are compared: the error of their
+vectors against float32, and how often the sentence nearest to another stays the same.
+"""
+
+import argparse
+import copy
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import report
+from foveate import Encoder, read_documents
+from foveate.models.accelerate import use_float8
+from foveate.models.hdt import HDTConfig, HDTModel
+from foveate.ops.float8 import quantize_rows
+from foveate.ops.tree_attention import Tree
+from timing import graph_milliseconds, matmul_rate, milliseconds
+from tree_documents import document
+
+ROOT = Path(__file__).parents[1]
+RESULTS = report.RESULTS / "float8.json"
+PAGE = ROOT / "docs" / "numbers" / "hdt.md"
+EXAMPLE = ROOT / "examples" / "pep-0703.rst"
+VOCABULARY = 32768
+SIZES: dict[str, dict[str, int]] = {
+    "base": {},
+    "large": {"d_model": 1024, "d_ff": 4096, "num_layers": 24, "num_heads": 16},
+}
+LENGTHS = (4096, 16_384, 65_536)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="file of the results")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
+    options = parser.parse_args()
+    if options.docs:
+        saved = json.loads(options.output.read_text(encoding="utf-8"))["results"]
+        report.write_tables(PAGE, tables(saved))
+        return
+    results: dict[str, Any] = {
+        "matrix TFLOP/s": matmul_rate() / 1e12,
+        "8-bit matrix TFLOP/s": float8_rate() / 1e12,
+        "rows": [],
+        "sentences": sentences(),
+    }
+    missing = [f"{size}, {length}" for size in SIZES for length in options.lengths]
+    for size, fields in SIZES.items():
+        torch.manual_seed(0)
+        model = HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0, **fields)).eval().cuda()
+        for length in options.lengths:
+            for row in measure(size, model, length):
+                results["rows"].append(row)
+                print(row, flush=True)
+            missing.remove(f"{size}, {length}")
+            packages = "triton", "transformers", "torchao"
+            report.save(options.output, results, *packages, missing=missing)
+    for name, text in tables(results).items():
+        print(f"{name}\n\n{text}\n")
+
+
+def float8_rate() -> float:
+    """Measure the operations per second of a large product of 8-bit numbers."""
+    size = 8192
+    a, b = (quantize_rows(torch.randn(size, size, device="cuda")).values for _ in range(2))
+    one = torch.ones((), device="cuda")
+
+    def run() -> Tensor:
+        product: Tensor = torch._scaled_mm(
+            a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True
+        )
+        return product
+
+    return 2 * size**3 / milliseconds(run) * 1e3
+
+
+def with_torchao(model: nn.Module) -> nn.Module:
+    from torchao.quantization import (
+        Float8DynamicActivationFloat8WeightConfig,
+        PerRow,
+        quantize_,
+    )
+
+    encoder: nn.Module = model.encoder
+    quantize_(encoder, Float8DynamicActivationFloat8WeightConfig(granularity=PerRow()))
+    for block in encoder.block:
+        block.compile()
+    return model
+
+
+FORMS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "bfloat16": lambda model: model,
+    "use_float8": use_float8,
+    "torchao": with_torchao,
+}
+
+
+@torch.inference_mode()
+def measure(size: str, model: nn.Module, length: int) -> list[dict[str, Any]]:
+    """Measure every form at one length."""
+    tree = Tree.from_parents(torch.tensor(document(length, random.Random(0))[:length])).to("cuda")
+    inputs = {
+        "input_ids": torch.randint(5, VOCABULARY, (1, length), device="cuda"),
+        "tree": tree.in_level_order,
+    }
+    exact = model(**inputs).last_hidden_state
+    weights = sum(x.numel() for x in model.encoder.block.parameters() if x.ndim == 2)
+    rows = []
+    for name, change in FORMS.items():
+        row: dict[str, Any] = {"size": size, "tokens": length, "form": name}
+        row["TFLOP"] = 2 * weights * length / 1e12
+        try:
+            changed = change(copy.deepcopy(model).to(torch.bfloat16))
+            output = changed(**inputs).last_hidden_state
+            row["error"] = float((output - exact).norm() / exact.norm())
+            row["ms"] = graph_milliseconds(lambda: changed(**inputs))  # noqa: B023
+        except Exception as error:
+            row["failed"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        rows.append(row)
+        torch.compiler.reset()
+    return rows
+
+
+def sentences() -> dict[str, Any]:
+    """Compare sentence vectors of the default model on the example with those in float32."""
+    (example,) = read_documents([EXAMPLE])
+    exact = Encoder.from_pretrained(device="cuda").encode(example).sentences
+    found: dict[str, Any] = {"sentences": len(exact)}
+    for name in ("bfloat16", "use_float8"):
+        encoder = Encoder.from_pretrained(device="cuda", dtype=torch.bfloat16)
+        if name == "use_float8":
+            use_float8(encoder.model)
+        vectors = encoder.encode(example).sentences
+        same = nearest(vectors) == nearest(exact)
+        error = float((vectors - exact).norm() / exact.norm())
+        found[name] = {"error": error, "same nearest": float(same.float().mean())}
+    return found
+
+
+def nearest(vectors: Tensor) -> Tensor:
+    """The sentence that is most similar to each, other than itself."""
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    return (unit @ unit.T).fill_diagonal_(-1).argmax(1)
+
+
+def tables(results: dict[str, Any]) -> dict[str, str]:
+    rows = []
+    for row in results["rows"]:
+        rate = "matrix TFLOP/s" if row["form"] == "bfloat16" else "8-bit matrix TFLOP/s"
+        floor = row["TFLOP"] / results[rate] * 1e3
+        values = [row.get("ms"), floor, row.get("error"), row.get("failed", "")]
+        rows.append([row["size"], row["tokens"], row["form"], *values])
+    header = ["size", "tokens", "products", "forward ms", "floor ms", "error", ""]
+    compared = results["sentences"]
+    vectors = [[name, *compared[name].values()] for name in ("bfloat16", "use_float8")]
+    return {
+        "float8": report.table(header, rows),
+        "float8 sentences": report.table(["products", "error", "same nearest sentence"], vectors),
+    }
+
+
+if __name__ == "__main__":
+    main()
