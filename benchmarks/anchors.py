@@ -56,8 +56,9 @@ from small_encoders import (
     Documents,
     SmallEncoder,
     epochs,
+    minutes,
     nodes_of,
-    train_for,
+    train,
     trees,
     write_documents,
 )
@@ -346,8 +347,8 @@ def run(seed: int, options: argparse.Namespace) -> None:
     folder = options.state / f"seed_{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     save_ranks(folder, UNTRAINED, model, papers, options)
-    log = train_for(
-        SHARES["pretraining"] * options.minutes,
+    log = train(
+        minutes(SHARES["pretraining"] * options.minutes),
         model,
         lambda step: objectives.losses("masked words", model, step),
         folder / "pretraining",
@@ -362,8 +363,8 @@ def run(seed: int, options: argparse.Namespace) -> None:
             for part in (encoder.predictions.LayerNorm, encoder.predictions.transform):
                 part.requires_grad_(False)
             encoder.predictions.bias.requires_grad_(False)
-        logs[arm] = train_for(
-            SHARES["arm"] * options.minutes,
+        logs[arm] = train(
+            minutes(SHARES["arm"] * options.minutes),
             encoder,
             lambda step, arm=arm, encoder=encoder: objectives.losses(arm, encoder, step),
             runs.run_folder(folder, arm),

@@ -20,21 +20,21 @@ of words across the ends of sentences can. Every fifth document is held out.
 - dense is its twin: the same layers without anchors, with rotary positions, each token attending to
   all;
 - both read the first 512 tokens, or all;
-- the last three of `MODELS`, which --models asks for, are HDT with 32 sentences to a section, put
-  together after shuffling: in both stages, or in one of them.
+- the last three of `MODELS` are HDT with 32 sentences to a section, put together after shuffling:
+  in both stages, or in one of them.
 
-Each starts from masked language modelling on the true versions, for equal minutes on a shared GPU,
-in pieces of the length that it will read. Then it learns to tell the three versions apart, for the
-same number of steps with the same documents and shuffles, with each seed. The baselines are
-logistic regression on TF-IDF of single tokens and pairs: of the whole text, of its first 512
-tokens, and with each quarter of the text as words of its own.
+Each starts from masked language modelling on the true versions, for the same number of steps of as
+many tokens, in pieces of the length that it will read. Then it learns to tell the three versions
+apart, for the same number of steps with the same documents and shuffles, with each seed. The
+baselines are logistic regression on TF-IDF of single tokens and pairs: of the whole text, of its
+first 512 tokens, and with each quarter of the text as words of its own.
 
 The accuracy is that of telling a held-out document in true order from the same one shuffled: of
 the two classes, the likelier one counts. "Of two" is easier, and the usual measure of coherence:
 how often of the two versions the true one looks truer. Chance is 50 % for both. Spread is over
 seeds; intervals of differences are 95 % of a bootstrap over documents, of the mean over seeds.
 
-Each model is a process; they share a GPU. A run that is interrupted continues when the command is
+Each model is a process. A run that is interrupted continues when the command is
 repeated; a seed that has not finished is named in the results, and a model without all seeds is
 left out of the tables.
 """
@@ -58,6 +58,7 @@ from torch import Tensor, nn
 
 import report
 import runs
+import small_encoders
 from convergence import SECTION, SENTENCE, TOKEN, Nodes, pieces, pseudo_sections
 from foveate import Document
 from foveate.data import Corpus
@@ -68,7 +69,6 @@ from small_encoders import (
     SmallEncoder,
     epochs,
     nodes_of,
-    train_for,
     write_documents,
 )
 from stages import run_in_parallel
@@ -99,7 +99,6 @@ MODELS = {
     "HDT, pseudo-sections, then true": ("HDT, pseudo-sections", MOST_TOKENS, False),
 }
 """What each model starts from, how many tokens it reads, and whether in pseudo-sections."""
-MAIN = tuple(MODELS)[:4]
 TEXTS = ("TF-IDF, whole", "TF-IDF, 512 tokens", "TF-IDF, quarters")
 RESAMPLES = 10_000
 SMOKE = {
@@ -108,7 +107,7 @@ SMOKE = {
     "tokens": 4096,
     "documents": 1,
     "steps": 2,
-    "pretraining": 0.03,
+    "pretraining": 4,
     "minutes": 10,
     "seeds": 2,
     "models": list(MODELS)[::2],
@@ -124,7 +123,7 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
     parser.add_argument("--data", type=Path, help="folder written by --prepare")
-    parser.add_argument("--models", nargs="*", choices=MODELS, default=MAIN)
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=tuple(MODELS))
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--tokens", type=int, default=32768, help="nodes per step of pretraining")
@@ -133,7 +132,7 @@ def main() -> None:
     parser.add_argument(
         "--rates", type=float, nargs=2, default=(1e-3, 3e-4), help="learning rates of both stages"
     )
-    parser.add_argument("--pretraining", type=float, default=3.5, help="minutes, for each")
+    parser.add_argument("--pretraining", type=int, default=5000, help="steps, for each")
     parser.add_argument(
         "--minutes", type=float, default=8, help="of the whole, after which fine-tuning stops"
     )
@@ -280,8 +279,8 @@ def run_all(options: argparse.Namespace) -> None:
     """Train all models, and save the results of the seeds that finished."""
     options.end = time.time() + 60 * options.minutes
     try:
-        # All kinds share the GPU, whichever models are asked for, so that none gets more of it.
-        run_in_parallel(pretrain, [(kind, options) for kind in (*KINDS, "TF-IDF")])
+        kinds = dict.fromkeys(MODELS[name][0] for name in options.models)
+        run_in_parallel(pretrain, [(kind, options) for kind in (*kinds, "TF-IDF")])
         run_in_parallel(finetune, [(name, options) for name in options.models])
     finally:
         gather(options)
@@ -320,7 +319,15 @@ def pretrain(kind: str, options: argparse.Namespace) -> None:
             step += 1
 
     folder = runs.run_folder(options.state, f"pretraining {kind}")
-    train_for(options.pretraining, model, losses, folder, options.rates[0], falls=True, name=kind)
+    small_encoders.train(
+        small_encoders.steps(options.pretraining),
+        model,
+        losses,
+        folder,
+        options.rates[0],
+        falls=True,
+        name=kind,
+    )
     torch.save(model.state_dict(), folder / "weights.pt")
 
 

@@ -251,9 +251,22 @@ class SmallEncoder(nn.Module):
 
 # Training
 
+Progress = Callable[[dict[str, Any]], float]
+"""Given the log of a run, which share of it is done."""
 
-def train_for(
-    minutes: float,
+
+def minutes(number: float) -> Progress:
+    """Train for a number of minutes, without starting up."""
+    return lambda log: log["seconds"] / (60 * number)
+
+
+def steps(number: int) -> Progress:
+    """Train for a number of steps, rounded up to a multiple of `CHECKED`."""
+    return lambda log: log["step"] / number
+
+
+def train(
+    progress: Progress,
     model: nn.Module,
     loss_of: Callable[[int], Iterable[Tensor]],
     folder: Path,
@@ -262,15 +275,15 @@ def train_for(
     falls: bool,
     name: str,
 ) -> dict[str, Any]:
-    """Train for some minutes, or return the log of the run that did.
+    """Train until a run is done, or return the log of the one that was.
 
     Args:
-        minutes: Of training, without starting up.
+        progress: When the run is done: after some `minutes` or `steps`.
         model: Its parameters are changed; a run that was interrupted continues.
         loss_of: Given the step to begin with, yields losses for ever.
         folder: Where the run is saved.
         rate: Learning rate, after a warm-up.
-        falls: Whether the rate falls to zero in these minutes.
+        falls: Whether the rate falls to zero.
         name: Printed with the curve.
 
     Returns:
@@ -291,7 +304,7 @@ def train_for(
     for loss in loss_of(log["step"]):
         loss.backward()
         nn.utils.clip_grad_norm_(trained, 1.0)
-        left = max(0.0, 1 - log["seconds"] / (60 * minutes)) if falls else 1.0
+        left = max(0.0, 1 - progress(log)) if falls else 1.0
         optimizer.param_groups[0]["lr"] = rate * left * min(1.0, (log["step"] + 1) / WARM_UP)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -303,7 +316,7 @@ def train_for(
         if len(losses) % CHECKED == 0 or device == "cpu":
             average = float(torch.stack(losses[-CHECKED:]).mean())
             log["seconds"] = round(before + time.perf_counter() - began, 2)
-            log["finished"] = log["seconds"] >= 60 * minutes
+            log["finished"] = progress(log) >= 1
             if log["finished"] or len(losses) % 100 == 0:
                 log["curve"].append({"step": log["step"], "loss": round(average, 4)})
                 print(name, json.dumps(log["curve"][-1]), log["seconds"], "s", flush=True)
