@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 EAGER, CAPTURED, COMPILED, BOTH = FORMS = ("eager", "captured", "compiled", "compiled, captured")
 FORWARD, STEP = PARTS = ("forward", "training step")
-CAPTURED_UP_TO = 65_536
+CAPTURED_UP_TO = 131_072
 """Beyond these tokens the host is done long before the GPU, and a graph changes nothing."""
 COMPILED_UP_TO = 262_144
 SECONDS, FEWEST_RUNS, MOST_RUNS = 0.2, 5, 60
