@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from threading import Event
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from transformers import (
 
 from foveate import Document, Encoder
 from foveate.documents import Section
+from foveate.inference.encoder import _one_ahead
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.tree_bert import TreeBertModel
@@ -162,6 +164,23 @@ def test_texts_do_not_depend_on_batch_mates(default, monkeypatch):
     alone = default.encode_texts(TEXTS)
     assert (together - alone).norm(dim=1).max() < 1e-5
     assert (together - reversed_order).norm(dim=1).max() < 1e-5
+
+
+def test_what_a_thread_prepares_arrives_in_order():
+    assert list(_one_ahead(str, range(5))) == list("01234")
+    assert list(_one_ahead(str, [])) == []
+    begun = {item: Event() for item in (4, 2, 0, 1)}
+
+    def prepare(item):
+        begun[item].set()
+        return 1 / item
+
+    prepared = _one_ahead(prepare, begun)
+    assert next(prepared) == 0.25
+    assert begun[2].wait(60)  # before it is wanted
+    assert next(prepared) == 0.5
+    with pytest.raises(ZeroDivisionError):
+        next(prepared)
 
 
 def test_empty_sections_and_long_sentences(default):

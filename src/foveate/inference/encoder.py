@@ -1,6 +1,7 @@
 """Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, chain
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from foveate.preprocessing import HDTProcessor
 
 Context = Literal["sentence", "tree"]
+Item = TypeVar("Item")
+Prepared = TypeVar("Prepared")
 
 _TOKENS_PER_BATCH_ON_CPU = 2048
 """Tokens of a packed batch on a CPU: enough to be busy, few enough to stay in cache."""
@@ -269,8 +272,10 @@ class Encoder:
         sums = torch.zeros(len(texts), self.dimension)
         counts = torch.zeros(len(texts), 1)
         with progress("Encoding", len(texts), show_progress) as advance:
-            for start in range(0, len(texts), _TEXTS_PER_CHUNK):
-                owners, pieces = self.processor.pieces(texts[start : start + _TEXTS_PER_CHUNK])
+            starts = range(0, len(texts), _TEXTS_PER_CHUNK)
+            chunks = [texts[start : start + _TEXTS_PER_CHUNK] for start in starts]
+            prepared = self._prepare(self.processor.pieces, chunks)
+            for start, (owners, pieces) in zip(starts, prepared, strict=True):
                 sizes = [1 + len(piece) for piece in pieces]
                 by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
                 for batch in fill_packs(by_length, sizes, self._batch_tokens):
@@ -297,25 +302,45 @@ class Encoder:
         """Encode every document as one tree; small ones together."""
         sizes = [sum(len(anchor.text) for anchor in anchors) for anchors in outlines]
         limit = self._batch_tokens * _CHARACTERS_PER_TOKEN
+        packs = fill_packs(range(len(outlines)), sizes, limit)
+        forests = [[outlines[i] for i in pack] for pack in packs]
         vectors: list[DocumentVectors] = []
         with progress("Encoding", len(outlines), show_progress) as advance:
-            for batch in fill_packs(range(len(outlines)), sizes, limit):
-                vectors += self._encode_forest([outlines[i] for i in batch])
-                advance(len(batch))
+            prepared = self._prepare(self._forest, forests)
+            for forest, (nodes, owners) in zip(forests, prepared, strict=True):
+                vectors += self._encode_forest(forest, nodes, owners)
+                advance(len(forest))
         return vectors
 
-    def _encode_forest(self, outlines: list[list[Anchor]]) -> list[DocumentVectors]:
-        """Encode documents as one forest."""
-        starts = [0, *accumulate(map(len, outlines))]
+    def _prepare(
+        self, prepare: Callable[[Item], Prepared], items: Sequence[Item]
+    ) -> Iterator[Prepared]:
+        """Prepare items for the model, each one while a GPU computes the one before.
+
+        On a CPU a second thread would take cores from the model.
+        """
+        if self.model.device.type == "cpu" or len(items) == 1:
+            return map(prepare, items)
+        return _one_ahead(prepare, items)
+
+    def _forest(self, outlines: list[list[Anchor]]) -> tuple[TreeNodes, list[int]]:
+        """Build the nodes of documents as one forest; see `TreeBuilder.tree`."""
+        starts = accumulate(map(len, outlines), initial=0)
         forest = [
             anchor._replace(parent=anchor.parent + start) if anchor.parent >= 0 else anchor
             for anchors, start in zip(outlines, starts, strict=False)
             for anchor in anchors
         ]
-        nodes, owners = self.processor.tree(forest)
+        return self.processor.tree(forest)
+
+    def _encode_forest(
+        self, outlines: list[list[Anchor]], nodes: TreeNodes, owners: list[int]
+    ) -> list[DocumentVectors]:
+        """Encode documents whose nodes `_forest` has built."""
+        starts = list(accumulate(map(len, outlines), initial=0))
         states = self._read(nodes)
-        sums = torch.zeros(len(forest), self.dimension)
-        counts = torch.zeros(len(forest), 1)
+        sums = torch.zeros(starts[-1], self.dimension)
+        counts = torch.zeros(starts[-1], 1)
         states.add_to(sums, counts, owners)
         vectors = self._finish(sums, counts)
         salience = states.mean_salience(owners)
@@ -328,7 +353,7 @@ class Encoder:
     def _read(self, nodes: TreeNodes) -> "_States":
         """Run the model on the nodes of a forest."""
         device, dtype = self.model.device, self.linear_dtype
-        tree = Tree.from_parents(nodes.parent_ids)
+        tree = Tree.from_parents(nodes.parent_ids.to(device))
         inputs = {"input_ids": nodes.input_ids}
         if self._is_tree_bert:
             inputs["node_types"] = nodes.node_types
@@ -336,14 +361,13 @@ class Encoder:
             inputs["position_ids"] = nodes.positions + self._first_position
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             output = self.model(
-                tree=tree.in_level_order.to(device),
-                **{name: tree.to_level_order(x)[None].to(device) for name, x in inputs.items()},
+                tree=tree.in_level_order,
+                **{name: tree.to_level_order(x.to(device))[None] for name, x in inputs.items()},
             )
         if self._is_tree_bert:
-            indices = output.anchor_indices.cpu()
-            anchor_idx = tree.to_level_order(nodes.anchor_idx)[indices]
-            return _States(output.embeddings.cpu(), anchor_idx, output.salience.cpu())
-        hidden_states = tree.from_level_order(output.last_hidden_state[0].float().cpu())
+            anchor_idx = tree.to_level_order(nodes.anchor_idx.to(device))[output.anchor_indices]
+            return _States(output.embeddings.cpu(), anchor_idx.cpu(), output.salience.cpu())
+        hidden_states = tree.from_level_order(output.last_hidden_state[0].float()).cpu()
         is_anchor = nodes.positions == 0
         if self.pooling.takes_first_token:
             return _States(hidden_states[is_anchor], nodes.anchor_idx[is_anchor])
@@ -453,6 +477,18 @@ def _load(
     from foveate.inference.loading import load_checkpoint  # takes seconds
 
     return load_checkpoint(path)
+
+
+def _one_ahead(prepare: Callable[[Item], Prepared], items: Iterable[Item]) -> Iterator[Prepared]:
+    """Prepare each item in a thread while the caller uses the one before."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting: Future[Prepared] | None = None
+        for item in items:
+            ready, waiting = waiting, thread.submit(prepare, item)
+            if ready is not None:
+                yield ready.result()
+        if waiting is not None:
+            yield waiting.result()
 
 
 def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) -> DocumentVectors:

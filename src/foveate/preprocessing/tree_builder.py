@@ -125,7 +125,8 @@ class TreeTokenizer(TreeBuilder):
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenize texts of any length, without special tokens."""
-        encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        # Without offsets, which takes a third less time.
+        encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
 
