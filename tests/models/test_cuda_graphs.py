@@ -87,8 +87,7 @@ def led():
 def longt5(kind):
     torch.manual_seed(0)
     # Padding is drawn dropout for, too: without it, training is the same with and without.
-    dropout = 0.0 if kind == "local" else 0.1
-    config = LongT5Config(**LONGT5, encoder_attention_type=kind, dropout_rate=dropout)
+    config = LongT5Config(**LONGT5, encoder_attention_type=kind, dropout_rate=0.0)
     return speed_up(LongT5EncoderModel(config)).eval()
 
 
@@ -126,7 +125,7 @@ MODELS = {
 }
 
 
-PADDED = ("Longformer", "LED", "LongT5 local")
+PADDED = ("Longformer", "LED", "LongT5 local", "LongT5 transient-global")
 """Models whose graphs compute the padding of a batch, too, so that outputs differ by rounding."""
 
 
@@ -228,10 +227,16 @@ def training_graphs(monkeypatch):
     return replace_training_graphs(monkeypatch, may_wait=True)
 
 
+def loss_of(hidden_states):
+    """One that depends on more than their norms, which the last layer fixes."""
+    target = torch.linspace(-1, 1, hidden_states.numel(), device=hidden_states.device)
+    return (hidden_states - target.view_as(hidden_states)).square().mean()
+
+
 def step(model, inputs, seed=0):
     """Add to the gradients those of a loss, whose value is returned."""
     torch.manual_seed(seed)  # of dropout
-    loss = outputs(model, inputs).square().mean()
+    loss = loss_of(outputs(model, inputs))
     loss.backward()
     return loss.detach()
 
@@ -312,8 +317,8 @@ def test_a_pass_without_gradients_is_forgotten(training_graphs):
     assert not graphs.may_begin(kept.device)
     del kept
     assert graphs.may_begin(torch.device("cpu"))
-    assert torch.equal(step(model, inputs), step(captured, inputs))
-    assert gradients_are_equal(model, captured)
+    assert relative_error(step(captured, inputs), step(model, inputs)) < 1e-5
+    assert gradients_are_equal(model, captured, 1e-5)
 
 
 def test_going_back_twice(training_graphs):
@@ -322,11 +327,11 @@ def test_going_back_twice(training_graphs):
     inputs = batch(model, "cpu", length=60)
     for _ in range(2):
         outputs(captured, inputs)
-    losses = [outputs(each, inputs).square().mean() for each in (model, captured)]
+    losses = [loss_of(outputs(each, inputs)) for each in (model, captured)]
     for loss in losses:
         loss.backward(retain_graph=True)
         loss.backward(retain_graph=True)
-    assert gradients_are_equal(model, captured)
+    assert gradients_are_equal(model, captured, 1e-5)
     outputs(captured, inputs)
     with pytest.raises(RuntimeError, match="second backward pass"):
         losses[1].backward()
@@ -379,7 +384,13 @@ def test_steps_that_differ_are_not_captured(training_graphs, monkeypatch):
 
 WRITERS = [
     (LEDForConditionalGeneration, LEDConfig(**LED)),
-    (LongT5ForConditionalGeneration, LongT5Config(**LONGT5, decoder_start_token_id=0)),
+    *(
+        (
+            LongT5ForConditionalGeneration,
+            LongT5Config(**LONGT5, encoder_attention_type=kind, decoder_start_token_id=0),
+        )
+        for kind in ("local", "transient-global")
+    ),
 ]
 
 
@@ -428,10 +439,10 @@ def test_without_enough_memory_nothing_is_captured(monkeypatch, training_graphs)
     inputs = batch(model, "cpu", length=60)
     with torch.no_grad():
         for _ in range(4):
-            assert torch.equal(outputs(captured, inputs), outputs(model, inputs))
+            assert relative_error(outputs(captured, inputs), outputs(model, inputs)) < 1e-5
     assert len(tried) == 1
     for _ in range(4):
-        assert torch.equal(step(captured, inputs), step(model, inputs))
+        assert relative_error(step(captured, inputs), step(model, inputs)) < 1e-5
     assert len(tried) == 2
 
 
@@ -521,7 +532,7 @@ def test_graphs_give_what_layers_give(name, context):
                 assert agree(name, outputs(captured, inputs), outputs(model, inputs))
     graphs = cuda_graphs._graphs_by_module[encoder_of(captured)].graphs
     # Of the batches with gaps, one sequence has no global tokens: they are in its padding.
-    expected = {"LongT5 local": 1, "Longformer": 2, "LED": 2}
+    expected = {"LongT5 local": 1, "LongT5 transient-global": 1, "Longformer": 2, "LED": 2}
     assert len(graphs) == expected.get(name, 3)
 
 
@@ -648,20 +659,22 @@ def test_training_with_graphs(name, dtype):
         torch.full((1 << 26,), torch.nan, device="cuda")  # where something was freed
     assert len(cuda_graphs._training_graphs_by_module[encoder_of(captured)].graphs) >= 1
     without_seed = {float(outputs(captured, inputs)[0].abs().sum()) for _ in range(4)}
-    assert len(without_seed) == (
-        1 if name == "LongT5 local" else 4
-    )  # of which each draws its own dropout
+    # Each draws its own dropout.
+    assert len(without_seed) == (1 if name.startswith("LongT5") else 4)
 
 
 @gpu
-def test_training_steps_do_not_wait_for_the_gpu():
-    model = capture(fovea().cuda().train())
+@pytest.mark.parametrize("name", ["Fovea", "LongT5 transient-global"])
+def test_training_steps_do_not_wait_for_the_gpu(name):
+    model = capture(MODELS[name]().cuda().train())
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     inputs = batch(model, "cuda")
+    if name == "Fovea":
+        del inputs["attention_mask"]  # to learn the lengths, it waits
     for waits in (True, True, True, False):
         torch.cuda.set_sync_debug_mode("default" if waits else "error")
         try:
-            hidden_states = model(input_ids=inputs["input_ids"]).last_hidden_state
+            hidden_states = model(**inputs).last_hidden_state
             hidden_states.square().mean().backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -677,7 +690,7 @@ def test_training_and_hidden_states_are_as_before(name):
     captured = capture(deepcopy(model))
     inputs = batch(model, "cuda")
     for one in (model, captured):
-        one(**inputs).last_hidden_state.square().mean().backward()
+        loss_of(one(**inputs).last_hidden_state).backward()
     assert gradients_are_equal(model, captured, 1e-4 if name in PADDED else 0.0)
     with torch.no_grad():
         all_states = [

@@ -1,7 +1,6 @@
 """Where the tokens of a padded batch are: computed once per batch, and passed to every layer."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -106,10 +105,11 @@ class BlockSummaries:
         block_size: Number of tokens in a block.
         padding: `(batch, length)` bool, the padding of the batch; None where there is none.
         lengths: Number of summaries of each sequence, host integers.
-        first_block: `(summaries,)`, the block of the padded batch that each begins with; None where
-            every block is a summary.
-        extra_block: `(extra,)`, other blocks that are added to a summary.
-        extra_summary: `(extra,)`, the summaries that they are added to.
+        is_alone: `(batch, blocks, 1)` bool, the blocks that are a summary by themselves; the others
+            of a sequence are its last summary together. None where every block is alone.
+        indices: `(summaries,)`, the blocks of the padded batch that there are summaries of; None
+            where there is one of every block.
+        hidden: `(summaries,)` bool, those that LongT5 does not have; None where it has all.
         positions: `(tokens,)`, the summary at the position of each token.
     """
 
@@ -118,47 +118,56 @@ class BlockSummaries:
     block_size: int
     padding: Tensor | None
     lengths: list[int]
-    first_block: Tensor | None
-    extra_block: Tensor
-    extra_summary: Tensor
+    is_alone: Tensor | None
+    indices: Tensor | None
+    hidden: Tensor | None
     positions: Tensor
 
     @classmethod
     def from_mask(cls, real: Tensor, block_size: int) -> "BlockSummaries":
         """Lay out a batch by its mask `(batch, length)` bool."""
         batch, length = real.shape
-        block_of_column = torch.arange(length, device=real.device).expand(real.shape) // block_size
-        num_summaries = real[:, block_size - 1 :: block_size].sum(1)
-        positions = torch.minimum(block_of_column, num_summaries[:, None] - 1)
-        num_blocks = torch.where(real, block_of_column + 1, 0).amax(1)
-        lengths: list[int] = []
-        first_block: list[int] = []
-        extra_block: list[int] = []
-        extra_summary: list[int] = []
-        blocks_per_sequence = -(-length // block_size)
-        counts = torch.stack([num_summaries, num_blocks], 1).tolist()
-        for sequence, (summaries, blocks_used) in enumerate(counts):
-            if blocks_used:
-                start = sequence * blocks_per_sequence
-                blocks = range(start, start + blocks_used)
-                first_block += blocks[:summaries]
-                extra_block += blocks[summaries:] if summaries else ()
-                extra_summary += [len(first_block) - 1] * (len(extra_block) - len(extra_summary))
-                lengths.append(summaries)
+        num_summaries, positions, is_alone, exists = _number_summaries(real, block_size)
+        num_blocks = torch.where(real, _block_of_column(real, block_size) + 1, 0).amax(1)
+        counts: list[list[int]] = torch.stack([num_summaries, num_blocks], 1).tolist()
         spans = PackedSpans.from_mask(real, (batch, length))
+        lengths = [summaries for summaries, blocks in counts if blocks]
+        has_all = sum(lengths) == exists.numel()
+        indices = None
+        if not has_all:
+            indices = exists.flatten().nonzero_static(size=sum(lengths))[:, 0]
         is_full = sum(spans.packed.lengths) == real.numel() and spans.is_padding is None
-        is_every_block = len(first_block) == batch * blocks_per_sequence
-        to_device = partial(torch.tensor, dtype=torch.long, device=real.device)
         return cls(
             packed=spans.packed,
             is_padding=spans.is_padding,
             block_size=block_size,
             padding=None if is_full else ~real,
             lengths=lengths,
-            first_block=None if is_every_block else to_device(first_block),
-            extra_block=to_device(extra_block),
-            extra_summary=to_device(extra_summary),
+            is_alone=is_alone if any(used > n for n, used in counts) else None,
+            indices=indices,
+            hidden=None,
             positions=spans.packed.pack(positions),
+        )
+
+    @classmethod
+    def of_rows(cls, is_padding: Tensor, block_size: int) -> "BlockSummaries":
+        """Take the whole rows of a batch, so that all masks `(batch, length)` bool are alike.
+
+        Each row has a summary of every block; those that LongT5 does not have are hidden.
+        """
+        _, positions, is_alone, exists = _number_summaries(~is_padding, block_size)
+        spans = PackedSpans.of_rows(is_padding)
+        batch, blocks = exists.shape
+        return cls(
+            packed=spans.packed,
+            is_padding=spans.is_padding,
+            block_size=block_size,
+            padding=is_padding,
+            lengths=[blocks] * batch,
+            is_alone=is_alone,
+            indices=None,
+            hidden=~exists.flatten(),
+            positions=positions.flatten(),
         )
 
     def sum(self, hidden_states: Tensor) -> Tensor:
@@ -169,14 +178,35 @@ class BlockSummaries:
             hidden_states = F.pad(hidden_states, (0, 0, 0, incomplete))
         wide = torch.promote_types(hidden_states.dtype, torch.float32)
         blocks: Tensor = hidden_states.unflatten(1, (-1, self.block_size))
-        sums = blocks.sum(2, dtype=wide).flatten(0, 1)
-        if self.first_block is None:
-            return sums
-        summaries = sums.index_select(0, self.first_block)
-        if len(self.extra_block) == 0:
-            return summaries
-        extra = sums.index_select(0, self.extra_block)
-        return summaries.index_put((self.extra_summary,), extra, accumulate=True)
+        sums = blocks.sum(2, dtype=wide)
+        if self.is_alone is not None:
+            remaining = sums.masked_fill(self.is_alone, 0).sum(1, keepdim=True)
+            sums = torch.where(self.is_alone, sums, remaining)
+        summaries = sums.flatten(0, 1)
+        return summaries if self.indices is None else summaries.index_select(0, self.indices)
+
+
+def _number_summaries(real: Tensor, block_size: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute what LongT5's summaries are, without waiting for the device.
+
+    Args:
+        real: Mask `(batch, length)` bool.
+        block_size: Number of tokens in a block.
+
+    Returns:
+        The number of summaries `(batch,)`; the summary at each position, `(batch, length)`; the
+        blocks that are a summary by themselves, `(batch, blocks, 1)` bool; and which summaries
+        there are, `(batch, blocks)` bool.
+    """
+    num_summaries = real[:, block_size - 1 :: block_size].sum(1)
+    last = num_summaries[:, None] - 1
+    positions = torch.minimum(_block_of_column(real, block_size), last)
+    block = torch.arange(-(-real.shape[1] // block_size), device=real.device)
+    return num_summaries, positions, (block < last)[..., None], block <= last
+
+
+def _block_of_column(real: Tensor, block_size: int) -> Tensor:
+    return torch.arange(real.shape[1], device=real.device) // block_size
 
 
 for _layout in (PackedSpans, WindowLayout, BlockSummaries):

@@ -108,7 +108,7 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
             v,
             (self.local_radius, self.local_radius),
             global_keys_values=GlobalKeysValues(
-                global_k, global_v, mask.lengths, summary_bias, mask.positions
+                global_k, global_v, mask.lengths, summary_bias, mask.positions, mask.hidden
             ),
             bias=bias,
             masked_keys=mask.is_padding,
@@ -182,8 +182,8 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         like = self.embed_tokens.weight
         length = embeddings.shape[1]
         layout: Any
-        if self._is_local and self.pads_for_graphs(like, embeddings.numel(), states):
-            embeddings, layout = _pad_rows(embeddings, attention_mask)
+        if self.pads_for_graphs(like, embeddings.numel(), states):
+            embeddings, layout = self._pad_rows(embeddings, attention_mask)
         else:
             layout = self._layout(attention_mask, embeddings)
         last = self.layer_runner(like, states)(embeddings, layout, states)[:, :length]
@@ -208,6 +208,21 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
             real = torch.ones(batch, length, dtype=torch.bool, device=embeddings.device)
         return BlockSummaries.from_mask(real, self.config.global_block_size)
 
+    def _pad_rows(
+        self, embeddings: Tensor, attention_mask: Tensor | None
+    ) -> tuple[Tensor, PackedSpans | BlockSummaries]:
+        """Pad a batch `(batch, length, d_model)` to one of few lengths, and lay out its rows."""
+        from foveate.ops._triton.math import bucket_size  # where there are graphs, there is Triton
+
+        if attention_mask is None:
+            attention_mask = embeddings.new_ones(embeddings.shape[:2])
+        missing = bucket_size(embeddings.shape[1]) - embeddings.shape[1]
+        embeddings = F.pad(embeddings, (0, 0, 0, missing))
+        is_padding = F.pad(attention_mask, (0, missing)) == 0
+        if self._is_local:
+            return embeddings, PackedSpans.of_rows(is_padding)
+        return embeddings, BlockSummaries.of_rows(is_padding, self.config.global_block_size)
+
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
     ) -> Tensor:
@@ -222,17 +237,6 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         if all_hidden_states is not None:
             all_hidden_states.append(hidden_states)
         return hidden_states
-
-
-def _pad_rows(embeddings: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, PackedSpans]:
-    """Pad a batch `(batch, length, d_model)` to one of few lengths, and lay out its whole rows."""
-    from foveate.ops._triton.math import bucket_size  # where there are graphs, there is Triton
-
-    if attention_mask is None:
-        attention_mask = embeddings.new_ones(embeddings.shape[:2])
-    missing = bucket_size(embeddings.shape[1]) - embeddings.shape[1]
-    is_padding = F.pad(attention_mask, (0, missing)) == 0
-    return F.pad(embeddings, (0, 0, 0, missing)), PackedSpans.of_rows(is_padding)
 
 
 def _bias_tables(*tables: nn.Embedding) -> Tensor:

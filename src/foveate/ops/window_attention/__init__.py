@@ -39,7 +39,7 @@ def window_attention(
 
         scale · q_i·k_j + bias[bucket(j - i)].
 
-    It also sees all global keys of its sequence; the score of the g-th one is
+    It also sees all global keys of its sequence that are not masked; the score of the g-th one is
 
         scale · q_i·global.k_g + global.bias[bucket(g - global.positions[i])].
 
@@ -100,7 +100,7 @@ def window_attention(
     check_bias(bias, q)
     if bias is not None and max(dilations, default=1) > 1:
         raise ValueError("bias and dilation cannot be combined")
-    check_masked_keys(masked_keys, q)
+    check_masked_keys("masked_keys", masked_keys, q)
     if global_keys_values is None:
         kv = GlobalKeysValues(k.detach()[:0], v.detach()[:0], (0,) * len(lengths))
     else:

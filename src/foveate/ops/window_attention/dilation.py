@@ -52,6 +52,7 @@ def dilated_attention(
         v=kv.v.index_select(0, kv_index),
         lengths=kv_lengths,
         positions=None if kv.positions is None else kv.positions[index],
+        masked=None if kv.masked is None else kv.masked[kv_index],
     )
     q, k, v = (x.index_select(0, index) for x in (q, k, v))
     masked_keys = None if masked_keys is None else masked_keys[index]

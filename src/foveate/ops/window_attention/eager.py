@@ -24,7 +24,7 @@ from foveate.ops._packed.buckets import bias_by_distance
 from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
 from foveate.ops._packed.grouped_attention import accumulation_dtype, zero_gradient
 
-from .global_attention import GlobalKeysValues
+from .global_attention import GlobalKeysValues, masked_key_bias
 
 TILE = 1 << 20
 """The number of scores to materialize at once, which should fit in cache; at least a block's."""
@@ -51,7 +51,8 @@ def window_attention(
     dtype = accumulation_dtype(q.dtype)
     band = _band(window, size, _by_distance(bias, max_distance, dtype), q)
     blocks = _Blocks(lengths, size, window, masked_keys, q.device)
-    pattern = _Pattern(blocks, _global_slices(lengths, kv.lengths), kv.positions, scale)
+    key_bias = None if kv.masked is None else masked_key_bias(kv.masked).to(dtype)
+    pattern = _Pattern(blocks, _global_slices(lengths, kv), kv.positions, key_bias, scale)
     out: Tensor = _WindowAttention.apply(
         q, k, v, kv.k, kv.v, _by_distance(kv.bias, max_distance, dtype), band, pattern
     )
@@ -209,18 +210,17 @@ class _Tile(NamedTuple):
         return x[self.heads, self.blocks].flatten(0, 1)
 
 
-def _global_slices(
-    lengths: Sequence[int], global_lengths: Sequence[int]
-) -> list[tuple[slice, slice]]:
-    """Return the tokens and the global tokens of each sequence that has global tokens."""
-    stops, global_stops = accumulate(lengths), accumulate(global_lengths)
-    return [
+def _global_slices(lengths: Sequence[int], kv: GlobalKeysValues) -> list[tuple[slice, slice]]:
+    """Return the tokens and the global tokens of each sequence that sees global tokens."""
+    stops, global_stops = accumulate(lengths), accumulate(kv.lengths)
+    slices = [
         (slice(stop - n, stop), slice(global_stop - m, global_stop))
-        for n, stop, m, global_stop in zip(
-            lengths, stops, global_lengths, global_stops, strict=True
-        )
+        for n, stop, m, global_stop in zip(lengths, stops, kv.lengths, global_stops, strict=True)
         if m
     ]
+    if kv.masked is None:
+        return slices
+    return [(tokens, keys) for tokens, keys in slices if not kv.masked[keys].all()]
 
 
 class _Pattern(NamedTuple):
@@ -229,12 +229,13 @@ class _Pattern(NamedTuple):
     blocks: _Blocks
     global_slices: list[tuple[slice, slice]]
     positions: Tensor | None
+    global_key_bias: Tensor | None
     scale: float
 
     def global_tiles(
         self, bias: Tensor | None, num_heads: int, max_scores: int
-    ) -> Iterator[tuple[slice, slice, "_GlobalBias | None", slice]]:
-        """Yield queries, their global keys, their bias, and which of its queries they are."""
+    ) -> Iterator["_GlobalTile"]:
+        """Yield tiles, each of some queries of a sequence and all of its global keys."""
         for tokens, keys in self.global_slices:
             num_keys = keys.stop - keys.start
             pair_bias = None
@@ -244,7 +245,29 @@ class _Pattern(NamedTuple):
             for start in range(tokens.start, tokens.stop, queries_per_tile):
                 queries = slice(start, min(start + queries_per_tile, tokens.stop))
                 local = slice(start - tokens.start, queries.stop - tokens.start)
-                yield queries, keys, pair_bias, local
+                mask = None if pair_bias is None else pair_bias.pair_biases(local)
+                if self.global_key_bias is not None:
+                    key_bias = self.global_key_bias[keys].expand(1, 1, -1)
+                    mask = key_bias if mask is None else mask + key_bias
+                yield _GlobalTile(queries, keys, mask, pair_bias, local)
+
+
+class _GlobalTile(NamedTuple):
+    """Some queries of a sequence and all of its global keys.
+
+    Attributes:
+        queries: The queries among all tokens.
+        keys: The global keys among those of all sequences.
+        mask: What is added to their scores, `(heads or 1, queries or 1, keys)`, if anything is.
+        pair_bias: The bias of the sequence, if there is one.
+        local: The queries among those of the sequence.
+    """
+
+    queries: slice
+    keys: slice
+    mask: Tensor | None
+    pair_bias: "_GlobalBias | None"
+    local: slice
 
 
 class _GlobalBias:
@@ -307,13 +330,14 @@ class _WindowAttention(torch.autograd.Function):
                     lse = lse.masked_fill(mask.amax(-1) == -torch.inf, -torch.inf)
                 outs[:, part], lses[:, part] = attended.transpose(0, 1), lse.transpose(0, 1)
         out, lse = blocks.tokens(outs), blocks.tokens(lses)
-        for tokens, keys_slice, pair_bias, local in pattern.global_tiles(
+        for tokens, keys_slice, global_mask, _, _ in pattern.global_tiles(
             global_bias, num_heads, max_scores
         ):
             sequence = q[tokens], global_k[keys_slice], global_v[keys_slice]
-            bias = None if pair_bias is None else pair_bias.pair_biases(local)[None]
             query, key, value = (x.transpose(0, 1)[None] for x in sequence)
-            attended, part_lse = _attend(query, key, value, bias, scale)
+            if global_mask is not None:
+                global_mask = global_mask[None]
+            attended, part_lse = _attend(query, key, value, global_mask, scale)
             global_out, global_lse = attended[0].transpose(0, 1), part_lse[0].T
             total = torch.logaddexp(lse[tokens], global_lse)
             share = (global_lse - total).exp_()[..., None].to(out.dtype)
@@ -361,13 +385,13 @@ class _WindowAttention(torch.autograd.Function):
         dk, dv = (blocks.from_rows(rows, num_heads) for rows in d_rows)
         d_global_k, d_global_v = zero_gradient(global_k), zero_gradient(global_v)
         d_global_bias = None if global_bias is None else zero_gradient(global_bias)
-        for tokens, keys_slice, pair_bias, local in ctx.pattern.global_tiles(
+        for tokens, keys_slice, global_mask, pair_bias, local in ctx.pattern.global_tiles(
             global_bias, num_heads, TILE
         ):
             pairs = q[tokens], global_k[keys_slice], global_v[keys_slice], grad[tokens]
             query, key, value, d_out = (x.transpose(0, 1) for x in pairs)
             scores = scratch.empty("scores", (*query.shape[:2], key.shape[1]), band)
-            scores.copy_(band.new_zeros(()) if pair_bias is None else pair_bias.pair_biases(local))
+            scores.copy_(band.new_zeros(()) if global_mask is None else global_mask)
             _add_products(scores, query, _widened(key), scale)
             d_query, d_keys_values, d_scores = _gradients(
                 scratch, scores, query, key, value, d_out, lse[tokens].T, delta[tokens].T

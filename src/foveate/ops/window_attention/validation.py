@@ -38,13 +38,13 @@ def check_dilation(dilation: int | Sequence[int], heads: int) -> tuple[int, ...]
     return dilations
 
 
-def check_masked_keys(masked_keys: Tensor | None, tokens: Tensor) -> None:
+def check_masked_keys(name: str, masked_keys: Tensor | None, tokens: Tensor) -> None:
     """Raise ValueError unless there is one bool per token."""
     if masked_keys is None:
         return
     if masked_keys.shape != tokens.shape[:1] or masked_keys.dtype != torch.bool:
         raise ValueError(
-            f"masked_keys must be ({len(tokens)},) bool, "
+            f"{name} must be ({len(tokens)},) bool, "
             f"got shape {tuple(masked_keys.shape)} and dtype {masked_keys.dtype}"
         )
-    check_device("masked_keys", masked_keys, tokens)
+    check_device(name, masked_keys, tokens)

@@ -1,8 +1,8 @@
 """Window attention on the GPU: the torch ops of its forward and backward kernels.
 
 All queries of a sequence see its global keys, so these are the first tiles that a program attends
-to. If there are biases, the kernels of relative attention attend to the global keys, and the window
-kernels continue from their outputs and log-sum-exps.
+to. If there are biases, or if global keys are masked, the kernels of relative attention attend to
+the global keys, and the window kernels continue from their outputs and log-sum-exps.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from foveate.ops._triton.softmax import empty_outputs
 from foveate.ops.relative_attention.triton import backward_op as relative_backward_op
 from foveate.ops.relative_attention.triton import forward_op as relative_forward_op
 
-from ..global_attention import GlobalKeysValues
+from ..global_attention import GlobalKeysValues, masked_key_bias
 from .backward import backward
 from .forward import forward
 from .scoring import GlobalTokens, Scoring
@@ -63,6 +63,7 @@ def window_attention(
         bias,
         kv.bias,
         kv.positions,
+        None if kv.masked is None else masked_key_bias(kv.masked),
         masked_keys,
         list(lengths),
         list(kv.lengths),
@@ -80,8 +81,8 @@ def window_attention(
 
 _ARGUMENTS = (
     "Tensor q, Tensor k, Tensor v, Tensor global_k, Tensor global_v, Tensor? bias, "
-    "Tensor? global_bias, Tensor? positions, Tensor? masked_keys, SymInt[] lengths, "
-    "SymInt[] global_lengths, int left, int right, int max_distance, float scale"
+    "Tensor? global_bias, Tensor? positions, Tensor? global_key_bias, Tensor? masked_keys, "
+    "SymInt[] lengths, SymInt[] global_lengths, int left, int right, int max_distance, float scale"
 )
 
 
@@ -99,6 +100,7 @@ def forward_op(
     bias: Tensor | None,
     global_bias: Tensor | None,
     positions: Tensor | None,
+    global_key_bias: Tensor | None,
     masked_keys: Tensor | None,
     lengths: list[int],
     global_lengths: list[int],
@@ -109,7 +111,7 @@ def forward_op(
 ) -> tuple[Tensor, Tensor]:
     """Compute the output and the log-sum-exps; see `forward`."""
     global_tokens = outputs = None
-    if bias is None and global_bias is None:
+    if bias is None and global_bias is None and global_key_bias is None:
         global_tokens = _global_tokens(global_k, global_v, global_lengths)
     elif global_k.shape[0]:
         outputs = relative_forward_op(
@@ -117,7 +119,7 @@ def forward_op(
             global_k,
             global_v,
             global_bias,
-            None,
+            global_key_bias,
             positions,
             None,
             lengths,
@@ -164,6 +166,7 @@ def backward_op(
     bias: Tensor | None,
     global_bias: Tensor | None,
     positions: Tensor | None,
+    global_key_bias: Tensor | None,
     masked_keys: Tensor | None,
     lengths: list[int],
     global_lengths: list[int],
@@ -176,7 +179,7 @@ def backward_op(
     global_tokens = dq = None
     d_global_k, d_global_v = torch.empty_like(global_k), torch.empty_like(global_v)
     d_global_bias = None if global_bias is None else torch.zeros_like(global_bias)
-    if bias is None and global_bias is None:
+    if bias is None and global_bias is None and global_key_bias is None:
         global_tokens = _global_tokens(global_k, global_v, global_lengths)
     elif global_k.shape[0]:
         dq, d_global_k, d_global_v, d_global_bias, _ = relative_backward_op(
@@ -187,7 +190,7 @@ def backward_op(
             global_k,
             global_v,
             global_bias,
-            None,
+            global_key_bias,
             positions,
             None,
             lengths,
@@ -195,6 +198,7 @@ def backward_op(
             False,
             max_distance,
             scale,
+            needs_key_bias=False,
         )
     scoring = Scoring.from_table(bias, masked_keys, left, right, max_distance, scale)
     grad, q, k, v = adjacent(grad), adjacent(q), adjacent(k), adjacent(v)
@@ -216,8 +220,8 @@ class _WindowAttention(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         out: Tensor
         out, lse = forward_op(*arguments)
-        ctx.save_for_backward(out, lse, *arguments[:9])
-        ctx.options = arguments[9:]
+        ctx.save_for_backward(out, lse, *arguments[:10])
+        ctx.options = arguments[10:]
         return out
 
     @staticmethod
@@ -229,7 +233,7 @@ class _WindowAttention(torch.autograd.Function):
             *gradients,
             None if bias is None else d_bias,
             None if global_bias is None else d_global_bias,
-            *[None] * 8,
+            *[None] * 9,
         )
 
 
