@@ -78,6 +78,41 @@ def test_a_row_depends_neither_on_padding_nor_on_its_batch_mates(lengths, side, 
                 assert relative_error(together[row, real], alone) < 1e-12
 
 
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=3),
+    st.sampled_from(["full", "paper"]),
+    st.booleans(),
+)
+@settings(deadline=None, max_examples=20)
+def test_rows_padded_for_graphs_are_as_each_alone(lengths, coverage, has_gaps):
+    model = made(FoveaEncoderModel, FoveaConfig(**SIZES, block_size=4, coverage=coverage))
+    model.encoder.pads_for_graphs = lambda *arguments: True
+    places = torch.arange(33).expand(len(lengths), -1)
+    if has_gaps:
+        generator = torch.Generator().manual_seed(sum(lengths))
+        places = torch.rand(places.shape, generator=generator).argsort()
+    mask = places < torch.tensor(lengths)[:, None]
+    embeddings = torch.linspace(-1, 1, mask.numel() * 16, dtype=torch.float64).sin()
+    embeddings = embeddings.view(*mask.shape, 16).requires_grad_()
+    together = model(inputs_embeds=embeddings, attention_mask=mask.long()).last_hidden_state
+    assert (together[~mask] == 0).all()
+    sources = [embeddings, *(x for x in model.encoder.block.parameters())]
+    actual = torch.autograd.grad(together.square().sum(), sources, allow_unused=True)
+    del model.encoder.pads_for_graphs
+    loss = 0
+    for row, real in enumerate(mask):
+        if real.any():
+            alone = model(inputs_embeds=embeddings[row, real][None]).last_hidden_state[0]
+            assert relative_error(together[row, real], alone) < 1e-9
+            loss += alone.square().sum()
+    if mask.any():
+        expected = torch.autograd.grad(loss, sources)
+        for one, other in zip(actual, expected, strict=True):
+            assert torch.allclose(one, other, rtol=1e-9, atol=1e-9)
+    else:
+        assert all(one is None or (one == 0).all() for one in actual)
+
+
 def test_a_sequence_of_one_block_is_seen_as_t5_sees_it(config):
     t5 = made(
         T5ForConditionalGeneration,

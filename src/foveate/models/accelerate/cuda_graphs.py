@@ -135,12 +135,12 @@ def capture(model: Model) -> Model:
     together need the memory of the largest. Outputs are the same: of models that are padded within
     rounding, of others bit for bit.
 
-    Longformer, LED, LongT5 and trees (HDT and TreeBert) are padded to one of few sizes, so that a
-    graph serves nearly all batches of about that size, whatever their lengths or structure; up to
-    `MAX_PADDED_ELEMENTS`, 10,922 tokens of width 768, and twice as many in training. Beyond, where
-    the GPU is what takes the time, trees are not captured, and the shape includes the length of
-    each sequence without its padding, as it does for the other models. It always includes the
-    numbers of global or VIP tokens.
+    Longformer, LED, LongT5, Fovea and trees (HDT and TreeBert) are padded to one of few sizes, so
+    that a graph serves nearly all batches of about that size, whatever their lengths or structure;
+    up to `MAX_PADDED_ELEMENTS`, 10,922 tokens of width 768, and twice as many in training. Beyond,
+    where the GPU is what takes the time, trees are not captured, and the shape includes the length
+    of each sequence without its padding, as it does for VCC. It always includes the numbers of
+    global or VIP tokens.
 
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or

@@ -19,11 +19,14 @@ from foveate.models.accelerate import speed_up
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
-from foveate.models.padding import PackedSequences
+from foveate.models.padding import AlignedRows, PackedSequences
 from foveate.models.projections import project_heads
-from foveate.ops.fovea_attention import fovea_attention
+from foveate.ops.fovea_attention import PaddedRows, fovea_attention
 
 from .configuration_fovea import FoveaConfig
+
+Lengths = list[int] | PaddedRows
+"""Number of tokens of each sequence, or of each row of which the rest is padding."""
 
 _LONGT5_NAMES = {r"\.(Local|TransientGlobal)SelfAttention\.": ".SelfAttention."}
 
@@ -38,14 +41,14 @@ class FoveaAttention(T5Attention):
         self.coverage = config.coverage
 
     def forward(  # type: ignore[override] # takes packed tokens, and lengths in place of a mask
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
     ) -> tuple[Tensor, Tensor]:
         """Let every token attend to its own sequence, fine to coarse.
 
         Args:
             hidden_states: `(tokens, d_model)`, sequence after sequence.
             bias: `(num_buckets, heads)`, the biases of block 0; None in block 0.
-            lengths: Number of tokens of each sequence.
+            lengths: Number of tokens of each sequence, or padded rows.
 
         Returns:
             The output `(tokens, d_model)`, and the biases.
@@ -78,7 +81,7 @@ class FoveaSelfAttentionLayer(nn.Module):
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
     ) -> tuple[Tensor, Tensor]:
         """Apply the layer, see `FoveaAttention.forward`."""
         attended, bias = self.SelfAttention(self.layer_norm(hidden_states), bias, lengths)
@@ -94,7 +97,7 @@ class FoveaBlock(GradientCheckpointingLayer):
         self.layer = nn.ModuleList([attention, T5LayerFF(config)])
 
     def forward(
-        self, hidden_states: Tensor, bias: Tensor | None, lengths: list[int]
+        self, hidden_states: Tensor, bias: Tensor | None, lengths: Lengths
     ) -> tuple[Tensor, Tensor]:
         """Apply both layers."""
         hidden_states, bias = self.layer[0](hidden_states, bias, lengths)
@@ -189,9 +192,9 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
             output_hidden_states = bool(self.config.output_hidden_states)
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
-        packed = PackedSequences.from_mask(attention_mask, (tokens.shape[0], tokens.shape[1]))
-        tokens = packed.pack(tokens)
         states: list[Tensor] | None = [] if output_hidden_states else None
+        packed = self._packed(tokens, attention_mask, states)
+        tokens = packed.pack(tokens)
         run_layers = self.layer_runner(self.embed_tokens.weight, states)
         # The embeddings have no name here, so that they can be freed after the first block.
         hidden_states = run_layers(
@@ -205,10 +208,29 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
             hidden_states=None if states is None else (*map(packed.unpack, states), last),
         )
 
+    def _packed(
+        self, tokens: Tensor, attention_mask: Tensor | None, states: list[Tensor] | None
+    ) -> PackedSequences | AlignedRows:
+        """Choose between the real tokens of a batch and, for a graph of any lengths, its rows."""
+        batch, length = tokens.shape[:2]
+        like = self.embed_tokens.weight
+        if self.pads_for_graphs(like, batch * length * like.shape[1], states):
+            from foveate.ops._triton.math import bucket_size  # with graphs, there is Triton
+
+            size = bucket_size(length)
+            if attention_mask is not None or size > length:
+                return AlignedRows.from_mask(attention_mask, (batch, length), size, tokens.device)
+        return PackedSequences.from_mask(attention_mask, (batch, length))
+
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
     ) -> Tensor:
-        """Apply all blocks to packed tokens; the layout is the lengths of the sequences."""
+        """Apply all blocks to packed tokens.
+
+        The layout is the lengths of the sequences, or those of padded rows as a tensor.
+        """
+        if isinstance(layout, Tensor):
+            layout = PaddedRows(layout, len(hidden_states) // len(layout))
         bias = None
         for block in self.block:
             if all_hidden_states is not None:

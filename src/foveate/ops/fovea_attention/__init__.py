@@ -1,17 +1,20 @@
 """Fovea attention: near tokens one by one, distant ones in ever longer averages (Fovea, 2)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
+import torch
 from torch import Tensor
 
-from foveate.ops._packed.validation import check_bias, check_lengths, check_qkv
+from foveate.ops._packed.validation import check_bias, check_device, check_lengths, check_qkv
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
 from . import reference as _reference
 from .nodes import COVERAGES, PyramidNode, select_nodes
+from .rows import PaddedRows
 
-__all__ = ["COVERAGES", "PyramidNode", "fovea_attention", "select_nodes"]
+__all__ = ["COVERAGES", "PaddedRows", "PyramidNode", "fovea_attention", "select_nodes"]
 
 
 def fovea_attention(
@@ -23,7 +26,7 @@ def fovea_attention(
     k_neighbours: int,
     coverage: str = "full",
     bias: Tensor | None = None,
-    lengths: Sequence[int] | None = None,
+    lengths: Sequence[int] | PaddedRows | None = None,
     max_distance: int = 128,
     scale: float = 1.0,
     backend: str | None = None,
@@ -48,7 +51,9 @@ def fovea_attention(
             that fit are covered by the largest nodes that do. "paper" drops them, as the published
             code does.
         bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
-        lengths: The number of tokens in each sequence, host integers; one sequence if None.
+        lengths: The number of tokens in each sequence, host integers; one sequence if None. Or
+            padded rows, whose padding neither attends nor is attended: its outputs and gradients
+            are zero.
         max_distance: Distance near which the last bucket begins.
         scale: Factor on the products; T5 has none.
         backend: "triton" (GPU kernels, linear memory), "eager" (any device, linear memory),
@@ -82,14 +87,43 @@ def fovea_attention(
         )
     if coverage not in COVERAGES:
         raise ValueError(f"unknown coverage {coverage!r}: choose among {list(COVERAGES)}")
-    lengths = check_lengths("lengths", lengths, q)
-    if not lengths:
+    if isinstance(lengths, PaddedRows):
+        check_device("lengths", lengths.lengths, q)
+        check_lengths("lengths", lengths.capacities, q)
+    else:
+        lengths = check_lengths("lengths", lengths, q)
+    if not len(q):
         return q.clone()
     backend = choose(backend, q)
     if backend == "triton":
         from .triton import fovea_attention as attend
     elif backend == "reference":
-        attend = _reference.fovea_attention
+        attend = partial(_of_real_tokens, _reference.fovea_attention)
     else:
-        attend = _eager.fovea_attention
+        attend = partial(_of_real_tokens, _eager.fovea_attention)
     return attend(q, k, v, block_size, k_neighbours, coverage, bias, lengths, max_distance, scale)
+
+
+def _of_real_tokens(
+    attend: Callable[..., Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    block_size: int,
+    k_neighbours: int,
+    coverage: str,
+    bias: Tensor | None,
+    lengths: tuple[int, ...] | PaddedRows,
+    max_distance: int,
+    scale: float,
+) -> Tensor:
+    """Attend with a function that takes packed sequences alone."""
+    nodes = block_size, k_neighbours, coverage, bias
+    if not isinstance(lengths, PaddedRows):
+        return attend(q, k, v, *nodes, lengths, max_distance, scale)
+    indices, real_lengths = lengths.real_tokens()
+    q_real, k_real, v_real = (x.index_select(0, indices) for x in (q, k, v))
+    out = q_real
+    if real_lengths:
+        out = attend(q_real, k_real, v_real, *nodes, tuple(real_lengths), max_distance, scale)
+    return torch.zeros_like(q).index_copy(0, indices, out)

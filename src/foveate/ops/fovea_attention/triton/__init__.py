@@ -4,15 +4,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
 from foveate.ops._triton.softmax import empty_outputs
 
+from ..rows import PaddedRows
 from .backward import backward
 from .forward import forward
 from .pyramid import build_windows
-from .schedule import ScheduleKey, build_schedule, num_windows
+from .schedule import Schedule, ScheduleKey, build_schedule, num_windows
 
 __all__ = ["backward_op", "forward_op", "fovea_attention"]
 
@@ -25,14 +27,17 @@ def fovea_attention(
     k_neighbours: int,
     coverage: str,
     bias: Tensor | None,
-    lengths: tuple[int, ...],
+    lengths: tuple[int, ...] | PaddedRows,
     max_distance: int,
     scale: float,
 ) -> Tensor:
     """Softmax attention of `(tokens, heads, head_dim)` in float16, bfloat16 or float32."""
-    out: Tensor = _FoveaAttention.apply(
-        q, k, v, bias, list(lengths), block_size, k_neighbours, coverage, max_distance, scale
-    )
+    nodes = block_size, k_neighbours, coverage, max_distance
+    if isinstance(lengths, PaddedRows):
+        key = ScheduleKey.from_arguments(q, bias, lengths.capacities, *nodes)
+        padded: Tensor = _PaddedFoveaAttention.apply(q, k, v, bias, lengths.schedule(key), scale)
+        return padded
+    out: Tensor = _FoveaAttention.apply(q, k, v, bias, list(lengths), *nodes, scale)
     return out
 
 
@@ -77,7 +82,12 @@ def forward_op(
     key = ScheduleKey.from_arguments(
         q, bias, lengths, block_size, k_neighbours, coverage, max_distance
     )
-    schedule = build_schedule(key, q.device)
+    return _forward(q, k, v, bias, build_schedule(key, q.device), scale)
+
+
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, schedule: Schedule, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
     windows = build_windows(adjacent(k), adjacent(v), schedule)
     return *forward(adjacent(q), windows, schedule.bias(bias), schedule, scale), windows
 
@@ -112,12 +122,26 @@ def backward_op(
         q, bias, lengths, block_size, k_neighbours, coverage, max_distance
     )
     schedule = build_schedule(key, q.device)
+    dq, dk, dv, d_bias = _backward(grad, q, windows, bias, o, lse, schedule, scale)
+    return dq, dk, dv, or_empty(d_bias, q)
+
+
+def _backward(
+    grad: Tensor,
+    q: Tensor,
+    windows: Tensor,
+    bias: Tensor | None,
+    o: Tensor,
+    lse: Tensor,
+    schedule: Schedule,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     dq, dk, dv, d_bias = backward(
         adjacent(grad), adjacent(q), windows, schedule.bias(bias), o, lse, schedule, scale
     )
     if bias is not None and d_bias is not None:
         d_bias = d_bias.to(bias.dtype)
-    return dq, dk, dv, or_empty(d_bias, q)
+    return dq, dk, dv, d_bias
 
 
 class _FoveaAttention(torch.autograd.Function):
@@ -138,3 +162,30 @@ class _FoveaAttention(torch.autograd.Function):
         _, _, bias, _, _ = ctx.saved_tensors
         dq, dk, dv, d_bias = backward_op(grad, *ctx.saved_tensors, *ctx.options)
         return dq, dk, dv, None if bias is None else d_bias, *[None] * 6
+
+
+class _PaddedFoveaAttention(torch.autograd.Function):
+    """The same for a schedule in place of the options; not for the compiler."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor | None,
+        schedule: Schedule,
+        scale: float,
+    ) -> Tensor:
+        out: Tensor
+        out, lse, windows = _forward(q, k, v, bias, schedule, scale)
+        ctx.save_for_backward(q, windows, bias, out, lse)
+        ctx.schedule, ctx.scale = schedule, scale
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, windows, bias, o, lse = ctx.saved_tensors
+        gradients = _backward(grad, q, windows, bias, o, lse, ctx.schedule, ctx.scale)
+        return *gradients, None, None

@@ -40,6 +40,8 @@ def backward(
     n, heads, head_dim = q.shape
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     d_windows = windows.new_empty(2, schedule.gradient_ends[-1], heads, head_dim)
+    if schedule.has_padding:  # which no tile stores
+        dq.zero_(), d_windows[:, :n].zero_()
     delta = torch.empty_like(lse)
     tiles, entries = schedule.keys_of_queries
     buckets, sums = schedule.buckets, None

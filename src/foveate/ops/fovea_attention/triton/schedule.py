@@ -6,6 +6,11 @@ them, `first, first + step, …`. A query tile has a list of the key tiles that 
 key tile has one of the query tiles that attend to it. Both contain the distance from the query
 tile's first token to the key tile's first window, counted in windows of the nodes laid end to end.
 
+Where the windows of a sequence are is settled by the most tokens that it may have: that is the
+layout. Which nodes there are, and which windows they have, is then computed from the lengths: on
+the host for packed sequences, and on the device, without waiting for it, for padded rows. Nodes
+that may or may not exist have places in the lists of such rows, after those that do.
+
 Nodes of a level begin at every 2^-level-th part of a block, so few of them begin where a key tile
 does. Hence the levels that a run holds are cut into tiles more than once, from every place within a
 tile where nodes begin, and no node meets a tile in part. Each of these *cuts* has gradients of its
@@ -85,6 +90,7 @@ class Schedule(NamedTuple):
         gradient_runs: Like `runs`, in rows of gradients.
         unit: Key tiles between nodes of level 0; a level has 2^level / unit cuts.
         buckets: The bucket of every distance; None without a bias.
+        has_padding: Whether there are tokens, and so windows, that belong to no sequence.
     """
 
     sizes: TileSizes
@@ -99,6 +105,7 @@ class Schedule(NamedTuple):
     gradient_runs: Tensor
     unit: int
     buckets: DistanceBuckets | None
+    has_padding: bool
 
     @property
     def reach(self) -> int:
@@ -117,7 +124,8 @@ class Schedule(NamedTuple):
 class ScheduleKey(NamedTuple):
     """The arguments of `fovea_attention` that the schedule of a batch depends on.
 
-    `num_buckets` is 0 without a bias, and `row_bytes` the size of a row of a tile.
+    `lengths` are the most tokens that sequences may have, `num_buckets` is 0 without a bias, and
+    `row_bytes` is the size of a row of a tile.
     """
 
     lengths: tuple[int, ...]
@@ -152,17 +160,95 @@ class ScheduleKey(NamedTuple):
         )
 
 
-class _TilePairs(NamedTuple):
-    """Tiles of queries and tiles of keys that meet, `(pairs,)` int64 each."""
+class _HigherLevel(NamedTuple):
+    """A level whose windows join two each of the level below, see `Schedule.halves`.
 
+    Attributes:
+        half: Tokens of a half.
+        halves: The two windows that each joins, `(windows, 2)` int32.
+        half_begins: Their first tokens, and the sequence, `(windows, 3)`.
+        parents: For the windows below, the windows that they are halves of, `(windows, 2)` int32.
+        parent_begins: Their first tokens, -1 where there is none; the first token of the window
+            itself, and the sequence, `(windows, 4)`.
+    """
+
+    half: int
+    halves: Tensor
+    half_begins: Tensor
+    parents: Tensor
+    parent_begins: Tensor
+
+
+class _Layout(NamedTuple):
+    """Where tiles and windows are, for all sequences of up to certain lengths; int64 mostly.
+
+    Attributes:
+        key: What it is the layout for.
+        sizes: See `Schedule`, as `buckets`, `unit`, `level_ends` and `gradient_ends`.
+        blocks: Each block's number in its sequence, and the sequence, `(blocks, 2)`.
+        nodes: The nodes in so many blocks beside a query block: for each its level, -1 for none,
+            its first block, counted from the query block on, when they are to its right and when
+            they are to its left, and its number, `(rooms, nodes, 4)`.
+        offsets: Where the tiles of a block and of a node begin, for each pair of them `(2, pairs)`.
+        query_tiles: The first token, its number in its sequence, and the sequence, `(tiles, 3)`.
+        tile_of_block: The query tile of each pair of a block, `(blocks, pairs)`.
+        kinds: For each level and sequence, the first window, the tokens from a window to the next,
+            the windows from one of a node to the next, the shift from one cut to the next, the
+            first key tile, and the tiles of windows that are a step apart `(levels, sequences, 6)`.
+        key_tiles: The first window, the step, the place of the first among the windows that are a
+            step apart, that where the tile ends, the first of these windows, and the level and the
+            sequence, `(tiles, 7)`.
+        gradient_rows: See `Schedule`; for `key_tiles`.
+        runs: The windows of `Schedule.runs`, those of `gradient_runs`, and for each run its first
+            token and the sequence, `(runs, 2)`.
+        higher: The levels that runs do not hold.
+    """
+
+    key: ScheduleKey
+    sizes: TileSizes
+    buckets: DistanceBuckets | None
+    unit: int
+    level_ends: tuple[int, ...]
+    gradient_ends: tuple[int, ...]
+    blocks: Tensor
+    nodes: Tensor
+    offsets: Tensor
+    query_tiles: Tensor
+    tile_of_block: Tensor
+    kinds: Tensor
+    key_tiles: Tensor
+    gradient_rows: Tensor
+    runs: tuple[Tensor, Tensor, Tensor]
+    higher: list[_HigherLevel]
+
+    @property
+    def reach(self) -> int:
+        """The largest distance with a bias of its own; 0 without a bias."""
+        return 0 if self.buckets is None else self.buckets.reach
+
+
+class _TilePairs(NamedTuple):
+    """Tiles of queries and tiles of keys that may meet, `(nodes, pairs of a node)` int64 each.
+
+    Attributes:
+        owner: The number of the query tile.
+        query: Its first query.
+        num_queries: The number of its queries.
+        key: The first window.
+        num_keys: The number of windows.
+        distance: From the first query to the first window.
+        kind: What `_Layout.kinds` has for the level and the sequence, six tensors `(nodes, 1)`.
+        exists: Whether they meet, bool.
+    """
+
+    owner: Tensor
     query: Tensor
     num_queries: Tensor
     key: Tensor
-    step: Tensor
     num_keys: Tensor
     distance: Tensor
-    level: Tensor
-    sequence: Tensor
+    kind: Sequence[Tensor]
+    exists: Tensor
 
 
 def num_windows(lengths: Sequence[int], block_size: int, k_neighbours: int) -> int:
@@ -179,54 +265,95 @@ def num_windows(lengths: Sequence[int], block_size: int, k_neighbours: int) -> i
 
 @cached_for_graphs(16)  # all layers of a model need the same schedule
 def build_schedule(key: ScheduleKey, device: torch.device) -> Schedule:
-    """Build the schedule of packed sequences."""
+    """Build the schedule of packed sequences of exactly the lengths of the key."""
+    layout = _build_layout(key)  # on the CPU: the schedule is moved as a whole, for all streams
+    schedule = _fill(layout, torch.tensor(key.lengths), has_padding=False)
+    moved: Schedule = tree_map_only(Tensor, lambda x: x.to(device), schedule)
+    return moved
+
+
+def build_padded_schedule(key: ScheduleKey, lengths: Tensor) -> Schedule:
+    """Build the schedule of rows that begin with so many real tokens, without waiting for them.
+
+    Args:
+        key: Its `lengths` are the tokens of the rows with their padding.
+        lengths: Real tokens of each row, 0 or more, `(rows,)` int64.
+    """
+    return _fill(_layout_on(key, lengths.device), lengths, has_padding=True)
+
+
+@cached_for_graphs(16)
+def _layout_on(key: ScheduleKey, device: torch.device) -> _Layout:
+    moved: _Layout = tree_map_only(Tensor, lambda x: x.to(device), _build_layout(key))
+    return moved
+
+
+def _build_layout(key: ScheduleKey) -> _Layout:
     lengths, block_size, k_neighbours, coverage, max_distance, num_buckets, row_size = key
     buckets = None
-    if num_buckets:  # on the CPU, since the schedule is moved as a whole and serves all streams
+    if num_buckets:
         buckets = distance_buckets(num_buckets, max_distance, True, torch.device("cpu"))
-    reach = 0 if buckets is None else buckets.reach
     sizes = TileSizes.for_block(block_size, row_size)
-    selected = [
-        select_all_nodes(-(-length // block_size), k_neighbours, coverage) for length in lengths
-    ]
-    num_levels = 1 + max(int(level.max()) for _, level, _, _ in selected)
+    num_blocks = [-(-length // block_size) for length in lengths]
+    nodes = nodes_by_room(max(num_blocks), k_neighbours, coverage)
+    num_levels = 1 + int(nodes[..., 0].max()) if nodes.numel() else 1
     strides = [window_stride(level, block_size) for level in range(num_levels)]
     counts = torch.tensor([[-(-length // stride) for length in lengths] for stride in strides])
     starts = _starts(counts)
-    pairs_of_sequences = [
-        _tile_pairs(i, lengths[i], block_size, selected[i], starts[:, i], strides, sizes)
-        for i in range(len(lengths))
-    ]
-    pairs = _TilePairs(*map(torch.cat, zip(*pairs_of_sequences, strict=True)))
     unit = (block_size & -block_size) // sizes.keys
     unit = unit if unit > 1 else RUN
     cuts = torch.tensor([_num_cuts(level, unit) for level in range(num_levels)])
     gradient_starts = _starts(counts * cuts[:, None])
-    runs = _runs(lengths, strides, starts)
-    halves, parents = [], []
-    for level in range(runs.shape[1] - 1, num_levels):
-        up, down = _halves_and_parents(lengths, level, strides[level - 1], strides[level])
-        halves.append(up)
-        parents.append(down)
-    queries_of_keys, gradient_rows = _queries_of_keys(
-        pairs, reach, sizes, counts, starts, strides, cuts, gradient_starts
+    kinds, key_tiles, gradient_rows = _key_tiles(
+        sizes, counts, starts, torch.tensor(strides), cuts, gradient_starts
     )
-    schedule = Schedule(
+    blocks = _number(num_blocks)
+    offsets = (torch.arange(0, block_size, size) for size in sizes)
+    q_offset, k_offset = (x.flatten() for x in torch.meshgrid(*offsets, indexing="ij"))
+    token = blocks[:, :1] * block_size + q_offset
+    query = starts[0][blocks[:, 1:]] + token
+    exists = token < torch.tensor(lengths)[blocks[:, 1:]]
+    first, tile_of_block = query[exists].unique(return_inverse=True)
+    sequence = torch.searchsorted(starts[0], first, right=True) - 1
+    runs = _number([-(-length // RUN) for length in lengths]) * torch.tensor([RUN, 1])
+    consecutive = [level for level, stride in enumerate(strides) if stride == 1 << level <= RUN]
+    windows, gradient_windows = (
+        torch.stack(
+            [begins[i, runs[:, 1]] + (runs[:, 0] >> i) * factor[i] for i in consecutive], dim=1
+        )
+        for begins, factor in ((starts, torch.ones_like(cuts)), (gradient_starts, cuts))
+    )
+    return _Layout(
+        key,
         sizes,
-        tuple(counts.sum(1).cumsum(0).tolist()),
-        runs,
-        halves,
-        parents,
-        _keys_of_queries(pairs, reach, sizes),
-        queries_of_keys,
-        gradient_rows,
-        tuple((counts.sum(1) * cuts).cumsum(0).tolist()),
-        _runs(lengths, strides, gradient_starts, cuts),
-        unit,
         buckets,
+        unit,
+        tuple(counts.sum(1).cumsum(0).tolist()),
+        tuple((counts.sum(1) * cuts).cumsum(0).tolist()),
+        blocks,
+        nodes,
+        torch.stack([q_offset, k_offset]),
+        torch.stack([first, first - starts[0, sequence], sequence], dim=1),
+        torch.zeros_like(query).masked_scatter(exists, tile_of_block),
+        kinds,
+        key_tiles,
+        gradient_rows,
+        (windows, gradient_windows, runs),
+        [
+            _higher_level(lengths, level, strides[level - 1], strides[level])
+            for level in range(len(consecutive), num_levels)
+        ],
     )
-    moved: Schedule = tree_map_only(Tensor, lambda x: x.to(device), schedule)
-    return moved
+
+
+def _number(counts: Sequence[int]) -> Tensor:
+    """Count up to each of the counts: the numbers, and whose they are, `(numbers, 2)`."""
+    return torch.cat(
+        [
+            torch.stack([torch.arange(count), torch.full((count,), i)], dim=1)
+            for i, count in enumerate(counts)
+        ]
+    )
 
 
 def _starts(counts: Tensor) -> Tensor:
@@ -238,22 +365,11 @@ def _num_cuts(level: int, unit: int) -> int:
     return max(1, (1 << level) // unit) if 1 << level <= RUN else 1
 
 
-def select_all_nodes(num_blocks: int, k_neighbours: int, coverage: str) -> tuple[Tensor, ...]:
-    """Select the nodes of all blocks at once, as `select_nodes` does one by one.
-
-    Returns:
-        Each node's query block, level, first block, and number among the nodes of its query block,
-        counted from the block itself: negative to the left. `(nodes,)` int64 each.
-    """
-    block = torch.arange(num_blocks)
-    parts = [(block, 0 * block, block, 0 * block)]
-    for room, side in ((num_blocks - 1 - block, 1), (block, -1)):
-        levels, ends, number = _outward_levels(room, k_neighbours, coverage)
-        query, node = (levels >= 0).nonzero(as_tuple=True)
-        level, end = levels[query, node], ends[query, node]
-        first = query + 1 + end - (1 << level) if side > 0 else query - end
-        parts.append((query, level, first, side * number[query, node]))
-    return tuple(map(torch.cat, zip(*parts, strict=True)))
+def nodes_by_room(num_blocks: int, k_neighbours: int, coverage: str) -> Tensor:
+    """Lay out the nodes in 0 to `num_blocks - 1` blocks beside a query block: `_Layout.nodes`."""
+    levels, ends, number = _outward_levels(torch.arange(num_blocks), k_neighbours, coverage)
+    to_the_right = 1 + ends - (1 << levels.clamp(min=0))
+    return torch.stack([levels, to_the_right, -ends, number], dim=2)
 
 
 def _outward_levels(
@@ -278,136 +394,212 @@ def _outward_levels(
     return levels, (exists << levels.clamp(min=0)).cumsum(1), exists.cumsum(1)
 
 
-def _tile_pairs(
-    sequence: int,
-    length: int,
-    block_size: int,
-    selected: tuple[Tensor, ...],
-    starts: Tensor,
-    strides: Sequence[int],
-    sizes: TileSizes,
-) -> _TilePairs:
-    """Cut a sequence's query blocks and their nodes into tiles."""
-    block, level, start, number = selected
-    stride, window = torch.tensor(strides)[level], 1 << level
-    step = window // stride
-    key = starts[level] + start * block_size // stride
-    num_keys = (-(-(length - start * block_size) // window)).clamp(max=block_size)
-    num_queries = (length - block * block_size).clamp(max=block_size)
+def select_all_nodes(nodes: Tensor, block: Tensor, room: Tensor) -> tuple[Tensor, ...]:
+    """Select the nodes of all query blocks at once, as `select_nodes` does one by one.
 
-    offsets = (torch.arange(0, block_size, size) for size in sizes)
-    q_offset, k_offset = (x.flatten() for x in torch.meshgrid(*offsets, indexing="ij"))
-    shape = (len(block), len(q_offset))
-    pairs = _TilePairs(
-        query=int(starts[0]) + (block * block_size)[:, None] + q_offset,
-        num_queries=(num_queries[:, None] - q_offset).clamp(max=sizes.queries),
-        key=key[:, None] + step[:, None] * k_offset,
-        step=step[:, None].expand(shape),
-        num_keys=(num_keys[:, None] - k_offset).clamp(max=sizes.keys),
-        distance=(number * block_size)[:, None] + k_offset - q_offset,
-        level=level[:, None].expand(shape),
-        sequence=torch.full(shape, sequence),
+    Args:
+        nodes: See `_Layout`.
+        block: The number of each query block in its sequence, `(blocks,)`.
+        room: The number of blocks after it, negative if the block itself does not exist.
+
+    Returns:
+        Each node's query block, level, first block, and number among the nodes of its query block,
+        counted from the block itself: negative to the left; and whether it exists. `(nodes,)` each.
+    """
+    index = torch.arange(len(block), device=block.device)
+    level, right, _, number = nodes[room.clamp(min=0)].unbind(2)
+    level_left, _, left, number_left = nodes[block].unbind(2)
+    slots = level.shape[1]
+    levels = torch.cat([level.flatten(), level_left.flatten()])
+    first = torch.cat([(block[:, None] + right).flatten(), (block[:, None] + left).flatten()])
+    beside = index[:, None].expand(-1, slots).flatten()
+    query = torch.cat([index, beside, beside])
+    zero = torch.zeros_like(block)
+    return (
+        query,
+        torch.cat([zero, levels.clamp(min=0)]),
+        torch.cat([block, first]),
+        torch.cat([zero, number.flatten(), -number_left.flatten()]),
+        (room[query] >= 0) & torch.cat([zero, levels]).ge(0),
     )
-    exists = (pairs.num_queries > 0) & (pairs.num_keys > 0)
-    return _TilePairs(*(x[exists] for x in pairs))
 
 
-def _keys_of_queries(pairs: _TilePairs, reach: int, sizes: TileSizes) -> TileLists:
-    query, owner = pairs.query.unique(return_inverse=True)
-    num_queries = torch.empty_like(query).scatter_(0, owner, pairs.num_queries)
-    query_tiles = torch.stack([query, torch.ones_like(query), num_queries], dim=1)
-    entries = torch.stack(
-        [
-            pairs.key,
-            pairs.step,
-            pairs.num_keys,
-            _within_margin(pairs.distance, reach, sizes),
-            torch.zeros_like(pairs.key),
-            pairs.num_keys,
-        ],
-        dim=1,
+def _fill(layout: _Layout, lengths: Tensor, has_padding: bool) -> Schedule:
+    """Build the schedule of sequences of so many tokens, at most those of the layout.
+
+    Args:
+        layout: On the device of the lengths.
+        lengths: `(sequences,)` int64.
+        has_padding: Whether they may be less than in the layout; if not, this reads their values.
+    """
+    pairs = _tile_pairs(layout, lengths, has_padding)
+    keys_of_queries = _keys_of_queries(layout, lengths, pairs)
+    queries_of_keys, gradient_rows = _queries_of_keys(layout, lengths, pairs)
+    if not has_padding:
+        keys_of_queries, queries_of_keys = map(_trim, (keys_of_queries, queries_of_keys))
+    windows, gradient_windows, runs = layout.runs
+    tokens = (lengths[runs[:, 1]] - runs[:, 0]).clamp(0, RUN)[:, None]
+    up_and_down = [_halves_and_parents(level, lengths) for level in layout.higher]
+    return Schedule(
+        layout.sizes,
+        layout.level_ends,
+        torch.cat([windows, tokens], dim=1).int(),
+        [up for up, _ in up_and_down],
+        [down for _, down in up_and_down],
+        keys_of_queries,
+        queries_of_keys,
+        gradient_rows,
+        layout.gradient_ends,
+        torch.cat([gradient_windows, tokens], dim=1).int(),
+        layout.unit,
+        layout.buckets,
+        has_padding,
     )
+
+
+def _tile_pairs(layout: _Layout, lengths: Tensor, has_padding: bool) -> _TilePairs:
+    """Cut sequences' query blocks and their nodes into tiles."""
+    block_size, sizes = layout.key.block_size, layout.sizes
+    block, sequence = layout.blocks.unbind(1)
+    length = lengths[sequence]
+    room = -(-length // block_size) - 1 - block
+    selected = select_all_nodes(layout.nodes, block, room)
+    if not has_padding:
+        selected = tuple(x[selected[-1]] for x in selected)
+    query, level, first, number, exists = selected
+    num_queries = (length - block * block_size).clamp(max=block_size)[query]
+    kind = layout.kinds[level, sequence[query]][:, None].unbind(2)
+    first_window, stride, step, *_ = kind
+    start = (first * block_size)[:, None]
+    num_keys = -(-(length[query][:, None] - start) // (stride * step))
+
+    q_offset, k_offset = layout.offsets
+    owner = layout.tile_of_block[query]
+    num_queries = (num_queries[:, None] - q_offset).clamp(max=sizes.queries)
+    num_keys = (num_keys.clamp(max=block_size) - k_offset).clamp(max=sizes.keys)
+    return _TilePairs(
+        owner,
+        layout.query_tiles[:, 0][owner],
+        num_queries,
+        first_window + start // stride + step * k_offset,
+        num_keys,
+        (number * block_size)[:, None] + (k_offset - q_offset),
+        kind,
+        exists[:, None] & (num_queries > 0) & (num_keys > 0),
+    )
+
+
+def _keys_of_queries(layout: _Layout, lengths: Tensor, pairs: _TilePairs) -> TileLists:
+    reach, sizes = layout.reach, layout.sizes
+    first, token, sequence = layout.query_tiles.unbind(1)
+    num_queries = (lengths[sequence] - token).clamp(0, sizes.queries)
+    block_end = layout.key.block_size - token % layout.key.block_size
+    query_tiles = [first, torch.ones_like(first), torch.minimum(num_queries, block_end)]
+    distance = _within_margin(pairs.distance, reach, sizes)
+    met_from = torch.zeros_like(distance)
+    entries = [pairs.key, pairs.kind[2], pairs.num_keys, distance, met_from, pairs.num_keys]
     is_far = (pairs.num_keys == sizes.keys) & ~_is_near(pairs.distance, reach, sizes)
-    return _sort_entries(query_tiles, owner, entries, is_far)
+    return _sort_entries(query_tiles, pairs.owner, entries, is_far, pairs.exists)
 
 
-def _queries_of_keys(
-    pairs: _TilePairs,
-    reach: int,
+def _key_tiles(
     sizes: TileSizes,
     counts: Tensor,
     starts: Tensor,
-    strides: Sequence[int],
+    strides: Tensor,
     cuts: Tensor,
     gradient_starts: Tensor,
-) -> tuple[TileLists, Tensor]:
-    """Cut every level into tiles of windows a step apart: the lists, and their gradients' rows.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cut every level into tiles of windows a step apart: see `_Layout`.
 
     Nodes of the levels that are cut once may meet a tile in part.
     """
-    step = (1 << torch.arange(len(strides))) // torch.tensor(strides)
+    step = (1 << torch.arange(len(strides))) // strides
     shift = sizes.keys // cuts  # from one cut to the next
     longest = -(-counts // step[:, None])  # windows a step apart
     runs = -(-(longest + (sizes.keys - shift)[:, None]) // sizes.keys)  # tiles of these
     num_tiles = (runs * (step * cuts)[:, None]).flatten()
     first_tile = (num_tiles.cumsum(0) - num_tiles).view_as(counts)
+    of_level = (x[:, None].expand_as(counts) for x in (strides, step, shift))
+    kinds = torch.stack([starts, *of_level, first_tile, runs], dim=2)
 
     kind = torch.arange(num_tiles.numel()).repeat_interleave(num_tiles)
     tile = torch.arange(int(num_tiles.sum())) - first_tile.flatten()[kind]
-    level, run = kind // counts.shape[1], runs.flatten()[kind]
+    level, sequence = kind // counts.shape[1], kind % counts.shape[1]
+    run = runs.flatten()[kind]
     way, start = tile // run, tile % run * sizes.keys
     residue, cut = way % step[level], way // step[level]
     start -= -cut * shift[level] % sizes.keys
-    stop = torch.minimum(start + sizes.keys, -(-(counts.flatten()[kind] - residue) // step[level]))
+    end = start + sizes.keys
     start = start.clamp(min=0)
     place = residue + step[level] * start
-    key_tiles = torch.stack(
-        [starts.flatten()[kind] + place, step[level], (stop - start).clamp(min=0)], dim=1
-    )
+    first_window = starts.flatten()[kind] + place
+    key_tiles = [first_window, step[level], start, end, residue, level, sequence]
     first_row = gradient_starts.flatten()[kind] + place * cuts[level] + cut
     gradient_rows = torch.stack([first_row, step[level] * cuts[level]], dim=1)
+    return kinds, torch.stack(key_tiles, dim=1), gradient_rows
 
-    place = pairs.key - starts[pairs.level, pairs.sequence]
-    residue, place = place % pairs.step, place // pairs.step
-    cut = place % sizes.keys // shift[pairs.level]
-    place += -cut * shift[pairs.level] % sizes.keys
-    owners: list[Tensor] = []
-    entries: list[Tensor] = []
-    for run in (place // sizes.keys, (place + pairs.num_keys - 1) // sizes.keys):
-        before = place - run * sizes.keys
-        owner = first_tile[pairs.level, pairs.sequence] + run
-        owner += (cut * pairs.step + residue) * runs[pairs.level, pairs.sequence]
-        entry = torch.stack(
-            [
-                pairs.query,
-                torch.ones_like(place),
-                pairs.num_queries,
-                pairs.distance - before,
-                before.clamp(min=0),
-                (before + pairs.num_keys).clamp(max=sizes.keys),
-            ],
-            dim=1,
-        )
-        new = (run != place // sizes.keys) if owners else torch.ones_like(run, dtype=torch.bool)
-        owners.append(owner[new])
-        entries.append(entry[new])
-    entry = torch.cat(entries)
-    is_far = ~_is_near(entry[:, 3], reach, sizes)
-    entry[:, 3] = _within_margin(entry[:, 3], reach, sizes)
-    lists = _sort_entries(key_tiles, torch.cat(owners), entry, is_far)
+
+def _queries_of_keys(
+    layout: _Layout, lengths: Tensor, pairs: _TilePairs
+) -> tuple[TileLists, Tensor]:
+    """Find the query tiles of the key tiles, and the rows of these tiles' gradients."""
+    reach, sizes = layout.reach, layout.sizes
+    first_window, step, start, end, residue, level, sequence = layout.key_tiles.unbind(1)
+    windows = -(-lengths[sequence] // layout.kinds[level, sequence, 1])
+    stop = torch.minimum(end, -(-(windows - residue) // step))
+    key_tiles = [first_window, step, (stop - start).clamp(min=0)]
+
+    first_window, _, step, shift, first_tile, runs = pairs.kind
+    place = pairs.key - first_window
+    residue, place = place % step, place // step
+    cut = place % sizes.keys // shift
+    place += -cut * shift % sizes.keys
+    first_run, last_run = place // sizes.keys, (place + pairs.num_keys - 1) // sizes.keys
+    run = torch.stack([first_run, last_run])  # a node may meet two tiles
+    owner = first_tile + (cut * step + residue) * runs + run
+    exists = torch.stack([pairs.exists, pairs.exists & (first_run != last_run)])
+    before = place - run * sizes.keys
+    distance = pairs.distance - before
+    met_to = (before + pairs.num_keys).clamp(max=sizes.keys)
+    is_far = ~_is_near(distance, reach, sizes)
+    distance = _within_margin(distance, reach, sizes)
+    one = torch.ones_like(pairs.query)
+    entries = [pairs.query, one, pairs.num_queries, distance, before.clamp(min=0), met_to]
+    lists = _sort_entries(key_tiles, owner, entries, is_far, exists)
     order = (lists.tiles[:, 5] - lists.tiles[:, 3]).argsort(descending=True)
-    return TileLists(lists.tiles[order], lists.entries), gradient_rows[order].int()
+    return TileLists(lists.tiles[order], lists.entries), layout.gradient_rows[order].int()
 
 
-def _sort_entries(tiles: Tensor, owner: Tensor, entries: Tensor, is_far: Tensor) -> TileLists:
-    """Sort entries by the tile that owns them, far ones last."""
-    order = (2 * owner + is_far).argsort(stable=True)
-    ends = torch.bincount(owner, minlength=len(tiles)).cumsum(0)
-    begins = torch.cat([ends[:1] * 0, ends[:-1]])
-    bounds = [begins, ends - torch.bincount(owner[is_far], minlength=len(tiles)), ends]
-    return TileLists(
-        torch.cat([tiles, torch.stack(bounds, dim=1)], dim=1).int(), entries[order].int()
-    )
+def _sort_entries(
+    tiles: Sequence[Tensor],
+    owner: Tensor,
+    entries: Sequence[Tensor],
+    is_far: Tensor,
+    exists: Tensor,
+) -> TileLists:
+    """Sort entries by the tile that owns them, far ones last, and after all those of none.
+
+    Tiles and entries are given by column.
+    """
+    end = 2 * len(tiles[0])
+    rank = torch.where(exists, 2 * owner + is_far, end).int()
+    rank, order = rank.flatten().sort(stable=True)
+    places = torch.searchsorted(rank, torch.arange(end + 1, dtype=torch.int32, device=rank.device))
+    bounds = torch.stack([places[:-1:2], places[1::2], places[2::2]])
+    # Programs read the last entry of a tile even if it has none, so there must be one before it.
+    bounds = bounds.where(bounds[0] < bounds[2], 1)
+    return TileLists(_as_rows(*tiles, *bounds), _as_rows(*entries)[order])
+
+
+def _as_rows(*columns: Tensor) -> Tensor:
+    """Join columns, which are broadcast, to rows, int32."""
+    return torch.stack(torch.broadcast_tensors(*columns), dim=-1).flatten(0, -2).int()
+
+
+def _trim(lists: TileLists) -> TileLists:
+    """Drop the entries of no tile, which are the last."""
+    return TileLists(lists.tiles, lists.entries[: int(lists.tiles[:, 5].max())])
 
 
 def _is_near(distance: Tensor, reach: int, sizes: TileSizes) -> Tensor:
@@ -422,43 +614,44 @@ def _within_margin(distance: Tensor, reach: int, sizes: TileSizes) -> Tensor:
     return distance.clamp(1 - sizes.keys - reach, sizes.queries - 1 + reach)
 
 
-def _runs(
-    lengths: Sequence[int], strides: Sequence[int], starts: Tensor, cuts: Tensor | None = None
-) -> Tensor:
-    """Cut sequences into runs of tokens; see `Schedule`."""
-    consecutive = [level for level, stride in enumerate(strides) if stride == 1 << level <= RUN]
-    runs = []
-    for sequence, length in enumerate(lengths):
-        token = torch.arange(0, length, RUN)
-        windows = [
-            starts[level, sequence] + (token >> level) * (1 if cuts is None else cuts[level])
-            for level in consecutive
-        ]
-        runs.append(torch.stack([*windows, (length - token).clamp(max=RUN)], dim=1))
-    return torch.cat(runs).int()
-
-
-def _halves_and_parents(
-    lengths: Sequence[int], level: int, narrow: int, wide: int
-) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def _higher_level(lengths: Sequence[int], level: int, narrow: int, wide: int) -> _HigherLevel:
     """Find the windows of the level below that each window of a level joins, and the reverse."""
     half = 1 << level - 1
-    halves, shares, parents, parent_shares = [], [], [], []
+    halves, half_begins, parents, parent_begins = [], [], [], []
     below = above = 0  # windows of the previous sequences
-    for length in lengths:
+    for sequence, length in enumerate(lengths):
         start = torch.arange(0, length, wide)
         begins = torch.stack([start, start + half], dim=1)
-        tokens = (length - begins).clamp(0, half)
-        halves.append(torch.where(tokens > 0, below + begins // narrow, 0))
-        shares.append(tokens / tokens.sum(1, keepdim=True))
+        halves.append(torch.where(begins < length, below + begins // narrow, 0))
+        half_begins.append(torch.nn.functional.pad(begins, (0, 1), value=sequence))
 
         start = torch.arange(0, length, narrow)
         begins = torch.stack([start, start - half], dim=1)
-        tokens = (length - start).clamp(max=half)[:, None]
-        parent_tokens = (length - begins).clamp(max=2 * half)
         exists = (begins >= 0) & (begins % wide == 0)
         parents.append(torch.where(exists, above + begins // wide, 0))
-        parent_shares.append(exists * tokens / parent_tokens)
+        columns = torch.where(exists, begins, -1), start[:, None]
+        parent_begins.append(torch.nn.functional.pad(torch.cat(columns, 1), (0, 1), value=sequence))
         below, above = below + len(start), above + len(halves[-1])
-    up = torch.cat(halves).int(), torch.cat(shares).float()
-    return up, (torch.cat(parents).int(), torch.cat(parent_shares).float())
+    return _HigherLevel(
+        half,
+        torch.cat(halves).int(),
+        torch.cat(half_begins),
+        torch.cat(parents).int(),
+        torch.cat(parent_begins),
+    )
+
+
+def _halves_and_parents(
+    level: _HigherLevel, lengths: Tensor
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Compute the shares of windows in those above; see `Schedule`."""
+    half, begins, length = level.half, level.half_begins[:, :2], lengths[level.half_begins[:, 2:]]
+    tokens = (length - begins).clamp(0, half)
+    shares = tokens / tokens.sum(1, keepdim=True).clamp(min=1)
+
+    begins, start = level.parent_begins[:, :2], level.parent_begins[:, 2:3]
+    length = lengths[level.parent_begins[:, 3:]]
+    tokens = (length - start).clamp(0, half)
+    parent_tokens = (length - begins).clamp(1, 2 * half)
+    parent_shares = (begins >= 0) * tokens / parent_tokens
+    return (level.halves, shares.float()), (level.parents, parent_shares.float())
