@@ -38,6 +38,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "float8.json"
 PAGE = ROOT / "docs" / "numbers" / "hdt.md"
 EXAMPLE = ROOT / "examples" / "pep-0703.rst"
+PACKAGES = "triton", "transformers", "torchao"
 VOCABULARY = 32768
 SIZES: dict[str, dict[str, int]] = {
     "base": {},
@@ -60,7 +61,6 @@ def main() -> None:
         "matrix TFLOP/s": matmul_rate() / 1e12,
         "8-bit matrix TFLOP/s": float8_rate() / 1e12,
         "rows": [],
-        "sentences": sentences(),
     }
     missing = [f"{size}, {length}" for size in SIZES for length in options.lengths]
     for size, fields in SIZES.items():
@@ -71,8 +71,9 @@ def main() -> None:
                 results["rows"].append(row)
                 print(row, flush=True)
             missing.remove(f"{size}, {length}")
-            packages = "triton", "transformers", "torchao"
-            report.save(options.output, results, *packages, missing=missing)
+            report.save(options.output, results, *PACKAGES, missing=[*missing, "sentences"])
+    results["sentences"] = sentences()
+    report.save(options.output, results, *PACKAGES, missing=missing)
     for name, text in tables(results).items():
         print(f"{name}\n\n{text}\n")
 
@@ -169,12 +170,11 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         values = [row.get("ms"), floor, row.get("error"), row.get("failed", "")]
         rows.append([row["size"], row["tokens"], row["form"], *values])
     header = ["size", "tokens", "products", "forward ms", "floor ms", "error", ""]
-    compared = results["sentences"]
-    vectors = [[name, *compared[name].values()] for name in ("bfloat16", "use_float8")]
-    return {
-        "float8": report.table(header, rows),
-        "float8 sentences": report.table(["products", "error", "same nearest sentence"], vectors),
-    }
+    found = {"float8": report.table(header, rows)}
+    if compared := results.get("sentences"):
+        rows = [[name, *compared[name].values()] for name in ("bfloat16", "use_float8")]
+        found["float8 sentences"] = report.table(["products", "error", "same nearest"], rows)
+    return found
 
 
 if __name__ == "__main__":
