@@ -572,7 +572,7 @@ def plot(results: dict[str, Any]) -> None:
     """Draw the curves of all runs, those with the highest learning rate as solid lines."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(12, 4), layout="constrained")
     models = list(dict.fromkeys(run["model"] for run in results["runs"]))
     rates = sorted(results["recipe"]["rates"], reverse=True)
     for axes, by in zip(figure.subplots(1, 2, sharey=True), ("step", "seconds"), strict=True):
@@ -588,7 +588,8 @@ def plot(results: dict[str, Any]) -> None:
         axes.set(xlabel={"step": "steps", "seconds": "seconds of training"}[by])
         axes.grid(alpha=0.3)
     figure.axes[0].set(ylabel="loss on held-out documents")
-    figure.axes[1].legend(fontsize="small")
+    handles = figure.axes[1].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside right center", fontsize="small")
     IMAGE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGE, dpi=110)
 

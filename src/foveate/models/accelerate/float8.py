@@ -1,4 +1,4 @@
-"""Tree encoders with products in 8-bit floating point."""
+"""Tree encoders with products in 8-bit floating point, for inference on recent GPUs."""
 
 from typing import TypeVar
 
@@ -14,14 +14,14 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def use_float8(model: Model) -> Model:
-    """Multiply by the weights of HDT or TreeBert in 8-bit floating point: faster, less exact.
+    """Multiply by the weights of HDT or TreeBert in 8-bit floating point, faster but less exact.
 
     Every linear layer in the encoder's blocks is replaced by a `Float8Linear`. Weights are rounded
     once and hidden states before each product, rows by scales of their own; everything between
     products stays as it is. The model cannot be trained or saved any more, and is set to
-    evaluation mode. It pays where products take the time: on a GPU of compute capability 8.9 or
-    later, with layers at least 768 wide and some ten thousand tokens in a batch. Elsewhere it is
-    slower. `docs/mechanisms/speed-ups.md` has times and errors.
+    evaluation mode. It can only pay where products take the time: on a GPU of compute capability
+    8.9 or later, with layers at least 768 wide and some ten thousand tokens in a batch. Elsewhere
+    it is slower. `docs/numbers/hdt.md` has times and errors.
 
     Args:
         model: A model with an encoder of HDT or TreeBert, changed in place; on its device and in
