@@ -46,8 +46,9 @@ from torch import Tensor
 import report
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
-from foveate.preprocessing import TreeBertProcessor, load_tokenizer
+from foveate.preprocessing import load_tokenizer
 from foveate.preprocessing.tree import Anchor, outline
+from foveate.preprocessing.tree_builder import load_tree_tokenizer
 from report import write_tables
 from retrieval import minilm_path
 from structured_documents import papers
@@ -241,8 +242,9 @@ def anchors_with_text(documents: list[Document]) -> list[Anchor]:
 
 
 def preparing(documents: list[Document]) -> float:
-    """Measure how many seconds pass before the model begins."""
-    processor = TreeBertProcessor(tokenizer())
+    """Measure how many seconds it takes to tokenize documents and to list the nodes of trees."""
+    processor = load_tree_tokenizer(Path(default_model_path()))
+    assert processor is not None
     begun = time.perf_counter()
     for document in documents:
         processor.tree(outline(document))
