@@ -1,4 +1,4 @@
-"""HDT in 8-bit floating point on one GPU: time, and what it costs in precision.
+"""HDT in 8-bit floating point on one GPU: time, and the error it introduces.
 
     python benchmarks/float8.py            # measure, print, save results/float8.json
     python benchmarks/float8.py --docs     # write the saved tables into the page of numbers

@@ -256,7 +256,7 @@ Progress = Callable[[dict[str, Any]], float]
 
 
 def minutes(number: float) -> Progress:
-    """Train for a number of minutes, without starting up."""
+    """Train for a number of minutes, not counting start-up."""
     return lambda log: log["seconds"] / (60 * number)
 
 
@@ -296,6 +296,8 @@ def train(
     )
     log = runs.resume(folder, model, optimizer)
     if log.get("finished"):
+        if progress(log) < 1:
+            raise SystemExit(f"{folder} has a shorter run of {name}: delete it, or name another")
         return log
     model.train()
     before, began = log["seconds"], time.perf_counter()

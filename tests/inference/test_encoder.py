@@ -21,6 +21,7 @@ from transformers import (
 
 from foveate import Document, Encoder
 from foveate.documents import Section
+from foveate.inference import encoder as encoder_module
 from foveate.inference.encoder import _one_ahead
 from foveate.models.hdt import HDTConfig, HDTModel
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
@@ -181,6 +182,22 @@ def test_what_a_thread_prepares_arrives_in_order():
     assert next(prepared) == 0.5
     with pytest.raises(ZeroDivisionError):
         next(prepared)
+
+
+def test_preparing_ahead_changes_nothing(small_tree_bert, monkeypatch):
+    encoder, documents = small_tree_bert, [WHALE, RAGGED, WHALE, RAGGED]
+    monkeypatch.setattr(encoder, "_batch_tokens", 60)
+    monkeypatch.setattr(encoder_module, "_TEXTS_PER_CHUNK", 2)
+    texts, vectors = encoder.encode_texts(TEXTS), encoder.encode(documents)
+    monkeypatch.setattr(encoder, "_prepare", _one_ahead)
+    assert torch.equal(encoder.encode_texts(TEXTS), texts)
+    for one, other in zip(encoder.encode(documents), vectors, strict=True):
+        assert torch.equal(all_of(one), all_of(other))
+    assert encoder.encode([]) == []
+    assert encoder.encode_texts([]).shape == (0, encoder.dimension)
+    monkeypatch.setattr(encoder, "_forest", lambda outlines: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        encoder.encode(documents)
 
 
 def test_empty_sections_and_long_sentences(default):

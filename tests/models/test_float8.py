@@ -1,12 +1,13 @@
 import copy
+from contextlib import contextmanager
 
 import pytest
 import torch
 from torch import nn
 
-from foveate.models.accelerate import use_float8
+from foveate.models.accelerate import cuda_graphs, use_float8
 from foveate.models.accelerate.cuda_graphs import capture
-from foveate.models.float8 import Float8Linear, project_float8
+from foveate.models.float8 import Float8Linear, project_float8, put_together
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.projections import feed_forward, project
 from tests.numerics import relative_error
@@ -14,6 +15,16 @@ from tests.tree_bert import tree_bert
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if ON_GPU else "cpu"
+
+
+@contextmanager
+def count_calls(module, name):
+    """Record the calls of a function."""
+    calls = []
+    function = getattr(module, name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, lambda *args: calls.append(args) or function(*args))
+        yield calls
 
 
 def hdt(**fields):
@@ -42,6 +53,16 @@ def test_layers_of_one_input_share_a_product():
     x = torch.randn(3, 32)
     for found, layer in zip(project(x, *layers), layers, strict=True):
         assert torch.equal(found, layer(x))
+    apart = [layer(x) for layer in layers]
+    put_together(layers)
+    assert layers[1].values.data_ptr() == layers[0].values.data_ptr() + 16 * 32
+    with count_calls(torch, "cat") as concatenated:  # only the biases
+        together = project(x, *layers)
+    assert len(concatenated) == 1
+    assert all(map(torch.equal, together, apart))
+    moved = copy.deepcopy(layers)
+    moved[1].values = moved[1].values.clone()
+    assert all(map(torch.equal, project(x, *moved), apart))
     layers[1].register_forward_hook(lambda module, args, output: output + 1)
     assert torch.equal(project(x, *layers)[1], layers[1](x))
 
@@ -75,10 +96,10 @@ def test_it_is_captured():
     model = use_float8(hdt().to("cuda", torch.bfloat16))
     ids = torch.tensor([[1, 2, 3, 10, 11, 3, 12]], device="cuda")
     parents = torch.tensor([[-1, 0, 1, 2, 2, 1, 5]], device="cuda")
-    with torch.inference_mode():
-        direct = model(ids, parent_ids=parents).last_hidden_state
-        captured = [capture(model)(ids, parent_ids=parents).last_hidden_state for _ in range(3)]
+    direct = model(ids, parent_ids=parents).last_hidden_state
+    captured = [capture(model)(ids, parent_ids=parents).last_hidden_state for _ in range(3)]
     assert all(relative_error(each, direct) < 1e-2 for each in captured)
+    assert len(cuda_graphs._graphs_by_module[model.encoder].graphs) == 1
 
 
 def test_the_encoder_of_an_encoder_decoder_is_changed():
@@ -97,9 +118,29 @@ def test_gradients_and_saving_are_refused(tmp_path):
     assert not any(parameter.requires_grad for parameter in model.parameters())
     with pytest.raises(RuntimeError, match="cannot be saved: save it before use_float8"):
         model.save_pretrained(tmp_path)
+    with pytest.raises(RuntimeError, match="load them before use_float8"):
+        model.load_state_dict(hdt().state_dict(), strict=False)
     layer = model.encoder.block[0].layer[1].DenseReluDense.wi
     with pytest.raises(RuntimeError, match="have no gradients"):
         project_float8(torch.randn(2, 64, requires_grad=True), [layer])
+
+
+def test_layers_are_replaced_once():
+    model = use_float8(hdt())
+    layers = [each for each in model.modules() if type(each) is Float8Linear]
+    assert [each for each in use_float8(model).modules() if type(each) is Float8Linear] == layers
+    assert repr(layers[0]) == "Float8Linear(in_features=64, out_features=64, bias=False)"
+    attention = model.encoder.block[0].layer[0].SelfAttention
+    with count_calls(torch, "cat") as concatenated:
+        project(torch.randn(3, 64), attention.q, attention.k, attention.v)
+    assert not concatenated
+
+
+def test_layers_with_and_without_biases():
+    layers = [Float8Linear(nn.Linear(32, 16, bias=bias)) for bias in (True, False)]
+    x = torch.randn(3, 32)
+    for found, layer in zip(project(x, *layers), layers, strict=True):
+        assert torch.equal(found, layer(x))
 
 
 def test_models_without_such_layers():

@@ -319,9 +319,8 @@ class Encoder:
 
         On a CPU a second thread would take cores from the model.
         """
-        if self.model.device.type == "cpu" or len(items) == 1:
-            return map(prepare, items)
-        return _one_ahead(prepare, items)
+        ahead = self.model.device.type == "cuda" and len(items) > 1
+        return (_one_ahead if ahead else map)(prepare, items)
 
     def _forest(self, outlines: list[list[Anchor]]) -> tuple[TreeNodes, list[int]]:
         """Build the nodes of documents as one forest; see `TreeBuilder.tree`."""
@@ -481,14 +480,17 @@ def _load(
 
 def _one_ahead(prepare: Callable[[Item], Prepared], items: Iterable[Item]) -> Iterator[Prepared]:
     """Prepare each item in a thread while the caller uses the one before."""
-    with ThreadPoolExecutor(1) as thread:
-        waiting: Future[Prepared] | None = None
+    thread = ThreadPoolExecutor(1)
+    waiting: Future[Prepared] | None = None
+    try:
         for item in items:
             ready, waiting = waiting, thread.submit(prepare, item)
             if ready is not None:
                 yield ready.result()
         if waiting is not None:
             yield waiting.result()
+    finally:  # should something fail, nobody waits for what is prepared in vain
+        thread.shutdown(wait=False, cancel_futures=True)
 
 
 def _by_kind(anchors: list[Anchor], vectors: Tensor, salience: Tensor | None) -> DocumentVectors:

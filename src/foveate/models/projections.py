@@ -28,7 +28,9 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
         if len(biases) in (0, len(plain)):
             return joint_linear(hidden_states, [layer.weight for layer in plain], biases or None)
     if all(type(layer) is Float8Linear and not _is_changed(layer) for layer in layers):
-        return project_float8(hidden_states, cast(tuple[Float8Linear, ...], layers))
+        rounded = cast(tuple[Float8Linear, ...], layers)
+        if sum(layer.bias is not None for layer in rounded) in (0, len(layers)):
+            return project_float8(hidden_states, rounded)
     return tuple(layer(hidden_states) for layer in layers)
 
 

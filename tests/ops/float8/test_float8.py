@@ -48,14 +48,30 @@ def test_rows_of_zeros():
     assert quantize_rows(-torch.ones(1, 3), relu=True).scales == 0
 
 
-def test_a_number_that_is_none_stays_visible():
-    x = torch.ones(3, 4)
+@pytest.mark.parametrize("relu", [False, True])
+def test_nan_and_infinity_are_kept(relu):
+    x = torch.ones(4, 16)
     x[1, 2] = float("nan")
     x[2, 0] = float("inf")
-    found = meaning(quantize_rows(x))
+    x[3] = float("nan")
+    found = float8_linear(quantize_rows(x, relu=relu), quantize_rows(torch.ones(16, 16)))
     assert found[0].isfinite().all()
-    assert not found[1].isfinite().all()
-    assert not found[2].isfinite().all()
+    assert not found[1:].isfinite().any()
+
+
+def test_tiny_numbers_are_zeros():
+    x = torch.tensor([[1e-37, 0.0], [1e-45, 0.0], [1e-30, 0.0]])
+    found = quantize_rows(x)
+    assert not found.values[:2].float().any()
+    assert not found.scales[:2].any()
+    assert meaning(found)[2].allclose(x[2].double(), atol=0)
+
+
+def test_autocast_leaves_the_product_alone():
+    x, weight = quantize_rows(matrix(5, 32)), quantize_rows(matrix(16, 32))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = float8_linear(x, weight, dtype=torch.float32)
+    assert relative_error(found, meaning(x) @ meaning(weight).T) < 1e-6
 
 
 @given(st.integers(0, 5), st.sampled_from([16, 48]), st.sampled_from([16, 80]), st.booleans())
@@ -81,8 +97,9 @@ def test_what_cannot_be_multiplied():
         float8_linear(x, quantize_rows(torch.ones(16, 32)))
     with pytest.raises(ValueError, match=r"multiples of 16: got rows of 16 and a weight \(3, 16\)"):
         float8_linear(x, quantize_rows(torch.ones(3, 16)))
-    with pytest.raises(ValueError, match=r"needs a matrix, got shape \(3,\)"):
-        quantize_rows(torch.ones(3))
+    for shape in ((3,), (3, 0)):
+        with pytest.raises(ValueError, match=r"needs a matrix with channels, got shape \(3"):
+            quantize_rows(torch.ones(shape))
     with pytest.raises(ValueError, match="unknown backend 'cuda'"):
         quantize_rows(torch.ones(1, 3), backend="cuda")
 

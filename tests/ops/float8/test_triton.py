@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate.ops.float8 import can_multiply, float8_linear, quantize_rows, reference
+from foveate.ops.float8 import float8_linear, multiplies_float8, quantize_rows, reference
 from tests.devices import DEVICE, ON_GPU, gpu, gpu_or_interpreter
 from tests.numerics import relative_error
 
@@ -41,6 +41,21 @@ def test_any_shape(rows, channels, dtype, relu):
     assert values.isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN", "ignore:invalid value")  # of the interpreter
+@pytest.mark.parametrize("relu", [False, True])
+def test_nan_infinity_and_tiny_numbers(relu):
+    x = torch.ones(6, 16, device=DEVICE)
+    x[1, 2] = float("nan")
+    x[2, 0] = float("inf")
+    x[3] = float("nan")
+    x[4] = 1e-37
+    found = quantize_rows(x, relu=relu, backend="triton")
+    products = (found.values.float() * found.scales[:, None]).sum(1)
+    assert products[0] == products[5] == 16
+    assert not products[1:4].isfinite().any()
+    assert products[4] == found.scales[4] == 0
+
+
 def test_rows_apart():
     x = matrix(8, 40, torch.float32)
     for each in (x[::2], x[:, 3:20], x.t()):
@@ -58,7 +73,7 @@ def test_the_op_knows_its_outputs():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_products_of_tensor_cores(dtype, has_bias):
-    if not can_multiply(torch.device(DEVICE)):
+    if not multiplies_float8(torch.device(DEVICE)):
         pytest.skip("needs a GPU of compute capability 8.9")
     x = quantize_rows(matrix(300, 768, torch.bfloat16))
     weight = quantize_rows(matrix(1536, 768, torch.bfloat16))

@@ -77,7 +77,7 @@ class CapturableEncoder(nn.Module):
             num_elements: Of the hidden states.
             all_hidden_states: See `run_layers`.
         """
-        trained = torch.is_grad_enabled()
+        trained = torch.is_grad_enabled() and any(x.requires_grad for x in self.parameters())
         most = MAX_PADDED_ELEMENTS_TRAINED if trained else MAX_PADDED_ELEMENTS
         captures = self.uses_cuda_graphs and all_hidden_states is None
         return captures and 0 < num_elements <= most and can_replay(self, like)
@@ -217,7 +217,7 @@ def replay(
 
     There is a graph for each combination of the shapes, dtypes and devices of the tensors, of where
     the module's own tensors are, of autocast, and of everything in the layout that is no tensor.
-    Where gradients are enabled, it is one that computes them.
+    Where gradients are enabled and something requires them, it is one that computes them.
 
     Args:
         module: The module whose function it is.
@@ -257,7 +257,7 @@ def replay(
 
     with torch.cuda.device(hidden_states.device):
         output = None
-        if torch.is_grad_enabled():
+        if _needs_gradients(parts, tensors):
             output = _replay_with_gradients(module, parts, run_tensors, tensors, key)
         elif not any(part.training for part in parts):
             with _lock:
@@ -289,8 +289,6 @@ def _replay_with_gradients(
     )
     if recomputes or any(x.requires_grad for x in others):
         return None
-    if not (first.requires_grad or parameters):
-        return None
     key = (
         key,
         first.requires_grad,
@@ -315,6 +313,18 @@ def _replay_with_gradients(
             ),
         )
         return None if graph is None else graphs.run(graph, tensors, parameters)
+
+
+def _needs_gradients(parts: Sequence[nn.Module], tensors: Sequence[Tensor]) -> bool:
+    """Whether gradients are enabled, and an input or a parameter requires them."""
+    return torch.is_grad_enabled() and (
+        any(x.requires_grad for x in tensors)
+        or any(
+            parameter is not None and parameter.requires_grad
+            for part in parts
+            for parameter in part._parameters.values()
+        )
+    )
 
 
 def _parts(module: nn.Module) -> list[nn.Module]:

@@ -1,12 +1,13 @@
 """Tree encoders with products in 8-bit floating point, for inference on recent GPUs."""
 
+from collections import defaultdict
 from typing import TypeVar
 
 from torch import nn
 
-from foveate.models.float8 import Float8Linear
+from foveate.models.float8 import Float8Linear, put_together
 from foveate.models.tree_bert_network import TreeBertEncoder
-from foveate.ops.float8 import MULTIPLE
+from foveate.ops.float8 import FEATURE_MULTIPLE
 
 from .cuda_graphs import CapturableTreeEncoder
 
@@ -14,18 +15,19 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def use_float8(model: Model) -> Model:
-    """Multiply by the weights of HDT or TreeBert in 8-bit floating point, faster but less exact.
+    """Multiply by the weights of HDT or TreeBert in 8-bit floating point (FP8, e4m3).
 
     Every linear layer in the encoder's blocks is replaced by a `Float8Linear`. Weights are rounded
     once and hidden states before each product, rows by scales of their own; everything between
-    products stays as it is. The model cannot be trained or saved any more, and is set to
-    evaluation mode. It can only pay where products take the time: on a GPU of compute capability
-    8.9 or later, with layers at least 768 wide and some ten thousand tokens in a batch. Elsewhere
-    it is slower. `docs/numbers/hdt.md` has times and errors.
+    products stays as it is. The model cannot be trained, loaded or saved any more, and is set to
+    evaluation mode. This can save time only where products take most of it, on a GPU of compute
+    capability 8.9 or later, in wide models with many tokens in a batch; elsewhere it is slower.
+    `docs/numbers/hdt.md` has times and errors.
 
     Args:
-        model: A model with an encoder of HDT or TreeBert, changed in place; on its device and in
-            its dtype. Layers whose features are no multiples of 16 stay as they are.
+        model: A model with an encoder of HDT or TreeBert, changed in place; with its weights, on
+            its device and in its dtype. Layers whose features are no multiples of 16 stay as they
+            are, and so do those that are replaced already.
 
     Returns:
         The model.
@@ -42,19 +44,25 @@ def use_float8(model: Model) -> Model:
     """
     kinds = (CapturableTreeEncoder, TreeBertEncoder)
     encoders = [module for module in model.modules() if isinstance(module, kinds)]
-    parents = {parent: None for encoder in encoders for parent in encoder.modules()}
-    layers = [
-        (parent, name, layer)
-        for parent in parents
-        for name, layer in parent.named_children()
-        if type(layer) is nn.Linear and not any(size % MULTIPLE for size in layer.weight.shape)
-    ]
-    if not layers:
+    for encoder in encoders:
+        for parent in list(encoder.modules()):
+            _replace_layers(parent)
+    if not any(type(part) is Float8Linear for encoder in encoders for part in encoder.modules()):
         raise ValueError(
             f"there is no linear layer of HDT or TreeBert in a {type(model).__name__}, at least "
-            f"none whose numbers of features are multiples of {MULTIPLE}; on a CPU an Encoder has "
-            "replaced them already"
+            f"none whose numbers of features are multiples of {FEATURE_MULTIPLE}; on a CPU an "
+            "Encoder has replaced them with others"
         )
-    for parent, name, layer in layers:
-        setattr(parent, name, Float8Linear(layer))
     return model.eval().requires_grad_(False)
+
+
+def _replace_layers(parent: nn.Module) -> None:
+    """Replace the linear layers that a module calls itself."""
+    replaced: dict[int, list[Float8Linear]] = defaultdict(list)
+    for name, layer in list(parent.named_children()):
+        if type(layer) is nn.Linear and not any(n % FEATURE_MULTIPLE for n in layer.weight.shape):
+            rounded = Float8Linear(layer)
+            setattr(parent, name, rounded)
+            replaced[layer.in_features].append(rounded)
+    for layers in replaced.values():
+        put_together(layers)

@@ -1,8 +1,8 @@
-"""Linear layers in 8-bit floating point, for inference.
+"""Linear layers in 8-bit floating point (FP8, e4m3), for inference.
 
 Rows are scaled by their largest magnitude, rows of activations when they come and rows of weights
-once. The products run on tensor cores that multiply `torch.float8_e4m3fn` at twice the rate of
-bfloat16, which NVIDIA GPUs have from compute capability 8.9 on.
+once. The products run on tensor cores that multiply `torch.float8_e4m3fn`, nominally at twice the
+rate of bfloat16, which NVIDIA GPUs have from compute capability 8.9 on.
 """
 
 from typing import NamedTuple
@@ -14,12 +14,19 @@ from foveate.ops.backends import choose
 
 from . import reference as _reference
 
-__all__ = ["MAX_CHANNELS", "MULTIPLE", "Float8Rows", "float8_linear", "quantize_rows"]
+__all__ = [
+    "FEATURE_MULTIPLE",
+    "MAX_CHANNELS",
+    "Float8Rows",
+    "float8_linear",
+    "multiplies_float8",
+    "quantize_rows",
+]
 
 MAX_CHANNELS = 16384
 """The largest number of channels that the kernel keeps in registers."""
 
-MULTIPLE = 16
+FEATURE_MULTIPLE = 16
 """What the numbers of features of a layer must be multiples of."""
 
 
@@ -41,20 +48,23 @@ def quantize_rows(x: Tensor, *, relu: bool = False, backend: str | None = None) 
         scale_i = max_j |x_ij| / 448,   values_ij = float8(x_ij / scale_i)
 
     448 is the largest number of the type. The relative error of a value is at most 2⁻⁴, except
-    where it is smaller than the largest of its row by a factor of 2¹⁴ or more.
+    where it is smaller than the largest of its row by a factor of 2¹⁴ or more. What is not a number
+    stays so.
 
     Args:
         x: `(rows, channels)`, any floating dtype.
         relu: Whether to replace negative numbers by 0 first.
         backend: "triton" (a GPU kernel), "eager" (any device), "reference" (the definition), or
             "auto": "triton" where it can run, otherwise "eager". If None, the value of the
-            environment variable FOVEATE_BACKEND, or "auto" if that is not set.
+            environment variable FOVEATE_BACKEND, or "auto" if that is not set. The kernel takes up
+            to `MAX_CHANNELS` channels on a GPU that has the type; elsewhere "triton" is "eager".
 
     Returns:
-        The values and their scales; of a row of zeros the scale is 0.
+        The values and their scales; of a row of zeros, or of numbers below 5e-36, the scale is 0.
 
     Raises:
-        ValueError: If x is no matrix, if the backend is unknown, or if it cannot run on x.
+        ValueError: If x is no matrix or has no channels, if the backend is unknown, or if it
+            cannot run on x.
 
     Example:
         >>> import torch
@@ -63,10 +73,11 @@ def quantize_rows(x: Tensor, *, relu: bool = False, backend: str | None = None) 
         tensor([[ 1.0000, -0.5000,  0.0000],
                 [ 0.0000,  0.0000,  0.0000]])
     """
-    if x.ndim != 2:
-        raise ValueError(f"quantize_rows needs a matrix, got shape {tuple(x.shape)}")
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise ValueError(f"quantize_rows needs a matrix with channels, got shape {tuple(x.shape)}")
     backend = choose(backend, x, widest=None)
-    if backend == "triton" and x.shape[1] <= MAX_CHANNELS:
+    has_type = multiplies_float8(x.device) or not x.is_cuda  # which Triton's interpreter has, too
+    if backend == "triton" and has_type and x.shape[1] <= MAX_CHANNELS:
         from . import triton as _triton
 
         return Float8Rows(*_triton.quantize_rows(x, relu))
@@ -106,12 +117,13 @@ def float8_linear(
         tensor([1., 1.], dtype=torch.bfloat16)
     """
     (_, features), (out_features, in_features) = x.values.shape, weight.values.shape
-    if features != in_features or in_features % MULTIPLE or out_features % MULTIPLE:
+    if features != in_features or in_features % FEATURE_MULTIPLE or out_features % FEATURE_MULTIPLE:
         raise ValueError(
-            f"float8_linear needs as many features on both sides, and multiples of {MULTIPLE}: got "
+            f"float8_linear needs as many features on both sides, and multiples of "
+            f"{FEATURE_MULTIPLE}: got "
             f"rows of {features} and a weight {(out_features, in_features)}"
         )
-    if not can_multiply(x.values.device):
+    if not multiplies_float8(x.values.device):
         return _reference.float8_linear(x, weight, bias).to(dtype)
     if bias is not None:
         bias = bias.to(torch.bfloat16)
@@ -127,6 +139,8 @@ def float8_linear(
     return product.to(dtype)
 
 
-def can_multiply(device: torch.device) -> bool:
-    """Whether a device multiplies values of 8 bits on its tensor cores."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 9)
+def multiplies_float8(device: torch.device) -> bool:
+    """Whether a device multiplies `torch.float8_e4m3fn` on its tensor cores."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 9)

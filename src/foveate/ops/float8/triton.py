@@ -3,7 +3,7 @@
 # mypy: disable-error-code=no-untyped-def
 """Quantization of rows on the GPU: a kernel that reads every row once.
 
-It reads two bytes of an element and writes one.
+Of 16-bit numbers it reads two bytes each, and it writes one.
 """
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
 
-from .reference import LARGEST
+from .reference import LARGEST, SMALLEST_SCALE
 
 __all__ = ["quantize_rows"]
 
@@ -37,9 +37,9 @@ def quantize_rows(x: Tensor, relu: bool) -> tuple[Tensor, Tensor]:
     scales = torch.empty(n, dtype=torch.float32, device=x.device)
     block = triton.next_power_of_2(width)
     rows = max(1, _TILE // block)
-    if n and width:
+    if n:
         warps = 4 if block <= 2 * _TILE else 8
-        constants = width, block, rows, relu, LARGEST
+        constants = width, block, rows, relu, LARGEST, SMALLEST_SCALE
         launch(
             _quantize,
             triton.cdiv(n, rows),
@@ -49,7 +49,7 @@ def quantize_rows(x: Tensor, relu: bool) -> tuple[Tensor, Tensor]:
             constants,
             num_warps=warps,
         )
-    return values, scales.zero_() if n and not width else scales
+    return values, scales
 
 
 @triton.jit(do_not_specialize=("n",))
@@ -63,6 +63,7 @@ def _quantize(
     ROWS: tl.constexpr,
     RELU: tl.constexpr,
     LARGEST: tl.constexpr,
+    SMALLEST_SCALE: tl.constexpr,
 ):
     """Quantize ROWS rows, computing in float32."""
     column = tl.arange(0, BLOCK)
@@ -71,8 +72,11 @@ def _quantize(
     mask = (row < n)[:, None] & (column < WIDTH)
     element = tl.load(x + offset, mask=mask, other=0).to(tl.float32)
     if RELU:
-        element = tl.maximum(element, 0.0)
+        element = tl.where(element < 0, 0.0, element)  # keeps NaN
     scale = tl.max(tl.abs(element), 1) / LARGEST
-    factor = tl.where(scale > 0, 1 / tl.where(scale > 0, scale, 1), 0)
+    scale = tl.where(scale < SMALLEST_SCALE, 0.0, scale)
+    has_nan = tl.max((element != element).to(tl.int32), 1)
+    scale = tl.where(has_nan > 0, float("nan"), scale)  # the maximum may pass NaN over
+    factor = tl.where(scale == 0, 0.0, 1 / tl.where(scale == 0, 1.0, scale))
     tl.store(values + offset, (element * factor[:, None]).to(tl.float8e4nv), mask=mask)
     tl.store(scales + row, scale, mask=row < n)

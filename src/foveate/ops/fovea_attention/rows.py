@@ -17,7 +17,8 @@ class PaddedRows:
     from the lengths: make a new one where these may have changed.
 
     Args:
-        lengths: Number of real tokens of each row, from 0 to `size`, `(rows,)` int64.
+        lengths: Number of real tokens of each row, `(rows,)` int64; those outside of 0 to `size`
+            count as the nearer of the two.
         size: Number of tokens of each row with its padding.
 
     Raises:
@@ -38,7 +39,7 @@ class PaddedRows:
                 "rows have (rows,) int64 lengths and a size of at least 1, got lengths of shape "
                 f"{tuple(lengths.shape)} and dtype {lengths.dtype}, and a size of {size}"
             )
-        self.lengths, self.size = lengths, size
+        self.lengths, self.size = lengths.clamp(0, size), size  # to check them would be to wait
         self._schedules: dict[ScheduleKey, Schedule] = {}
 
     @property

@@ -41,7 +41,8 @@ def backward(
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     d_windows = windows.new_empty(2, schedule.gradient_ends[-1], heads, head_dim)
     if schedule.has_padding:  # which no tile stores
-        dq.zero_(), d_windows[:, :n].zero_()
+        dq.zero_()
+        d_windows[:, :n].zero_()
     delta = torch.empty_like(lse)
     tiles, entries = schedule.keys_of_queries
     buckets, sums = schedule.buckets, None
