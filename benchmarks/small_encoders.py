@@ -9,6 +9,7 @@ import json
 import lzma
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import runs
-from convergence import DOCUMENT, TOKEN, Nodes, NoPositions, parents
+from convergence import DOCUMENT, SECTION, TOKEN, Nodes, NoPositions, parents
 from foveate import Document
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
 from foveate.ops.tree_attention import Tree
@@ -142,9 +143,10 @@ def trees(documents: Sequence[Nodes], device: str) -> Batch:
     )
 
 
-def sequences(documents: Sequence[Nodes], device: str) -> Batch:
-    """Pad documents as sequences of tokens after the document's anchor."""
-    read = [(types == TOKEN) | (types == DOCUMENT) for _, types in documents]
+def sequences(documents: Sequence[Nodes], device: str, *, marks_sections: bool = False) -> Batch:
+    """Pad documents as sequences of tokens after the document's anchor, maybe with sections'."""
+    kinds = [TOKEN, DOCUMENT, *([SECTION] if marks_sections else [])]
+    read = [np.isin(types, kinds) for _, types in documents]
     sizes = [int(its.sum()) for its in read]
     length = -(-max(sizes) // 64) * 64
     ids = torch.zeros(len(documents), length, dtype=torch.long)
@@ -200,7 +202,14 @@ class SmallEncoder(nn.Module):
     """HDT or its dense twin, with the head that predicts masked words."""
 
     def __init__(
-        self, vocabulary: int, layers: int, width: int, *, dense: bool = False, max_length: int = 0
+        self,
+        vocabulary: int,
+        layers: int,
+        width: int,
+        *,
+        dense: bool = False,
+        marks_sections: bool = False,
+        max_length: int = 0,
     ) -> None:
         super().__init__()
         config = HDTConfig(
@@ -215,7 +224,7 @@ class SmallEncoder(nn.Module):
         hdt = HDTForMaskedLM(config)
         self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions
         self.embeddings = hdt.model.shared
-        self.read = sequences if dense else trees
+        self.read = partial(sequences, marks_sections=marks_sections) if dense else trees
         if dense:
             self.encoder.embed_positions = NoPositions()
             for block in self.encoder.block:
