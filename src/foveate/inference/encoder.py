@@ -352,7 +352,8 @@ class Encoder:
     def _read(self, nodes: TreeNodes) -> "_States":
         """Run the model on the nodes of a forest."""
         device, dtype = self.model.device, self.linear_dtype
-        tree = Tree.from_parents(nodes.parent_ids.to(device))
+        builder = device if device.type == "cuda" else torch.device("cpu")  # of the tree
+        tree = Tree.from_parents(nodes.parent_ids.to(builder))
         inputs = {"input_ids": nodes.input_ids}
         if self._is_tree_bert:
             inputs["node_types"] = nodes.node_types
@@ -360,13 +361,17 @@ class Encoder:
             inputs["position_ids"] = nodes.positions + self._first_position
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             output = self.model(
-                tree=tree.in_level_order,
-                **{name: tree.to_level_order(x.to(device))[None] for name, x in inputs.items()},
+                tree=tree.in_level_order.to(device),
+                **{
+                    name: tree.to_level_order(x.to(builder))[None].to(device)
+                    for name, x in inputs.items()
+                },
             )
         if self._is_tree_bert:
-            anchor_idx = tree.to_level_order(nodes.anchor_idx.to(device))[output.anchor_indices]
+            indices = output.anchor_indices.to(builder)
+            anchor_idx = tree.to_level_order(nodes.anchor_idx.to(builder))[indices]
             return _States(output.embeddings.cpu(), anchor_idx.cpu(), output.salience.cpu())
-        hidden_states = tree.from_level_order(output.last_hidden_state[0].float()).cpu()
+        hidden_states = tree.from_level_order(output.last_hidden_state[0].float().to(builder)).cpu()
         is_anchor = nodes.positions == 0
         if self.pooling.takes_first_token:
             return _States(hidden_states[is_anchor], nodes.anchor_idx[is_anchor])
