@@ -10,11 +10,9 @@ from foveate.models.accelerate.cuda_graphs import capture
 from foveate.models.float8 import Float8Linear, project_float8, put_together
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
 from foveate.models.projections import feed_forward, project
+from tests.devices import DEVICE, gpu
 from tests.numerics import relative_error
 from tests.tree_bert import tree_bert
-
-ON_GPU = torch.cuda.is_available()
-DEVICE = "cuda" if ON_GPU else "cpu"
 
 
 @contextmanager
@@ -91,7 +89,7 @@ def test_a_model_stays_close(activation, dtype):
         assert 1e-3 < relative_error(found, exact) < 0.1
 
 
-@pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+@gpu
 def test_it_is_captured():
     model = use_float8(hdt().to("cuda", torch.bfloat16))
     ids = torch.tensor([[1, 2, 3, 10, 11, 3, 12]], device="cuda")

@@ -6,6 +6,7 @@ Where gradients are wanted, a second graph computes them; see `graph_capture.py`
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -77,7 +78,7 @@ class CapturableEncoder(nn.Module):
             num_elements: Of the hidden states.
             all_hidden_states: See `run_layers`.
         """
-        trained = torch.is_grad_enabled() and any(x.requires_grad for x in self.parameters())
+        trained = _needs_gradients(self, [like])
         most = MAX_PADDED_ELEMENTS_TRAINED if trained else MAX_PADDED_ELEMENTS
         captures = self.uses_cuda_graphs and all_hidden_states is None
         return captures and 0 < num_elements <= most and can_replay(self, like)
@@ -257,7 +258,7 @@ def replay(
 
     with torch.cuda.device(hidden_states.device):
         output = None
-        if _needs_gradients(parts, tensors):
+        if _needs_gradients(module, tensors):
             output = _replay_with_gradients(module, parts, run_tensors, tensors, key)
         elif not any(part.training for part in parts):
             with _lock:
@@ -315,15 +316,10 @@ def _replay_with_gradients(
         return None if graph is None else graphs.run(graph, tensors, parameters)
 
 
-def _needs_gradients(parts: Sequence[nn.Module], tensors: Sequence[Tensor]) -> bool:
+def _needs_gradients(module: nn.Module, tensors: Sequence[Tensor]) -> bool:
     """Whether gradients are enabled, and an input or a parameter requires them."""
-    return torch.is_grad_enabled() and (
-        any(x.requires_grad for x in tensors)
-        or any(
-            parameter is not None and parameter.requires_grad
-            for part in parts
-            for parameter in part._parameters.values()
-        )
+    return torch.is_grad_enabled() and any(
+        x.requires_grad for x in chain(tensors, module.parameters())
     )
 
 

@@ -24,7 +24,7 @@ from transformers.utils.generic import can_return_tuple
 from foveate.models.accelerate.cuda_graphs import CapturableTreeEncoder
 from foveate.models.masked_lm import masked_lm_output
 from foveate.models.padding import PackedForest
-from foveate.models.projections import feed_forward, project, project_heads
+from foveate.models.projections import drop, feed_forward, project, project_heads
 from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.backends import autocast_dtype
 from foveate.ops.compiling import uncompiled
@@ -122,12 +122,6 @@ class HDTResidualNorm(HDTNorm):
         return residual_rms_norm(hidden_states, weight, self.eps, update=update, dtype=dtype)
 
 
-def _drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
-    """Apply dropout in training; in inference, calling it three times a layer would take time."""
-    output: Tensor = dropout(x) if dropout.training else x
-    return output
-
-
 def _add(hidden_states: Tensor, update: Tensor | None) -> Tensor:
     """Add the update of the layer before, if there is one."""
     return hidden_states if update is None else hidden_states + update
@@ -153,7 +147,7 @@ class HDTFeedForward(nn.Module):
         if not self.is_gated:
             return feed_forward(hidden_states, self.wi, self.activation, self.wo, self.dropout)
         inner, gate = project(hidden_states, self.wi_0, self.wi_1)
-        output: Tensor = self.wo(_drop(self.dropout, self.activation(inner) * gate))
+        output: Tensor = self.wo(drop(self.dropout, self.activation(inner) * gate))
         return output
 
 
@@ -174,7 +168,7 @@ class HDTSelfAttentionLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the hidden states `(tokens, d_model)` and their update."""
         residual, normed = self.layer_norm(hidden_states, update)
-        return residual, _drop(self.dropout, self.SelfAttention(normed, tree))
+        return residual, drop(self.dropout, self.SelfAttention(normed, tree))
 
 
 class HDTFeedForwardLayer(nn.Module):
@@ -189,7 +183,7 @@ class HDTFeedForwardLayer(nn.Module):
     def forward(self, hidden_states: Tensor, update: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the hidden states `(..., d_model)` and their update."""
         residual, normed = self.layer_norm(hidden_states, update)
-        return residual, _drop(self.dropout, self.DenseReluDense(normed))
+        return residual, drop(self.dropout, self.DenseReluDense(normed))
 
 
 class HDTBlock(GradientCheckpointingLayer):

@@ -119,9 +119,8 @@ def float8_linear(
     (_, features), (out_features, in_features) = x.values.shape, weight.values.shape
     if features != in_features or in_features % FEATURE_MULTIPLE or out_features % FEATURE_MULTIPLE:
         raise ValueError(
-            f"float8_linear needs as many features on both sides, and multiples of "
-            f"{FEATURE_MULTIPLE}: got "
-            f"rows of {features} and a weight {(out_features, in_features)}"
+            "float8_linear needs as many features on both sides, and multiples of "
+            f"{FEATURE_MULTIPLE}: got rows of {features} and a weight {(out_features, in_features)}"
         )
     if not multiplies_float8(x.values.device):
         return _reference.float8_linear(x, weight, bias).to(dtype)

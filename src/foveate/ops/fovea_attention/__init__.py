@@ -97,33 +97,27 @@ def fovea_attention(
     backend = choose(backend, q)
     if backend == "triton":
         from .triton import fovea_attention as attend
-    elif backend == "reference":
-        attend = partial(_of_real_tokens, _reference.fovea_attention)
     else:
-        attend = partial(_of_real_tokens, _eager.fovea_attention)
-    return attend(q, k, v, block_size, k_neighbours, coverage, bias, lengths, max_distance, scale)
+        attend = (_reference if backend == "reference" else _eager).fovea_attention
+    attend = partial(
+        attend,
+        block_size=block_size,
+        k_neighbours=k_neighbours,
+        coverage=coverage,
+        bias=bias,
+        max_distance=max_distance,
+        scale=scale,
+    )
+    if backend != "triton" and isinstance(lengths, PaddedRows):
+        return _attend_real_tokens(attend, q, k, v, lengths)
+    return attend(q, k, v, lengths=lengths)
 
 
-def _of_real_tokens(
-    attend: Callable[..., Tensor],
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    block_size: int,
-    k_neighbours: int,
-    coverage: str,
-    bias: Tensor | None,
-    lengths: tuple[int, ...] | PaddedRows,
-    max_distance: int,
-    scale: float,
+def _attend_real_tokens(
+    attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, rows: PaddedRows
 ) -> Tensor:
-    """Attend with a function that takes packed sequences alone."""
-    nodes = block_size, k_neighbours, coverage, bias
-    if not isinstance(lengths, PaddedRows):
-        return attend(q, k, v, *nodes, lengths, max_distance, scale)
-    indices, real_lengths = lengths.real_tokens()
+    """Attend in padded rows with a function of packed sequences."""
+    indices, lengths = rows.real_tokens()
     q_real, k_real, v_real = (x.index_select(0, indices) for x in (q, k, v))
-    out = q_real
-    if real_lengths:
-        out = attend(q_real, k_real, v_real, *nodes, tuple(real_lengths), max_distance, scale)
+    out = attend(q_real, k_real, v_real, lengths=tuple(lengths)) if lengths else q_real
     return torch.zeros_like(q).index_copy(0, indices, out)
