@@ -15,10 +15,10 @@ vectors against float32, and how often the sentence nearest to another stays the
 """
 
 import argparse
-import copy
 import json
 import random
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ import report
 from foveate import Encoder, read_documents
 from foveate.models.accelerate import use_float8
 from foveate.models.hdt import HDTConfig, HDTModel
+from foveate.models.projections import lay_out_weights
 from foveate.ops.float8 import quantize_rows
 from foveate.ops.tree_attention import Tree
 from timing import graph_milliseconds, matmul_rate, milliseconds
@@ -57,23 +58,20 @@ def main() -> None:
         saved = json.loads(options.output.read_text(encoding="utf-8"))["results"]
         report.write_tables(PAGE, tables(saved))
         return
+    wanted = list(product(FORMS, SIZES, options.lengths))
+    missing = [f"{form}, {size}, {length}" for form, size, length in wanted]
     results: dict[str, Any] = {
         "matrix TFLOP/s": matmul_rate() / 1e12,
         "8-bit matrix TFLOP/s": float8_rate() / 1e12,
         "rows": [],
     }
-    missing = [f"{size}, {length}" for size in SIZES for length in options.lengths]
-    for size, fields in SIZES.items():
-        torch.manual_seed(0)
-        model = HDTModel(HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0, **fields)).eval().cuda()
-        for length in options.lengths:
-            for row in measure(size, model, length):
-                results["rows"].append(row)
-                print(row, flush=True)
-            missing.remove(f"{size}, {length}")
-            report.save(options.output, results, *PACKAGES, missing=[*missing, "sentences"])
     results["sentences"] = sentences()
-    report.save(options.output, results, *PACKAGES, missing=missing)
+    # Compiling takes the longest, so forms that need it come last.
+    for form, size, length in wanted:
+        results["rows"].append(measure(form, size, length))
+        print(results["rows"][-1], flush=True)
+        missing.remove(f"{form}, {size}, {length}")
+        report.save(options.output, results, *PACKAGES, missing=missing)
     for name, text in tables(results).items():
         print(f"{name}\n\n{text}\n")
 
@@ -93,6 +91,11 @@ def float8_rate() -> float:
     return 2 * size**3 / milliseconds(run) * 1e3
 
 
+def with_weights_laid_out(model: nn.Module) -> nn.Module:
+    lay_out_weights(model)
+    return model
+
+
 def with_torchao(model: nn.Module) -> nn.Module:
     from torchao.quantization import (
         Float8DynamicActivationFloat8WeightConfig,
@@ -108,36 +111,37 @@ def with_torchao(model: nn.Module) -> nn.Module:
 
 
 FORMS: dict[str, Callable[[nn.Module], nn.Module]] = {
-    "bfloat16": lambda model: model,
+    "bfloat16": with_weights_laid_out,
     "use_float8": use_float8,
     "torchao": with_torchao,
 }
 
 
-@torch.inference_mode()
-def measure(size: str, model: nn.Module, length: int) -> list[dict[str, Any]]:
-    """Measure every form at one length."""
+def measure(form: str, size: str, length: int) -> dict[str, Any]:
+    """Measure a form of a model at one length."""
+    torch.manual_seed(0)
+    config = HDTConfig(vocab_size=VOCABULARY, dropout_rate=0.0, **SIZES[size])
+    model = HDTModel(config).eval().cuda()
     tree = Tree.from_parents(torch.tensor(document(length, random.Random(0))[:length])).to("cuda")
     inputs = {
         "input_ids": torch.randint(5, VOCABULARY, (1, length), device="cuda"),
         "tree": tree.in_level_order,
     }
-    exact = model(**inputs).last_hidden_state
     weights = sum(x.numel() for x in model.encoder.block.parameters() if x.ndim == 2)
-    rows = []
-    for name, change in FORMS.items():
-        row: dict[str, Any] = {"size": size, "tokens": length, "form": name}
-        row["TFLOP"] = 2 * weights * length / 1e12
-        try:
-            changed = change(copy.deepcopy(model).to(torch.bfloat16))
+    row: dict[str, Any] = {"size": size, "tokens": length, "form": form}
+    row["TFLOP"] = 2 * weights * length / 1e12
+    try:
+        with torch.no_grad():
+            exact = model(**inputs).last_hidden_state
+        changed = FORMS[form](model.to(torch.bfloat16))
+        with torch.inference_mode():
             output = changed(**inputs).last_hidden_state
             row["error"] = float((output - exact).norm() / exact.norm())
-            row["ms"] = graph_milliseconds(lambda: changed(**inputs))  # noqa: B023
-        except Exception as error:
-            row["failed"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        rows.append(row)
-        torch.compiler.reset()
-    return rows
+            row["ms"] = graph_milliseconds(lambda: changed(**inputs))
+    except Exception as error:
+        row["failed"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    torch.compiler.reset()
+    return row
 
 
 def sentences() -> dict[str, Any]:
@@ -164,7 +168,7 @@ def nearest(vectors: Tensor) -> Tensor:
 
 def tables(results: dict[str, Any]) -> dict[str, str]:
     rows = []
-    for row in results["rows"]:
+    for row in sorted(results["rows"], key=lambda row: (row["size"], row["tokens"])):
         rate = "matrix TFLOP/s" if row["form"] == "bfloat16" else "8-bit matrix TFLOP/s"
         floor = row["TFLOP"] / results[rate] * 1e3
         values = [row.get("ms"), floor, row.get("error"), row.get("failed", "")]

@@ -7,9 +7,9 @@ from torch import nn
 
 from foveate.models.accelerate import cuda_graphs, use_float8
 from foveate.models.accelerate.cuda_graphs import capture
-from foveate.models.float8 import Float8Linear, project_float8, put_together
+from foveate.models.float8 import Float8Linear, project_float8
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTModel
-from foveate.models.projections import feed_forward, project
+from foveate.models.projections import feed_forward, lay_out_weights, project
 from tests.devices import DEVICE, gpu
 from tests.numerics import relative_error
 from tests.tree_bert import tree_bert
@@ -47,16 +47,16 @@ def test_the_layer_is_the_product_of_rounded_rows():
 
 def test_layers_of_one_input_share_a_product():
     torch.manual_seed(0)
-    layers = [Float8Linear(nn.Linear(32, n)) for n in (16, 48)]
+    layers = nn.ModuleList(Float8Linear(nn.Linear(32, n)) for n in (16, 48))
     x = torch.randn(3, 32)
     for found, layer in zip(project(x, *layers), layers, strict=True):
         assert torch.equal(found, layer(x))
     apart = [layer(x) for layer in layers]
-    put_together(layers)
+    lay_out_weights(layers)
     assert layers[1].values.data_ptr() == layers[0].values.data_ptr() + 16 * 32
-    with count_calls(torch, "cat") as concatenated:  # only the biases
+    with count_calls(torch, "cat") as concatenated:
         together = project(x, *layers)
-    assert len(concatenated) == 1
+    assert not concatenated
     assert all(map(torch.equal, together, apart))
     moved = copy.deepcopy(layers)
     moved[1].values = moved[1].values.clone()

@@ -1,10 +1,13 @@
+from copy import deepcopy
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.utils import parametrizations
 
 from foveate.models import projections
-from foveate.models.projections import project, project_heads, project_relu
+from foveate.models.projections import lay_out_weights, project, project_heads, project_relu
 from tests.numerics import TOLERANCE, relative_error
 
 DEVICES = [
@@ -129,3 +132,93 @@ def test_heads():
     assert q.shape == (2, 3, 4, 4)
     assert k.shape == (2, 3, 4, 2)
     assert relative_error(q.flatten(2), first(x)) < 1e-6
+
+
+class Layers(nn.Module):
+    """Three layers that read one input, and one of another number of features."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.q, self.k, self.v = layers("cpu", bias=bias)
+        self.other = nn.Linear(8, 16)
+
+    def forward(self, x):
+        return torch.cat(project(x, self.q, self.k, self.v), -1)
+
+
+def are_side_by_side(tensors):
+    ends = [x.data_ptr() + x.nbytes for x in tensors]
+    return all(end == x.data_ptr() for end, x in zip(ends, tensors[1:], strict=False))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("bias", [False, True])
+def test_weights_side_by_side(device, bias, monkeypatch):
+    model = Layers(bias).to(device)
+    x = torch.randn(5, 16, device=device)
+    names = "weight", "bias"
+    expected = model(x)
+    expected.sum().backward()
+    gradients = {
+        name: each.grad.clone() for name, each in model.named_parameters() if "other" not in name
+    }
+    other = model.other.weight.data_ptr()
+    lay_out_weights(model)
+    for name in names[: 1 + bias]:
+        assert are_side_by_side([getattr(layer, name) for layer in (model.q, model.k, model.v)])
+    assert model.other.weight.data_ptr() == other
+    places = [each.data_ptr() for each in model.parameters()]
+    lay_out_weights(model)
+    assert [each.data_ptr() for each in model.parameters()] == places
+    model.zero_grad()
+    concatenate = torch.cat
+
+    def only_outputs(tensors, *dim):
+        assert dim, "weights were copied"
+        return concatenate(tensors, *dim)
+
+    monkeypatch.setattr(torch, "cat", only_outputs)
+    output = model(x)
+    assert relative_error(output, expected) < 1e-6
+    output.sum().backward()
+    for name, gradient in gradients.items():
+        assert relative_error(dict(model.named_parameters())[name].grad, gradient) < 1e-6
+    with torch.no_grad():
+        assert relative_error(model(x), expected) < 1e-6
+
+
+def test_moved_weights_are_trained_copied_and_saved_as_before(tmp_path):
+    model, plain = Layers(bias=True), Layers(bias=True)
+    lay_out_weights(model)
+    for each in (model, plain):
+        optimizer = torch.optim.AdamW(each.parameters(), 0.1)
+        each(torch.ones(2, 16)).square().sum().backward()
+        optimizer.step()
+    copied = deepcopy(model)
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    loaded = load_file(tmp_path / "model.safetensors")
+    for name, parameter in plain.named_parameters():
+        for found in (model.state_dict(), copied.state_dict(), loaded):
+            assert relative_error(found[name], parameter) < 1e-6
+    assert (tmp_path / "model.safetensors").stat().st_size < 2000 + 4 * sum(
+        each.numel() for each in model.parameters()
+    )
+    # What was moved away again is concatenated.
+    copied.k.weight.data = copied.k.weight.data.clone()
+    assert relative_error(copied(torch.ones(2, 16)), plain(torch.ones(2, 16))) < 1e-6
+
+
+def test_weights_that_share_memory_stay():
+    tied = Layers(bias=False)
+    tied.k.weight = nn.Parameter(tied.q.weight.data[:8])
+    views = Layers(bias=False)
+    views.v.weight.data = torch.randn(48, 16)[::2]
+    kinds = Layers(bias=False)
+    kinds.v.bfloat16()
+    meta = Layers(bias=False).to("meta")
+    with torch.inference_mode():
+        inference = Layers(bias=False)
+    for model in (tied, views, kinds, meta, inference):
+        before = [(each.data_ptr(), each.stride()) for each in model.parameters()]
+        lay_out_weights(model)
+        assert [(each.data_ptr(), each.stride()) for each in model.parameters()] == before

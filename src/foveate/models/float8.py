@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from foveate.ops.backends import autocast_dtype
 from foveate.ops.float8 import Float8Rows, float8_linear, quantize_rows
+from foveate.ops.linear import concatenate
 
 
 class Float8Linear(nn.Module):
@@ -58,19 +59,6 @@ class Float8Linear(nn.Module):
         )
 
 
-def put_together(layers: Sequence[Float8Linear]) -> None:
-    """Move the weights of layers that may read the same input one after the other in memory.
-
-    Args:
-        layers: Layers with equally many input features.
-    """
-    sizes = [layer.out_features for layer in layers]
-    for name in ("values", "scales"):
-        joint = torch.cat([getattr(layer, name) for layer in layers])
-        for layer, part in zip(layers, joint.split(sizes), strict=True):
-            setattr(layer, name, part)
-
-
 def project_float8(
     hidden_states: Tensor, layers: Sequence[Float8Linear], *, relu: bool = False
 ) -> tuple[Tensor, ...]:
@@ -92,29 +80,14 @@ def project_float8(
             "layers in 8-bit floating point have no gradients: "
             "call the model in torch.inference_mode(), or train it before use_float8"
         )
-    values = _joint([layer.values for layer in layers]).view(torch.float8_e4m3fn)
-    scales = _joint([layer.scales for layer in layers]).float()
+    values = concatenate([layer.values for layer in layers]).view(torch.float8_e4m3fn)
+    scales = concatenate([layer.scales for layer in layers]).float()
     biases = [layer.bias for layer in layers if layer.bias is not None]
     rows = quantize_rows(hidden_states.reshape(-1, hidden_states.shape[-1]), relu=relu)
     dtype = autocast_dtype(hidden_states)
     joint = float8_linear(
-        rows, Float8Rows(values, scales), _joint(biases) if biases else None, dtype=dtype
+        rows, Float8Rows(values, scales), concatenate(biases) if biases else None, dtype=dtype
     )
     joint = joint.view(*hidden_states.shape[:-1], joint.shape[1])
     outputs: tuple[Tensor, ...] = joint.split([layer.out_features for layer in layers], -1)
     return outputs
-
-
-def _joint(parts: Sequence[Tensor]) -> Tensor:
-    """Concatenate tensors: without copying those that lie one after the other in memory."""
-    first, *others = parts
-    if not others:
-        return first
-    if torch.compiler.is_compiling():  # which knows no addresses
-        return torch.cat(list(parts))
-    storage, end = first.untyped_storage().data_ptr(), first.data_ptr() + first.nbytes
-    for part in others:
-        if part.untyped_storage().data_ptr() != storage or part.data_ptr() != end:
-            return torch.cat(list(parts))
-        end += part.nbytes
-    return first.as_strided((sum(map(len, parts)), *first.shape[1:]), first.stride())

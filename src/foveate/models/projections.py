@@ -1,12 +1,14 @@
 """Linear layers of a model, by fewer kernels where nothing would notice."""
 
-from typing import cast
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, cast
 
 from torch import Tensor, nn
 
 from foveate.models.float8 import Float8Linear, project_float8
 from foveate.ops.backends import autocast_dtype
-from foveate.ops.linear import joint_linear, linear_relu
+from foveate.ops.linear import joint_linear, lay_side_by_side, linear_relu
 
 
 def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
@@ -94,6 +96,45 @@ def feed_forward(
     inner = project_relu(hidden_states, first, activation)
     output = second(drop(dropout, inner))
     return output
+
+
+_TENSORS = {nn.Linear: ("weight", "bias"), Float8Linear: ("values", "scales", "bias")}
+"""What each kind of layer multiplies by and adds."""
+
+
+def lay_out_weights(model: nn.Module) -> None:
+    """Lay the weights of layers that may read the same input side by side in memory, in place.
+
+    Otherwise `project` copies them for every product. They stay there until they are moved to
+    another device or dtype. Nothing else changes: weights are trained, loaded and saved as before.
+
+    Args:
+        model: A model where it will run. What shares its memory with other tensors is not moved.
+    """
+    for parent in model.modules():
+        readers: dict[tuple[type, Any], list[nn.Module]] = defaultdict(list)
+        for layer in parent.children():
+            if type(layer) in _TENSORS:
+                readers[type(layer), layer.in_features].append(layer)
+        for (kind, _), layers in readers.items():
+            for name in _TENSORS[kind]:
+                tensors = [getattr(layer, name) for layer in layers]
+                if all(map(_can_be_moved, tensors)) and _can_be_joined(tensors):
+                    lay_side_by_side(tensors)
+
+
+def _can_be_moved(x: Tensor | None) -> bool:
+    """Whether a tensor is all that its memory holds, and can be given other memory."""
+    if x is None or type(x) not in (nn.Parameter, Tensor) or x.is_meta or x.is_inference():
+        return False
+    return x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes
+
+
+def _can_be_joined(tensors: Sequence[Tensor]) -> bool:
+    """Whether there are several tensors, all alike and different."""
+    kinds = {(x.dtype, x.device) for x in tensors}
+    memories = {x.data_ptr() for x in tensors}
+    return len(kinds) == 1 < len(memories) == len(tensors)
 
 
 def drop(dropout: nn.Dropout, x: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
+from foveate.models.projections import lay_out_weights
 from foveate.ops.backends import choose
 from foveate.ops.tree_attention import Tree
 
@@ -143,6 +144,10 @@ def capture(model: Model) -> Model:
     of each sequence without its padding, as it does for VCC. It always includes the numbers of
     global or VIP tokens.
 
+    Weights that are multiplied by the same input are laid side by side in memory, which saves
+    copies in every pass. A model that is moved or cast afterwards loses this: capture it where it
+    will run.
+
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or
     off and settings of torch, such as the precision of products, stay as they were at the capture.
@@ -179,6 +184,7 @@ def capture(model: Model) -> Model:
             "an LED or a LongT5 after speed_up, or an HDT, a TreeBert, a Fovea or a VCC model"
         )
     for encoder in encoders:
+        lay_out_weights(encoder)
         encoder.uses_cuda_graphs = True
     return model
 

@@ -1,11 +1,11 @@
 """Tree encoders with products in 8-bit floating point, for inference on recent GPUs."""
 
-from collections import defaultdict
 from typing import TypeVar
 
 from torch import nn
 
-from foveate.models.float8 import Float8Linear, put_together
+from foveate.models.float8 import Float8Linear
+from foveate.models.projections import lay_out_weights
 from foveate.models.tree_bert_network import TreeBertEncoder
 from foveate.ops.float8 import FEATURE_MULTIPLE
 
@@ -47,6 +47,7 @@ def use_float8(model: Model) -> Model:
     for encoder in encoders:
         for parent in list(encoder.modules()):
             _replace_layers(parent)
+        lay_out_weights(encoder)
     if not any(type(part) is Float8Linear for encoder in encoders for part in encoder.modules()):
         raise ValueError(
             f"there is no linear layer of HDT or TreeBert in a {type(model).__name__}, at least "
@@ -58,11 +59,6 @@ def use_float8(model: Model) -> Model:
 
 def _replace_layers(parent: nn.Module) -> None:
     """Replace the linear layers that a module calls itself."""
-    replaced: dict[int, list[Float8Linear]] = defaultdict(list)
     for name, layer in list(parent.named_children()):
         if type(layer) is nn.Linear and not any(n % FEATURE_MULTIPLE for n in layer.weight.shape):
-            rounded = Float8Linear(layer)
-            setattr(parent, name, rounded)
-            replaced[layer.in_features].append(rounded)
-    for layers in replaced.values():
-        put_together(layers)
+            setattr(parent, name, Float8Linear(layer))

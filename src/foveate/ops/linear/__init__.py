@@ -12,8 +12,9 @@ from torch import Tensor
 from foveate.ops.backends import autocast
 
 from . import fused as _fused
+from .fused import concatenate, lay_side_by_side
 
-__all__ = ["joint_linear", "linear_relu"]
+__all__ = ["concatenate", "joint_linear", "lay_side_by_side", "linear_relu"]
 
 
 def joint_linear(
@@ -24,8 +25,9 @@ def joint_linear(
         out_i = x · W_iᵀ + b_i
 
     The outputs are views of one tensor, so they cannot be changed in place while gradients are
-    recorded. In the backward pass, the layers' gradients of the input
-    are accumulated by the products themselves, instead of one by one afterwards.
+    recorded. In the backward pass, the layers' gradients of the input are accumulated by the
+    products themselves, instead of one by one afterwards. Weights are copied
+    to form the product, unless they lie side by side in memory: see `lay_side_by_side`.
 
     Args:
         x: `(..., in_features)`, any floating dtype.

@@ -36,11 +36,47 @@ def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
     return output
 
 
+def concatenate(parts: Sequence[Tensor]) -> Tensor:
+    """Concatenate tensors along their first dimension: without a copy if they lie side by side.
+
+    Args:
+        parts: At least one tensor, all of one dtype and with the same other dimensions. None of
+            them gets gradients from the result.
+
+    Returns:
+        The concatenation, which may share memory with the parts.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    # The compiler and fake tensors know no addresses.
+    if torch.compiler.is_compiling() or any(type(x) not in (Tensor, nn.Parameter) for x in parts):
+        return torch.cat(list(parts))
+    memory, end = first.untyped_storage().data_ptr(), first.data_ptr()
+    for part in parts:
+        is_next = part.data_ptr() == end and part.is_contiguous()
+        if not is_next or part.untyped_storage().data_ptr() != memory:
+            return torch.cat(list(parts))
+        end += part.nbytes
+    return first.as_strided((sum(map(len, parts)), *first.shape[1:]), first.stride())
+
+
+def lay_side_by_side(parts: Sequence[Tensor]) -> None:
+    """Move tensors to memory of their own, one after the other, for `concatenate`; in place.
+
+    Args:
+        parts: At least one tensor, of one dtype and device and with the same dimensions but for the
+            first.
+    """
+    joint = torch.cat([part.detach() for part in parts])
+    for part, moved in zip(parts, joint.split([len(part) for part in parts]), strict=True):
+        part.data = moved
+
+
 def _joint_product(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
-    bias = torch.cat(list(biases)) if biases else None
-    joint = F.linear(x, torch.cat(list(weights)), bias)
+    joint = F.linear(x, concatenate(weights), concatenate(biases) if biases else None)
     outputs: tuple[Tensor, ...] = joint.split([len(weight) for weight in weights], 1)
     return outputs
 
