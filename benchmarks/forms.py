@@ -47,7 +47,7 @@ CAPTURED_UP_TO = 131_072
 """Beyond these tokens the host is done long before the GPU, and a graph changes nothing."""
 COMPILED_UP_TO = 262_144
 SECONDS, FEWEST_RUNS, MOST_RUNS = 0.2, 5, 60
-LONGEST = 90.0
+LONGEST = 45.0
 """Seconds for a measurement, what is compiled for it included."""
 STARTING = 120.0
 """Seconds for a process to start."""
