@@ -72,7 +72,8 @@ def versions(*packages: str) -> dict[str, str]:
 def save(path: Path, results: Any, *packages: str, missing: Sequence[str] | None = None) -> None:
     """Write results as JSON, with the machine, the versions and the date.
 
-    The file is replaced at once, so that a run which is interrupted leaves what it saved last.
+    The file is replaced at once, so that a run which is interrupted leaves what it saved last. The
+    machine is printed with the first one.
 
     Args:
         path: The file.
@@ -93,6 +94,7 @@ def save(path: Path, results: Any, *packages: str, missing: Sequence[str] | None
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     temporary.replace(path)
+    _print_machine()
     if not missing:
         print(path)
 
@@ -123,6 +125,11 @@ def write_tables(page: Path, found: dict[str, str]) -> None:
             raise ValueError(f"{page} has no place for the table {name!r}")
     page.write_text(text, encoding="utf-8")
     print(page)
+
+
+@cache
+def _print_machine() -> None:
+    print(", ".join(f"{name}: {value}" for name, value in machine().items()), flush=True)
 
 
 def _cell(value: Any) -> str:

@@ -14,7 +14,8 @@ does. What is timed is all steps after the warm-up together, data loading includ
 
 The share of the matrix rate counts six operations per token and weight of the matrices it passes
 through, relative to the rate of a large product on this card; products inside attention are not
-counted. Each command saves a file of its own.
+counted. "Form" is eager, unless the model is compiled or its encoder captured. Each command saves a
+file of its own.
 """
 
 import argparse
@@ -267,9 +268,13 @@ def measure(
         "model": name,
         "cards": cards,
         "packs": options.packs,
-        "how": ("FSDP" if options.fsdp else "DDP")
-        + (", compiled" if options.compile else "")
-        + (", captured" if options.capture else ""),
+        "how": "FSDP" if options.fsdp else "DDP",
+        "form": ", ".join(
+            name
+            for name, chosen in (("compiled", options.compile), ("captured", options.capture))
+            if chosen
+        )
+        or "eager",
         "ms a step": 1e3 * step,
         "tokens/s a card": round(tokens / step),
         "losses": [round(log["loss"], 5) for log in trainer.state.log_history if "loss" in log],
