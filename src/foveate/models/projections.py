@@ -154,7 +154,9 @@ def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
     weight = layer.weight
     if type(weight) not in (nn.Parameter, Tensor) or weight.device != hidden_states.device:
         return False
-    return autocast_dtype(weight) == autocast_dtype(hidden_states)
+    return weight.dtype == hidden_states.dtype or (
+        autocast_dtype(weight) == autocast_dtype(hidden_states)
+    )
 
 
 def _is_relu(activation: nn.Module) -> bool:

@@ -53,14 +53,16 @@ def _why_no_triton(x: Tensor, widest: int | None) -> str | None:
 
 def autocast(x: Tensor) -> Tensor:
     """Cast x to the dtype that an enclosing torch.autocast uses for matrix products."""
-    return x.to(autocast_dtype(x))
+    dtype = autocast_dtype(x)
+    return x if x.dtype == dtype else x.to(dtype)
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype:
     """Return the dtype that x has in matrix products, in an enclosing torch.autocast or without."""
-    if x.dtype == torch.float64 or not autocasts(x.device.type):
+    device = x.device.type
+    if not autocasts(device) or x.dtype == torch.float64:
         return x.dtype
-    return torch.get_autocast_dtype(x.device.type)
+    return torch.get_autocast_dtype(device)
 
 
 def autocasts(device: str) -> bool:

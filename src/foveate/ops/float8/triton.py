@@ -13,6 +13,7 @@ from torch import Tensor
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
+from foveate.ops._triton.math import cdiv, next_power_of_2
 
 from .reference import LARGEST, SMALLEST_SCALE
 
@@ -35,14 +36,14 @@ def quantize_rows(x: Tensor, relu: bool) -> tuple[Tensor, Tensor]:
     n, width = x.shape
     values = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
     scales = torch.empty(n, dtype=torch.float32, device=x.device)
-    block = triton.next_power_of_2(width)
+    block = next_power_of_2(width)
     rows = max(1, _TILE // block)
     if n:
         warps = 4 if block <= 2 * _TILE else 8
         constants = width, block, rows, relu, LARGEST, SMALLEST_SCALE
         launch(
             _quantize,
-            triton.cdiv(n, rows),
+            cdiv(n, rows),
             (x, values, scales),
             (),
             (n,),

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
-from foveate.ops._triton.math import adjacent
+from foveate.ops._triton.math import adjacent, cdiv, next_power_of_2
 
 __all__ = ["gated_gelu"]
 
@@ -64,10 +64,10 @@ def _launch(kernel: Any, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
         return
     inputs = tuple(adjacent(x.reshape(-1, x.shape[-1] if x.ndim else 1)) for x in inputs)
     rows, width = inputs[0].shape
-    columns = min(_WIDEST, triton.next_power_of_2(width))
+    columns = min(_WIDEST, next_power_of_2(width))
     constants = columns, _TILE // columns
-    column_tiles = triton.cdiv(width, columns)
-    programs = column_tiles * triton.cdiv(rows, _TILE // columns)
+    column_tiles = cdiv(width, columns)
+    programs = column_tiles * cdiv(rows, _TILE // columns)
     strides = *(x.stride(0) for x in inputs), width
     numbers = rows, column_tiles
     launch(kernel, programs, inputs + outputs, strides, numbers, constants, num_warps=_WARPS)

@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op, or_empty
+from foveate.ops._triton.math import cdiv, next_power_of_2
 
 __all__ = ["residual_rms_norm", "rms_norm"]
 
@@ -67,21 +68,27 @@ def _rms_norm_forward(
     x: Tensor, weight: Tensor, eps: float, update: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """The sum of x and its update, in the dtype of x, and the norm; without one, an empty sum."""
-    rows, added = (tensor.reshape(-1, len(weight)).contiguous() for tensor in (x, update))
-    n, width = rows.shape
+    width = weight.shape[0]
+    rows, added = _rows(x, width), _rows(update, width)
+    n = rows.shape[0]
     total = torch.empty(update.shape, dtype=x.dtype, device=x.device)
     out = torch.empty(x.shape, dtype=dtype, device=x.device)
     block, tile_rows, warps = _tile(width)
     if n:
-        tensors, programs = (rows, weight, added, total, out), triton.cdiv(n, tile_rows)
-        constants = width, block, tile_rows, len(added) > 0
+        tensors, programs = (rows, weight, added, total, out), cdiv(n, tile_rows)
+        constants = width, block, tile_rows, added.shape[0] > 0
         launch(_forward, programs, tensors, (), (n, eps), constants, num_warps=warps)
     return total, out
 
 
+def _rows(x: Tensor, width: int) -> Tensor:
+    """Return x as adjacent rows of a width."""
+    return x if x.ndim == 2 and x.is_contiguous() else x.reshape(-1, width).contiguous()
+
+
 def _tile(width: int) -> tuple[int, int, int]:
     """Channels and rows that a program computes at once, and its warps."""
-    block = triton.next_power_of_2(width)
+    block = next_power_of_2(width)
     return block, max(1, _TILE // block), 4 if block <= 2 * _TILE else 8
 
 
@@ -108,18 +115,17 @@ def _rms_norm_backward(
     is empty otherwise.
     """
     has_residual = residual_grad.numel() > 0
-    grad, rows, residual_grad = (
-        tensor.reshape(-1, len(weight)).contiguous() for tensor in (grad, x, residual_grad)
-    )
-    n, width = rows.shape
+    width = weight.shape[0]
+    grad, rows, residual_grad = (_rows(tensor, width) for tensor in (grad, x, residual_grad))
+    n = rows.shape[0]
     block, tile_rows, warps = _tile(width)
-    programs = min(triton.cdiv(n, tile_rows), _PROGRAMS_PER_PROCESSOR * _num_processors(x.device))
+    programs = min(cdiv(n, tile_rows), _PROGRAMS_PER_PROCESSOR * _num_processors(x.device))
     d_x = torch.empty_like(rows)
     casts = update_dtype != x.dtype
     d_update = torch.empty(x.shape if casts else 0, dtype=update_dtype, device=x.device)
     sums = torch.empty(programs, width, dtype=torch.float32, device=x.device)
     if programs:
-        rows_per_program = tile_rows * triton.cdiv(n, tile_rows * programs)
+        rows_per_program = tile_rows * cdiv(n, tile_rows * programs)
         tensors = grad, rows, weight, residual_grad, d_x, d_update, sums
         constants = width, block, tile_rows, has_residual, casts
         numbers = n, rows_per_program, eps

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
-from foveate.ops._triton.math import next_power_of_2
+from foveate.ops._triton.math import cdiv, next_power_of_2
 
 __all__ = ["tree_positions_op"]
 
@@ -39,7 +39,7 @@ def tree_positions_op(
         nodes = max(1, _ELEMENTS // width)
         tensors = parent, level, first_child, table, encodings
         constants = channels, width, nodes
-        launch(_encode, triton.cdiv(num_nodes, nodes), tensors, (), (num_nodes, levels), constants)
+        launch(_encode, cdiv(num_nodes, nodes), tensors, (), (num_nodes, levels), constants)
     return encodings
 
 

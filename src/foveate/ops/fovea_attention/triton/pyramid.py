@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.math import padded_width
+from foveate.ops._triton.math import cdiv, padded_width
 from foveate.ops._triton.tiles import row_pointers, tile_mask
 
 from .schedule import RUN, Schedule
@@ -185,7 +185,7 @@ def _token_counts(tokens, window, level: tl.constexpr):
 def _combine(source: Tensor, target: Tensor, index: Tensor, share: Tensor, add: bool) -> None:
     """Set each window of a level to a weighted sum of two of another, or add this to it."""
     _, rows, heads, head_dim = target.shape
-    _combine_kernel[(triton.cdiv(rows, _ROWS), heads, 2)](
+    _combine_kernel[(cdiv(rows, _ROWS), heads, 2)](
         source,
         target,
         index,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.math import LOG2E, cdiv, dot, padded_width
 from foveate.ops._triton.softmax import (
     begin_softmax,
     empty_outputs,
@@ -104,7 +104,7 @@ def forward(
         size = 16
         launch(
             _merge_kernel,
-            (triton.cdiv(n, size), heads),
+            (cdiv(n, size), heads),
             (split_o, split_lse, o, lse),
             (),
             (n, splits, heads),

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from foveate.ops._triton.math import LOG2E, dot, next_power_of_2, padded_width
+from foveate.ops._triton.math import LOG2E, cdiv, dot, next_power_of_2, padded_width
 from foveate.ops._triton.softmax import finite_top
 from foveate.ops._triton.tiles import tile_mask
 
@@ -65,7 +65,7 @@ def tile_sizes(q: Tensor, max_vips: int) -> tuple[int, int, int]:
 
 def num_parts(max_candidates: int) -> int:
     """Return the number of parts of the candidates, a power of 2; each gets 128 or more."""
-    return int(min(16, triton.next_power_of_2(triton.cdiv(max_candidates, 128))))
+    return int(min(16, next_power_of_2(cdiv(max_candidates, 128))))
 
 
 @triton.jit

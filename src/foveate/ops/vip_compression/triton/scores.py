@@ -9,6 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.launch import launch
+from foveate.ops._triton.math import cdiv
 from foveate.ops._triton.softmax import finite_top
 
 from .score_tiles import (
@@ -47,12 +48,12 @@ def forward(
     lse = torch.empty(parts, heads, len(q), dtype=torch.float32, device=k.device)
     if not len(k):
         return scores, lse
-    sequences, tiles = len(inputs.k_counts), triton.cdiv(max_vips, sizes[0])
+    sequences, tiles = len(inputs.k_counts), cdiv(max_vips, sizes[0])
     strides = *q.stride()[:2], *k.stride()[:2]
     tensors = q, k, *inputs, lse
     programs, numbers = heads * parts * tiles * sequences, inputs.numbers(q, tiles, scale)
     launch(_log_sum_exps, programs, tensors, strides, numbers, (*sizes, parts, 64))
-    tiles = triton.cdiv(max_candidates, 32)
+    tiles = cdiv(max_candidates, 32)
     programs, numbers = tiles * sequences, inputs.numbers(q, tiles, scale)
     launch(_scores, programs, (*tensors, scores), strides, numbers, (*sizes, parts, 32))
     return scores, lse

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import dot
+from foveate.ops._triton.math import cdiv, dot
 
 from .score_tiles import (
     NOT_SPECIALIZED,
@@ -55,7 +55,7 @@ def backward(
     if not len(k):
         return torch.zeros_like(q), dk, _bias_gradient(near, far)
     sums, dq = torch.empty_like(lse), lse.new_empty(parts, *q.shape)
-    sequences, tiles = len(inputs.k_counts), triton.cdiv(max_vips, sizes[0])
+    sequences, tiles = len(inputs.k_counts), cdiv(max_vips, sizes[0])
     tensors, strides = (q, k, grad, *inputs, lse), (*q.stride()[:2], *k.stride()[:2])
     constants = *sizes, parts, _KEYS
     numbers, programs = inputs.numbers(q, tiles, scale), heads * parts * tiles * sequences
@@ -64,7 +64,7 @@ def backward(
     launch(
         _query_gradients, programs, (*tensors, *outputs), strides, numbers, constants, num_stages=2
     )
-    tiles = triton.cdiv(max_candidates, _KEYS)
+    tiles = cdiv(max_candidates, _KEYS)
     numbers, programs = inputs.numbers(q, tiles, scale), heads * tiles * sequences
     launch(
         _key_gradients, programs, (*tensors, sums, dk), strides, numbers, constants, num_stages=2

@@ -9,6 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.launch import launch
+from foveate.ops._triton.math import cdiv, next_power_of_2
 
 
 def split(
@@ -25,7 +26,7 @@ def split(
     parts = means.new_empty(num_chosen * ratio if keep_means else 0, width)
     if len(new_tokens):
         tensors = tokens, means, delta, chosen, segments, new_tokens, parts
-        constants = keep_means, width, triton.next_power_of_2(width)
+        constants = keep_means, width, next_power_of_2(width)
         launch(_split, len(new_tokens), tensors, (), (len(tokens), ratio), constants)
     return new_tokens, parts
 
@@ -95,9 +96,9 @@ def merge_backward(
 
 def _tile_sizes(ratio: int, width: int) -> tuple[int, tuple[int, int, int]]:
     """Return the programs of a segment, and its channels, padded parts and channels of a tile."""
-    parts = triton.next_power_of_2(max(1, ratio))  # the ratio is 0 if there are no segments
-    block = min(triton.next_power_of_2(width), max(16, 2048 // parts))
-    return triton.cdiv(width, block), (width, parts, block)
+    parts = next_power_of_2(max(1, ratio))  # the ratio is 0 if there are no segments
+    block = min(next_power_of_2(width), max(16, 2048 // parts))
+    return cdiv(width, block), (width, parts, block)
 
 
 @triton.jit(do_not_specialize=("num_tokens", "ratio"))

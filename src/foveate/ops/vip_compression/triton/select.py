@@ -9,6 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from foveate.ops._triton.launch import launch
+from foveate.ops._triton.math import cdiv
 
 _TOKENS, _CHOSEN, _OTHERS = 128, 16, 64
 """Tokens copied and candidates ranked by a program, and candidates compared with at a time."""
@@ -33,7 +34,7 @@ def select(
         inputs = best, candidate_segments, positions, key_bias, part_positions, part_bias
         outputs = chosen, segments, new_positions, new_bias
         numbers = num_tokens, num_tokens - num_candidates, num_chosen, ratio
-        programs = triton.cdiv(num_tokens, _TOKENS) + triton.cdiv(num_chosen, _CHOSEN)
+        programs = cdiv(num_tokens, _TOKENS) + cdiv(num_chosen, _CHOSEN)
         constants = _TOKENS, _CHOSEN, _OTHERS
         launch(_select, programs, (*inputs, *outputs), (), numbers, constants)
     return chosen, segments, new_positions, new_bias

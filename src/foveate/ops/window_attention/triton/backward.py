@@ -18,7 +18,7 @@ from torch import Tensor
 from foveate.ops._packed.triton.bias import add_by_diagonal, within_margin
 from foveate.ops._packed.triton.tables import load_sequence_tile, sequence_tiles
 from foveate.ops._triton.launch import launch
-from foveate.ops._triton.math import LOG2E, dot, padded_width
+from foveate.ops._triton.math import LOG2E, cdiv, dot, padded_width
 from foveate.ops._triton.softmax import add_key_gradients, add_query_gradient
 from foveate.ops._triton.tiles import load_tile, store_tile
 
@@ -109,7 +109,7 @@ def backward(
     )
     chunk_sums, num_global = None, 0
     if global_tokens is not None:
-        num_chunks, num_global = triton.cdiv(max(lengths), CHUNK), len(global_tokens.k)
+        num_chunks, num_global = cdiv(max(lengths), CHUNK), len(global_tokens.k)
         shape = num_chunks, 2, *global_tokens.k.shape
         chunk_sums = torch.zeros(shape, dtype=torch.float32, device=q.device)
     launch(
