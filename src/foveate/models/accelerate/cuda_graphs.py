@@ -22,12 +22,11 @@ from foveate.ops.tree_attention import Tree
 
 from .graph_capture import Graph, GraphCache, TensorFunction, TrainingGraph, TrainingGraphs
 
-MAX_PADDED_ELEMENTS, MAX_PADDED_ELEMENTS_TRAINED = 2**23, 2**24
-"""Entries of the largest hidden states that are padded to be captured, in inference and training.
+MAX_PADDED_ELEMENTS = 2**24
+"""Entries of the largest hidden states that are padded to be captured: 21,845 nodes of width 768.
 
-Beyond them the GPU takes longer than the host, and a graph would only add the padding: captured
-inference on trees took half the time at 4,096 nodes of width 768, but 6 to 11 % more at 16,384,
-where training steps still took 11 % less.
+Beyond them the GPU takes longer than any host, and a graph would only add the padding. At 16,384
+nodes an HDT takes the GPU 6 to 11 % longer with it, but a slow host twice as long without a graph.
 """
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -79,10 +78,9 @@ class CapturableEncoder(nn.Module):
             num_elements: Of the hidden states.
             all_hidden_states: See `run_layers`.
         """
-        trained = _needs_gradients(self, [like])
-        most = MAX_PADDED_ELEMENTS_TRAINED if trained else MAX_PADDED_ELEMENTS
         captures = self.uses_cuda_graphs and all_hidden_states is None
-        return captures and 0 < num_elements <= most and can_replay(self, like)
+        is_worth_it = 0 < num_elements <= MAX_PADDED_ELEMENTS
+        return captures and is_worth_it and can_replay(self, like)
 
     def layer_runner(self, like: Tensor, all_hidden_states: Any = None) -> LayerRunner:
         """Choose between `run_layers` and a graph of it.
@@ -139,10 +137,9 @@ def capture(model: Model) -> Model:
 
     Longformer, LED, LongT5, Fovea and trees (HDT and TreeBert) are padded to one of few sizes, so
     that a graph serves nearly all batches of about that size, whatever their lengths or structure;
-    up to `MAX_PADDED_ELEMENTS`, 10,922 tokens of width 768, and twice as many in training. Beyond,
-    where the GPU is what takes the time, trees are not captured, and the shape includes the length
-    of each sequence without its padding, as it does for VCC. It always includes the numbers of
-    global or VIP tokens.
+    up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of width 768. Beyond, where the GPU is what takes the
+    time, trees are not captured, and the shape includes the length of each sequence without its
+    padding, as it does for VCC. It always includes the numbers of global or VIP tokens.
 
     Weights that are multiplied by the same input are laid side by side in memory, which saves
     copies in every pass. A model that is moved or cast afterwards loses this: capture it where it
