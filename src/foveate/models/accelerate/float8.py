@@ -20,8 +20,8 @@ def use_float8(model: Model) -> Model:
     Every linear layer in the encoder's blocks is replaced by a `Float8Linear`. Weights are rounded
     once and hidden states before each product, rows by scales of their own; everything between
     products stays as it is. The model cannot be trained, loaded or saved any more, and is set to
-    evaluation mode. This can save time only where products take most of it, on a GPU of compute
-    capability 8.9 or later, in wide models with many tokens in a batch; elsewhere it is slower.
+    evaluation mode. This saves time where products take most of it, on a GPU of compute capability
+    8.9 or later, in wide models with many tokens in a batch; elsewhere it may be slower.
     `docs/numbers/hdt.md` has times and errors.
 
     Args:
