@@ -152,7 +152,8 @@ def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
     if not _joins(hidden_states) or type(layer) is not nn.Linear or _is_changed(layer):
         return False
     weight = layer.weight
-    if type(weight) not in (nn.Parameter, Tensor) or weight.device != hidden_states.device:
+    is_tensor = type(weight) is nn.Parameter or type(weight) is Tensor
+    if not is_tensor or weight.device != hidden_states.device:
         return False
     return weight.dtype == hidden_states.dtype or (
         autocast_dtype(weight) == autocast_dtype(hidden_states)
@@ -165,13 +166,14 @@ def _is_relu(activation: nn.Module) -> bool:
 
 def _is_changed(module: nn.Module) -> bool:
     """Whether calling a module does something besides, or instead of, its class's `forward`."""
-    hooks = (
-        module._forward_pre_hooks,
-        module._forward_hooks,
-        module._backward_pre_hooks,
-        module._backward_hooks,
+    return bool(
+        module._forward_pre_hooks
+        or module._forward_hooks
+        or module._backward_pre_hooks
+        or module._backward_hooks
+        or "forward" in module.__dict__
+        or nn.modules.module._has_any_global_hook()
     )
-    return any(hooks) or "forward" in vars(module) or nn.modules.module._has_any_global_hook()
 
 
 def _joins(hidden_states: Tensor) -> bool:

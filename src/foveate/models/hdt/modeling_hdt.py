@@ -198,8 +198,9 @@ class HDTBlock(GradientCheckpointingLayer):
         self, hidden_states: Tensor, tree: Tree, update: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return the hidden states `(tokens, d_model)` and the update that the next block adds."""
-        hidden_states, update = self.layer[0](hidden_states, tree, update)
-        outputs: tuple[Tensor, Tensor] = self.layer[1](hidden_states, update)
+        attention, feed_forward = self.layer
+        hidden_states, update = attention(hidden_states, tree, update)
+        outputs: tuple[Tensor, Tensor] = feed_forward(hidden_states, update)
         return outputs
 
 

@@ -46,19 +46,26 @@ def concatenate(parts: Sequence[Tensor]) -> Tensor:
     Returns:
         The concatenation, which may share memory with the parts.
     """
-    first, *others = parts
-    if not others:
+    first = parts[0]
+    if len(parts) == 1:
         return first
+    if not _are_side_by_side(parts):
+        return torch.cat(list(parts))
+    return first.as_strided((sum(x.shape[0] for x in parts), *first.shape[1:]), first.stride())
+
+
+def _are_side_by_side(parts: Sequence[Tensor]) -> bool:
+    """Whether tensors lie one after the other in the memory of the first."""
     # The compiler and fake tensors know no addresses.
     if torch.compiler.is_compiling() or any(type(x) not in (Tensor, nn.Parameter) for x in parts):
-        return torch.cat(list(parts))
-    memory, end = first.untyped_storage().data_ptr(), first.data_ptr()
+        return False
+    end = parts[0].data_ptr()
     for part in parts:
-        is_next = part.data_ptr() == end and part.is_contiguous()
-        if not is_next or part.untyped_storage().data_ptr() != memory:
-            return torch.cat(list(parts))
+        if part.data_ptr() != end or not part.is_contiguous():
+            return False
         end += part.nbytes
-    return first.as_strided((sum(map(len, parts)), *first.shape[1:]), first.stride())
+    memory = parts[0].untyped_storage()
+    return end <= memory.data_ptr() + memory.nbytes()
 
 
 def lay_side_by_side(parts: Sequence[Tensor]) -> None:
@@ -77,7 +84,7 @@ def _joint_product(
     x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
     joint = F.linear(x, concatenate(weights), concatenate(biases) if biases else None)
-    outputs: tuple[Tensor, ...] = joint.split([len(weight) for weight in weights], 1)
+    outputs: tuple[Tensor, ...] = joint.split_with_sizes([w.shape[0] for w in weights], 1)
     return outputs
 
 
