@@ -29,7 +29,7 @@ from foveate.progress import progress
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from foveate.preprocessing import HDTProcessor
+    from foveate.preprocessing.hdt import HDTProcessor
 
 Context = Literal["sentence", "tree"]
 Item = TypeVar("Item")
@@ -198,7 +198,7 @@ class Encoder:
         """The model's tokenizer of transformers."""
         if not isinstance(self.processor, TreeTokenizer):
             return self.processor.tokenizer
-        from foveate.preprocessing import load_tokenizer  # takes seconds
+        from foveate.preprocessing.loading import load_tokenizer  # takes seconds
 
         return load_tokenizer(str(self.model.config.name_or_path))
 
