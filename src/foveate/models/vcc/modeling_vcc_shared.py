@@ -247,7 +247,8 @@ class CapturableVccEncoder(CapturableEncoder):
     def run(self, hidden_states: Tensor, layout: VccLayout, recorded: RecordedStates) -> Tensor:
         """Run the layers on embeddings `(tokens, d)`, from a graph where that is possible."""
         states = recorded if recorded.are_wanted else None
-        return self.layer_runner(hidden_states, states)(hidden_states, layout, states)
+        run_layers, _ = self.layer_runner(hidden_states, hidden_states.numel(), states)
+        return run_layers(hidden_states, layout, states)
 
     def run_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
