@@ -71,6 +71,10 @@ def remove(*names):
     return change
 
 
+def read_as_text(folder):
+    (folder / "processor_config.json").write_text('{"processor_class": "TextProcessor"}')
+
+
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 LACKING = {
     "heads": (
@@ -87,6 +91,11 @@ LACKING = {
         remove("processor_config.json"),
         ValueError,
         r"model has no processor_config\.json, .*: save the TreeBertProcessor",
+    ),
+    "processor of trees": (
+        read_as_text,
+        ValueError,
+        "or one that does not say how documents become trees: save the TreeBertProcessor",
     ),
     "tokenizer": (remove(*TOKENIZER), ValueError, "model has no tokenizer: save the tokenizer"),
     "tokenizer.json": (remove(TOKENIZER[0]), ValueError, "model has no tokenizer: save"),

@@ -1,6 +1,8 @@
 import json
 from dataclasses import replace
 from threading import Event
+from time import sleep
+from weakref import ref
 
 import pytest
 import torch
@@ -198,6 +200,36 @@ def test_preparing_ahead_changes_nothing(small_tree_bert, monkeypatch):
     monkeypatch.setattr(encoder, "_forest", lambda outlines: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         encoder.encode(documents)
+
+
+def test_what_is_prepared_is_not_kept_when_the_model_fails(small_tree_bert, monkeypatch):
+    encoder, prepared, both = small_tree_bert, [], Event()
+    forest = encoder._forest
+
+    def prepare(outlines):
+        nodes, owners = forest(outlines)
+        prepared.append(ref(nodes.input_ids))
+        if len(prepared) == 2:
+            both.set()
+        return nodes, owners
+
+    def fail(nodes):
+        assert both.wait(60)
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(encoder, "_batch_tokens", 60)
+    monkeypatch.setattr(encoder, "_prepare", _one_ahead)
+    monkeypatch.setattr(encoder, "_forest", prepare)
+    monkeypatch.setattr(encoder, "_read", fail)
+    with pytest.raises(RuntimeError) as error:
+        encoder.encode([WHALE, RAGGED, WHALE, RAGGED])
+    for _ in range(500):  # until the thread has ended
+        if prepared[1]() is None:
+            break
+        sleep(0.01)
+    assert prepared[0]() is not None  # the traceback keeps what the model failed at
+    assert prepared[1]() is None
+    assert error.match("out of memory")
 
 
 def test_empty_sections_and_long_sentences(default):

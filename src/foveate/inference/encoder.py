@@ -1,7 +1,8 @@
 """Vectors of documents, sections and sentences from any encoder, in one pass, at any length."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, chain
@@ -29,7 +30,7 @@ from foveate.progress import progress
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from foveate.preprocessing import HDTProcessor
+    from foveate.preprocessing.hdt import HDTProcessor
 
 Context = Literal["sentence", "tree"]
 Item = TypeVar("Item")
@@ -198,7 +199,7 @@ class Encoder:
         """The model's tokenizer of transformers."""
         if not isinstance(self.processor, TreeTokenizer):
             return self.processor.tokenizer
-        from foveate.preprocessing import load_tokenizer  # takes seconds
+        from foveate.preprocessing.loading import load_tokenizer  # takes seconds
 
         return load_tokenizer(str(self.model.config.name_or_path))
 
@@ -271,10 +272,12 @@ class Encoder:
             return self.encode_texts([texts], show_progress=show_progress)[0]
         sums = torch.zeros(len(texts), self.dimension)
         counts = torch.zeros(len(texts), 1)
-        with progress("Encoding", len(texts), show_progress) as advance:
-            starts = range(0, len(texts), _TEXTS_PER_CHUNK)
-            chunks = [texts[start : start + _TEXTS_PER_CHUNK] for start in starts]
-            prepared = self._prepare(self.processor.pieces, chunks)
+        starts = range(0, len(texts), _TEXTS_PER_CHUNK)
+        chunks = [texts[start : start + _TEXTS_PER_CHUNK] for start in starts]
+        with (
+            progress("Encoding", len(texts), show_progress) as advance,
+            closing(self._prepare(self.processor.pieces, chunks)) as prepared,
+        ):
             for start, (owners, pieces) in zip(starts, prepared, strict=True):
                 sizes = [1 + len(piece) for piece in pieces]
                 by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
@@ -305,8 +308,10 @@ class Encoder:
         packs = fill_packs(range(len(outlines)), sizes, limit)
         forests = [[outlines[i] for i in pack] for pack in packs]
         vectors: list[DocumentVectors] = []
-        with progress("Encoding", len(outlines), show_progress) as advance:
-            prepared = self._prepare(self._forest, forests)
+        with (
+            progress("Encoding", len(outlines), show_progress) as advance,
+            closing(self._prepare(self._forest, forests)) as prepared,
+        ):
             for forest, (nodes, owners) in zip(forests, prepared, strict=True):
                 vectors += self._encode_forest(forest, nodes, owners)
                 advance(len(forest))
@@ -314,13 +319,13 @@ class Encoder:
 
     def _prepare(
         self, prepare: Callable[[Item], Prepared], items: Sequence[Item]
-    ) -> Iterator[Prepared]:
+    ) -> Generator[Prepared, None, None]:
         """Prepare items for the model, each one while a GPU computes the one before.
 
         On a CPU a second thread would take cores from the model.
         """
         ahead = self.model.device.type == "cuda" and len(items) > 1
-        return (_one_ahead if ahead else map)(prepare, items)
+        return _one_ahead(prepare, items) if ahead else (prepare(item) for item in items)
 
     def _forest(self, outlines: list[list[Anchor]]) -> tuple[TreeNodes, list[int]]:
         """Build the nodes of documents as one forest; see `TreeBuilder.tree`."""
@@ -483,7 +488,9 @@ def _load(
     return load_checkpoint(path)
 
 
-def _one_ahead(prepare: Callable[[Item], Prepared], items: Iterable[Item]) -> Iterator[Prepared]:
+def _one_ahead(
+    prepare: Callable[[Item], Prepared], items: Iterable[Item]
+) -> Generator[Prepared, None, None]:
     """Prepare each item in a thread while the caller uses the one before."""
     thread = ThreadPoolExecutor(1)
     waiting: Future[Prepared] | None = None

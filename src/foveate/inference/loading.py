@@ -3,12 +3,13 @@
 import torch
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from foveate.checkpoint_files import load_checkpoint_json
 from foveate.inference.pooling import Pooling
 from foveate.models.hdt.attention_interface import TREE_ATTENTION, register
 from foveate.models.loading import load_config, load_model
 from foveate.models.utils import first_position
-from foveate.preprocessing import HDTProcessor, TreeBertProcessor, load_processor
+from foveate.preprocessing.hdt import HDTProcessor
+from foveate.preprocessing.loading import load_saved_processor, load_tokenizer
+from foveate.preprocessing.tree_bert import TreeBertProcessor
 
 
 def load_checkpoint(path: str) -> tuple[PreTrainedModel, HDTProcessor, Pooling]:
@@ -33,16 +34,19 @@ def load_checkpoint(path: str) -> tuple[PreTrainedModel, HDTProcessor, Pooling]:
     else:
         pooling = Pooling.from_pretrained(path)
         _use_tree_attention(model, path)
-    processor = load_processor(path, model.config)
-    if kind == "tree_bert" and load_checkpoint_json(path, "processor_config.json") is None:
+    tokenizer = load_tokenizer(path)
+    processor = load_saved_processor(path, tokenizer, (HDTProcessor, TreeBertProcessor))
+    if processor is not None:
+        return model, processor, pooling
+    if kind == "tree_bert":
         raise ValueError(
-            f"{path} has no processor_config.json, which says how documents become trees: "
-            "save the TreeBertProcessor that the model was trained with there"
+            f"{path} has no processor_config.json, or one that does not say how documents become "
+            "trees: save the TreeBertProcessor that the model was trained with there"
         )
-    if not isinstance(processor, HDTProcessor):
-        longest = _longest_sentence(model, processor.tokenizer, pooling)
-        processor = TreeBertProcessor(processor.tokenizer, max_sentence_tokens=longest)
-    return model, processor, pooling
+    if kind == "hdt":
+        return model, HDTProcessor(tokenizer), pooling
+    longest = _longest_sentence(model, tokenizer, pooling)
+    return model, TreeBertProcessor(tokenizer, max_sentence_tokens=longest), pooling
 
 
 def _longest_sentence(

@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers.modeling_outputs import MaskedLMOutput
 
 from foveate.ops.cross_entropy import cross_entropy
-from foveate.preprocessing import IGNORE_INDEX
+from foveate.preprocessing.collate import IGNORE_INDEX
 
 
 def masked_lm_output(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .collate import IGNORE_INDEX, Features, pack_trees, pad_features
     from .detector import DETECTORS, build_detector
-    from .factory import PROCESSORS, load_processor, load_tokenizer, processor_for
+    from .factory import PROCESSORS, load_processor, processor_for
     from .hdt import HDTProcessor
     from .led import LEDProcessor
+    from .loading import load_tokenizer
     from .processor import DocumentProcessor
     from .text import TextProcessor
     from .tree_bert import TreeBertProcessor
@@ -33,7 +34,7 @@ _MODULE_OF = {
     "VCCProcessor": "vcc",
     "build_detector": "detector",
     "load_processor": "factory",
-    "load_tokenizer": "factory",
+    "load_tokenizer": "loading",
     "pack_trees": "collate",
     "pad_features": "collate",
     "processor_for": "factory",

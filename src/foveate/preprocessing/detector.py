@@ -9,6 +9,7 @@ from foveate.data.records import check_texts
 from foveate.detectors import METHODS, Detector, Keyword, detector_by_name, given_keywords
 from foveate.detectors.embedding import TextEncoder, embedding
 from foveate.documents import Document
+from foveate.inference.encoder import Encoder
 
 DETECTORS = (*METHODS, "given")
 """The names of detectors."""
@@ -95,8 +96,6 @@ def _given(document: Document, top_k: int, *, keywords: tuple[str, ...]) -> list
 @cache
 def _load_encoder(model: str) -> TextEncoder:
     """Load an encoder once per process, on the CPU, because data loading workers run it."""
-    from foveate.inference import Encoder  # encoders read documents with these processors
-
     return Encoder.from_pretrained(None if model == "default" else model, device="cpu")
 
 

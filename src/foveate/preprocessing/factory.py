@@ -1,17 +1,14 @@
 """Which processor a checkpoint takes: the one saved with it, or that of its family."""
 
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
-
-from foveate.checkpoint_files import load_checkpoint_json
-from foveate.checkpoints import check_name_or_path
 
 from .hdt import HDTProcessor
 from .led import LEDProcessor
+from .loading import build_processor, load_saved_processor, load_tokenizer
 from .processor import DocumentProcessor
 from .text import TextProcessor
 from .tree_bert import TreeBertProcessor
@@ -64,7 +61,7 @@ def processor_for(
     if issubclass(kind, TextProcessor):
         options = {"prefix": _task_prefix(config), **options}
     options = {"max_length": longest_input(config, tokenizer), **options}
-    return _build(kind, tokenizer, options)
+    return build_processor(kind, tokenizer, options)
 
 
 def load_processor(
@@ -84,13 +81,9 @@ def load_processor(
             the processor has no such option or rejects its value.
     """
     tokenizer = load_tokenizer(name_or_path)
-    saved = _saved_options(name_or_path)
     families: set[type[DocumentProcessor]] = {TextProcessor, *PROCESSORS.values()}
-    kinds = {kind.__name__: kind for kind in families}
-    kind = kinds.get(saved.pop("processor_class", ""))
-    if kind is None:
-        return processor_for(config, tokenizer, **options)
-    return _build(kind, tokenizer, saved | options)
+    saved = load_saved_processor(name_or_path, tokenizer, families, **options)
+    return processor_for(config, tokenizer, **options) if saved is None else saved
 
 
 def longest_input(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int | None:
@@ -109,58 +102,6 @@ def longest_input(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) 
     return None if limit >= VERY_LARGE_INTEGER else int(limit)
 
 
-def load_tokenizer(name_or_path: str | PathLike[str]) -> PreTrainedTokenizerBase:
-    """Load a checkpoint's tokenizer.
-
-    Raises:
-        OSError: There is no such checkpoint.
-        TypeError: `name_or_path` is neither a name nor a path.
-        ValueError: Its tokenizer is missing or damaged.
-    """
-    check_name_or_path(name_or_path)
-    missing = (
-        f"{name_or_path} has no tokenizer: save the tokenizer that the model was trained with there"
-    )
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name_or_path)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"the tokenizer of {name_or_path} is damaged ({type(error).__name__}: {error}): "
-            "copy or download it again"
-        ) from error
-    except ValueError as error:
-        if "instantiate the backend tokenizer" not in str(error):
-            raise
-        raise ValueError(missing) from error
-    # Without its files, transformers makes an empty tokenizer; byte tokenizers have no files.
-    files = {*tokenizer.vocab_files_names.values(), "tokenizer.json"}
-    folder = Path(name_or_path)
-    if (
-        folder.is_dir()
-        and tokenizer.vocab_files_names
-        and not any((folder / file).exists() for file in files)
-    ):
-        raise ValueError(missing)
-    return tokenizer
-
-
-def _build(
-    kind: type[DocumentProcessor], tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]
-) -> DocumentProcessor:
-    try:
-        return kind(tokenizer, **options)
-    except TypeError as error:
-        if "unexpected keyword" not in str(error):
-            raise
-        name = str(error).rpartition("'")[0].rpartition("'")[2]
-        raise ValueError(f"{kind.__name__} has no option {name!r}") from error
-
-
 def _task_prefix(config: PreTrainedConfig) -> str:
     tasks = getattr(config, "task_specific_params", None) or {}
     return str(tasks.get("summarization", {}).get("prefix", ""))
-
-
-def _saved_options(name_or_path: str | PathLike[str]) -> dict[str, Any]:
-    """Read a checkpoint's processor_config.json; return an empty mapping if it has none."""
-    return dict(load_checkpoint_json(name_or_path, "processor_config.json") or {})

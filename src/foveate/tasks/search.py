@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 
-import torch
-
 from foveate.documents import Document, Span, as_documents
 from foveate.inference import Encoder, as_encoder
 from foveate.tasks.arguments import Unit, check_query, check_top_k, check_unit
 from foveate.tasks.embed import document_span
-from foveate.tasks.relevance import WEIGHTS, match, sentence_weights, weighted_mean
+from foveate.tasks.ranking import rank, score
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +71,21 @@ def search(
     if not documents:
         raise ValueError("there is no document to search: give at least one")
     encoder = as_encoder(model)
-    found = match(query, documents, encoder.encode(documents), encoder)
-    weights = WEIGHTS[encoder.context]
-    for_sentences = sentence_weights(query, encoder.context)
-    of_sentences = [weighted_mean(features, for_sentences) for features in found.sentences]
-    if by == "sentence":
-        scores = of_sentences
-    elif by == "section":
-        scores = [weighted_mean(features, weights.sections) for features in found.sections]
-    else:
-        scores = list(weighted_mean(found.documents, weights.documents).split(1))
-    places = [(idx, i) for idx, of_document in enumerate(scores) for i in range(len(of_document))]
-    best = torch.cat(scores).argsort(descending=True, stable=True)[:top_k].tolist()
-    units = {idx: _units(documents[idx], by) for idx in {places[place][0] for place in best}}
-    hits = []
-    for idx, i in (places[place] for place in best):
-        span, sentences, first = units[idx][i]
-        closest = int(of_sentences[idx][first : first + len(sentences)].argmax())
-        hits.append(Hit(span, sentences[closest], float(scores[idx][i]), idx))
-    return hits
+    ranked = rank(score(query, documents, encoder), documents, by, top_k)
+    found = {one.document_idx for one in ranked}
+    sentences = {idx: documents[idx].spans() for idx in found}
+    spans = sentences if by == "sentence" else {idx: _spans(documents[idx], by) for idx in found}
+    return [
+        Hit(
+            spans[one.document_idx][one.idx],
+            sentences[one.document_idx][one.best],
+            one.score,
+            one.document_idx,
+        )
+        for one in ranked
+    ]
 
 
-def _units(document: Document, by: Unit) -> list[tuple[Span, list[Span], int]]:
-    """Locate what can be found in a document.
-
-    Returns:
-        Each span, the sentences in it from which to choose the best, and the index of the first of
-        these. Those of a section are the sentences directly in it or, if there are none, all.
-    """
-    sentences = document.spans()
-    if by == "sentence":
-        return [(sentence, [sentence], i) for i, sentence in enumerate(sentences)]
-    if by == "document":
-        return [(document_span(document), sentences, 0)]
-    units, first = [], 0
-    for (_, section), span in zip(document.walk(), document.section_spans(), strict=True):
-        end = first + (section.num_own_sentences or section.num_sentences)
-        units.append((span, sentences[first:end], first))
-        first += section.num_own_sentences
-    return units
+def _spans(document: Document, by: Unit) -> list[Span]:
+    """Locate the sections of a document, or the whole of it."""
+    return document.section_spans() if by == "section" else [document_span(document)]

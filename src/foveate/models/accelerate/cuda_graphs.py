@@ -68,32 +68,25 @@ class CapturableEncoder(nn.Module):
         """
         raise NotImplementedError
 
-    def pads_for_graphs(
+    def layer_runner(
         self, like: Tensor, num_elements: int, all_hidden_states: Any = None
-    ) -> bool:
-        """Whether a batch is to be padded, so that one graph serves batches of similar size.
-
-        Args:
-            like: A tensor with the device and the dtype of the hidden states.
-            num_elements: Of the hidden states.
-            all_hidden_states: See `run_layers`.
-        """
-        captures = self.uses_cuda_graphs and all_hidden_states is None
-        is_worth_it = 0 < num_elements <= MAX_PADDED_ELEMENTS
-        return captures and is_worth_it and can_replay(self, like)
-
-    def layer_runner(self, like: Tensor, all_hidden_states: Any = None) -> LayerRunner:
+    ) -> tuple[LayerRunner, bool]:
         """Choose between `run_layers` and a graph of it.
 
         The caller calls the result, so that only `run_layers` keeps the input of the layers alive.
 
         Args:
             like: A tensor with the device and the dtype of the hidden states.
+            num_elements: Of the hidden states.
             all_hidden_states: See `run_layers`; a graph is used only if this is None.
+
+        Returns:
+            What runs the layers; and whether to pad the batch before, so that one graph serves
+            batches of similar size.
         """
-        if self.uses_cuda_graphs and all_hidden_states is None and can_replay(self, like):
-            return self._replay_layers
-        return self.run_layers
+        if not self.uses_cuda_graphs or all_hidden_states is not None or not can_replay(self, like):
+            return self.run_layers, False
+        return self._replay_layers, 0 < num_elements <= MAX_PADDED_ELEMENTS
 
     def _replay_layers(
         self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
@@ -114,7 +107,8 @@ class CapturableTreeEncoder(CapturableEncoder):
         self, hidden_states: Tensor, tree: Tree, all_hidden_states: list[Tensor] | None = None
     ) -> Tensor:
         """Run the layers on `(nodes, d)` in the level order of the tree; see `run_layers`."""
-        if not self.pads_for_graphs(hidden_states, hidden_states.numel(), all_hidden_states):
+        _, pads = self.layer_runner(hidden_states, hidden_states.numel(), all_hidden_states)
+        if not pads:
             return self.run_layers(hidden_states, tree, all_hidden_states)
         bucket = tree.bucket
         if missing := bucket.size - len(tree):

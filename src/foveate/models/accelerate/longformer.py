@@ -160,10 +160,9 @@ class WindowedLongformerEncoder(CapturableEncoder, LongformerEncoder):
                 return_dict,
             )
         states: list[Tensor] | None = [] if output_hidden_states else None
-        pads = self.pads_for_graphs(hidden_states, hidden_states.numel(), states)
+        run_layers, pads = self.layer_runner(hidden_states, hidden_states.numel(), states)
         lay_out = WindowLayout.of_rows if pads else WindowLayout.from_masks
         layout = lay_out(attention_mask < 0, attention_mask > 0)
-        run_layers = self.layer_runner(hidden_states, states)
         last = run_layers(hidden_states, layout, states)
         output = LongformerBaseModelOutput(
             last_hidden_state=_trim(last, padding_len),
@@ -238,10 +237,9 @@ class WindowedLEDEncoder(CapturableEncoder, LEDEncoder):
         padding_len, _, mask, embeddings = pad(None, mask, embeddings, self.padding_idx)
         states: list[Tensor] | None = [] if output_hidden_states else None
         like = self.layernorm_embedding.weight
-        pads = self.pads_for_graphs(like, embeddings.numel(), states)
+        run_layers, pads = self.layer_runner(like, embeddings.numel(), states)
         lay_out = WindowLayout.of_rows if pads else WindowLayout.from_masks
         layout = lay_out(mask < 1, mask > 1)  # 0 padding, 1 local, 2 global
-        run_layers = self.layer_runner(like, states)
         last = run_layers(embeddings, layout, states)
         output = LEDEncoderBaseModelOutput(
             last_hidden_state=_trim(last, padding_len),

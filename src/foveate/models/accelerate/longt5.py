@@ -180,13 +180,14 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         embeddings = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         states: list[Tensor] | None = [] if output_hidden_states else None
         like = self.embed_tokens.weight
+        run_layers, pads = self.layer_runner(like, embeddings.numel(), states)
         length = embeddings.shape[1]
         layout: Any
-        if self.pads_for_graphs(like, embeddings.numel(), states):
+        if pads:
             embeddings, layout = self._pad_rows(embeddings, attention_mask)
         else:
             layout = self._layout(attention_mask, embeddings)
-        last = self.layer_runner(like, states)(embeddings, layout, states)[:, :length]
+        last = run_layers(embeddings, layout, states)[:, :length]
         output = BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=last, hidden_states=None if states is None else tuple(states)
         )

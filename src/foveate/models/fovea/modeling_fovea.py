@@ -193,9 +193,11 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
         tokens = inputs_embeds if input_ids is None else input_ids
         assert tokens is not None
         states: list[Tensor] | None = [] if output_hidden_states else None
-        packed = self._packed(tokens, attention_mask, states)
+        like = self.embed_tokens.weight
+        num_elements = tokens.shape[0] * tokens.shape[1] * like.shape[1]
+        run_layers, pads = self.layer_runner(like, num_elements, states)
+        packed = self._packed(tokens, attention_mask, pads)
         tokens = packed.pack(tokens)
-        run_layers = self.layer_runner(self.embed_tokens.weight, states)
         # The embeddings have no name here, so that they can be freed after the first block.
         hidden_states = run_layers(
             self.dropout(self.embed_tokens(tokens) if inputs_embeds is None else tokens),
@@ -209,12 +211,11 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
         )
 
     def _packed(
-        self, tokens: Tensor, attention_mask: Tensor | None, states: list[Tensor] | None
+        self, tokens: Tensor, attention_mask: Tensor | None, pads: bool
     ) -> PackedSequences | AlignedRows:
         """Choose between the real tokens of a batch and, for a graph of any lengths, its rows."""
         batch, length = tokens.shape[:2]
-        like = self.embed_tokens.weight
-        if self.pads_for_graphs(like, batch * length * like.shape[1], states):
+        if pads:
             from foveate.ops._triton.math import bucket_size  # with graphs, there is Triton
 
             size = bucket_size(length)

@@ -39,7 +39,6 @@ from .modeling_vcc_shared import (
     VccEncoderOutput,
     VccLayout,
     reject_unsupported,
-    run_compressed_layers,
 )
 
 
@@ -170,18 +169,10 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
             output.pooler_output = self.pooler(_first_tokens(output.last_hidden_state))
         return output
 
-    def run_layers(
-        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
-    ) -> Tensor:
-        """Apply all layers to packed tokens; the layout is a `VccLayout`."""
-        return run_compressed_layers(
-            hidden_states,
-            layout,
-            list(self.encoder.layer),
-            self.config,
-            explore=self.training,
-            recorded=all_hidden_states,
-        )
+    @property
+    def packed_layers(self) -> list[Any]:
+        """The layers, which take packed tokens."""
+        return list(self.encoder.layer)
 
     @property
     def head_dim(self) -> int:

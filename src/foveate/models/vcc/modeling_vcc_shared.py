@@ -231,59 +231,60 @@ pytree.register_dataclass(VccLayout)
 
 
 class CapturableVccEncoder(CapturableEncoder):
-    """An encoder of packed tokens whose graphs include the layout of the VIP tokens; a mixin."""
+    """An encoder that compresses packed tokens; its graphs include their layout; a mixin."""
+
+    config: Any
+
+    @property
+    def packed_layers(self) -> Sequence[VccLayer]:
+        """The layers, which take packed tokens."""
+        raise NotImplementedError
+
+    def relative_position_bias(self) -> RelativePositionBias | None:
+        """Return T5's bias, whose table each layer gets; None in other models."""
+        return None
 
     def run(self, hidden_states: Tensor, layout: VccLayout, recorded: RecordedStates) -> Tensor:
         """Run the layers on embeddings `(tokens, d)`, from a graph where that is possible."""
         states = recorded if recorded.are_wanted else None
-        return self.layer_runner(hidden_states, states)(hidden_states, layout, states)
+        run_layers, _ = self.layer_runner(hidden_states, hidden_states.numel(), states)
+        return run_layers(hidden_states, layout, states)
 
+    def run_layers(
+        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
+    ) -> Tensor:
+        """Run packed tokens through the layers, first in segments, then compressed.
 
-def run_compressed_layers(
-    hidden_states: Tensor,
-    layout: VccLayout,
-    layers: Sequence[VccLayer],
-    config: Any,
-    bias: RelativePositionBias | None = None,
-    *,
-    explore: bool = False,
-    recorded: RecordedStates | None = None,
-) -> Tensor:
-    """Run packed tokens through the layers, first in segments, then compressed.
+        Args:
+            hidden_states: Embeddings `(tokens, d)`.
+            layout: A `VccLayout`.
+            all_hidden_states: A `RecordedStates`, None to record nothing.
 
-    Args:
-        hidden_states: Embeddings `(tokens, d)`.
-        layout: The layout of the batch.
-        layers: The layers.
-        config: The configuration, a `VipFields`.
-        bias: T5's bias, whose table each layer gets.
-        explore: As in training, see `foveate.ops.vip_compression.compress`.
-        recorded: Records what was requested; None for nothing.
-
-    Returns:
-        `(tokens, d)`.
-    """
-    if recorded is None:
-        recorded = RecordedStates(None, None, None)
-    table, num_segment_layers = None if bias is None else bias.table, config.num_segment_layers
-    segments = AttentionInputs(layout.segments(config.segment_size))
-    compression = layout.compression(config, hidden_states.device)
-    for layer in layers[:num_segment_layers]:
-        if recorded.hidden_states is not None:
-            recorded.hidden_states.append(hidden_states)
-        hidden_states = layer(hidden_states, table, segments)
-    if num_segment_layers >= len(layers):
-        return hidden_states
-    vips, others = compression.separate(hidden_states)
-    tree = SegmentTree.from_tokens(others, compression.token_counts)
-    for layer in layers[num_segment_layers:]:
-        if recorded.hidden_states is not None:
-            recorded.hidden_states.append(compression.combine(vips, tree.to_tokens(vips.dtype)))
-        score = partial(layer.vip_scores, vips, compression, bias)
-        compressed = compress(vips, tree, compression, score, explore=explore)
-        inputs = AttentionInputs(compressed.lengths, compressed.positions, compressed.key_bias)
-        vips, tree = update(compressed, layer(compressed.hidden_states, table, inputs))
-        if recorded.scores is not None and recorded.resolutions is not None:
-            recorded.scores.append(compressed.scores)
-            recorded.resolutions.append(compressed.resolution)
-    return compression.combine(vips, tree.to_tokens(vips.dtype))
+        Returns:
+            `(tokens, d)`.
+        """
+        recorded = all_hidden_states or RecordedStates(None, None, None)
+        layers, num_segment_layers = self.packed_layers, self.config.num_segment_layers
+        bias = self.relative_position_bias()
+        table = None if bias is None else bias.table
+        segments = AttentionInputs(layout.segments(self.config.segment_size))
+        compression: CompressionLayout = layout.compression(self.config, hidden_states.device)
+        for layer in layers[:num_segment_layers]:
+            if recorded.hidden_states is not None:
+                recorded.hidden_states.append(hidden_states)
+            hidden_states = layer(hidden_states, table, segments)
+        if num_segment_layers >= len(layers):
+            return hidden_states
+        vips, others = compression.separate(hidden_states)
+        tree = SegmentTree.from_tokens(others, compression.token_counts)
+        for layer in layers[num_segment_layers:]:
+            if recorded.hidden_states is not None:
+                recorded.hidden_states.append(compression.combine(vips, tree.to_tokens(vips.dtype)))
+            score = partial(layer.vip_scores, vips, compression, bias)
+            compressed = compress(vips, tree, compression, score, explore=self.training)
+            inputs = AttentionInputs(compressed.lengths, compressed.positions, compressed.key_bias)
+            vips, tree = update(compressed, layer(compressed.hidden_states, table, inputs))
+            if recorded.scores is not None and recorded.resolutions is not None:
+                recorded.scores.append(compressed.scores)
+                recorded.resolutions.append(compressed.resolution)
+        return compression.combine(vips, tree.to_tokens(vips.dtype))

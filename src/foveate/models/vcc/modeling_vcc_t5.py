@@ -27,7 +27,6 @@ from .modeling_vcc_shared import (
     VccEncoderOutput,
     VccLayout,
     reject_unsupported,
-    run_compressed_layers,
 )
 
 
@@ -166,27 +165,18 @@ class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
         hidden_states = self.dropout(self.final_layer_norm(hidden_states))
         return recorded.to_output(layout.packed, hidden_states)
 
-    def run_layers(
-        self, hidden_states: Tensor, layout: Any, all_hidden_states: Any = None
-    ) -> Tensor:
-        """Apply all blocks to packed tokens; the layout is a `VccLayout`."""
-        return run_compressed_layers(
-            hidden_states,
-            layout,
-            list(self.block),
-            self.config,
-            self._bias(),
-            explore=self.training,
-            recorded=all_hidden_states,
-        )
+    @property
+    def packed_layers(self) -> list[Any]:
+        """The blocks, which take packed tokens."""
+        return list(self.block)
 
     @property
     def head_dim(self) -> int:
         """Channels of a head."""
         return int(self.config.d_kv)
 
-    def _bias(self) -> RelativePositionBias:
-        """The biases of block 0, for all blocks."""
+    def relative_position_bias(self) -> RelativePositionBias:
+        """Look up the biases of block 0, for all blocks."""
         attention = self.block[0].layer[0].SelfAttention
         buckets = torch.arange(self.config.relative_attention_num_buckets, device=self.device)
         # A copy, by the module's own forward: a sharded module gathers its parameters by a hook.

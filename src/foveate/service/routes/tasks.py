@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from foveate.documents import Span
-from foveate.service import inputs, ranking
+from foveate.service import inputs
 from foveate.service.errors import Refusal
 from foveate.service.routes.documents import outline, problems
 from foveate.service.schemas import (
@@ -34,6 +34,7 @@ from foveate.service.service import Service, service_of
 from foveate.service.view import DocumentView, library_id, library_number
 from foveate.tasks.ask import Passage, best_passages
 from foveate.tasks.keywords import keywords
+from foveate.tasks.ranking import rank, score
 from foveate.tasks.summarize import summarize
 
 if TYPE_CHECKING:
@@ -170,11 +171,11 @@ def _search(service: Service, arguments: SearchRequest, view: DocumentView | Non
     library = _library(service, arguments, view)
     if library is None:
         assert view is not None
-        scores = ranking.score(arguments.query, view, service.encoder)
-        hits = [
-            _hit(view, hit.span, hit.best, hit.section_idx, hit.score, arguments.context)
-            for hit in ranking.rank(scores, view, arguments.by, arguments.top_k)
-        ]
+        [scores] = score(arguments.query, [view.document], service.encoder)
+        hits = []
+        for ranked in rank([scores], [view.document], arguments.by, arguments.top_k):
+            span, section_idx = view.part(arguments.by, ranked.idx)
+            hits.append(_hit(view, span, ranked.best, section_idx, ranked.score, arguments.context))
         return SearchResult(hits=hits, section_scores=_rounded(scores.sections.tolist()))
     conditions = _conditions(arguments, view)
     found = library.search(arguments.query, arguments.by, arguments.top_k, **conditions)
@@ -197,7 +198,7 @@ def _ask(service: Service, arguments: AskRequest, view: DocumentView | None) -> 
     library = _library(service, arguments, view)
     if library is None:
         assert view is not None
-        scores = ranking.score(arguments.query, view, service.encoder)
+        [scores] = score(arguments.query, [view.document], service.encoder)
         found = best_passages([view.document], scores.sentences, arguments.top_k)
         return AskResult(
             question=arguments.query,
