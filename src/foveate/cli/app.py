@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +28,8 @@ from . import (
 
 _EXPECTED = (ValueError, OSError, ImportError)
 """Exceptions whose message is a sentence for the user."""
+
+_UsageError: Any = typer.BadParameter.__base__  # typer comes with click, or with a copy of it
 
 _SHORTAGE = (
     "there is not enough memory: try fewer or shorter documents, or a model that needs less "
@@ -87,7 +89,11 @@ def run() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: _warn(message)
-            app(obj=failures)
+            code = app(obj=failures, prog_name="foveate", standalone_mode=False)
+    except _UsageError as error:
+        if message := error.format_message():  # none, if the help was printed
+            _report([ValueError(f"{message.rstrip('.')} (see `{error.ctx.command_path} --help`)")])
+        sys.exit(2)
     except _EXPECTED as error:
         _report([*failures, error])
         sys.exit(2)
@@ -96,9 +102,8 @@ def run() -> None:
             raise
         _report([*failures, MemoryError(_SHORTAGE)])
         sys.exit(2)
-    except SystemExit as stop:
-        _report(failures)
-        sys.exit(stop.code or int(bool(failures)))
+    _report(failures)
+    sys.exit(code or int(bool(failures)))
 
 
 def _report(errors: Sequence[Exception]) -> None:

@@ -57,7 +57,7 @@ def command(
     foveate ask "who pays for delays?" --library contracts.library
     """
     common.check_query("foveate ask", "question", question, files or [])
-    common.check_source(files, library, where=where, path=path, section=section)
+    common.check_source(files, library, reading, where=where, path=path, section=section)
     common.check_html(html)
     if library is not None:
         if choice:

@@ -139,15 +139,17 @@ def command(
         reading.failures.append(error if name in str(error) else ValueError(f"{name}: {error}"))
 
     with progress("Counting files", None):
-        total = sum(1 for _ in find_sources(named, lambda *failure: None, is_count=True))
+        total = sum(1 for _ in find_sources(named, note, is_count=True))
+    if not (total or prune):  # before a library is made of nothing
+        nothing = f"there is no file in a format that can be read in {', '.join(named)}"
+        raise reading.failures.pop() if reading.failures else ValueError(nothing)
+    reading.failures.clear()  # which are found again
     on_error = None if reading.strict else note
     quiet = redirect_stdout(StringIO()) if cluster else nullcontext()  # Ray prints messages there
     with quiet, progress("Indexing", total, unit="files") as advance:
         changes = index.add(
             named, prune=prune, on_error=on_error, on_file=advance, cluster=cluster, **options
         )
-    if not (total or changes.removed or reading.failures):
-        raise ValueError(f"there is no file in a format that can be read in {', '.join(named)}")
     if json:
         common.print_json(
             {

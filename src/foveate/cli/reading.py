@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any
@@ -93,6 +93,11 @@ class Reading:
         ),
     ] = False
     failures: list[Exception] = field(default_factory=list)
+
+    def given(self) -> list[str]:
+        """Return the names of the options that are given."""
+        names = (option.name for option in fields(self) if option.name != "failures")
+        return [name for name in names if getattr(self, name)]
 
     def options(self) -> dict[str, Any]:
         """Return the options as those of `read_documents`.

@@ -45,7 +45,7 @@ def command(
     foveate search "who pays for delays?" --library contracts.library --where "format = 'pdf'"
     """
     common.check_query("foveate search", "query", query, files or [])
-    common.check_source(files, library, where=where, path=path, section=section)
+    common.check_source(files, library, reading, where=where, path=path, section=section)
     common.check_html(html)
     if library is not None:
         index = common.open_library(library, model, device, dtype)

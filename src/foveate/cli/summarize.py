@@ -95,7 +95,7 @@ def command(
     """
     if not (files or library):
         raise ValueError("there is nothing to summarize: name files, or a library with --library")
-    common.check_source(files, library, where=where, path=path, section=section)
+    common.check_source(files, library, reading, where=where, path=path, section=section)
     common.check_html(html)
     if library is not None:
         if query is None:

@@ -62,6 +62,8 @@ def load(path: str | PathLike[str], format: str | None, encoding: str | None) ->
         encoding: Its encoding; None to detect it.
     """
     name, file = fspath(path), Path(path)
+    if not name:  # which would be the current folder
+        raise FileNotFoundError("the name of a file is empty: name one.")
     if file.is_dir():
         raise IsADirectoryError(f"{name} is a directory: read it with read_documents.")
     if not file.exists():

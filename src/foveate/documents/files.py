@@ -107,7 +107,7 @@ class _Reading:
 
     def read_path(self, path: str | PathLike[str]) -> Iterator[Document]:
         """Read a file or a folder."""
-        if Path(path).is_dir():
+        if fspath(path) and Path(path).is_dir():
             yield from self.read_folder(Path(path))
         else:
             yield from self.read_file(fspath(path), lambda: load(path, self.format, self.encoding))
