@@ -52,7 +52,8 @@ Model = Annotated[
     typer.Option(
         metavar="PATH",
         callback=check_model,
-        help="Encoder checkpoint, a folder or a name on the hub. Default: foveate's own model.",
+        help="Encoder checkpoint, a folder or a name on the hub. Default: foveate's own model; "
+        "with a library, the one that made it.",
         show_default=False,
     ),
 ]

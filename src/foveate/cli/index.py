@@ -106,21 +106,22 @@ def command(
     foveate index papers/ --library papers.library
     foveate search "how are fish counted?" --library papers.library
 
-    Do the same again to bring it up to date: files that have not changed are skipped, those that
-    have are replaced, and with --prune those that are gone are removed. If it is interrupted, what
-    was added until then can be searched, and the same command goes on.
+    Do the same again to bring it up to date: files that have not changed are
+    skipped, those that have are replaced, and with --prune those that are gone
+    are removed. If it is interrupted, what was added until then can be searched,
+    and the same command goes on.
 
     \b
     foveate index papers/ --library papers.library --prune
     foveate index 'reports/**/*.pdf' minutes.docx --library work.library
     find . -name '*.md' | foveate index - --library notes.library
 
-    A Ray cluster makes the same library sooner. All of its machines need foveate, and the files at
-    the same paths.
+    A Ray cluster makes the same library sooner. All of its machines need foveate,
+    and the files at the same paths.
 
     \b
-    foveate index /shared/papers --library papers.library --engine ray --address head:6379
-    foveate index /shared/papers --library papers.library --engine ray --gpus-per-worker 0.5
+    foveate index /papers -l papers.library --engine ray --address head:6379
+    foveate index /papers -l papers.library --engine ray --gpus-per-worker 0.5
     """
     cluster = _cluster(
         engine,
