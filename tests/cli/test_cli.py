@@ -443,6 +443,13 @@ def test_the_version(foveate):
     assert (code, output) == (0, "0.1.0\n")
 
 
+def test_the_shell_completes_options(foveate, monkeypatch):
+    monkeypatch.setenv("_FOVEATE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "foveate summarize --wo")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert foveate() == (0, "--words\n", "")
+
+
 def test_the_package_is_the_command():
     command = [sys.executable, "-m", "foveate", "--version"]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"0.1.0\n"

@@ -42,7 +42,6 @@ _MAX_ERRORS = 20
 app = typer.Typer(
     name="foveate",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
