@@ -16,7 +16,9 @@ def command(
         str, typer.Argument(metavar="QUESTION", help="What to answer, in plain words.")
     ],
     files: FilesOrNone = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of passages.")] = 3,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of passages.")
+    ] = 3,
     choice: Annotated[
         list[str] | None,
         typer.Option(

@@ -171,7 +171,9 @@ def windows(
             help="Number of tokens, on both sides together, that a token attends to.",
         ),
     ] = 8,
-    keywords: Annotated[int, typer.Option(metavar="N", min=0, help="Number of keyword tokens.")] = 5,
+    keywords: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Number of keyword tokens.")
+    ] = 5,
 ) -> None:
     """Draw full, Longformer, BigBird and keyword attention side by side, without a document.
 

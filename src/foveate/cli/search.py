@@ -20,7 +20,9 @@ def command(
         Unit,
         typer.Option(help="What to find. Of sections and documents, the best sentence is shown."),
     ] = "sentence",
-    top_k: Annotated[int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of results.")] = 5,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of results.")
+    ] = 5,
     context: common.Context = 1,
     model: common.Model = None,
     device: common.Device = None,
