@@ -50,6 +50,12 @@ def test_an_unknown_format_is_reported_once(foveate, folder):
     assert error.count("\n") == 1
 
 
+def test_an_unknown_language_is_reported_before_anything_is_read(foveate):
+    for language in ("german", ""):
+        message = f"foveate: there is no language {language!r}: give its code, such as de\n"
+        assert foveate("summarize", "no.txt", "--language", language) == (2, "", message)
+
+
 def test_strict_stops_at_once(foveate, folder):
     code, output, error = foveate("search", "long fish", folder, "--strict")
     assert (code, output) == (2, "")

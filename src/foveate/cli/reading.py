@@ -8,6 +8,7 @@ from inspect import Parameter, signature
 from typing import Annotated, Any
 
 import typer
+from langcodes import tag_is_valid
 
 from foveate.documents import Document, DocumentError, read_documents
 from foveate.documents.files import read_data
@@ -104,9 +105,12 @@ class Reading:
 
         Raises:
             DocumentError: There is no such format.
+            ValueError: There is no such language.
         """
         if self.format is not None:
             check_format(self.format)
+        if self.language is not None and not tag_is_valid(self.language):
+            raise ValueError(f"there is no language {self.language!r}: give its code, such as de")
         options: dict[str, Any] = {
             "format": self.format,
             "language": self.language,
