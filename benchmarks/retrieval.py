@@ -25,7 +25,8 @@ Among many documents, each is ranked by a text about it:
     python benchmarks/retrieval.py --docs            # write the saved results into the page
 
 Each task's results are saved in a file of its own. Intervals hold 95 % of the means over resampled
-documents.
+documents. What `search` does with the encoder is compared with every other system on the same
+queries: of each query's difference, the mean and its interval are saved.
 """
 
 import argparse
@@ -73,6 +74,7 @@ TOP_K = 10
 FIFTHS = 5
 SEED = 0
 RESAMPLES = 10_000
+FUSED = "foveate, fused"
 
 _NUMBERING = re.compile(r"^\s*(?:(?:\d+|[IVX]+|[A-Z])(?:\.\d+)*[.:)]|\d+(?:\.\d+)*)\s+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -194,6 +196,26 @@ def summarize(
             "interval": [round(100 * low, 2), round(100 * high, 2)],
         }
         for measure, mean, low, high in columns
+    }
+
+
+def less_others(
+    measures: Sequence[str], scores: dict[str, NDArray[Any]], groups: Sequence[int]
+) -> dict[str, Any]:
+    """Compare `FUSED` with every other system on the same queries; empty if it did not run.
+
+    Args:
+        measures: Their names.
+        scores: For each system `(queries, measures)`.
+        groups: The document of each query.
+
+    Returns:
+        For each other system the mean differences and their intervals, in percent.
+    """
+    return {
+        name: summarize(measures, scores[FUSED] - its, groups)
+        for name, its in scores.items()
+        if FUSED in scores and name != FUSED
     }
 
 
@@ -344,7 +366,7 @@ class Systems:
             vectors = self.model.encode(documents)
             wanted = encode_lists(self.model, queries)
             yield "foveate", compare(wanted, [its.sentences for its in vectors])
-            yield "foveate, fused", fuse_within(documents, vectors, queries, self.model)
+            yield FUSED, fuse_within(documents, vectors, queries, self.model)
 
     def among(
         self, documents: Sequence[Document], queries: Sequence[Sequence[str]]
@@ -564,6 +586,7 @@ def within(
         ]
     )
     results: dict[str, Any] = {}
+    scored: dict[str, NDArray[Any]] = {}
     texts = [[query.text for query in its] for its in queries]
     for name, scores in systems.within(documents, texts):
         rows = [
@@ -571,7 +594,7 @@ def within(
             for score, marks in zip(scores, relevant, strict=True)
             for row, mark in zip(score, marks, strict=True)
         ]
-        values = np.array(rows)
+        scored[name] = values = np.array(rows)
         results[name] = {"all": summarize([*measures], values, groups)}
         if not specific.all() and specific.any():
             results[name]["specific"] = summarize([*measures], values[specific], groups[specific])
@@ -588,6 +611,7 @@ def within(
         "specific queries": int(specific.sum()),
         "queries by fifth": np.bincount(fifths, minlength=FIFTHS).tolist(),
         "systems": results,
+        "differences": less_others([*measures], scored, groups),
     }
 
 
@@ -706,6 +730,7 @@ def among(
         f"{name}, by {kind}": {"documents": len(documents), "queries": len(of_kind), "systems": {}}
         for kind, of_kind in queries.items()
     }
+    scored: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in results}
     kinds = np.repeat([*results], [len(of_kind) for of_kind in queries.values()])
     groups = np.array([query.document_idx for query in every])
     relevant = F.one_hot(torch.from_numpy(groups), len(documents)).bool()
@@ -717,10 +742,13 @@ def among(
         values = np.array(rows)
         for kind, of_kind in results.items():
             chosen = kinds == kind
+            scored[kind][system] = values[chosen]
             of_kind["systems"][system] = {
                 "all": summarize([*measures], values[chosen], groups[chosen])
             }
     for kind, of_kind in results.items():
+        its_groups = groups[kinds == kind]
+        of_kind["differences"] = less_others([*measures], scored[kind], its_groups)
         print_set(kind, of_kind)
     return results
 
@@ -735,12 +763,13 @@ def split(text: str) -> list[str]:
 def print_set(name: str, results: dict[str, Any]) -> None:
     """Print the results of all systems on a set."""
     print(f"\n{name}: {results['documents']} documents, {results['queries']} queries\n")
-    print(table_of(results, "all"), flush=True)
+    print(table_of({name: its["all"] for name, its in results["systems"].items()}), flush=True)
+    if results["differences"]:
+        print(f"\n{FUSED}, less:\n\n{table_of(results['differences'])}", flush=True)
 
 
-def table_of(results: dict[str, Any], kind: str) -> str:
+def table_of(systems: dict[str, Any]) -> str:
     """Format each system's means and intervals in percent."""
-    systems = {name: of_system[kind] for name, of_system in results["systems"].items()}
     measures = next(iter(systems.values()))
     rows = [
         [
@@ -765,6 +794,8 @@ def tables(folder: Path) -> dict[str, str]:
         found["within"] = overview(within, "all", measures)
         found["specific headings"] = overview(titled, "specific", measures)
         found["fifths"] = fifths_table(within)
+        found["differences within"] = differences_table(within, "nDCG@10")
+        found["differences within in hit@1"] = differences_table(within, "hit@1")
     if sets["documents"]:
         for kind in ("sentence", "whole"):
             end = f", by {kind}"
@@ -772,7 +803,7 @@ def tables(folder: Path) -> dict[str, str]:
             columns = {name.removesuffix(end): its for name, its in of_kind.items()}
             found[f"documents by {kind}"] = overview(columns, "all", ["R@1", "MRR"])
     for its in sets["longembed"].values():
-        found["longembed"] = table_of(its, "all")
+        found["longembed"] = table_of({name: one["all"] for name, one in its["systems"].items()})
     return found
 
 
@@ -799,6 +830,21 @@ def overview(sets: dict[str, Any], kind: str, measures: Sequence[str]) -> str:
         for system in next(iter(sets.values()))["systems"]
     ]
     return report.table(["", *header], rows)
+
+
+def differences_table(sets: dict[str, Any], measure: str) -> str:
+    """Format what `FUSED` has more of a measure than each system, for each set."""
+    rows = [
+        [
+            peer,
+            *(
+                f"{cell['mean']:+.1f} ({cell['interval'][0]:+.1f} to {cell['interval'][1]:+.1f})"
+                for cell in (its["differences"][peer][measure] for its in sets.values())
+            ),
+        ]
+        for peer in next(iter(sets.values()))["differences"]
+    ]
+    return report.table(["less", *sets], rows)
 
 
 def fifths_table(sets: dict[str, Any]) -> str:

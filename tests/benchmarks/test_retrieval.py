@@ -22,6 +22,7 @@ from long_context import (
     passkeys,
 )
 from retrieval import (
+    FUSED,
     PAGE,
     About,
     Query,
@@ -32,6 +33,7 @@ from retrieval import (
     headings,
     hit,
     interval,
+    less_others,
     match_words,
     minilm_path,
     ndcg,
@@ -110,6 +112,15 @@ def test_interval_resamples_documents_and_not_queries():
 def test_interval_weighs_documents_by_their_queries():
     low, high = interval(np.full((5, 1), 0.25), np.array([0, 0, 0, 0, 1]))
     assert (low, high) == (0.25, 0.25)
+
+
+def test_differences_are_of_the_same_queries():
+    """The means vary more than their difference, which is the same for every query."""
+    scores = np.random.default_rng(0).random((60, 1))
+    groups = np.repeat(np.arange(12), 5)
+    found = less_others(["hit"], {"peer": scores, FUSED: scores + 0.1}, groups)
+    assert found == {"peer": {"hit": {"mean": 10, "interval": [10, 10]}}}
+    assert less_others(["hit"], {"peer": scores}, groups) == {}
 
 
 def test_headings_are_queries_for_all_sentences_of_their_sections(nested):
