@@ -25,8 +25,8 @@ Among many documents, each is ranked by a text about it:
     python benchmarks/retrieval.py --docs            # write the saved results into the page
 
 Each task's results are saved in a file of its own. Intervals hold 95 % of the means over resampled
-documents. What `search` does with the encoder is compared with every other system on the same
-queries: of each query's difference, the mean and its interval are saved.
+documents. The encoder, alone and as `search` uses it, is compared with every other system on the
+same queries: the mean of the differences and its interval are saved.
 """
 
 import argparse
@@ -74,7 +74,7 @@ TOP_K = 10
 FIFTHS = 5
 SEED = 0
 RESAMPLES = 10_000
-FUSED = "foveate, fused"
+OWN = ("foveate", "foveate, fused")
 
 _NUMBERING = re.compile(r"^\s*(?:(?:\d+|[IVX]+|[A-Z])(?:\.\d+)*[.:)]|\d+(?:\.\d+)*)\s+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -199,10 +199,10 @@ def summarize(
     }
 
 
-def less_others(
+def differences(
     measures: Sequence[str], scores: dict[str, NDArray[Any]], groups: Sequence[int]
 ) -> dict[str, Any]:
-    """Compare `FUSED` with every other system on the same queries; empty if it did not run.
+    """Compare each of `OWN` that ran with every other system, on the same queries.
 
     Args:
         measures: Their names.
@@ -210,12 +210,17 @@ def less_others(
         groups: The document of each query.
 
     Returns:
-        For each other system the mean differences and their intervals, in percent.
+        For each of `OWN` and each other system, the mean of what the former has more than the
+        latter, and its interval, in percent.
     """
     return {
-        name: summarize(measures, scores[FUSED] - its, groups)
-        for name, its in scores.items()
-        if FUSED in scores and name != FUSED
+        own: {
+            name: summarize(measures, scores[own] - its, groups)
+            for name, its in scores.items()
+            if name != own
+        }
+        for own in OWN
+        if own in scores
     }
 
 
@@ -366,7 +371,7 @@ class Systems:
             vectors = self.model.encode(documents)
             wanted = encode_lists(self.model, queries)
             yield "foveate", compare(wanted, [its.sentences for its in vectors])
-            yield FUSED, fuse_within(documents, vectors, queries, self.model)
+            yield "foveate, fused", fuse_within(documents, vectors, queries, self.model)
 
     def among(
         self, documents: Sequence[Document], queries: Sequence[Sequence[str]]
@@ -611,7 +616,7 @@ def within(
         "specific queries": int(specific.sum()),
         "queries by fifth": np.bincount(fifths, minlength=FIFTHS).tolist(),
         "systems": results,
-        "differences": less_others([*measures], scored, groups),
+        "differences": differences([*measures], scored, groups),
     }
 
 
@@ -748,7 +753,7 @@ def among(
             }
     for kind, of_kind in results.items():
         its_groups = groups[kinds == kind]
-        of_kind["differences"] = less_others([*measures], scored[kind], its_groups)
+        of_kind["differences"] = differences([*measures], scored[kind], its_groups)
         print_set(kind, of_kind)
     return results
 
@@ -764,8 +769,8 @@ def print_set(name: str, results: dict[str, Any]) -> None:
     """Print the results of all systems on a set."""
     print(f"\n{name}: {results['documents']} documents, {results['queries']} queries\n")
     print(table_of({name: its["all"] for name, its in results["systems"].items()}), flush=True)
-    if results["differences"]:
-        print(f"\n{FUSED}, less:\n\n{table_of(results['differences'])}", flush=True)
+    for own, others in results["differences"].items():
+        print(f"\n{own}, less:\n\n{table_of(others)}", flush=True)
 
 
 def table_of(systems: dict[str, Any]) -> str:
@@ -794,8 +799,8 @@ def tables(folder: Path) -> dict[str, str]:
         found["within"] = overview(within, "all", measures)
         found["specific headings"] = overview(titled, "specific", measures)
         found["fifths"] = fifths_table(within)
-        found["differences within"] = differences_table(within, "nDCG@10")
-        found["differences within in hit@1"] = differences_table(within, "hit@1")
+        for own in OWN:
+            found[f"{own}, less"] = differences_table(within, own, ["hit@1", "nDCG@10"])
     if sets["documents"]:
         for kind in ("sentence", "whole"):
             end = f", by {kind}"
@@ -832,17 +837,18 @@ def overview(sets: dict[str, Any], kind: str, measures: Sequence[str]) -> str:
     return report.table(["", *header], rows)
 
 
-def differences_table(sets: dict[str, Any], measure: str) -> str:
-    """Format what `FUSED` has more of a measure than each system, for each set."""
+def differences_table(sets: dict[str, Any], own: str, measures: Sequence[str]) -> str:
+    """Format what a system has more of each measure than the others; the columns are the sets."""
     rows = [
         [
-            peer,
+            f"{peer}: {measure}",
             *(
                 f"{cell['mean']:+.1f} ({cell['interval'][0]:+.1f} to {cell['interval'][1]:+.1f})"
-                for cell in (its["differences"][peer][measure] for its in sets.values())
+                for cell in (its["differences"][own][peer][measure] for its in sets.values())
             ),
         ]
-        for peer in next(iter(sets.values()))["differences"]
+        for measure in measures
+        for peer in next(iter(sets.values()))["differences"][own]
     ]
     return report.table(["less", *sets], rows)
 

@@ -22,18 +22,17 @@ from long_context import (
     passkeys,
 )
 from retrieval import (
-    FUSED,
     PAGE,
     About,
     Query,
     Systems,
     among,
     best_sentences,
+    differences,
     flat,
     headings,
     hit,
     interval,
-    less_others,
     match_words,
     minilm_path,
     ndcg,
@@ -118,9 +117,9 @@ def test_differences_are_of_the_same_queries():
     """The means vary more than their difference, which is the same for every query."""
     scores = np.random.default_rng(0).random((60, 1))
     groups = np.repeat(np.arange(12), 5)
-    found = less_others(["hit"], {"peer": scores, FUSED: scores + 0.1}, groups)
-    assert found == {"peer": {"hit": {"mean": 10, "interval": [10, 10]}}}
-    assert less_others(["hit"], {"peer": scores}, groups) == {}
+    found = differences(["hit"], {"peer": scores, "foveate": scores + 0.1}, groups)
+    assert found == {"foveate": {"peer": {"hit": {"mean": 10, "interval": [10, 10]}}}}
+    assert differences(["hit"], {"peer": scores}, groups) == {}
 
 
 def test_headings_are_queries_for_all_sentences_of_their_sections(nested):
