@@ -5,12 +5,12 @@ Within a document, all of its sentences are ranked by a question or by a heading
 - meetings (QMSum val): the specific questions; relevant are the sentences of the turns that the
   annotators marked. The sections are QMSum's topics, which the annotators of the questions made, so
   the meetings are also ranked without any sections.
-- papers (ScisummNet dev), PEPs (every eighth) and proposals (dev): the headings; relevant are all
-  sentences of the section, subsections included. No heading is left in the document that is
-  searched; its sections stay. Numbers in front of a heading are cut off. Headings without a word of
-  three letters or with over twelve words, and sections with one sentence or with over half of the
-  document are left out; sections with the same heading count as one. A heading is specific if no
-  other document of the set has it: "Introduction" is not.
+- papers (ScisummNet dev), PEPs (every eighth), proposals (dev) and articles (PLOS dev; none were in
+  training): the headings; relevant are all sentences of the section, subsections included. No
+  heading is left in the document that is searched; its sections stay. Numbers in front of a heading
+  are cut off. Headings without a word of three letters or with over twelve words, and sections with
+  one sentence or with over half of the document are left out; sections with the same heading count
+  as one. A heading is specific if no other document of the set has it: "Introduction" is not.
 
 Among many documents, each is ranked by a text about it:
 
@@ -60,6 +60,7 @@ from structured_documents import (
     meetings,
     papers,
     peps,
+    plos,
     proposals,
     without_abstract,
     without_abstracts,
@@ -558,6 +559,7 @@ def run_within(data: Path, limit: int | None, systems: Systems) -> dict[str, Any
         "papers": headings(islice(papers(data / "scisummnet" / "dev.jsonl.gz"), limit)),
         "PEPs": headings(islice(peps(data / "peps" / "train.jsonl.gz", "dev"), limit)),
         "proposals": headings(islice(proposals(data / "proposals" / "dev.jsonl.xz"), limit)),
+        "articles": headings(islice(plos(data / "plos" / "dev.tar.xz"), limit)),
     }
     results = {}
     for name, tasks in sets.items():
