@@ -81,7 +81,7 @@ class CapturableEncoder(nn.Module):
             all_hidden_states: See `run_layers`; a graph is used only if this is None.
 
         Returns:
-            What runs the layers; and whether to pad the batch before, so that one graph serves
+            What runs the layers; and whether to pad the batch first, so that one graph serves
             batches of similar size.
         """
         if not self.uses_cuda_graphs or all_hidden_states is not None or not can_replay(self, like):
