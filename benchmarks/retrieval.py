@@ -5,12 +5,12 @@ Within a document, all of its sentences are ranked by a question or by a heading
 - meetings (QMSum val): the specific questions; relevant are the sentences of the turns that the
   annotators marked. The sections are QMSum's topics, which the annotators of the questions made, so
   the meetings are also ranked without any sections.
-- papers (ScisummNet dev), PEPs (every eighth) and proposals (dev): the headings; relevant are all
-  sentences of the section, subsections included. No heading is left in the document that is
-  searched; its sections stay. Numbers in front of a heading are cut off. Headings without a word of
-  three letters or with over twelve words, and sections with one sentence or with over half of the
-  document are left out; sections with the same heading count as one. A heading is specific if no
-  other document of the set has it: "Introduction" is not.
+- papers (ScisummNet dev), PEPs (every eighth), proposals (dev) and articles (PLOS dev; none were in
+  training): the headings; relevant are all sentences of the section, subsections included. No
+  heading is left in the document that is searched; its sections stay. Numbers in front of a heading
+  are cut off. Headings without a word of three letters or with over twelve words, and sections with
+  one sentence or with over half of the document are left out; sections with the same heading count
+  as one. A heading is specific if no other document of the set has it: "Introduction" is not.
 
 Among many documents, each is ranked by a text about it:
 
@@ -25,7 +25,8 @@ Among many documents, each is ranked by a text about it:
     python benchmarks/retrieval.py --docs            # write the saved results into the page
 
 Each task's results are saved in a file of its own. Intervals hold 95 % of the means over resampled
-documents.
+documents. The encoder, alone and as `search` uses it, is compared with every other system on the
+same queries: the mean of the differences and its interval are saved.
 """
 
 import argparse
@@ -59,6 +60,7 @@ from structured_documents import (
     meetings,
     papers,
     peps,
+    plos,
     proposals,
     without_abstract,
     without_abstracts,
@@ -73,6 +75,7 @@ TOP_K = 10
 FIFTHS = 5
 SEED = 0
 RESAMPLES = 10_000
+OWN = ("foveate", "foveate, fused")
 
 _NUMBERING = re.compile(r"^\s*(?:(?:\d+|[IVX]+|[A-Z])(?:\.\d+)*[.:)]|\d+(?:\.\d+)*)\s+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -194,6 +197,31 @@ def summarize(
             "interval": [round(100 * low, 2), round(100 * high, 2)],
         }
         for measure, mean, low, high in columns
+    }
+
+
+def differences(
+    measures: Sequence[str], scores: dict[str, NDArray[Any]], groups: Sequence[int]
+) -> dict[str, Any]:
+    """Compare each of `OWN` that ran with every other system, on the same queries.
+
+    Args:
+        measures: Their names.
+        scores: For each system `(queries, measures)`.
+        groups: The document of each query.
+
+    Returns:
+        For each of `OWN` and each other system, the mean of what the former has more than the
+        latter, and its interval, in percent.
+    """
+    return {
+        own: {
+            name: summarize(measures, scores[own] - its, groups)
+            for name, its in scores.items()
+            if name != own
+        }
+        for own in OWN
+        if own in scores
     }
 
 
@@ -531,6 +559,7 @@ def run_within(data: Path, limit: int | None, systems: Systems) -> dict[str, Any
         "papers": headings(islice(papers(data / "scisummnet" / "dev.jsonl.gz"), limit)),
         "PEPs": headings(islice(peps(data / "peps" / "train.jsonl.gz", "dev"), limit)),
         "proposals": headings(islice(proposals(data / "proposals" / "dev.jsonl.xz"), limit)),
+        "articles": headings(islice(plos(data / "plos" / "dev.tar.xz"), limit)),
     }
     results = {}
     for name, tasks in sets.items():
@@ -564,6 +593,7 @@ def within(
         ]
     )
     results: dict[str, Any] = {}
+    scored: dict[str, NDArray[Any]] = {}
     texts = [[query.text for query in its] for its in queries]
     for name, scores in systems.within(documents, texts):
         rows = [
@@ -571,7 +601,7 @@ def within(
             for score, marks in zip(scores, relevant, strict=True)
             for row, mark in zip(score, marks, strict=True)
         ]
-        values = np.array(rows)
+        scored[name] = values = np.array(rows)
         results[name] = {"all": summarize([*measures], values, groups)}
         if not specific.all() and specific.any():
             results[name]["specific"] = summarize([*measures], values[specific], groups[specific])
@@ -588,6 +618,7 @@ def within(
         "specific queries": int(specific.sum()),
         "queries by fifth": np.bincount(fifths, minlength=FIFTHS).tolist(),
         "systems": results,
+        "differences": differences([*measures], scored, groups),
     }
 
 
@@ -706,6 +737,7 @@ def among(
         f"{name}, by {kind}": {"documents": len(documents), "queries": len(of_kind), "systems": {}}
         for kind, of_kind in queries.items()
     }
+    scored: dict[str, dict[str, NDArray[Any]]] = {kind: {} for kind in results}
     kinds = np.repeat([*results], [len(of_kind) for of_kind in queries.values()])
     groups = np.array([query.document_idx for query in every])
     relevant = F.one_hot(torch.from_numpy(groups), len(documents)).bool()
@@ -717,10 +749,13 @@ def among(
         values = np.array(rows)
         for kind, of_kind in results.items():
             chosen = kinds == kind
+            scored[kind][system] = values[chosen]
             of_kind["systems"][system] = {
                 "all": summarize([*measures], values[chosen], groups[chosen])
             }
     for kind, of_kind in results.items():
+        its_groups = groups[kinds == kind]
+        of_kind["differences"] = differences([*measures], scored[kind], its_groups)
         print_set(kind, of_kind)
     return results
 
@@ -735,12 +770,13 @@ def split(text: str) -> list[str]:
 def print_set(name: str, results: dict[str, Any]) -> None:
     """Print the results of all systems on a set."""
     print(f"\n{name}: {results['documents']} documents, {results['queries']} queries\n")
-    print(table_of(results, "all"), flush=True)
+    print(table_of({name: its["all"] for name, its in results["systems"].items()}), flush=True)
+    for own, others in results["differences"].items():
+        print(f"\n{own}, less:\n\n{table_of(others)}", flush=True)
 
 
-def table_of(results: dict[str, Any], kind: str) -> str:
+def table_of(systems: dict[str, Any]) -> str:
     """Format each system's means and intervals in percent."""
-    systems = {name: of_system[kind] for name, of_system in results["systems"].items()}
     measures = next(iter(systems.values()))
     rows = [
         [
@@ -765,6 +801,8 @@ def tables(folder: Path) -> dict[str, str]:
         found["within"] = overview(within, "all", measures)
         found["specific headings"] = overview(titled, "specific", measures)
         found["fifths"] = fifths_table(within)
+        for own in OWN:
+            found[f"{own}, less"] = differences_table(within, own, ["hit@1", "nDCG@10"])
     if sets["documents"]:
         for kind in ("sentence", "whole"):
             end = f", by {kind}"
@@ -772,7 +810,7 @@ def tables(folder: Path) -> dict[str, str]:
             columns = {name.removesuffix(end): its for name, its in of_kind.items()}
             found[f"documents by {kind}"] = overview(columns, "all", ["R@1", "MRR"])
     for its in sets["longembed"].values():
-        found["longembed"] = table_of(its, "all")
+        found["longembed"] = table_of({name: one["all"] for name, one in its["systems"].items()})
     return found
 
 
@@ -799,6 +837,22 @@ def overview(sets: dict[str, Any], kind: str, measures: Sequence[str]) -> str:
         for system in next(iter(sets.values()))["systems"]
     ]
     return report.table(["", *header], rows)
+
+
+def differences_table(sets: dict[str, Any], own: str, measures: Sequence[str]) -> str:
+    """Format what a system has more of each measure than the others; the columns are the sets."""
+    rows = [
+        [
+            f"{peer}: {measure}",
+            *(
+                f"{cell['mean']:+.1f} ({cell['interval'][0]:+.1f} to {cell['interval'][1]:+.1f})"
+                for cell in (its["differences"][own][peer][measure] for its in sets.values())
+            ),
+        ]
+        for measure in measures
+        for peer in next(iter(sets.values()))["differences"][own]
+    ]
+    return report.table(["less", *sets], rows)
 
 
 def fifths_table(sets: dict[str, Any]) -> str:

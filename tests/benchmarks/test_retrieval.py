@@ -28,6 +28,7 @@ from retrieval import (
     Systems,
     among,
     best_sentences,
+    differences,
     flat,
     headings,
     hit,
@@ -110,6 +111,15 @@ def test_interval_resamples_documents_and_not_queries():
 def test_interval_weighs_documents_by_their_queries():
     low, high = interval(np.full((5, 1), 0.25), np.array([0, 0, 0, 0, 1]))
     assert (low, high) == (0.25, 0.25)
+
+
+def test_differences_are_of_the_same_queries():
+    """The means vary more than their difference, which is the same for every query."""
+    scores = np.random.default_rng(0).random((60, 1))
+    groups = np.repeat(np.arange(12), 5)
+    found = differences(["hit"], {"peer": scores, "foveate": scores + 0.1}, groups)
+    assert found == {"foveate": {"peer": {"hit": {"mean": 10, "interval": [10, 10]}}}}
+    assert differences(["hit"], {"peer": scores}, groups) == {}
 
 
 def test_headings_are_queries_for_all_sentences_of_their_sections(nested):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from foveate.models import projections
 from foveate.models.accelerate import cuda_graphs, use_float8
 from foveate.models.accelerate.cuda_graphs import capture
 from foveate.models.float8 import Float8Linear, project_float8
@@ -23,6 +24,12 @@ def count_calls(module, name):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, lambda *args: calls.append(args) or function(*args))
         yield calls
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    """Join products on a CPU, too."""
+    monkeypatch.setattr(projections, "_joins", lambda x: True)
 
 
 def hdt(**fields):
@@ -45,7 +52,7 @@ def test_the_layer_is_the_product_of_rounded_rows():
         assert torch.equal(relu, Float8Linear(linear)(x.clamp(min=0)))
 
 
-def test_layers_of_one_input_share_a_product():
+def test_layers_of_one_input_share_a_product(joined):
     torch.manual_seed(0)
     layers = nn.ModuleList(Float8Linear(nn.Linear(32, n)) for n in (16, 48))
     x = torch.randn(3, 32)
@@ -63,6 +70,14 @@ def test_layers_of_one_input_share_a_product():
     assert all(map(torch.equal, project(x, *moved), apart))
     layers[1].register_forward_hook(lambda module, args, output: output + 1)
     assert torch.equal(project(x, *layers)[1], layers[1](x))
+
+
+def test_layers_made_in_inference_mode_share_a_product(joined):
+    with torch.inference_mode():
+        model = use_float8(hdt())
+    attention = model.encoder.block[0].layer[0].SelfAttention
+    q, k = attention.q.values, attention.k.values
+    assert k.data_ptr() == q.data_ptr() + q.nbytes
 
 
 def test_relu_is_computed_where_rows_are_rounded():
@@ -123,7 +138,7 @@ def test_gradients_and_saving_are_refused(tmp_path):
         project_float8(torch.randn(2, 64, requires_grad=True), [layer])
 
 
-def test_layers_are_replaced_once():
+def test_layers_are_replaced_once(joined):
     model = use_float8(hdt())
     layers = [each for each in model.modules() if type(each) is Float8Linear]
     assert [each for each in use_float8(model).modules() if type(each) is Float8Linear] == layers

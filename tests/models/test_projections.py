@@ -2,7 +2,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 from torch.nn.utils import parametrizations
 
@@ -208,6 +208,40 @@ def test_moved_weights_are_trained_copied_and_saved_as_before(tmp_path):
     assert relative_error(copied(torch.ones(2, 16)), plain(torch.ones(2, 16))) < 1e-6
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_weights_are_saved_as_if_apart(device, tmp_path):
+    """Of weights that share a storage, accelerate saves one, and safetensors' save_model none."""
+    model, other = (Layers(bias=True).to(device) for _ in range(2))
+    lay_out_weights(model)
+    state = model.state_dict()
+    storages = {each.untyped_storage().data_ptr() for each in state.values()}
+    assert len(storages) == len(state)
+    with torch.no_grad():
+        state["k.weight"].fill_(2)  # not a copy
+    save_model(model, tmp_path / "model.safetensors")
+    load_model(other, tmp_path / "model.safetensors")
+    assert (other.k.weight == 2).all()
+    assert all(map(torch.equal, other.parameters(), model.parameters()))
+
+
+def test_weights_are_trained_though_laid_out_in_inference_mode():
+    model = Layers(bias=True)
+    with torch.inference_mode():
+        lay_out_weights(model)
+    assert are_side_by_side([model.q.weight, model.k.weight, model.v.weight])
+    model(torch.ones(2, 16)).sum().backward()
+    assert all(each.grad is not None for each in model.q.parameters())
+
+
+def test_traces_hold_no_addresses():
+    model, x = Layers(bias=True), torch.ones(2, 16)
+    lay_out_weights(model)
+    with torch.no_grad():
+        traced = torch.jit.trace(model, x)
+        model.k.weight.data = 3 * model.k.weight.data
+        assert relative_error(traced(x), model(x)) < 1e-6
+
+
 def test_weights_that_share_memory_stay():
     tied = Layers(bias=False)
     tied.k.weight = nn.Parameter(tied.q.weight.data[:8])
@@ -218,7 +252,18 @@ def test_weights_that_share_memory_stay():
     meta = Layers(bias=False).to("meta")
     with torch.inference_mode():
         inference = Layers(bias=False)
-    for model in (tied, views, kinds, meta, inference):
+    aliased = nn.ModuleList([Layers(bias=False), Layers(bias=False)])
+    for one, other in zip(*(part.parameters() for part in aliased), strict=True):
+        other.data = one.data
+    for model in (tied, views, kinds, meta, inference, aliased):
         before = [(each.data_ptr(), each.stride()) for each in model.parameters()]
         lay_out_weights(model)
         assert [(each.data_ptr(), each.stride()) for each in model.parameters()] == before
+
+
+def test_weights_on_a_cpu_stay(monkeypatch):
+    monkeypatch.undo()
+    model = Layers(bias=True)
+    places = [each.data_ptr() for each in model.parameters()]
+    lay_out_weights(model)
+    assert [each.data_ptr() for each in model.parameters()] == places

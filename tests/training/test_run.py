@@ -417,6 +417,15 @@ def test_what_a_compiler_replaces_is_not_captured(corpus_file, tmp_path):
         assert [x.uses_cuda_graphs for x in encoders] == [not compiles]
 
 
+def test_models_are_captured_where_they_are_trained(corpus_file, tmp_path, monkeypatch):
+    steps = []
+    move, name = HDTForMaskedLM.to, "foveate.training.run.capture"
+    monkeypatch.setattr(HDTForMaskedLM, "to", lambda *args: steps.append("to") or move(*args))
+    monkeypatch.setattr(name, lambda model: steps.append("capture"))
+    build_trainer(masked_lm(corpus_file), tmp_path)
+    assert steps == ["to", "capture"]
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 def test_a_compiled_model_learns_the_same(corpus_file, tmp_path):
     # aot_eager traces as the default backend does, and leaves out compiling C++.

@@ -1,10 +1,11 @@
 """Linear layers of a model, by fewer kernels where nothing would notice."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from itertools import chain
 from typing import Any, cast
 
 from torch import Tensor, nn
+from torch.utils import dlpack
 
 from foveate.models.float8 import Float8Linear, project_float8
 from foveate.ops.backends import autocast_dtype
@@ -98,6 +99,7 @@ def feed_forward(
     return output
 
 
+_dlpack: Any = dlpack  # which does not declare its functions as exported
 _TENSORS = {nn.Linear: ("weight", "bias"), Float8Linear: ("values", "scales", "bias")}
 """What each kind of layer multiplies by and adds."""
 
@@ -106,11 +108,15 @@ def lay_out_weights(model: nn.Module) -> None:
     """Lay the weights of layers that may read the same input side by side in memory, in place.
 
     Otherwise `project` copies them for every product. They stay there until they are moved to
-    another device or dtype. Nothing else changes: weights are trained, loaded and saved as before.
+    another device or dtype, or replaced. Nothing else changes: weights are trained, loaded and
+    saved as before. Only weights on a GPU are moved.
 
     Args:
-        model: A model where it will run. What shares its memory with other tensors is not moved.
+        model: A model where it will run. What shares its memory with another of its tensors, or is
+            a part of a larger one, is not moved.
     """
+    movable = [x for x in chain(model.parameters(), model.buffers()) if _can_be_moved(x)]
+    holders = Counter(x.data_ptr() for x in movable)
     for parent in model.modules():
         readers: dict[tuple[type, Any], list[nn.Module]] = defaultdict(list)
         for layer in parent.children():
@@ -119,22 +125,31 @@ def lay_out_weights(model: nn.Module) -> None:
         for (kind, _), layers in readers.items():
             for name in _TENSORS[kind]:
                 tensors = [getattr(layer, name) for layer in layers]
-                if all(map(_can_be_moved, tensors)) and _can_be_joined(tensors):
+                if not all(_can_be_moved(x) and holders[x.data_ptr()] == 1 for x in tensors):
+                    continue
+                if len(tensors) > 1 and len({(x.dtype, x.device) for x in tensors}) == 1:
                     lay_side_by_side(tensors)
+                    for layer in layers:
+                        layer.register_state_dict_post_hook(_separate_storages)
 
 
 def _can_be_moved(x: Tensor | None) -> bool:
-    """Whether a tensor is all that its memory holds, and can be given other memory."""
-    if x is None or type(x) not in (nn.Parameter, Tensor) or x.is_meta or x.is_inference():
+    """Whether a tensor is all that its storage holds, and can be given another one."""
+    if x is None or type(x) not in (nn.Parameter, Tensor) or not _joins(x) or x.is_inference():
         return False
     return x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes
 
 
-def _can_be_joined(tensors: Sequence[Tensor]) -> bool:
-    """Whether there are several tensors, all alike and different."""
-    kinds = {(x.dtype, x.device) for x in tensors}
-    memories = {x.data_ptr() for x in tensors}
-    return len(kinds) == 1 < len(memories) == len(tensors)
+def _separate_storages(layer: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Give each tensor in the state of a layer a storage of its own, in the same memory.
+
+    Libraries that save models take tensors with one storage for the same weight under several
+    names: accelerate would save the first and drop the others.
+    """
+    for name in ("weight", "bias"):
+        tensor = state.get(prefix + name)
+        if type(tensor) is Tensor and tensor.untyped_storage().nbytes() != tensor.nbytes:
+            state[prefix + name] = _dlpack.from_dlpack(_dlpack.to_dlpack(tensor))
 
 
 def drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
@@ -176,6 +191,6 @@ def _is_changed(module: nn.Module) -> bool:
     )
 
 
-def _joins(hidden_states: Tensor) -> bool:
-    """Whether fewer kernels pay off."""
-    return hidden_states.is_cuda
+def _joins(x: Tensor) -> bool:
+    """Whether fewer kernels pay off where a tensor is."""
+    return x.is_cuda

@@ -121,8 +121,6 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     tokenizer = build_tokenizer(recipe, examples, checkpoint)
     torch.manual_seed(arguments.seed)
     model = build_model(recipe, tokenizer)
-    if _repeats_steps(model, arguments):
-        capture(model)
     processor = build_processor(recipe, model.config, tokenizer)
     objective, seed = recipe.objective, arguments.seed
     train_dataset = build_dataset(examples, sizes, objective, processor, recipe.batch, seed)
@@ -138,7 +136,7 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     if isinstance(objective, MaskedLM) and not settled:
         callbacks.append(_PredictMaskedTokensOnly())
     try:
-        return trainer_class(
+        trainer = trainer_class(
             model,
             arguments,
             data_collator=partial(collate_packs, partial(objective.collate, processor)),
@@ -152,6 +150,9 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
         if "to be installed" not in str(error):
             raise
         raise ImportError(str(error)) from error  # for what `report_to` names
+    if _repeats_steps(model, arguments):
+        capture(model)  # last, since it lays out weights where they are, and Trainer moves them
+    return trainer
 
 
 def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> TrainingArguments:

@@ -81,7 +81,7 @@ class CapturableEncoder(nn.Module):
             all_hidden_states: See `run_layers`; a graph is used only if this is None.
 
         Returns:
-            What runs the layers; and whether to pad the batch before, so that one graph serves
+            What runs the layers; and whether to pad the batch first, so that one graph serves
             batches of similar size.
         """
         if not self.uses_cuda_graphs or all_hidden_states is not None or not can_replay(self, like):
@@ -136,8 +136,8 @@ def capture(model: Model) -> Model:
     padding, as it does for VCC. It always includes the numbers of global or VIP tokens.
 
     Weights that are multiplied by the same input are laid side by side in memory, which saves
-    copies in every pass. A model that is moved or cast afterwards loses this: capture it where it
-    will run.
+    copies in every pass, unless `torch.autocast` casts them. A model that is moved or cast
+    afterwards loses this: capture it where it will run.
 
     Parameters may change, be replaced, moved or cast. Everything else that the host does between
     kernels happens only once: hooks on layers are not called, and adapters that are switched on or
@@ -181,7 +181,10 @@ def capture(model: Model) -> Model:
 
 
 def release(model: Model) -> Model:
-    """Undo `capture`, in place, and delete the graphs; other models stay as they are."""
+    """Undo `capture`, in place, and delete the graphs; other models stay as they are.
+
+    Weights stay where `capture` laid them.
+    """
     for module in model.modules():
         if isinstance(module, CapturableEncoder) and module.uses_cuda_graphs:
             del module.uses_cuda_graphs

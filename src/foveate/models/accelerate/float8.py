@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+import torch
 from torch import nn
 
 from foveate.models.float8 import Float8Linear
@@ -14,6 +15,7 @@ from .cuda_graphs import CapturableTreeEncoder
 Model = TypeVar("Model", bound=nn.Module)
 
 
+@torch.inference_mode(False)  # which could not lay out the weights that it made
 def use_float8(model: Model) -> Model:
     """Multiply by the weights of HDT or TreeBert in 8-bit floating point (FP8, e4m3).
 

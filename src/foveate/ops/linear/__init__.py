@@ -26,8 +26,8 @@ def joint_linear(
 
     The outputs are views of one tensor, so they cannot be changed in place while gradients are
     recorded. In the backward pass, the layers' gradients of the input are accumulated by the
-    products themselves, instead of one by one afterwards. Weights are copied
-    to form the product, unless they lie side by side in memory: see `lay_side_by_side`.
+    products themselves, instead of one by one afterwards. Weights are copied for the product,
+    unless they lie side by side in memory: see `lay_side_by_side`.
 
     Args:
         x: `(..., in_features)`, any floating dtype.

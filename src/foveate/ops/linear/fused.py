@@ -56,8 +56,10 @@ def concatenate(parts: Sequence[Tensor]) -> Tensor:
 
 def _are_side_by_side(parts: Sequence[Tensor]) -> bool:
     """Whether tensors lie one after the other in the memory of the first."""
-    # The compiler and fake tensors know no addresses.
-    if torch.compiler.is_compiling() or any(type(x) not in (Tensor, nn.Parameter) for x in parts):
+    # The compiler and fake tensors know no addresses, and a trace would keep them.
+    if torch.compiler.is_compiling() or _jit.is_tracing():
+        return False
+    if any(type(x) not in (Tensor, nn.Parameter) for x in parts):
         return False
     end = parts[0].data_ptr()
     for part in parts:
@@ -75,8 +77,10 @@ def lay_side_by_side(parts: Sequence[Tensor]) -> None:
         parts: At least one tensor, of one dtype and device and with the same dimensions but for the
             first.
     """
-    joint = torch.cat([part.detach() for part in parts])
-    for part, moved in zip(parts, joint.split([len(part) for part in parts]), strict=True):
+    with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
+        joint = torch.cat([part.detach() for part in parts])
+        places = joint.split([len(part) for part in parts])
+    for part, moved in zip(parts, places, strict=True):
         part.data = moved
 
 
@@ -162,6 +166,7 @@ _linear_relu = define_op(
     fake=lambda x, weight: x.new_empty(len(x), len(weight)),
 )(_add_product_relu)
 
+_jit: Any = torch.jit  # which does not declare is_tracing as exported
 _zeros_by_kind: dict[tuple[int, torch.device, torch.dtype, int], Tensor] = {}
 
 

@@ -40,14 +40,11 @@ def attend_families(q: Tensor, k: Tensor, v: Tensor, batch: FamilyBatch) -> tupl
             x[start : start + number * size].unflatten(0, (number, size)) for x in (q, out, lse)
         )
         keys, values = (_blocks(x, start, number, size) for x in (k, v))
-        parts = [(slice(0, size), slice(0, size), any_inner)]
-        if not are_roots:
-            parts.append((slice(0, 1), slice(1, size), True))  # parents to their children
-        for members, others, needs_lse in parts:
-            attended, attended_lse = _attend_to(others, queries[:, members], keys, values)
-            group_out[:, members] = attended
-            if needs_lse:
-                group_lse[:, members] = attended_lse
+        attend_as = _attend_as_roots if are_roots else _attend_as_parents
+        attended, attended_lse = attend_as(queries, keys, values)
+        group_out.copy_(attended)
+        num_inner = size if any_inner else 0 if are_roots else 1
+        group_lse[:, :num_inner] = attended_lse[:, :num_inner]
         start += number * size
     return out, lse
 
@@ -67,21 +64,47 @@ def _blocks(x: Tensor, start: int, number: int, size: int) -> Tensor:
     return F.pad(x[start:end].unflatten(0, (number, size)), (0, 0, 0, 0, 0, padding))
 
 
-def _attend_to(members: slice, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Attend within b groups to some of the keys, q `(b, m, h, d)`, k and v `(b, n, h, d)`.
+def _attend_as_roots(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Attend within b families of m members, q `(b, m, h, d)`, to the first m of k and v.
 
     Returns:
         The output `(b, m, h, d)`, and the log-sum-exp of each query's scores `(b, m, h)`.
     """
+    return _attend_to(slice(0, q.shape[1]), q, k, v)
+
+
+def _attend_as_parents(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """As `_attend_as_roots`, but let the parent, which is the first member, not attend to itself.
+
+    It does in its other family, that of its own parent.
+    """
+    size = q.shape[1]
+    if has_cpu_kernel(q) and size <= _LARGE_FAMILY:
+        mask = q.new_full((size, k.shape[1]), float("-inf"))
+        mask[:, :size] = 0
+        mask[0, 0] = float("-inf")
+        return _attend_with_mask(q, k, v, mask)
+    out, lse = _attend_as_roots(q, k, v)
+    out[:, :1], lse[:, :1] = _attend_to(slice(1, size), q[:, :1], k, v)
+    return out, lse
+
+
+def _attend_to(members: slice, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Attend within b families to some of the keys, q `(b, m, h, d)`, k and v `(b, n, h, d)`."""
     if has_cpu_kernel(q):
-        mask = q.new_full((1, 1, 1, k.shape[1]), float("-inf"))
-        mask[..., members] = 0
-        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-        out, lse = attend_on_cpu(q, k, v, mask, q.shape[-1] ** -0.5)
-        return out.transpose(1, 2), lse.transpose(1, 2)
+        mask = q.new_full((1, k.shape[1]), float("-inf"))
+        mask[:, members] = 0
+        return _attend_with_mask(q, k, v, mask)
     k, v, scale = k[:, members], v[:, members], q.shape[-1] ** -0.5
     out, lse = attend(q, k, v, scale), log_sum_exp(q, k, scale)
     return out.unflatten(0, q.shape[:2]), lse.unflatten(0, q.shape[:2])
+
+
+def _attend_with_mask(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Attend within b families, with a mask that broadcasts to `(m, n)` and is added to scores."""
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    out, lse = attend_on_cpu(q, k, v, mask[None, None], q.shape[-1] ** -0.5)
+    return out.transpose(1, 2), lse.transpose(1, 2)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
