@@ -312,6 +312,43 @@ def test_a_model_folder_without_weights(foveate, fish, tmp_path):
     assert "model.safetensors" in error
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "cod", "no.txt", "--top-k", "0"], "(see `foveate search --help`)"),
+        (["search", "cod", "no.txt", "--top-k", "many"], "'--top-k'"),
+        (["summarize", "no.txt", "--devise", "cpu"], "--device"),
+        (["sumarize", "no.txt"], "'summarize'? (see `foveate --help`)"),
+        (["embed", "no.txt"], "'--output'"),
+        (["plot", "trees"], "'tree'? (see `foveate plot --help`)"),
+        (["search"], "'QUERY'"),
+    ],
+)
+def test_a_mistyped_command_is_one_sentence(foveate, arguments, message):
+    code, output, error = foveate(*arguments)
+    assert (code, output) == (2, "")
+    assert error.startswith("foveate: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["library"], ["plot"]])
+def test_without_a_command_the_help_is_shown(foveate, arguments):
+    code, output, error = foveate(*arguments)
+    assert (code, error) == (2, "")
+    assert "Commands" in output
+
+
+def test_an_empty_name_is_not_the_current_folder(foveate, fish, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    message = "foveate: the name of a file is empty: name one"
+    for arguments in (["summarize"], ["search", "cod"], ["index", "--library", "new"]):
+        code, output, error = foveate(*arguments, "")
+        assert (code, output) == (2, "")
+        assert error.rstrip(".\n") == message
+    assert not (tmp_path / "new").exists()
+
+
 def test_contradicting_options(foveate, fish):
     code, _, error = foveate("summarize", fish, "--words", 5, "--sentences", 1)
     assert code == 2
@@ -404,6 +441,18 @@ def test_training_needs_a_recipe(foveate):
 def test_the_version(foveate):
     code, output, _ = foveate("--version")
     assert (code, output) == (0, "0.1.0\n")
+
+
+def test_the_shell_completes_options(foveate, monkeypatch):
+    monkeypatch.setenv("_FOVEATE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "foveate summarize --wo")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert foveate() == (0, "--words\n", "")
+
+
+def test_the_package_is_the_command():
+    command = [sys.executable, "-m", "foveate", "--version"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"0.1.0\n"
 
 
 def test_warnings_are_one_sentence(foveate, fish, monkeypatch):

@@ -108,7 +108,7 @@ def test_a_summary_is_guided(foveate, fish, checkpoint, guidance):
     [
         (["--keywords", 2, "--keyword", "cod"], "not both"),
         (["--keywords", 2], "keywords guide a model that writes"),
-        (["--keywords", 0], "--keywords must be at least 1"),
+        (["--keywords", 0], "--keywords"),
         (["--keyword", " "], "a keyword is empty"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_library_is_kept_in_order(foveate, fish, library):
     assert foveate("library", "compact", library)[0] == 0
     assert "1 document removed" in foveate("library", "remove", library, fish)[1]
     code, output, _ = foveate("search", "cod", "--library", library)
-    assert (code, output) == (0, "")
+    assert (code, output) == (0, "nothing found\n")
     [data] = (library / "terms.lance" / "data").iterdir()
     data.write_bytes(data.read_bytes()[:99])
     fish.write_text("# Fish\n\nCod swim.")
@@ -105,6 +105,8 @@ def test_a_library_is_kept_in_order(foveate, fish, library):
         (("search", "cod"), "there is nothing to search: name files, or a library with --library"),
         (("search", "cod", "a.txt", "--library", "b"), "name either files or --library"),
         (("search", "cod", "a.txt", "--where", "page = 1"), "--where goes with --library"),
+        (("search", "cod", "-l", "b", "--format", "pdf"), "--format says how files are read"),
+        (("ask", "cod?", "--library", "b", "--strict"), "--strict says how files are read"),
         (("ask", "cod?", "--library", "none"), "there is no library in none: make one with"),
         (("ask", "cod?", "--library", "b", "--choice", "a"), "--choice is for a model that writes"),
         (("summarize", "--library", "b"), "say what to summarize of the library: --query"),
@@ -124,9 +126,10 @@ def test_a_library_is_kept_in_order(foveate, fish, library):
 def test_mistakes_are_explained(foveate, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     code, _, errors = foveate(*arguments)
-    assert code in (1, 2)
+    assert code == 2
     assert message in errors
     assert errors.count("\n") == 1
+    assert not list(tmp_path.iterdir())  # no library, in particular
 
 
 def test_a_folder_without_readable_files_is_said(foveate, tmp_path):
@@ -137,3 +140,10 @@ def test_a_folder_without_readable_files_is_said(foveate, tmp_path):
         2,
         f"foveate: there is no file in a format that can be read in {empty}\n",
     )
+    assert not (tmp_path / "library").exists()
+
+
+def test_that_nothing_is_found_is_said(foveate, library):
+    for command in (["search", "cod"], ["ask", "cod?"], ["summarize", "--query", "cod"]):
+        conditions = ("--library", library, "--section", "Whales")
+        assert foveate(*command, *conditions) == (0, "nothing found\n", "")

@@ -1,6 +1,8 @@
 """The options that say how files are read, which all commands share."""
 
 import json
+import os
+import sys
 import zipfile
 
 import pytest
@@ -46,6 +48,12 @@ def test_an_unknown_format_is_reported_once(foveate, folder):
     assert code == 2
     assert error.startswith("foveate: There is no format 'klingon': use one of ")
     assert error.count("\n") == 1
+
+
+def test_an_unknown_language_is_reported_before_anything_is_read(foveate):
+    for language in ("german", ""):
+        message = f"foveate: there is no language {language!r}: give its code, such as de\n"
+        assert foveate("summarize", "no.txt", "--language", language) == (2, "", message)
 
 
 def test_strict_stops_at_once(foveate, folder):
@@ -135,3 +143,35 @@ def test_formats_that_an_extra_would_add(foveate, monkeypatch):
     monkeypatch.setitem(FORMATS, "x", added)
     assert "pip install 'foveate[office]'" in foveate("formats")[1]
     assert not json.loads(foveate("formats", "--json")[1])[-1]["readable"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux alone")
+def test_a_name_that_is_not_utf_8(foveate, tmp_path):
+    latin = tmp_path / os.fsdecode(b"K\xf6hler.txt")
+    latin.write_text("Cod swim in cold seas.")
+    (tmp_path / "eel.txt").write_text("Eels are long.")
+    page, library, vectors = (tmp_path / name for name in ("a.html", "library", "a.safetensors"))
+    code, output, _ = foveate("search", "cod", tmp_path, "-k", 1, "--json", "--html", page)
+    assert code == 0
+    [hit] = json.loads(output)
+    assert hit["document"] == str(tmp_path / r"K\udcf6hler.txt")
+    assert "Cod swim" in page.read_text(encoding="utf-8")
+    assert foveate("embed", latin, "--output", vectors)[0] == 0
+    code, output, errors = foveate("index", tmp_path, "--library", library)
+    assert (code, errors) == (
+        1,
+        f"foveate: {hit['document']} has a name that is not UTF-8: rename it\n",
+    )
+    assert "2 added" in output  # the page too
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["search", "\udcf6", "a.txt"], ["ask", "\udcf6", "a.txt"], ["plot", "vip", "\udcf6", "a.txt"]],
+)
+def test_a_query_that_is_not_utf_8(foveate, arguments):
+    assert foveate(*arguments) == (
+        2,
+        "",
+        "foveate: the query is not valid Unicode: write it in UTF-8\n",
+    )

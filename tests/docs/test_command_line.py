@@ -31,7 +31,7 @@ COMMANDS = dict(commands(typer.main.get_command(app), "foveate"))
 
 def option_names(text: str) -> set[str]:
     """Return the options that a section explains, and their short names."""
-    named = re.findall(r"`(-\w|--[\w-]+)(?: [A-Z=]+)?`", text)
+    named = re.findall(r"`(-\w|--[\w-]+)(?: [A-Z=/]+)?`", text)
     assert len(named) == len(set(named))
     return set(named)
 
@@ -47,6 +47,21 @@ def test_all_options_are_explained(name):
         explained |= option_names(SECTIONS[READING]) - {"-"}
     options = [one for one in COMMANDS[name].params if one.param_type_name == "option"]
     assert explained == {option for one in options for option in one.opts}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_names_what_options_take_as_the_page_does(name):
+    named = dict(re.findall(r"`(--[\w-]+) ([A-Z=/]+)`", SECTIONS[READING] + SECTIONS[name]))
+    for option in COMMANDS[name].params:
+        if option.param_type_name == "option" and option.metavar:
+            assert option.metavar == named[option.opts[0]]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_in_the_help_fit_a_terminal_of_80_columns(name):
+    _, *paragraphs = COMMANDS[name].help.split("\n\n")  # the first one is wrapped
+    assert paragraphs
+    assert max(len(line) for text in paragraphs for line in text.splitlines()) <= 78
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -452,7 +452,7 @@ def test_a_string_is_one_text_and_no_document(default):
 
 
 def test_a_device_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="there is no device meta here: use one of cpu"):
+    with pytest.raises(ValueError, match="there is no device meta here: use cpu"):
         Encoder.from_pretrained(device="meta")
     with pytest.raises(ValueError, match="there is no device gpu here"):
         Encoder.from_pretrained(device="gpu")

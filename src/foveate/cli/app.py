@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,6 +29,8 @@ from . import (
 _EXPECTED = (ValueError, OSError, ImportError)
 """Exceptions whose message is a sentence for the user."""
 
+_UsageError: Any = typer.BadParameter.__base__  # typer comes with click, or with a copy of it
+
 _SHORTAGE = (
     "there is not enough memory: try fewer or shorter documents, or a model that needs less "
     "(--model, --dtype bfloat16); instead of a GPU, --device cpu"
@@ -40,7 +42,6 @@ _MAX_ERRORS = 20
 app = typer.Typer(
     name="foveate",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -87,7 +88,11 @@ def run() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: _warn(message)
-            app(obj=failures)
+            code = app(obj=failures, prog_name="foveate", standalone_mode=False)
+    except _UsageError as error:
+        if message := error.format_message():  # none, if the help was printed
+            _report([ValueError(f"{message.rstrip('.')} (see `{error.ctx.command_path} --help`)")])
+        sys.exit(2)
     except _EXPECTED as error:
         _report([*failures, error])
         sys.exit(2)
@@ -96,9 +101,8 @@ def run() -> None:
             raise
         _report([*failures, MemoryError(_SHORTAGE)])
         sys.exit(2)
-    except SystemExit as stop:
-        _report(failures)
-        sys.exit(stop.code or int(bool(failures)))
+    _report(failures)
+    sys.exit(code or int(bool(failures)))
 
 
 def _report(errors: Sequence[Exception]) -> None:

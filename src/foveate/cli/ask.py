@@ -16,7 +16,9 @@ def command(
         str, typer.Argument(metavar="QUESTION", help="What to answer, in plain words.")
     ],
     files: FilesOrNone = None,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of passages.")] = 3,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of passages.")
+    ] = 3,
     choice: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,7 +59,7 @@ def command(
     foveate ask "who pays for delays?" --library contracts.library
     """
     common.check_query("foveate ask", "question", question, files or [])
-    common.check_source(files, library, where=where, path=path, section=section)
+    common.check_source(files, library, reading, where=where, path=path, section=section)
     common.check_html(html)
     if library is not None:
         if choice:

@@ -21,6 +21,8 @@ from foveate.files import check_writable
 from foveate.progress import progress
 from foveate.tasks import arguments
 
+from .reading import Reading
+
 if TYPE_CHECKING:
     from foveate.index import Index
     from foveate.inference import Answerer, Encoder, Summarizer
@@ -50,7 +52,8 @@ Model = Annotated[
     typer.Option(
         metavar="PATH",
         callback=check_model,
-        help="Encoder checkpoint, a folder or a name on the hub. Default: foveate's own model.",
+        help="Encoder checkpoint, a folder or a name on the hub. Default: foveate's own model; "
+        "with a library, the one that made it.",
         show_default=False,
     ),
 ]
@@ -87,6 +90,7 @@ Library = Annotated[
     Path | None,
     typer.Option(
         "--library",
+        "-l",
         metavar="DIR",
         help="A library that `foveate index` made, instead of files.",
         show_default=False,
@@ -182,6 +186,8 @@ def show_results(
         num_sentences: Number of sentences to show before and after each result.
         are_named: Whether to name the document of each result; by default, if there are several.
     """
+    if not results:
+        console.print("nothing found")
     are_named = len(documents) > 1 if are_named is None else are_named
     for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True):
         where = [result.span.document] if are_named else []
@@ -260,11 +266,13 @@ def check_query(command: str, kind: str, query: str, files: list[str]) -> None:
         raise ValueError(f"the {kind} comes first: {command} {shlex.join(corrected)}")
 
 
-def check_source(files: list[str] | None, library: Path | None, **conditions: Any) -> None:
-    """Check that there are either files or a library, and conditions only with a library.
+def check_source(
+    files: list[str] | None, library: Path | None, reading: Reading, **conditions: Any
+) -> None:
+    """Check that there are either files or a library, and only options that go with these.
 
     Raises:
-        ValueError: There are both, or neither, or conditions without a library.
+        ValueError: There are both, or neither, or options for the other.
     """
     if library is not None and files:
         raise ValueError(
@@ -272,6 +280,11 @@ def check_source(files: list[str] | None, library: Path | None, **conditions: An
         )
     if library is None and not files:
         raise ValueError("there is nothing to search: name files, or a library with --library")
+    if library is not None and (unused := reading.given()):
+        raise ValueError(
+            f"--{unused[0]} says how files are read, and those of a library have been: "
+            "choose among them with --where"
+        )
     if library is None and (given := [name for name, value in conditions.items() if value]):
         raise ValueError(f"--{given[0]} goes with --library: files are named themselves")
 

@@ -41,7 +41,8 @@ def command(
     foveate embed paper.pdf contract.docx --output vectors.parquet
     foveate embed book.txt -o book.safetensors --dtype bfloat16
 
-    Several jobs can share the work. All of them read the files, and each one encodes its share:
+    Several jobs can share the work. All of them read the files, and each one
+    encodes its share:
 
     \b
     foveate embed papers/ -o vectors-2.parquet --shard 2/8

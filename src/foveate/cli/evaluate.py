@@ -51,7 +51,8 @@ def command(
         ),
     ] = None,
     beams: Annotated[
-        int, typer.Option(min=1, help="Number of beams, for a model that generates text.")
+        int,
+        typer.Option(metavar="N", min=1, help="Number of beams, for a model that generates text."),
     ] = 1,
     distance: Annotated[
         Literal["euclidean", "cosine"],
@@ -70,6 +71,7 @@ def command(
     limit: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
             help="Number of examples to score; scirepeval: of each task. Default: all.",
             show_default=False,

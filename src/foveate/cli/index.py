@@ -106,21 +106,22 @@ def command(
     foveate index papers/ --library papers.library
     foveate search "how are fish counted?" --library papers.library
 
-    Do the same again to bring it up to date: files that have not changed are skipped, those that
-    have are replaced, and with --prune those that are gone are removed. If it is interrupted, what
-    was added until then can be searched, and the same command goes on.
+    Do the same again to bring it up to date: files that have not changed are
+    skipped, those that have are replaced, and with --prune those that are gone
+    are removed. If it is interrupted, what was added until then can be searched,
+    and the same command goes on.
 
     \b
     foveate index papers/ --library papers.library --prune
     foveate index 'reports/**/*.pdf' minutes.docx --library work.library
     find . -name '*.md' | foveate index - --library notes.library
 
-    A Ray cluster makes the same library sooner. All of its machines need foveate, and the files at
-    the same paths.
+    A Ray cluster makes the same library sooner. All of its machines need foveate,
+    and the files at the same paths.
 
     \b
-    foveate index /shared/papers --library papers.library --engine ray --address head:6379
-    foveate index /shared/papers --library papers.library --engine ray --gpus-per-worker 0.5
+    foveate index /papers -l papers.library --engine ray --address head:6379
+    foveate index /papers -l papers.library --engine ray --gpus-per-worker 0.5
     """
     cluster = _cluster(
         engine,
@@ -139,15 +140,17 @@ def command(
         reading.failures.append(error if name in str(error) else ValueError(f"{name}: {error}"))
 
     with progress("Counting files", None):
-        total = sum(1 for _ in find_sources(named, lambda *failure: None, is_count=True))
+        total = sum(1 for _ in find_sources(named, note, is_count=True))
+    if not (total or prune):  # before a library is made of nothing
+        nothing = f"there is no file in a format that can be read in {', '.join(named)}"
+        raise reading.failures.pop() if reading.failures else ValueError(nothing)
+    reading.failures.clear()  # which are found again
     on_error = None if reading.strict else note
     quiet = redirect_stdout(StringIO()) if cluster else nullcontext()  # Ray prints messages there
     with quiet, progress("Indexing", total, unit="files") as advance:
         changes = index.add(
             named, prune=prune, on_error=on_error, on_file=advance, cluster=cluster, **options
         )
-    if not (total or changes.removed or reading.failures):
-        raise ValueError(f"there is no file in a format that can be read in {', '.join(named)}")
     if json:
         common.print_json(
             {

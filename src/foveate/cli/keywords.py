@@ -15,7 +15,9 @@ from .reading import File, Reading, takes_reading_options
 @takes_reading_options
 def command(
     file: File,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of keywords.")] = 20,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of keywords.")
+    ] = 20,
     method: Annotated[
         str,
         typer.Option(

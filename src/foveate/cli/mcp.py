@@ -25,8 +25,9 @@ def command(
 ) -> None:
     """Let an assistant search a library, through the Model Context Protocol.
 
-    Assistants start it themselves, and talk to it over standard input and output.
-    Its tools are search, ask, summarize, outline and list_documents; they only read.
+    Assistants start it themselves, and talk to it over standard input and
+    output. Its tools are search, ask, summarize, outline and list_documents;
+    they only read.
 
     \b
     foveate index papers/ --library papers.library

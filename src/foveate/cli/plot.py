@@ -65,7 +65,10 @@ def pdf(
         ),
     ] = None,
     sentences: Annotated[
-        int, typer.Option("--sentences", "-s", min=1, help="Number of sentences to highlight.")
+        int,
+        typer.Option(
+            "--sentences", "-s", metavar="N", min=1, help="Number of sentences to highlight."
+        ),
     ] = 5,
     model: common.Model = None,
     device: common.Device = None,
@@ -77,7 +80,7 @@ def pdf(
 
     \b
     foveate plot pdf paper.pdf --summary
-    foveate plot pdf contract.pdf --search "who pays for delays?" -o delays.pdf --sentences 3
+    foveate plot pdf contract.pdf --search "who pays for delays?" -o delays.pdf
     """
     if summary and search is not None:
         raise ValueError("give either --summary or --search, not both")
@@ -104,7 +107,10 @@ def tree(
     file: File,
     output: _Output = "tree.png",
     window: Annotated[
-        int, typer.Option(help="Number of nodes to draw one by one, next to the whole tree.")
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Number of nodes to draw one by one, next to the whole tree."
+        ),
     ] = 192,
     model: _Tokenizer = None,
     *,
@@ -132,7 +138,7 @@ def fovea(
     neighbours: Annotated[
         int,
         typer.Option(
-            "--neighbours", help="Number of nodes to attend to on each side, at every level."
+            metavar="N", min=1, help="Number of nodes to attend to on each side, at every level."
         ),
     ] = 1,
     model: _Tokenizer = None,
@@ -156,11 +162,18 @@ def fovea(
 @app.command("windows")
 def windows(
     output: _Output = "windows.png",
-    tokens: Annotated[int, typer.Option(help="Length of the sequence.")] = 48,
+    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Length of the sequence.")] = 48,
     window: Annotated[
-        int, typer.Option(help="Number of tokens, on both sides together, that a token attends to.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="Number of tokens, on both sides together, that a token attends to.",
+        ),
     ] = 8,
-    keywords: Annotated[int, typer.Option(help="Number of keyword tokens.")] = 5,
+    keywords: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Number of keyword tokens.")
+    ] = 5,
 ) -> None:
     """Draw full, Longformer, BigBird and keyword attention side by side, without a document.
 

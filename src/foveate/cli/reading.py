@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
 import typer
+from langcodes import tag_is_valid
 
 from foveate.documents import Document, DocumentError, read_documents
 from foveate.documents.files import read_data
@@ -94,14 +95,22 @@ class Reading:
     ] = False
     failures: list[Exception] = field(default_factory=list)
 
+    def given(self) -> list[str]:
+        """Return the names of the options that are given."""
+        names = (option.name for option in fields(self) if option.name != "failures")
+        return [name for name in names if getattr(self, name)]
+
     def options(self) -> dict[str, Any]:
         """Return the options as those of `read_documents`.
 
         Raises:
             DocumentError: There is no such format.
+            ValueError: There is no such language.
         """
         if self.format is not None:
             check_format(self.format)
+        if self.language is not None and not tag_is_valid(self.language):
+            raise ValueError(f"there is no language {self.language!r}: give its code, such as de")
         options: dict[str, Any] = {
             "format": self.format,
             "language": self.language,

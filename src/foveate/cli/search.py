@@ -20,7 +20,9 @@ def command(
         Unit,
         typer.Option(help="What to find. Of sections and documents, the best sentence is shown."),
     ] = "sentence",
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of results.")] = 5,
+    top_k: Annotated[
+        int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of results.")
+    ] = 5,
     context: common.Context = 1,
     model: common.Model = None,
     device: common.Device = None,
@@ -40,12 +42,12 @@ def command(
     foveate search "who pays for delays?" contract.docx
     foveate search "white whale" books/*.txt --top-k 10 --context 2
     foveate search "how are releases signed?" handbook.pdf --by section
-    foveate search "Counts of fish. Nets are compared with sonar." papers/ --by document
+    foveate search "Counts of fish. Nets and sonar." papers/ --by document
     foveate search "melting point" handbook.pdf --html found.html
-    foveate search "who pays for delays?" --library contracts.library --where "format = 'pdf'"
+    foveate search "who pays?" --library work.library --where "format = 'pdf'"
     """
     common.check_query("foveate search", "query", query, files or [])
-    common.check_source(files, library, where=where, path=path, section=section)
+    common.check_source(files, library, reading, where=where, path=path, section=section)
     common.check_html(html)
     if library is not None:
         index = common.open_library(library, model, device, dtype)

@@ -23,7 +23,12 @@ def command(
     sentences: Annotated[
         int | None,
         typer.Option(
-            "--sentences", "-s", min=1, help="Number of sentences. Default: 5.", show_default=False
+            "--sentences",
+            "-s",
+            metavar="N",
+            min=1,
+            help="Number of sentences. Default: 5.",
+            show_default=False,
         ),
     ] = None,
     words: Annotated[
@@ -31,6 +36,7 @@ def command(
         typer.Option(
             "--words",
             "-w",
+            metavar="N",
             min=1,
             help="Number of words, instead of sentences.",
             show_default=False,
@@ -38,11 +44,19 @@ def command(
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option("--query", "-q", help="What the summary should be about.", show_default=False),
+        typer.Option(
+            "--query",
+            "-q",
+            metavar="TEXT",
+            help="What the summary should be about.",
+            show_default=False,
+        ),
     ] = None,
     keywords: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
+            min=1,
             help="Number of keywords to detect, which guide a model with global tokens, such as "
             "LED.",
             show_default=False,
@@ -83,19 +97,20 @@ def command(
 
     \b
     foveate summarize paper.pdf
-    foveate summarize minutes.txt --words 150 --query "what was decided on the budget?"
+    foveate summarize minutes.txt --words 150 --query "what was decided?"
     foveate summarize report.html --model google/pegasus-x-base-arxiv
-    foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget --keyword hiring
+    foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget
     cat notes.md | foveate summarize - --format markdown --json
 
-    Of a library, it summarizes what the documents that match a query best say about that.
+    Of a library, it summarizes what the documents that match a query best say
+    about that.
 
     \b
     foveate summarize --query "who pays for delays?" --library contracts.library
     """
     if not (files or library):
         raise ValueError("there is nothing to summarize: name files, or a library with --library")
-    common.check_source(files, library, where=where, path=path, section=section)
+    common.check_source(files, library, reading, where=where, path=path, section=section)
     common.check_html(html)
     if library is not None:
         if query is None:
@@ -193,8 +208,6 @@ def _guidance(
         return {"detector": given_keywords(keywords), "num_keywords": len(keywords)}
     if num_keywords is None:
         return {}
-    if num_keywords < 1:
-        raise ValueError(f"--keywords must be at least 1, got {num_keywords}")
     return {"num_keywords": num_keywords, "language": language}
 
 

@@ -43,7 +43,7 @@ def command(
     \b
     foveate train --recipes
     foveate train hdt-e --set data.train=corpus --set model.num_layers=6
-    torchrun --nproc-per-node 4 --no-python foveate train recipe.yaml --output model
+    torchrun --nproc-per-node 4 --no-python foveate train recipe.yaml -o model
     """
     from foveate.training.recipes import find_recipe, recipe_names
 

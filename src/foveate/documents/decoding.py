@@ -53,6 +53,11 @@ class File:
     place: str | None = None
 
 
+def name_as_text(path: str | PathLike[str]) -> str:
+    """Return the name of a file with what is not UTF-8 in it escaped, as text cannot hold that."""
+    return fspath(path).encode(errors="backslashreplace").decode()
+
+
 def load(path: str | PathLike[str], format: str | None, encoding: str | None) -> File:
     """Read and decompress a file, and decode it unless its format is binary.
 
@@ -61,7 +66,9 @@ def load(path: str | PathLike[str], format: str | None, encoding: str | None) ->
         format: Name of its format; None to recognize it by name and content.
         encoding: Its encoding; None to detect it.
     """
-    name, file = fspath(path), Path(path)
+    name, file = name_as_text(path), Path(path)
+    if not name:  # which would be the current folder
+        raise FileNotFoundError("the name of a file is empty: name one.")
     if file.is_dir():
         raise IsADirectoryError(f"{name} is a directory: read it with read_documents.")
     if not file.exists():

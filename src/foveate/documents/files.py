@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from foveate.documents.decoding import File, load, load_bytes
+from foveate.documents.decoding import File, load, load_bytes, name_as_text
 from foveate.documents.document import Document
 from foveate.documents.formats import FORMATS
 from foveate.documents.members import MAILDIR, ErrorHandler, expand, is_readable_file
@@ -107,10 +107,11 @@ class _Reading:
 
     def read_path(self, path: str | PathLike[str]) -> Iterator[Document]:
         """Read a file or a folder."""
-        if Path(path).is_dir():
+        if fspath(path) and Path(path).is_dir():
             yield from self.read_folder(Path(path))
         else:
-            yield from self.read_file(fspath(path), lambda: load(path, self.format, self.encoding))
+            load_path = partial(load, path, self.format, self.encoding)
+            yield from self.read_file(name_as_text(path), load_path)
 
     def read_folder(self, folder: Path) -> Iterator[Document]:
         """Read the files in a folder and in the folders in it; links to folders are left out."""
@@ -125,7 +126,9 @@ class _Reading:
             for path in (Path(name, file) for file in sorted(files)):
                 if not path.name.startswith(".") and path.is_file() and is_readable_file(path):
                     load_path = partial(load, path, self.format, self.encoding)
-                    has_read = yield from self.read_file(fspath(path), load_path, is_found=True)
+                    has_read = yield from self.read_file(
+                        name_as_text(path), load_path, is_found=True
+                    )
                     is_empty = is_empty and not has_read
             while errors:
                 is_empty = False
@@ -145,7 +148,7 @@ class _Reading:
         messages = [path.read_bytes() for path in paths]
         for numbers in threads(messages):
             thread = join_messages([messages[number] for number in numbers])
-            first = str(paths[min(numbers)])
+            first = name_as_text(paths[min(numbers)])
             yield from self.read_file(first, partial(File, first, thread, FORMATS["email"]))
 
     def read_file(

@@ -9,7 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from foveate.documents import Document, as_documents
+from foveate.documents import Document, DocumentError, as_documents
+from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index.answers import find_passages, summarize
 from foveate.index.build import Builder, Changes, Engine, Job, in_this_process
@@ -492,7 +493,10 @@ class Index:
     ) -> Iterator[Source]:
         own = self.path.absolute()
         for source in find_sources(paths, on_error):
-            if not source.path.is_relative_to(own):
+            name = name_as_text(source.path)
+            if name != str(source.path):  # which a table cannot hold
+                on_error(name, DocumentError(f"{name} has a name that is not UTF-8: rename it"))
+            elif not source.path.is_relative_to(own):
                 yield source
 
     def _gone(self, paths: Sequence[str | PathLike[str]]) -> Iterable[list[int]]:

@@ -49,7 +49,9 @@ def find_sources(
     """
     for path in paths:
         given = os.fspath(path)
-        if is_url(given):
+        if not given:  # which would be the current folder
+            on_error(given, FileNotFoundError("the name of a file is empty: name one"))
+        elif is_url(given):
             on_error(
                 given,
                 ValueError(

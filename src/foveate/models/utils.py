@@ -18,8 +18,8 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
         resolved = torch.device(device)
         torch.ones(1, device=resolved).item()
     except (RuntimeError, AssertionError) as error:
-        available = "cpu, cuda" if torch.cuda.is_available() else "cpu"
-        raise ValueError(f"there is no device {device!s} here: use one of {available}") from error
+        available = "cpu or cuda" if torch.cuda.is_available() else "cpu"
+        raise ValueError(f"there is no device {device!s} here: use {available}") from error
     return resolved
 
 

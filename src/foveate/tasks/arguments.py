@@ -11,13 +11,15 @@ def check_query(query: object) -> None:
 
     Raises:
         TypeError: It is not a string; most likely, it was not given first.
-        ValueError: It is blank.
+        ValueError: It is blank, or not valid Unicode.
     """
     if not isinstance(query, str):
         kind = type(query).__name__
         raise TypeError(f"expected a query and then what to read, got {kind} first")
     if not query.strip():
         raise ValueError("the query is empty: say what to look for")
+    if query.encode(errors="ignore").decode() != query:
+        raise ValueError("the query is not valid Unicode: write it in UTF-8")
 
 
 def check_top_k(top_k: int) -> None:

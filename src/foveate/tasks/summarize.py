@@ -12,7 +12,7 @@ from torch import Tensor
 from foveate.documents import Document, Span, as_documents
 from foveate.documents.sentences import join_sentences
 from foveate.inference import Encoder, as_encoder, as_encoder_or
-from foveate.tasks.arguments import check_budget
+from foveate.tasks.arguments import check_budget, check_query
 from foveate.tasks.candidates import abstract, candidates, is_paper, is_story
 from foveate.tasks.centrality import SentencePositions, centrality, closeness
 from foveate.tasks.relevance import relevance
@@ -144,8 +144,12 @@ def summarize(
         [('Cod',), ('Eel',)]
     """
     check_budget(sentences, words)
-    if query is not None and not query.strip():
-        raise ValueError("the query is empty: say what the summary is to be about, or leave it out")
+    if query is not None:
+        if not query.strip():
+            raise ValueError(
+                "the query is empty: say what the summary is to be about, or leave it out"
+            )
+        check_query(query)
     listed = as_documents(documents)
     if not (model is None or isinstance(model, Encoder)):
         from foveate.inference import Summarizer  # takes seconds
