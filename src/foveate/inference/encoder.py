@@ -236,10 +236,9 @@ class Encoder:
         """
         if isinstance(documents, Document):
             return self.encode([documents], show_progress=show_progress)[0]
-        warn_of_languages(as_documents(documents), self.languages)
-        outlines = [
-            outline(document, levels=self.processor.levels) for document in as_documents(documents)
-        ]
+        documents = as_documents(documents)
+        warn_of_languages(documents, self.languages)
+        outlines = [outline(document, levels=self.processor.levels) for document in documents]
         if self.context == "tree":
             return self._encode_trees(outlines, show_progress)
         sentences = [
