@@ -173,5 +173,5 @@ def test_a_query_that_is_not_utf_8(foveate, arguments):
     assert foveate(*arguments) == (
         2,
         "",
-        "foveate: the query is not valid Unicode: write it in UTF-8\n",
+        "foveate: the query has the character U+DCF6 at 0, which is not text: remove it.\n",
     )

@@ -111,6 +111,8 @@ def test_a_document_leads_from_a_hit_to_what_is_around_it(index, folder):
     assert [one.span.text for one in near] == ["Cod swim.", "They eat herring."]
     with pytest.raises(ValueError, match="no document of number 99"):
         index.document(99)
+    with pytest.raises(TypeError, match="integer"):
+        index.document("0")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
+import copy
 import json
+import pickle
 from dataclasses import replace
 from threading import Event
 from time import sleep
@@ -449,6 +451,19 @@ def test_a_string_is_one_text_and_no_document(default):
     assert torch.equal(default.encode_queries(TEXTS[0]), default.encode_texts(TEXTS[0]))
     with pytest.raises(TypeError, match=r"expected a Document, got str: make one with Document\."):
         default.encode("whale.txt")
+
+
+def test_documents_from_a_generator(default):
+    documents = [Document.from_text(text) for text in TEXTS[:2]]
+    several = default.encode(document for document in documents)
+    assert [one.sentences.shape for one in several] == [
+        default.encode(document).sentences.shape for document in documents
+    ]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_copies_give_the_same_vectors(default, copied):
+    assert torch.equal(copied(default).encode_texts(TEXTS), default.encode_texts(TEXTS))
 
 
 def test_a_device_that_is_not_there_is_refused():

@@ -56,9 +56,11 @@ for name, command in commands.items():
 
 from foveate import Encoder
 from foveate.service.app import create_app
-create_app(Encoder.from_pretrained())
+encoder = Encoder.from_pretrained()
+create_app(encoder)
 loaded = {"torch._dynamo", "transformers"} & sys.modules.keys()
 assert not loaded, ("serve", loaded)
+assert encoder.tokenizer  # of transformers
 """
 
 
@@ -73,6 +75,7 @@ def test_commands_do_without_transformers_and_the_compiler(tmp_path):
         cwd=tmp_path,
     )
     assert run.returncode == 0, run.stderr
+    assert "model of type" not in run.stderr
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

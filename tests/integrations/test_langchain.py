@@ -50,6 +50,11 @@ def test_conditions(index, fish):
         FoveateRetriever(index=index, by="page")
 
 
+def test_unknown_arguments_are_refused(index):
+    with pytest.raises(ValueError, match="Extra inputs are not permitted"):
+        FoveateRetriever(index=index, k=3)
+
+
 def test_retrieving_asynchronously_and_in_a_chain(index):
     retriever = FoveateRetriever(index=index, top_k=2)
     queries = ["Who drags nets?", "What is cheap?", "Where are the nets?"]

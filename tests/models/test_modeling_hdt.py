@@ -245,6 +245,8 @@ def test_every_trained_weight_takes_part_in_the_loss(model_class, hdt_config):
         ({"input_ids": IDS}, "parent_ids are missing"),
         ({"parent_ids": PARENTS}, "HDT needs input_ids or inputs_embeds"),
         ({"input_ids": IDS, "parent_ids": PARENTS[0]}, "share one shape"),
+        ({"input_ids": IDS.repeat(1, 2), "parent_ids": PARENTS}, "share one shape"),
+        ({"input_ids": IDS.repeat(2, 1), "parent_ids": PARENTS}, "share one shape"),
         (
             {"input_ids": IDS, "parent_ids": PARENTS + 9},
             "node 1 of sequence 0 has parent 9|has parent",

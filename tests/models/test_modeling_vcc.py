@@ -328,6 +328,10 @@ def test_masks_that_do_not_fit_are_refused(name):
     model, ids = made(name), ids_of(2, 20)
     with pytest.raises(ValueError, match="vip_mask must have the shape"):
         model(ids, vip_mask=first(19, 1, 2))
+    with pytest.raises(ValueError, match="the batch has no tokens"):
+        model(ids, attention_mask=torch.zeros_like(ids))
+    with pytest.raises(ValueError, match="the batch has no tokens"):
+        model(ids[:, :0], attention_mask=torch.zeros(2, 0))
     with pytest.raises(ValueError, match="sequence 1 has no VIP token"):
         model(ids, vip_mask=torch.stack([first(20, 1)[0], first(20, 0)[0]]))
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):

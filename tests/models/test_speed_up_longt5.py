@@ -143,6 +143,15 @@ def test_a_mask_that_changes_in_place_is_read_again(kind):
     assert relative_error(changed, short) < 1e-12
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # by torch.compile itself
+def test_it_is_the_same_compiled(kind):
+    model = speed_up(longt5(kind)).eval()
+    encoded, real = encode(17, "right")
+    compiled = torch.compile(model, backend="aot_eager")
+    assert relative_error(encoded(compiled)[real.bool()], encoded(model)[real.bool()]) < 1e-10
+
+
 def test_bigbird_is_refused():
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 20}
     model = BigBirdModel(BigBirdConfig(vocab_size=70, num_hidden_layers=1, **sizes))

@@ -114,6 +114,13 @@ def test_paths_that_lead_out_of_the_page(served):
         assert served.client.get(path).status_code == 404
 
 
+def test_the_page_hides_no_wrong_method(served):
+    answer = served.client.get("/search", params={"query": "cod"})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert served.client.get("/app.js").headers["content-type"].startswith("text/javascript")
+    assert "<html" in served.client.get("/").text
+
+
 def test_counters(served):
     served.client.get("/documents")
     served.client.get("/nothing/of/this/name")

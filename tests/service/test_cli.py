@@ -41,6 +41,8 @@ def model(tmp_path_factory, tokenizer):
         (["--token", "short"], "at least 16 characters"),
         (["--host", "192.0.2.1", "--token", "a-token-of-many-characters"], "cannot be used"),
         (["--model", "/no/such/folder"], "/no/such/folder"),
+        (["--allow-origin", "example.org"], "is no origin"),
+        (["--allow-origin", "https://example.org/"], "is no origin"),
     ],
 )
 def test_refusals(monkeypatch, capsys, arguments, words):

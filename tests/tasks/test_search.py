@@ -84,6 +84,7 @@ def test_without_common_words_scores_do_not_depend_on_other_documents(sea, encod
     ("query", "documents", "top_k", "message"),
     [
         ("  ", None, 5, "the query is empty"),
+        ("cod \udcff", None, 5, r"the query has the character U\+DCFF at 4, which is not text"),
         ("cod", [], 5, "no document to search"),
         ("cod", None, 0, "top_k must be at least 1, got 0"),
     ],

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
+from operator import index
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -392,6 +393,7 @@ class Index:
             number: Its number: the `document_idx` of a hit, or the `number` of one of `documents`.
 
         Raises:
+            TypeError: It is no integer.
             ValueError: There is none of this number.
         """
         return self._read(lambda snapshot: self._unpack(snapshot, number))
@@ -482,8 +484,9 @@ class Index:
         raise AssertionError("the last attempt returns or raises")
 
     def _load_document(self, snapshot: Snapshot, number: int) -> Document:
+        wanted = f"document = {index(number)}"
         with snapshot.store.explained():
-            rows = read(snapshot.tables["documents"], ("content",), f"document = {int(number)}")
+            rows = read(snapshot.tables["documents"], ("content",), wanted)
         if not rows.num_rows:
             raise ValueError(f"the library {self.path} has no document of number {number}")
         return unpack_document(rows["content"][0].as_py())

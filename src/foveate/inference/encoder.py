@@ -199,7 +199,9 @@ class Encoder:
         """The model's tokenizer of transformers."""
         if not isinstance(self.processor, TreeTokenizer):
             return self.processor.tokenizer
-        from foveate.preprocessing.loading import load_tokenizer  # takes seconds
+        # These take seconds. Without the first, transformers warns of the type of the model.
+        import foveate.models.tree_bert  # noqa: F401
+        from foveate.preprocessing.loading import load_tokenizer
 
         return load_tokenizer(str(self.model.config.name_or_path))
 
@@ -236,10 +238,9 @@ class Encoder:
         """
         if isinstance(documents, Document):
             return self.encode([documents], show_progress=show_progress)[0]
-        warn_of_languages(as_documents(documents), self.languages)
-        outlines = [
-            outline(document, levels=self.processor.levels) for document in as_documents(documents)
-        ]
+        documents = as_documents(documents)
+        warn_of_languages(documents, self.languages)
+        outlines = [outline(document, levels=self.processor.levels) for document in documents]
         if self.context == "tree":
             return self._encode_trees(outlines, show_progress)
         sentences = [

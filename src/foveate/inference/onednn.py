@@ -7,7 +7,7 @@ weights that are packed once, and activations and residual connections computed 
 are. float32 results agree within rounding.
 """
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -89,6 +89,14 @@ class OneDNNLinear(nn.Module):
             hidden_states, self.weight, self.bias, self.activation, [], "none"
         )
         return output if residual is None else output.to(residual.dtype).add_(residual)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The weight in oneDNN's own layout can be neither copied nor pickled.
+        return {**nn.Module.__getstate__(self), "weight": self.weight.to_dense()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        nn.Module.__setstate__(self, state)
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
 
 
 class OneDNNTreeBertLayer(nn.Module):

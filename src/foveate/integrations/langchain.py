@@ -9,6 +9,7 @@ from langchain_core.document_loaders import BaseLoader
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict
 
 from foveate.documents import read_documents
 from foveate.documents.members import ErrorHandler
@@ -42,6 +43,8 @@ class FoveateRetriever(BaseRetriever):
         >>> found.page_content, found.metadata["section_path"]
         ('Cod swim. They eat herring.', 'Fish')
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     index: Index
     by: Unit = "passage"

@@ -26,7 +26,16 @@ class PackedIndices:
     shape: tuple[int, int]
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Gather `(batch, length, ...)` to `(tokens, ...)`."""
+        """Gather `(batch, length, ...)` to `(tokens, ...)`.
+
+        Raises:
+            ValueError: The batch has another shape.
+        """
+        if padded.shape[:2] != self.shape:
+            raise ValueError(
+                "all inputs of a batch must share one shape (batch, length), "
+                f"got {tuple(padded.shape[:2])} and {tuple(self.shape)}"
+            )
         flat = padded.flatten(0, 1)
         return flat if self.indices is None else flat.index_select(0, self.indices)
 
@@ -86,9 +95,10 @@ class PackedSequences(PackedIndices):
             ValueError: The mask has another shape.
         """
         batch, length = shape
-        if real is None:
+        if real is not None:
+            _check_shape(real, shape)
+        if real is None or real.numel() == 0:
             return cls([length] * batch if length else [], None, False, shape)
-        _check_shape(real, shape)
         real = real.bool()
         column = torch.arange(length, device=real.device)
         first = torch.where(real, column, length).amin(1)

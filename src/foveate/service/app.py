@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 
 from foveate import __version__
 from foveate.inference import Encoder
@@ -159,4 +160,7 @@ def _add_page(app: FastAPI) -> None:
             return PlainTextResponse("The page is not installed. The interface is at /docs.\n")
 
         return
-    app.mount("/", StaticFiles(directory=PAGE, html=True))
+    # A route for each file: a mount would take every GET, and answer 404 where it should be 405.
+    files = StaticFiles(directory=PAGE, html=True)
+    for path in ("", *(file.name for file in PAGE.iterdir())):
+        app.router.routes.append(Route(f"/{path}", files, methods=["GET"]))

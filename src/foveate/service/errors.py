@@ -79,10 +79,12 @@ def describe(errors: Iterable[Mapping[str, Any]], skip: int = 0) -> tuple[str, s
     first: str | None = None
     for error in errors:
         location = [str(part) for part in error["loc"][skip:]]
-        name = ".".join(location)[:100]
         message = re.sub(r"^(?:Value error|Assertion failed), ", "", str(error["msg"]))[:300]
+        if error["type"] == "json_invalid":  # whose place is a character's, not an argument's
+            location, message = [], f"Invalid JSON: {error['ctx']['error']}"
+        name = ".".join(location)[:100]
         first = first or (location[0][:100] if location else None)
-        sentences[f"{name}: {message}" if name else message] = None
+        sentences[f"{name}: {message}" if name else message[:1].upper() + message[1:]] = None
         if len(sentences) == 3:
             break
     return "; ".join(sentences) + ".", first

@@ -64,7 +64,9 @@ class DocumentModel(BaseModel):
     num_sections: int
     num_words: int | None = Field(description="Null in lists of a library's documents.")
     num_pages: int | None = Field(description="Null for formats without pages, and in lists.")
-    format: str | None
+    format: str | None = Field(
+        description="Name of the format or, in a library, the suffix of the file."
+    )
     notes: list[str] = Field(description="What could not be read, such as scanned pages.")
 
 

@@ -3,8 +3,9 @@
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI
@@ -31,6 +32,20 @@ def check_address(host: str, token: str | None) -> None:
             f"others reach this machine at {host}: give a token, which they must show "
             "(--token or FOVEATE_TOKEN), or use 127.0.0.1"
         )
+
+
+def check_origins(origins: Iterable[str]) -> None:
+    """Check that origins are as browsers send them: a scheme and a host, and no slash at the end.
+
+    Raises:
+        ValueError: One is not.
+    """
+    for origin in origins:
+        parts = urlsplit(origin)
+        if not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
+            raise ValueError(
+                f"{origin} is no origin: name a site as in https://example.org, without a path"
+            )
 
 
 def listen(host: str, port: int) -> socket.socket:

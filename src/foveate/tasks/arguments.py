@@ -2,24 +2,29 @@
 
 from typing import Literal, get_args
 
+from foveate.documents import DocumentError
+from foveate.documents.decoding import check_characters
+
 Unit = Literal["sentence", "section", "document"]
 """What `search` finds."""
 
 
 def check_query(query: object) -> None:
-    """Check that a query is a string that is not blank.
+    """Check that a query is a string that is not blank, and text throughout.
 
     Raises:
         TypeError: It is not a string; most likely, it was not given first.
-        ValueError: It is blank, or not valid Unicode.
+        ValueError: It is blank, or has a character that is not text.
     """
     if not isinstance(query, str):
         kind = type(query).__name__
         raise TypeError(f"expected a query and then what to read, got {kind} first")
     if not query.strip():
         raise ValueError("the query is empty: say what to look for")
-    if query.encode(errors="ignore").decode() != query:
-        raise ValueError("the query is not valid Unicode: write it in UTF-8")
+    try:
+        check_characters(query)
+    except DocumentError as error:
+        raise ValueError(f"the query {error}") from error
 
 
 def check_top_k(top_k: int) -> None:

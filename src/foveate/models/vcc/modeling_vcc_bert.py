@@ -163,11 +163,9 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
         )
         recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
         hidden_states = self.run(hidden_states, layout, recorded)
-        output = recorded.to_output(layout.packed, hidden_states)
-        if self.pooler is not None:
-            assert output.last_hidden_state is not None
-            output.pooler_output = self.pooler(_first_tokens(output.last_hidden_state))
-        return output
+        return recorded.to_output(
+            layout.packed, hidden_states, None if self.pooler is None else self._pool
+        )
 
     @property
     def packed_layers(self) -> list[Any]:
@@ -178,6 +176,11 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
     def head_dim(self) -> int:
         """Channels of a head."""
         return int(self.config.hidden_size // self.config.num_attention_heads)
+
+    def _pool(self, hidden_states: Tensor) -> Tensor:
+        """Pool the first real token of each sequence, `(batch, d)`."""
+        pooled: Tensor = self.pooler(_first_tokens(hidden_states))
+        return pooled
 
     def _positions(self, layout: VccLayout) -> Tensor:
         """Entries of the table of positions, `(1, tokens)`."""

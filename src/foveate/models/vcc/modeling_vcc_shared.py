@@ -4,7 +4,7 @@ The first layers see segments of a sequence, the others the sequence compressed.
 all sequences of a batch are packed: `(tokens, d)`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -155,15 +155,26 @@ class RecordedStates:
         """Whether anything was requested."""
         return self.hidden_states is not None or self.scores is not None
 
-    def to_output(self, packed: PackedSequences, hidden_states: Tensor) -> VccEncoderOutput:
-        """Return everything padded, with the last hidden states `(tokens, d)`."""
+    def to_output(
+        self,
+        packed: PackedSequences,
+        hidden_states: Tensor,
+        pool: Callable[[Tensor], Tensor] | None = None,
+    ) -> VccEncoderOutput:
+        """Return everything padded, with the last hidden states `(tokens, d)`.
+
+        `pool` takes these, padded, to the `pooler_output`. It has to be made with the output,
+        since the heads of transformers find it by its place there, and not be added later.
+        """
 
         def unpack(recorded: list[Tensor] | None) -> tuple[Tensor, ...] | None:
             return None if recorded is None else tuple(map(packed.unpack, recorded))
 
         recorded = self.hidden_states
+        last_hidden_state = packed.unpack(hidden_states)
         return VccEncoderOutput(
-            last_hidden_state=packed.unpack(hidden_states),
+            last_hidden_state=last_hidden_state,
+            pooler_output=None if pool is None else pool(last_hidden_state),
             hidden_states=unpack(None if recorded is None else [*recorded, hidden_states]),
             vip_scores=unpack(self.scores),
             resolutions=unpack(self.resolutions),
@@ -197,9 +208,12 @@ class VccLayout:
         Synchronizes once for each mask.
 
         Raises:
-            ValueError: A mask has another shape, or a sequence has no VIP token.
+            ValueError: A mask has another shape, a sequence has no VIP token, or there are no
+                tokens.
         """
         packed = PackedSequences.from_mask(attention_mask, shape)
+        if not packed.lengths:
+            raise ValueError("the batch has no tokens: give it at least one that is not padding")
         is_vip = None
         if vip_mask is not None:
             if vip_mask.shape != shape:

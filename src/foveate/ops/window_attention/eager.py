@@ -23,6 +23,7 @@ from torch.autograd.function import once_differentiable
 from foveate.ops._packed.buckets import bias_by_distance
 from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
 from foveate.ops._packed.grouped_attention import accumulation_dtype, zero_gradient
+from foveate.ops.compiling import uncompiled
 
 from .global_attention import GlobalKeysValues, masked_key_bias
 
@@ -33,6 +34,7 @@ MASK_TILE = 1 << 23
 """The number of scores of a fused kernel, which bounds the memory of its mask."""
 
 
+@uncompiled  # the loops depend on positions, and torch.compile read those before they were computed
 def window_attention(
     q: Tensor,
     k: Tensor,
