@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 
@@ -163,6 +164,17 @@ def test_a_name_that_is_not_utf_8(foveate, tmp_path):
         f"foveate: {hit['document']} has a name that is not UTF-8: rename it\n",
     )
     assert "2 added" in output  # the page too
+
+
+@pytest.mark.parametrize(
+    "arguments", [["summarize", "-"], ["index", "-", "--library", "a.library"]]
+)
+def test_standard_input_that_is_closed(foveate, monkeypatch, arguments):
+    from foveate.cli import reading
+
+    monkeypatch.setattr(reading, "sys", SimpleNamespace(stdin=None))
+    error = "standard input is closed: give the command something to read from it"
+    assert foveate(*arguments) == (2, "", f"foveate: {error}\n")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """`foveate index`."""
 
-import sys
 from contextlib import nullcontext, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 from foveate.progress import progress
 
 from . import common
-from .reading import Reading, takes_reading_options
+from .reading import Reading, standard_input, takes_reading_options
 
 if TYPE_CHECKING:
     from foveate.index.ray import RayCluster
@@ -204,7 +203,7 @@ def _with_lists(paths: list[str]) -> list[str]:
         raise ValueError("- stands for standard input, which can be read only once")
     if "-" not in paths:
         return paths
-    listed = [line for line in sys.stdin.read().splitlines() if line.strip()]
+    listed = [line for line in standard_input().read().splitlines() if line.strip()]
     if not listed and len(paths) == 1:
         raise ValueError("standard input lists no paths: give one a line")
     place = paths.index("-")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from langcodes import tag_is_valid
@@ -167,8 +167,19 @@ class Reading:
     def _read(self, file: str, on_error: ErrorHandler | None) -> Iterator[Document]:
         options: dict[str, Any] = {**self.options(), "on_error": on_error}
         if file == "-":
-            return read_data(sys.stdin.buffer.read(), "standard input", **options)
+            return read_data(standard_input().buffer.read(), "standard input", **options)
         return read_documents(file, **options)
+
+
+def standard_input() -> TextIO:
+    """Return standard input.
+
+    Raises:
+        ValueError: It is closed.
+    """
+    if sys.stdin is None:
+        raise ValueError("standard input is closed: give the command something to read from it")
+    return sys.stdin
 
 
 def takes_reading_options(command: Callable[..., None]) -> Callable[..., None]:
