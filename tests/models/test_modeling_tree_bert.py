@@ -410,6 +410,14 @@ def test_missing_inputs_are_named(model, example):
     tree = Tree.from_parents(parents[0])
     with pytest.raises(ValueError, match="must be in level order"):
         model(ids, node_types=types, tree=tree)
+    with pytest.raises(ValueError, match="no node stands for a sentence, a section or a document"):
+        model(ids, parent_ids=parents, node_types=torch.zeros_like(types))
+
+
+@pytest.mark.parametrize("name", ["output_hidden_states", "output_attentions"])
+def test_what_is_not_returned_is_said(name, model, example):
+    with pytest.warns(UserWarning, match=f"TreeBert ignores {name}"):
+        model(**example, **{name: True})
 
 
 def test_the_vocabulary_can_grow(example):

@@ -113,7 +113,7 @@ class Anchors:
         """Find the anchors of a forest by the `node_types` `(nodes,)` of its nodes.
 
         Raises:
-            ValueError: The parent of an anchor is a token.
+            ValueError: The parent of an anchor is a token, or there is no anchor.
         """
         is_anchor = node_types > _TOKEN
         has_parent = is_anchor & (tree.parent >= 0)
@@ -126,6 +126,10 @@ class Anchors:
             raise ValueError(
                 f"{num_misplaced} of the nodes for sentences, sections and documents have "
                 "a token as their parent: check parent_ids and node_types"
+            )
+        if not any(level_sizes):
+            raise ValueError(
+                "no node stands for a sentence, a section or a document: check node_types"
             )
         nodes = torch.nonzero_static(is_anchor, size=sum(level_sizes))[:, 0]
         index = torch.full_like(tree.parent, -1)

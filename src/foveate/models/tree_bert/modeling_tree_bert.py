@@ -1,5 +1,6 @@
 """TreeBert as a model of transformers; its layers are in `foveate.models.tree_bert_network`."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,8 +158,16 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
             kwargs: `return_dict`, False for a tuple.
 
         Raises:
-            ValueError: `node_types` or parents are missing, or the parents do not form a forest
-                within their sequences.
+            ValueError: `node_types` or parents are missing, no node is an anchor, or the parents
+                do not form a forest within their sequences.
+
+        Warns:
+            UserWarning: The hidden states of all layers, or attention weights, are asked for.
         """
+        for name in ("output_hidden_states", "output_attentions"):
+            if kwargs.get(name):
+                warnings.warn(
+                    f"TreeBert ignores {name}: it returns the last hidden states only", stacklevel=2
+                )
         output = super().forward(input_ids, attention_mask, parent_ids, node_types, tree)
         return TreeBertOutput(**output._asdict())
