@@ -134,7 +134,7 @@ class LEDProcessor(TextProcessor):
         return saved
 
     def _check_detector(self, detector: str | Mapping[str, Any]) -> None:
-        """Run a detector once, so that invalid options are found before training starts."""
+        """Check a detector by running it once, so that bad options are found before training."""
         given = [] if isinstance(detector, str) else detector.get("keywords", [])
         if isinstance(given, list) and len(given) > self.num_keywords:
             raise ValueError(
