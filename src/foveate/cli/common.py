@@ -1,4 +1,4 @@
-"""What the commands share: arguments, reading inputs, loading models, printing."""
+"""Shared by the commands: arguments, reading inputs, loading models, printing."""
 
 import json
 import logging
@@ -290,7 +290,7 @@ def check_source(
 
 
 def count(number: int, noun: str) -> str:
-    """Write a number of things.
+    """Format a count of things.
 
     Example:
         >>> count(1, "document"), count(2000, "sentence")
@@ -309,7 +309,7 @@ def documents_of(
 
 
 def check_html(path: Path | None) -> None:
-    """Check that a page can be written, before the long work whose result it is to hold."""
+    """Check that a page can be written, before the long work whose result it will hold."""
     if path is not None:
         check_writable(path)
 

@@ -72,7 +72,7 @@ def command(
 
 
 def _parse(shard: str) -> tuple[int, int]:
-    """Read the number of a share and the number of shares."""
+    """Parse the number of a shard and the number of shards."""
     number, slash, total = shard.partition("/")
     if not (slash and number.isdecimal() and total.isdecimal()):
         raise ValueError(f"--shard takes a share and the number of shares, as in 2/8, got {shard}")

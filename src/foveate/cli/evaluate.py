@@ -110,7 +110,7 @@ def _evaluate_recipe(
     device: str | None,
     json: bool,
 ) -> None:
-    """Score what a model that a recipe trained writes, answers or says of classes."""
+    """Score the summaries, answers or classes of a model that a recipe trained."""
     from foveate.training.recipes import find_recipe
 
     find_recipe(recipe)  # fails before the Trainer, which takes seconds to import

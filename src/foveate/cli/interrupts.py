@@ -22,9 +22,9 @@ class _Interrupt(BaseException):
 def interruptible() -> Iterator[None]:
     """Exit within a second of Ctrl-C.
 
-    Python handles a signal between two of its own instructions, for which a tokenizer, a matrix
-    product or an import may let it wait long. Hence the signal also wakes a thread, which ends the
-    process unless that happens soon.
+    Python handles a signal between two of its own instructions, which a tokenizer, a matrix product
+    or an import may delay for long. So the signal also wakes a thread, which ends the process
+    unless that happens soon.
     """
     has_ended = Event()
     receiver, sender = socket.socketpair()

@@ -183,7 +183,7 @@ def standard_input() -> TextIO:
 
 
 def takes_reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of reading, which it gets as its parameter `reading`."""
+    """Give a command the reading options, which it receives as its parameter `reading`."""
     own = signature(command, eval_str=True).parameters.values()
     options = [one for one in signature(Reading).parameters.values() if one.name != "failures"]
     context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)

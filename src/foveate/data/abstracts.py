@@ -1,4 +1,4 @@
-"""Abstracts that stand in the document itself, and documents without them."""
+"""Finding and removing the abstract inside a document."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -8,11 +8,11 @@ from itertools import pairwise
 from foveate.documents import Document, Section
 
 _WORD = re.compile(r"\w+")
-_MIN_SHARE = 0.8  # formulas, citations and hyphens are often written in another way
+_MIN_SHARE = 0.8  # formulas, citations and hyphens are often written differently
 
 
 def abstract_sections(document: Document, reference: str) -> frozenset[int]:
-    """Find the sections that hold the abstract, and which say what a summary is to say.
+    """Find the sections that hold the abstract, and so give away what a summary should say.
 
     A section holds the abstract, or a part of it, if at least 80 % of the pairs of neighboring
     words in its own sentences are in the reference as well. Code is not compared.
@@ -41,9 +41,9 @@ def abstract_sections(document: Document, reference: str) -> frozenset[int]:
 
 
 def without_sections(document: Document, indices: Collection[int]) -> Document:
-    """Leave out the own sentences of some sections, and sections that are empty then.
+    """Remove the sentences directly in some sections, and sections that are then empty.
 
-    Subsections stay unless they are left out as well. `Document.text` remains as it is, so that
+    Subsections stay unless they are removed as well. `Document.text` remains as it is, so that
     the offsets of the other sentences still hold.
 
     Args:

@@ -34,7 +34,7 @@ def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
         path: The file or folder.
 
     Returns:
-        An iterator over the records, each preceded by its place in words.
+        An iterator over the records, each preceded by a description of its place.
 
     Raises:
         OSError: The file does not exist.

@@ -18,7 +18,7 @@ def detector_by_name(
     encoder: TextEncoder | None = None,
     language: str = "en",
 ) -> Detector:
-    """Return the detector with a name.
+    """Return the detector with this name.
 
     Args:
         method: "phrases" for phrases by their places in the document and general usage; "tfidf"

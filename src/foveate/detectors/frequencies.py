@@ -1,4 +1,4 @@
-"""How often words are used in general."""
+"""Frequencies of words in general usage."""
 
 from contextlib import suppress
 from functools import cache

@@ -21,10 +21,10 @@ class Keyword:
         text: The keyword.
         score: How highly the detector ranks it: the higher, the better. Scores are comparable only
             within one document and detector, and are 0 for detectors that do not score.
-        spans: Every place where the document has the keyword, in any case; empty if it has none.
-            A span covers exactly the characters of the keyword. Where the markup inside a sentence
-            makes them ambiguous (a link whose address repeats the word), `start` and `end` are
-            those of the sentence.
+        spans: Every occurrence of the keyword in the document, ignoring case; empty if there is
+            none. A span covers exactly the characters of the keyword. Where the markup inside a
+            sentence makes them ambiguous (a link whose address repeats the word), `start` and `end`
+            are those of the sentence.
     """
 
     text: str
@@ -87,7 +87,7 @@ def _segmented(text: str, language: str, runs: list[tuple[int, int]]) -> list[tu
 
 
 def is_content_word(key: str) -> bool:
-    """Return whether a word can be a keyword by its characters.
+    """Return whether the characters of a word allow it to be a keyword.
 
     Digits and, in Chinese and Japanese, single characters and words of hiragana alone cannot.
     """
@@ -99,7 +99,7 @@ def is_content_word(key: str) -> bool:
 def locate(
     document: Document, ranked: Iterable[tuple[str, float]], language: str | None = None
 ) -> list[Keyword]:
-    """Make keywords of scored phrases by finding them in the document as whole words.
+    """Turn scored phrases into keywords by finding them in the document as whole words.
 
     Args:
         document: The document.

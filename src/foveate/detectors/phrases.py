@@ -1,4 +1,4 @@
-"""Key phrases, by their places in the document's tree and the use of their words in general."""
+"""Key phrases, ranked by where they occur in the document and how unusual their words are."""
 
 import math
 from collections import Counter
@@ -62,14 +62,14 @@ class _Role(NamedTuple):
 
 @dataclass(slots=True)
 class _Phrase:
-    """What is counted of a phrase, its singular and plural together.
+    """The counts of a phrase, its singular and plural taken together.
 
     Attributes:
         first: Number of the document's words before its first occurrence; 0 if the title has it.
         count: Number of its occurrences in sentences.
         longer: Number of occurrences of the most frequent longer phrase that it is part of.
-        titled: Whether the title or a heading has it.
-        in_heading: Whether a heading has it.
+        titled: Whether the title or a heading contains it.
+        in_heading: Whether a heading contains it.
         forms: How often each way of writing it occurs in sentences.
     """
 
@@ -89,7 +89,7 @@ class _Phrase:
 def phrases(
     document: Document, top_k: int, *, language: str = "en", max_words: int = 5
 ) -> list[Keyword]:
-    """Rank words and phrases by their places in the document and how unusual their words are.
+    """Rank words and phrases by where they occur in the document and how unusual their words are.
 
         score(p) = √own(p) ∛unusual(p) letters(p)^(5/4) h(p) exp(-0.6 (length(p) - 2)²)
                    / √(1 + first(p) / 20)
@@ -99,12 +99,12 @@ def phrases(
       geometric mean of (n(w) / N) / f(w), as in `tfidf`.
     - letters, length: the numbers of letters and words of p. Long words are more specific; two
       words are the best length, and one or three are worth half as much.
-    - first: the number of words before p first occurs. The title stands before the first word.
+    - first: the number of words before p first occurs. The title comes before the first word.
     - h: 2 if p is in a heading, else 1.
 
     Phrases are runs of words with only spaces or hyphens between them and without very common
     words. A hyphenated word counts as one. A phrase of several words must occur twice, or once in
-    a sentence and again in the title or a heading; a common word is no phrase by itself.
+    a sentence and again in the title or a heading; a common word is not a phrase by itself.
     Singular and plural are counted together, and the keyword has the form that is more frequent;
     its spans are the places of that form.
 
@@ -181,7 +181,7 @@ def _collect(
             if kind == "sentence":
                 phrase.count += 1
                 form = " ".join(text[terms[i].start : terms[j - 1].end].split())
-                if i == 0 and form[1:].islower():  # a capital that says nothing of the word
+                if i == 0 and form[1:].islower():  # a capital that says nothing about the word
                     form = form.lower()
                 phrase.forms[_Form(form, key, j - i)] += 1
             else:
@@ -244,7 +244,7 @@ def _stretches(
 
 
 def _merge_plurals(found: Mapping[_Key, _Phrase]) -> dict[_Key, _Phrase]:
-    """Add what is counted of each plural to its singular, if the document has both."""
+    """Add the counts of each plural to those of its singular, if the document has both."""
     merged: dict[_Key, _Phrase] = {}
     for key, phrase in found.items():
         one = merged.setdefault(_singular(key, found), _Phrase(phrase.first))

@@ -1,4 +1,4 @@
-"""Files and text in, `Document` out: nested sections of sentences with their exact offsets."""
+"""Reading of files and text into a `Document`: nested sections of sentences with exact offsets."""
 
 from foveate.documents.document import Document, as_document, as_documents
 from foveate.documents.files import read_documents

@@ -18,7 +18,7 @@ def check_archive(data: bytes, kind: str) -> None:
 
     Args:
         data: The archive.
-        kind: What it should be, in messages, such as "DOCX".
+        kind: What it should be, for messages, such as "DOCX".
 
     Raises:
         DocumentError: It is damaged, or decompresses to an unreasonable size.

@@ -1,4 +1,4 @@
-"""What every reader returns, and how it becomes sections.
+"""The blocks that every reader returns, and how they become sections.
 
 A reader turns its format into a flat list of headings and paragraphs. The text of a paragraph knows
 the source offset of each of its characters. Everything after that is the same for all formats.
@@ -106,7 +106,7 @@ class MappedText:
 
 @dataclass(slots=True)
 class Heading:
-    """The start of a section, which encloses the following headings of higher levels."""
+    """The start of a section, which contains the following headings of deeper levels."""
 
     level: int
     text: str
@@ -119,7 +119,7 @@ class Prose:
     Attributes:
         text: Its text. That of a table's row, an entry of a bibliography or a line of code is one
             sentence, and consecutive ones of the same kind form one paragraph.
-        speaker: Who says it; None if the source does not say.
+        speaker: Who says it; None if unknown.
         kind: What it is; see `foveate.documents.structure.Kind`.
         place: Where the source's readers find it, such as "paragraph 12" or "0:12:05"; None for
             formats that are found by line or page.
@@ -145,7 +145,7 @@ class ParsedText:
         blocks: Headings and paragraphs, in order.
         text: The text that the blocks point into; None if it is the text that was given to the
             reader. Readers of binary formats always compose one.
-        layout: Where the words of `text` stand on pages, for formats with pages.
+        layout: Where the words of `text` are on the pages, for formats with pages.
         landmarks: Places within paragraphs, such as the time of each subtitle, in place of those of
             the blocks.
         authors: The names of the authors, if the source states them.
@@ -211,15 +211,16 @@ def compose_text(title: str | None, blocks: Iterable[Block]) -> ParsedText:
 
 
 def table_row(heads: Sequence[MappedText | str], cells: Sequence[MappedText]) -> MappedText:
-    """Say a row of a table in words: each cell with the head of its column.
+    """Write a table row as a sentence: each cell with its column header.
 
     Args:
-        heads: The column heads; empty if the table has none.
+        heads: The column headers; empty if the table has none.
         cells: The cells of the row, in order. Empty cells are left out.
 
     Returns:
-        The row, such as "Item: Support; Price: 450 euros" or, without heads, "Support; 450 euros".
-        It lies in the source where its cells do; its heads count as the beginning of their cell.
+        The row, such as "Item: Support; Price: 450 euros" or, without headers, "Support; 450
+        euros". Its source offsets are those of its cells; headers count as the beginning of their
+        cell.
     """
     row = MappedText()
     for head, cell in zip_longest(heads, cells):
@@ -235,7 +236,7 @@ def table_row(heads: Sequence[MappedText | str], cells: Sequence[MappedText]) ->
 
 
 def with_terms(terms: Sequence[MappedText], definition: MappedText) -> MappedText | None:
-    """Say a definition as a sentence that begins with what it defines: "cod: a fish of cold seas".
+    """Write a definition as a sentence that begins with its term: "cod: a fish of cold seas".
 
     Returns:
         The terms and their definition; None if the terms are too long to begin a sentence.
@@ -265,7 +266,7 @@ def collapse(text: object) -> str:
 
 
 def lift_title(blocks: list[Block]) -> ParsedText:
-    """Take the first block as the title if it is a heading that encloses all the others."""
+    """Take the first block as the title if it is a heading that contains all the others."""
     levels = [block.level for block in blocks if isinstance(block, Heading)]
     first = blocks[0] if blocks else None
     if isinstance(first, Heading) and min(levels[1:], default=first.level + 1) > first.level:

@@ -63,7 +63,7 @@ _BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # "BZh" alone could begin a text
 
 
 def decompress(data: bytes, name: str, file_name: str) -> bytes:
-    """Return the content of a compressed file, and any other data as it is.
+    """Return the content of a compressed file, and any other data unchanged.
 
     Args:
         data: The file's bytes.

@@ -1,4 +1,4 @@
-"""From a path or bytes to text and its format."""
+"""Decoding of files and bytes into text, and recognition of its format."""
 
 import codecs
 import re
@@ -26,7 +26,7 @@ _NOT_WESTERN = frozenset(
     ("Croatian", "Czech", "Hungarian", "Polish", "Romanian", "Slovak", "Slovene", "Turkish")
 )
 _MAX_CONTROLS = 1 / 100  # share of control characters in a text
-_MAX_DAMAGE = 1 / 100  # share of the characters beyond ASCII that are damaged in UTF-8
+_MAX_DAMAGE = 1 / 100  # share of damaged UTF-8 among the characters beyond ASCII
 _SAMPLE = 2**16  # bytes that decide about an encoding
 # Encodings in which files are found. The library knows many more, and finds rare ones too often.
 _ENCODINGS = [
@@ -54,7 +54,7 @@ class File:
 
 
 def name_as_text(path: str | PathLike[str]) -> str:
-    """Return the name of a file with what is not UTF-8 in it escaped, as text cannot hold that."""
+    """Return the name of a file, escaping what is not UTF-8, since text cannot hold that."""
     return fspath(path).encode(errors="backslashreplace").decode()
 
 
@@ -126,7 +126,7 @@ def decode(data: bytes, encoding: str | None = None, *, markup: bool = False) ->
 
     Args:
         data: The bytes.
-        encoding: Their encoding; by default that of their byte order mark, that which markup
+        encoding: Their encoding; by default that of their byte order mark, the one that markup
             declares, UTF-8 or, if the bytes are none of these, the one that charset-normalizer
             finds the most likely.
         markup: Whether the text may declare its encoding.
@@ -143,7 +143,7 @@ def decode(data: bytes, encoding: str | None = None, *, markup: bool = False) ->
         try:
             return _decode_as(data, declared[1].decode())
         except DocumentError:
-            pass  # pages often declare what they are not
+            pass  # pages often declare the wrong encoding
     _reject_binary(data)
     try:
         return data.decode()
@@ -190,7 +190,7 @@ def _reject_binary(data: bytes) -> None:
 
 
 def _decode_damaged(data: bytes) -> str | None:
-    """Decode UTF-8 in which a few bytes are damaged, which show as U+FFFD; None if it is not."""
+    """Decode UTF-8 with a few damaged bytes, which become U+FFFD; None if it is not UTF-8."""
     text = data.decode(errors="replace")
     others = len(text) - len(text.encode("ascii", "ignore"))
     is_utf8 = text.count("\ufffd") <= _MAX_DAMAGE * others
@@ -216,7 +216,7 @@ def _detect_encoding(data: bytes, start: int) -> str:
             f"is not valid UTF-8 (byte {start}), and its encoding cannot be told: name it, or "
             "convert it to UTF-8."
         )
-    # Texts in Western languages read as well in several encodings: take the commonest.
+    # Texts in Western languages are readable in several encodings: take the most common.
     is_western = best.language not in _NOT_WESTERN and any(
         "cp1252" in (match.encoding, *match.could_be_from_charset)
         and match.chaos <= best.chaos
@@ -227,14 +227,14 @@ def _detect_encoding(data: bytes, start: int) -> str:
 
 
 def check_text(text: str) -> None:
-    """Reject blank text and characters that are not text."""
+    """Reject blank text and invalid characters."""
     if not text.strip():
         raise DocumentError("is empty: give it some text.")
     check_characters(text)
 
 
 def check_characters(text: str) -> None:
-    """Reject null characters and lone surrogates, which tokenizers do not take."""
+    """Reject null characters and lone surrogates, which tokenizers do not accept."""
     if bad := _NOT_TEXT.search(text):
         raise DocumentError(
             f"has the character U+{ord(bad[0]):04X} at {bad.start()}, which is not text: remove it."

@@ -47,9 +47,9 @@ class Document:
         text: The text that the sentences' offsets point into: the decoded content of the file or,
             for formats that are not text (PDF, DOCX, EPUB), the text composed of their paragraphs.
         source: The file that the document was read from, as the caller named it.
-        language: ISO 639 code of the language by whose rules its sentences are split; None if
-            they were given.
-        layout: Where the words of `text` stand on pages; None for formats without pages.
+        language: ISO 639 code of the language by whose rules its sentences were split; None if they
+            were given.
+        layout: Where the words of `text` are on the pages; None for formats without pages.
         landmarks: Where the parts that readers of the source know begin: paragraphs of DOCX, times
             of subtitles, cells of notebooks; empty for formats that are found by line or page.
         authors: The names of its authors as they are written, in order; empty if the source does
@@ -58,8 +58,8 @@ class Document:
             does not state it.
 
     Raises:
-        DocumentError: The sections hold no sentence, or characters that are not text; or the
-            authors or the date have another form.
+        DocumentError: The sections hold no sentence, or invalid characters; or the authors or the
+            date have an invalid form.
 
     Example:
         >>> from foveate import Document
@@ -79,7 +79,7 @@ class Document:
     date: str | None = None
 
     def __post_init__(self) -> None:
-        """Reject a document without sentences, and parts that have another form."""
+        """Reject a document without sentences, and parts that have an invalid form."""
         if not isinstance(self.title, str):
             raise DocumentError(f"The title is {self.title!r:.60}: give a string.")
         if not isinstance(self.authors, tuple) or not all(
@@ -271,7 +271,7 @@ class Document:
                 default.
 
         Raises:
-            DocumentError: A section has another form, or there are no sentences.
+            DocumentError: A section has an invalid form, or there are no sentences.
         """
         language = language or FALLBACK
         text, built = compose(sections, language)
@@ -279,10 +279,10 @@ class Document:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a document from the result of `to_dict`, also after a round trip through JSON.
+        """Rebuild a document from the result of `to_dict`, even after a round trip through JSON.
 
         Raises:
-            DocumentError: The mapping has another form.
+            DocumentError: The mapping has an invalid form.
         """
         return cls(**serialization.unpack(data))
 
@@ -297,7 +297,7 @@ class Document:
         Each document becomes a section titled with its title, or with its source if it has none.
         Their texts are joined by blank lines, and every sentence keeps pointing at its own words.
         The sentences are those of the first document, then those of the second, and so on. Hence
-        the spans of all documents, in the order of the documents, tell where each sentence of the
+        the spans of all documents, in the order of the documents, show where each sentence of the
         merged document comes from; it has no pages, landmarks, authors and date of its own.
         Sections that would be nested more than 64 deep become siblings. A single document is
         returned unchanged.

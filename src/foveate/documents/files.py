@@ -28,25 +28,25 @@ def read_documents(
 ) -> Iterator[Document]:
     """Read all documents in files and folders, one after another.
 
-    A folder is walked, in the order of its files' names, and so are the folders in it; hidden
-    files, files in unknown formats and JSON that holds no text are left out. A ZIP or TAR archive
-    is read like a folder. A mailbox (mbox or Maildir) gives a document for each thread; JSON Lines,
-    a JSON array and CSV give one for each record.
+    A folder is walked recursively, in the order of its files' names; hidden files, files in unknown
+    formats and JSON that holds no text are left out. A ZIP or TAR archive is read like a folder. A
+    mailbox (mbox or Maildir) yields a document for each thread; JSON Lines, a JSON array and CSV
+    yield one for each record.
 
     Args:
         paths: A file or folder, or several.
-        format: Name of a format in `foveate.documents.FORMATS`, of every file. By default each is
+        format: Name of a format in `foveate.documents.FORMATS`, for every file. By default each is
             recognized by its suffix and content.
         language: ISO 639 code of the language by whose rules sentences are split; detected by
             default.
         encoding: Encoding of the texts; detected by default.
         on_error: Called with the name of each file that cannot be read, and the error; by default
             the first error is raised.
-        options: Options of readers, such as `ocr=True` for PDF. Readers of other formats do not
-            get them.
+        options: Options of readers, such as `ocr=True` for PDF. Readers of other formats ignore
+            them.
 
     Returns:
-        An iterator over the documents, which are read when they are asked for.
+        An iterator over the documents, which are read lazily.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -159,8 +159,8 @@ class _Reading:
         Args:
             name: Its name.
             load_file: Loads it.
-            is_found: Whether it was found in a folder. What is no document is then left out, as it
-                is in archives.
+            is_found: Whether it was found in a folder. Files that are not documents are then left
+                out, as in archives.
 
         Returns:
             Whether there was anything to read.

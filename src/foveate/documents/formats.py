@@ -14,7 +14,7 @@ class Format:
     """A format that can be read.
 
     Attributes:
-        name: Its name, by which `format=` and `--format` choose it.
+        name: Its name, as `format=` and `--format` take it.
         description: What it is, in a few words.
         suffixes: The suffixes of its files.
         reader: Module of `foveate.documents.readers` that reads it. Its function `read` takes the
@@ -23,8 +23,8 @@ class Format:
         is_collection: Whether a file holds several documents. The reader then has a function
             `split` in place of `read`, which takes the same and yields each `Member`.
         declares_encoding: Whether a file may declare the encoding of its text.
-        signature: The bytes with which its files begin, if these tell the format.
-        member: Bytes that tell the format within a ZIP archive, such as the name of a member.
+        signature: The bytes with which its files begin, if these identify the format.
+        member: Bytes that identify the format within a ZIP archive, such as the name of a member.
         options: Names of the options that its reader takes.
         extra: The extra of foveate that installs what the reader needs; None if nothing is missing.
         requires: Modules that the extra installs.
@@ -153,7 +153,7 @@ FORMATS = {
 
 
 def check_text_format(name: str) -> Format:
-    """Return the format of a name that a string can have."""
+    """Return the text format with this name."""
     format = check_format(name)
     if format.is_collection:
         raise DocumentError(f"{name.upper()} holds several documents: use read_documents.")
@@ -163,7 +163,7 @@ def check_text_format(name: str) -> Format:
 
 
 def check_format(name: str) -> Format:
-    """Return the format of a name."""
+    """Return the format with this name."""
     if name not in FORMATS:
         raise DocumentError(f"There is no format {name!r}: use one of {', '.join(FORMATS)}.")
     return FORMATS[name]

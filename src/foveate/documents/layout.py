@@ -1,4 +1,4 @@
-"""Where the words of a text stand on the pages of its source."""
+"""The positions of the words of a text on the pages of its source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from foveate.documents.structure import Box, DocumentError
 
 
 class Word(NamedTuple):
-    """A word, or the part of a word that stands on one line.
+    """A word, or the part of a word that is on one line.
 
     Attributes:
         start: Offset in the text of its first character.
@@ -94,7 +94,7 @@ class Layout:
         return located
 
     def _merge(self, first: int, last: int) -> tuple[Box, ...]:
-        """Unite the boxes of the words from `first` to `last` that stand on one line."""
+        """Unite the boxes of the words from `first` to `last` that are on one line."""
         lines = self.lines[first:last]
         begins = np.flatnonzero(np.diff(lines, prepend=lines[0] - 1))
         words = self.boxes[first:last]
@@ -130,7 +130,7 @@ def unpack_layout(data: Any, length: int) -> Layout:
         length: Number of characters of the text.
 
     Raises:
-        DocumentError: The lists do not fit each other or the text.
+        DocumentError: The lists are inconsistent with each other or with the text.
     """
     try:
         layout = Layout(

@@ -25,7 +25,7 @@ ErrorHandler = Callable[[str, Exception], None]
 def expand(
     file: File, encoding: str | None, on_error: ErrorHandler | None = None
 ) -> Iterator[File]:
-    """Yield the files in a collection and in the collections in it; any other file is all there is.
+    """Yield the files in a collection and in collections inside it; yield any other file itself.
 
     Args:
         file: The file.
@@ -97,7 +97,7 @@ class _Expansion:
 
 
 def is_readable(name: str, head: bytes) -> bool:
-    """Return whether a file that was not named itself, but found, is in a known format.
+    """Return whether a file that was found, rather than named, is in a known format.
 
     Args:
         name: The file's name.
@@ -113,7 +113,7 @@ def is_readable(name: str, head: bytes) -> bool:
 
 
 def is_readable_file(path: Path) -> bool:
-    """Return whether a file that was found in a folder is to be read; see `is_readable`."""
+    """Return whether a file that was found in a folder should be read; see `is_readable`."""
     try:
         with path.open("rb") as file:
             return is_readable(path.name, file.read(_HEAD))

@@ -71,7 +71,7 @@ _INSTITUTION = re.compile(
     r"foundation|ministry|agency|association|committee|society|group|team|of|for|the|für|pour)\b",
     re.IGNORECASE,
 )
-_PLACEHOLDERS = frozenset(  # that programs write where nobody has said who the author is
+_PLACEHOLDERS = frozenset(  # that programs write where no author is given
     (
         *("unknown", "user", "admin", "administrator", "author", "authors", "owner", "root"),
         *("windows user", "microsoft office user", "office user", "python-docx", "none", "null"),
@@ -123,15 +123,15 @@ def make_date(year: object, month: object = None, day: object = None) -> str | N
 def parse_date(text: object) -> str | None:
     """Return a date in ISO 8601, as precise as it is written.
 
-    Dates are understood in ISO 8601, also with a time, which is left out; with the name of the
+    Dates are understood in ISO 8601, even with a time, which is dropped; with the name of the
     month in English, German, French or Spanish; and in Japanese and Chinese. A date such as
     03/04/2024 is not, because the order of its day and month depends on the country.
 
     Args:
-        text: The date. Anything but a string, a number or a `datetime.date` is no date.
+        text: The date. Anything but a string, a number or a `datetime.date` is not a date.
 
     Returns:
-        YYYY, YYYY-MM or YYYY-MM-DD; None if the text is something else or no date that exists.
+        YYYY, YYYY-MM or YYYY-MM-DD; None if the text is something else, or not a date that exists.
 
     Example:
         >>> parse_date("12 March 2024"), parse_date("Aug. 2019"), parse_date("2024-03-12T08:00Z")
@@ -168,7 +168,7 @@ def clean_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return names without e-mail addresses, links, marks of footnotes, and repetitions.
 
     Args:
-        names: A name each.
+        names: The names.
 
     Example:
         >>> clean_names(["Ann Lee¹* <ann@example.org>", "José Díaz (MIT)", "ann lee", "unknown"])
@@ -187,9 +187,9 @@ def clean_names(names: Iterable[str]) -> tuple[str, ...]:
 def split_names(text: str) -> tuple[str, ...]:
     """Return the names that a field with any number of names lists.
 
-    Semicolons always separate names. Commas and "and" do where every part is like the name of a
-    person, so that "Lee, Ann" and "Ministry of Food and Rural Affairs" stay whole. An
-    institution after a name is left out, and so is what follows it, such as its city.
+    Semicolons always separate names. Commas and "and" do where every part looks like the name of a
+    person, so that "Lee, Ann" and "Ministry of Food and Rural Affairs" stay whole. An institution
+    after a name is left out, and so is what follows it, such as its city.
 
     Example:
         >>> split_names("Ann Lee, Bob Ray Jr. and Eve Fox, University of Leeds")
@@ -237,7 +237,7 @@ def _clean(name: str) -> str:
 
 
 def _without_asides(text: str) -> str:
-    """Leave out what stands in brackets, but not the names of addresses and links."""
+    """Leave out what is in brackets, but not the names of addresses and links."""
     text = _NOT_SHOWN.sub("", collapse(text))
     return _ASIDE.sub("", _LINK.sub(r"\1", _NAMED_ADDRESS.sub(r"\1", text)))
 
@@ -257,7 +257,7 @@ def _split_listed(text: str) -> list[str]:
 
 
 def _is_person(name: str) -> bool:
-    """Return whether this is like the name of a person: two to six words, and no institution."""
+    """Return whether this looks like the name of a person: two to six words, and no institution."""
     name = _clean(name)
     return (
         2 <= len(name.split()) <= 6

@@ -48,7 +48,7 @@ def sniff_bytes(format: str | None, data: bytes) -> str | None:
         data: The content.
 
     Returns:
-        Name of the format; None if neither name nor bytes tell it, as with plain text.
+        Name of the format; None if neither name nor bytes identify it, as with plain text.
     """
     if format not in (None, "xml", "zip") and FORMATS[format].is_binary:
         return format
@@ -86,7 +86,7 @@ def _packed_format(data: bytes) -> str | None:
 
 
 def sniff(format: str | None, text: str) -> str:
-    """Recognize the format by the text if the name leaves a choice."""
+    """Recognize the format by the text if the name does not determine it."""
     if format == "xml":
         from foveate.documents.readers.xml import format_of_root
 
@@ -104,7 +104,7 @@ def sniff(format: str | None, text: str) -> str:
 
 
 def _sniff_text(text: str) -> str:
-    if text.startswith("WEBVTT"):  # behind a byte order mark
+    if text.startswith("WEBVTT"):  # after a byte order mark
         return "vtt"
     if _CUE.match(text):
         return "srt"

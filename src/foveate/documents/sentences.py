@@ -70,7 +70,7 @@ def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     """
     flat = _SPACE.sub(" ", text)
     spans: list[tuple[int, int]] = []
-    joins = False  # whether the last span goes on
+    joins = False  # whether the last span continues
     for start, cut in _pieces(flat, language):
         piece = flat[start:cut]
         visible = piece.strip()
@@ -91,7 +91,7 @@ def shorten(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Cut a sentence that is too long to be read, such as a text without punctuation.
 
     Args:
-        text: The text it stands in.
+        text: The text that contains it.
         start: Where it starts.
         end: Where it ends.
 
@@ -114,7 +114,7 @@ def shorten(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _goes_on(text: str, start: int, end: int, language: str) -> bool:
-    """Return whether the sentence that would end at `end` goes on after it."""
+    """Return whether the sentence that would end at `end` continues after it."""
     following = text[end : end + 3].lstrip()
     if not following:
         return False
@@ -177,7 +177,7 @@ def _sentence_starts(text: str, language: str) -> Iterator[int]:
         if offset + _WINDOW >= len(text):
             yield from starts
             return
-        # What follows a window decides about its last words. The next window starts at a sentence
+        # What follows a window determines its last sentences. The next window starts at a sentence
         # outside quotations, because within one the quotation marks would be paired wrongly.
         starts = [start for start in starts if start < offset + _WINDOW - _UNDECIDED]
         outside = [start for start in starts if bisect_right(quoted, start) % 2 == 0]
@@ -186,5 +186,5 @@ def _sentence_starts(text: str, language: str) -> Iterator[int]:
 
 
 def join_sentences(sentences: Iterable[str], language: str | None) -> str:
-    """Join sentences as their language does: Chinese and Japanese put no space between them."""
+    """Join sentences as usual in their language: without spaces in Chinese and Japanese."""
     return ("" if language in _UNSPACED_SENTENCES else " ").join(sentences)

@@ -19,7 +19,7 @@ class DocumentError(ValueError):
 
 
 class NotADocumentError(DocumentError):
-    """A file is well-formed, but what it holds is no text, such as the settings of a program."""
+    """A file is well-formed, but holds no text, such as the settings of a program."""
 
 
 class Box(NamedTuple):

@@ -1,4 +1,4 @@
-"""Tables as sentences: one for each row, every cell with the head of its column."""
+"""Tables as sentences: one for each row, every cell with its column header."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from itertools import pairwise
 from foveate.documents.blocks import MappedText, Prose, collapse, table_row
 
 _LONGEST_ROW = 600  # characters; the cells of longer rows are paragraphs of their own
-_LONGEST_REPEATED = 100  # characters of a head or a cell that further rows repeat
+_LONGEST_REPEATED = 100  # characters of a header or a cell that further rows repeat
 _EXPANSION = 4  # columns that spans may add for each cell: they cannot blow up a small file
 
 
@@ -17,7 +17,7 @@ class Cell:
 
     Attributes:
         text: What it holds.
-        is_head: Whether it is the head of a column or row.
+        is_head: Whether it is the header of a column or row.
         columns: Number of columns that it spans.
         rows: Number of rows that it spans.
     """
@@ -29,16 +29,16 @@ class Cell:
 
 
 def table_blocks(rows: Sequence[Sequence[Cell]], num_head_rows: int = 0) -> Iterator[Prose]:
-    """Say a table in words.
+    """Write a table as sentences.
 
     Args:
         rows: The cells of each row, in order, as they are written.
-        num_head_rows: Number of rows at the top that hold the heads of the columns. A later row of
-            nothing but heads replaces them.
+        num_head_rows: Number of rows at the top that hold the column headers. A later row of
+            nothing but headers replaces them.
 
     Yields:
-        A block of kind "table" for each row that is not a row of heads. A row that is too long for
-        a sentence is given as prose, a block for each of its cells.
+        A block of kind "table" for each row that is not a row of headers. A row that is too long
+        for a sentence becomes prose, a block for each of its cells.
     """
     heads: list[str] = []
     was_head = False
@@ -98,13 +98,13 @@ def _grid(rows: Sequence[Sequence[Cell]]) -> Iterator[Line]:
 
 
 def _is_head_row(line: Line) -> bool:
-    """Return whether a row holds several heads and nothing else."""
+    """Return whether a row holds several headers and nothing else."""
     shown = {id(cell): cell for cell, _ in line if cell.text}
     return len(shown) > 1 and all(cell.is_head for cell in shown.values())
 
 
 def _joined(heads: list[str], line: Line) -> list[str]:
-    """Add a further row of heads to those of the columns."""
+    """Add a further row of headers to those of the columns."""
     further = [_repeatable(cell.text) for cell, _ in line]
     heads = heads + [""] * (len(further) - len(heads))
     further += [""] * (len(heads) - len(further))
@@ -138,7 +138,7 @@ def _row_blocks(heads: list[str], line: Line) -> Iterator[Prose]:
             text.add(_repeatable(cell.text), at, at)
         labels.append(label)
         cells.append(text)
-    if len(cells) > 1 and line[0][0].is_head and not labels[0]:  # the head of the row
+    if len(cells) > 1 and line[0][0].is_head and not labels[0]:  # the header of the row
         head, first = cells[0], cells[1]
         end = head.source_span(len(str(head)) - 1, len(str(head)))[1]
         said = MappedText()
@@ -162,5 +162,5 @@ def _row_blocks(heads: list[str], line: Line) -> Iterator[Prose]:
         one[1] <= other[0] for one, other in pairwise(spans)
     ):
         yield from blocks
-    else:  # the lines of its cells stand side by side
+    else:  # the lines of its cells are side by side
         yield Prose(row)

@@ -1,4 +1,4 @@
-"""One vector for each paper: from an encoder of documents, or as SciRepEval's own evaluation does.
+"""One vector for each paper: from a document encoder, or as in SciRepEval's own evaluation.
 
 A paper is a document as `foveate.data.readers.scirepeval.parse_papers` makes it.
 """
@@ -25,7 +25,7 @@ _TEXTS_PER_BATCH = 16
 
 
 class PaperEncoder(Protocol):
-    """What gives vectors to compare; the two kinds that there are follow."""
+    """The interface of encoders of papers; the two implementations follow."""
 
     def encode_papers(self, papers: Sequence[Document]) -> Tensor:
         """Encode papers: `(papers, dimension)`, on the CPU."""
@@ -61,7 +61,7 @@ class WholePapers:
 
 
 class FirstTokens:
-    """The vectors of first tokens, as SciRepEval takes them of SciBERT, SciNCL and others.
+    """The vectors of first tokens, as SciRepEval takes them from SciBERT, SciNCL and others.
 
     The input is the title, a separator, the abstract and, if there is one, the full text, cut where
     the model's positions end.
@@ -97,7 +97,7 @@ class FirstTokens:
 
         Raises:
             OSError: There is no such checkpoint, or it has no safetensors weights.
-            ValueError: The checkpoint is of a model that reads trees or writes text.
+            ValueError: The checkpoint is of a model that reads trees or generates text.
         """
         check_gives_vectors(name_or_path)
         if (kind := load_config(name_or_path).model_type) in ("hdt", "tree_bert"):
@@ -139,7 +139,7 @@ def check_gives_vectors(name_or_path: str | PathLike[str]) -> None:
 
     Raises:
         OSError: There is no such checkpoint.
-        ValueError: The checkpoint is of a model that writes text, or that reads with a question.
+        ValueError: The checkpoint is of a generative model, or of one that reads with a question.
     """
     config = load_config(name_or_path)
     if config.model_type.startswith("vcc"):
@@ -161,7 +161,7 @@ def encode_papers(
     queries: Collection[str] = (),
     total: int | None = None,
 ) -> dict[str, Tensor]:
-    """Encode papers, few of which are in memory at a time.
+    """Encode papers, with only a few in memory at a time.
 
     Args:
         encoder: The encoder.

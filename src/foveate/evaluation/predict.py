@@ -40,7 +40,7 @@ def predict(
     *,
     num_beams: int = 1,
 ) -> list[Prediction]:
-    """Let a model generate, classify, choose, or find answers.
+    """Let a model generate, classify, choose or find its answers.
 
     Args:
         model: The model, on the device to run on.

@@ -1,4 +1,4 @@
-"""SciRepEval (Singh et al., 2023): what the frozen vectors of papers are good for.
+"""SciRepEval (Singh et al., 2023): an evaluation of the frozen vectors of papers.
 
 An encoder turns each paper into one vector: of its title, its abstract and, if there is one, its
 full text, as in the benchmark on which HDT was evaluated (HDT, 4.2 and A.2.2). Candidates are then
@@ -130,7 +130,7 @@ def find_tasks(places: Iterable[str | PathLike[str]]) -> list[TaskSource]:
 
     A task is a folder that has a name in `TASKS`. It holds `test_qrel.jsonl` for proximity and
     search, or `train.csv` and `test.csv` for regression and classification; and the papers in
-    `meta.jsonl`, which may also be in a folder beside it, named in `SHARED_PAPERS`. Files may be
+    `meta.jsonl`, which may also be in a folder next to it, named in `SHARED_PAPERS`. Files may be
     gzipped; labels may also be JSON Lines.
 
     Args:
@@ -200,7 +200,8 @@ def evaluate_scirepeval(
     Papers that several tasks share are encoded once.
 
     Args:
-        encoder: An encoder of documents, or what else gives papers vectors, such as `FirstTokens`.
+        encoder: An encoder of documents, or anything else that encodes papers, such as
+            `FirstTokens`.
         sources: What `find_tasks` or `tasks_on_hub` returns.
         distance: What candidates are ranked by. SciRepEval's evaluation uses the Euclidean
             distance, and so does HDT's, though its paper says cosine; vectors of unit length have
@@ -367,7 +368,7 @@ class _Answers:
         return labelled.union(self.judgements, *self.judgements.values())
 
     def only(self, known: Collection[str]) -> "_Answers":
-        """Drop what is said of papers that are not known."""
+        """Drop labels and judgements of unknown papers."""
         judgements = {
             query: {name: score for name, score in relevance.items() if name in known}
             for query, relevance in self.judgements.items()

@@ -1,4 +1,4 @@
-"""A library of documents on disk: build it once, keep it up to date, search it at once."""
+"""A library of documents on disk: build it once, keep it up to date, and search it immediately."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""What several sentences of a library say together: the passages of an answer, and summaries."""
+"""Results that combine several sentences of a library: the passages of an answer, and summaries."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class LibrarySentence(SummarySentence):
     """A sentence of a summary of a library.
 
     Attributes:
-        document_idx: The number by which `Index.document` gives its document.
+        document_idx: The number of its document, as `Index.document` takes it.
     """
 
     document_idx: int
@@ -42,11 +42,11 @@ def find_passages(
     allowed: Mask | None,
     unpack: Unpack,
 ) -> Answer:
-    """Find the passages that answer a question best, of sentences that are allowed."""
+    """Find the passages, made of allowed sentences, that best answer a question."""
     if not snapshot.num_documents:
         return Answer(None, ())
     request = Request(query, snapshot, encoder, "sentence")
-    # A passage has at most so many sentences; hence, these suffice to start each of them.
+    # A passage has at most this many sentences, so these suffice to start each of them.
     best, _ = request.best(top_k * MAX_SENTENCES, allowed)
     if not len(best):
         return Answer(None, ())
@@ -94,11 +94,11 @@ def summarize(
         sentences: Budget in sentences.
         words: Budget in words instead.
         allowed: `(sentences,)`, those that may be chosen; None for all.
-        unpack: Gives the document of a number.
+        unpack: Returns the document with a given number.
 
     Returns:
-        The summary. The sentences of a document stand together, in its order; first come those of
-        the document with the sentence that was chosen first.
+        The summary. Sentences of the same document are kept together, in its order; those of the
+        document whose sentence was chosen first come first.
     """
     if not snapshot.num_documents:
         return Summary("", ())

@@ -1,8 +1,8 @@
 """Adding files and documents to a library, and removing them.
 
-Files go through three hands. The builder finds those that are new or have changed, and groups them
-into units. An engine has the units read and encoded, in this process or by many others. What comes
-back, in the order of the files, the builder writes and commits.
+Files are added in three steps. The builder finds those that are new or have changed, and groups
+them into units. An engine has the units read and encoded, in this process or by many others. The
+builder writes and commits the results, in the order of the files.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class Changes:
         num_documents: Number of documents that were added.
         num_sentences: Number of their sentences.
         failures: The name of each file, or part of one, that could not be read, and why. A file
-            that was added before and cannot be read anymore stays in the library as it was.
+            that was added before and can no longer be read stays in the library as it was.
     """
 
     added: int = 0
@@ -72,13 +72,13 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that is to be added.
+    """A file to add.
 
     Attributes:
         name: Its absolute path, or the name of documents that were not read from a file.
         size: Its size in bytes.
-        content: Where it is read, or its documents.
-        record: What identifies it; None if that is still to be found out.
+        content: Where to read it, or its documents.
+        record: What identifies it; None if that is not known yet.
     """
 
     name: str
@@ -96,9 +96,9 @@ class Job:
     """How the files of a unit become rows.
 
     Attributes:
-        load_encoder: Gives the model, which is loaded only if there is something to encode.
+        load_encoder: Returns the model, which is loaded only if there is something to encode.
         model: What identifies it.
-        stops_at_error: Whether nothing is read after what cannot be read.
+        stops_at_error: Whether to stop at the first file that cannot be read.
         options: Options of `read_documents`.
     """
 
@@ -135,11 +135,11 @@ class Part:
         tables: Rows of each table, in which documents are numbered from 0; None if there are none.
         num_documents: Number of documents.
         num_characters: Number of their characters.
-        done: The files that end here; one that does not goes on in the next part.
+        done: The files that end here; a file that does not end here continues in the next part.
         failures: The name of what could not be read, and why.
         is_last: Whether this is the last part of its unit.
-        is_void: Whether the file that did not end in the part before is given up, with the
-            documents that it has had.
+        is_void: Whether the file that did not end in the previous part is given up, with the
+            documents already read from it.
     """
 
     tables: dict[str, pa.Table] | None = None
@@ -162,10 +162,10 @@ def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
 
 
 def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
-    """Read and encode the files of a unit, some of their documents at a time.
+    """Read and encode the files of a unit, a few documents at a time.
 
     Raises:
-        ValueError: A file cannot be read, and the job stops at that.
+        ValueError: A file cannot be read, and the job stops at errors.
         OSError: See above.
         ImportError: See above.
     """
@@ -261,11 +261,11 @@ class Builder:
         self._outdated: list[int] = []
 
     def add(self, documents: Sequence[Document], sources: Iterable[Source]) -> None:
-        """Add those documents and files that are new or have changed.
+        """Add the documents and files that are new or have changed.
 
-        Documents were not read from files, or were read by the caller. Those of the same name
-        belong together, and replace those of that name which the library has. The name of one
-        without any is the hash of its content.
+        Documents do not come from files, or were read by the caller. Those with the same name
+        belong together, and replace those with that name in the library. A document without a name
+        is named by the hash of its content.
         """
         files = chain(self._changed_documents(documents), self._changed_files(sources))
         for part in self._engine(self._job, group_files(files)):
@@ -319,7 +319,7 @@ class Builder:
         self._on_file()
 
     def fail(self, name: str, error: Exception) -> None:
-        """Note what cannot be read, or raise the error."""
+        """Record what cannot be read, or raise the error."""
         if self._on_error is None:
             raise error
         self.changes.failures.append((name, error))
@@ -346,7 +346,7 @@ class Builder:
             self.commit()
 
     def _finish(self, file: Done) -> None:
-        """Note that a file is complete, and what it replaces."""
+        """Record that a file is complete, and what it replaces."""
         self._done.append(file.name)
         if file.num_documents is not None:
             self._num_open -= file.num_documents

@@ -1,4 +1,4 @@
-"""Signs of vectors: a bit for each number, from which cosines are estimated quickly."""
+"""Signs of vectors: one bit per component, from which cosines are estimated quickly."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +17,10 @@ _VECTORS_PER_CHUNK = 2**15
 
 
 class Codes:
-    """The signs of many vectors, and how many of them another vector shares.
+    """The signs of many vectors, from which their cosines with another vector are estimated.
 
     The angle between two vectors in random directions is about π h / d if h of their d signs
-    differ. A bit takes a sixteenth of the space of a float16, and its sixteenth of the time.
+    differ. A bit takes a sixteenth of the space of a float16, and a sixteenth of the time.
 
     Args:
         vectors: `(vectors, dimension)`, of any length but 0.
@@ -42,7 +42,7 @@ class Codes:
         self._cosine_of = np.cos(angles).astype(np.float32)
 
     def cosines(self, vector: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Estimate the cosine of each of the vectors and one more `(dimension,)`: `(vectors,)`."""
+        """Estimate the cosine of each vector with another one, `(dimension,)`: `(vectors,)`."""
         wanted = _pack(vector[None])[0]
         cosines = np.empty(self._codes.shape[1], np.float32)
 
@@ -72,17 +72,17 @@ class Codes:
                     np.bitwise_count(differing[:size], out=bits[:size])
                     some[:size] += bits[:size]
                 total[:size] += some[:size]
-            # Indices are within bounds, and only for "clip" numpy writes to the output directly.
+            # Indices are within bounds, and numpy writes to the output directly only with "clip".
             self._cosine_of.take(total[:size], out=of_chunk, mode="clip")
 
 
 def in_threads(work: Callable[[int, int], None], size: int, least: int) -> None:
-    """Share a range among as many threads as torch uses.
+    """Split a range among as many threads as torch uses.
 
     Args:
         work: Is given the first index and the index just past the last.
         size: The range goes from 0 to it.
-        least: No part of it is smaller than that, so that a thread is worth its start.
+        least: The smallest size of a part, below which starting a thread does not pay off.
     """
     num_parts = max(1, min(torch.get_num_threads(), size // least))
     ends = [size * part // num_parts for part in range(num_parts + 1)]

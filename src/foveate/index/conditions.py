@@ -1,4 +1,4 @@
-"""Conditions that what a search finds must satisfy."""
+"""Conditions that the results of a search must satisfy."""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def allowed_sentences(
         `(sentences,)`; None if there are no conditions.
 
     Raises:
-        ValueError: A condition is not SQL, or names a column that there is not.
+        ValueError: A condition is not SQL, or names a column that does not exist.
     """
     conditions = [where] if isinstance(where, str) else list(where or ())
     if section is not None:

@@ -1,4 +1,4 @@
-"""Which model made a library's vectors."""
+"""Identification of the model that made a library's vectors."""
 
 import hashlib
 from collections.abc import Iterable
@@ -28,8 +28,8 @@ def identify(encoder: Encoder) -> ModelRecord:
 def identify_checkpoint(name: str | None, recorded: ModelRecord) -> ModelRecord | None:
     """Return what identifies a checkpoint without loading it.
 
-    Its context and its dimension, which its weights alone do not tell, are taken to be those that
-    are recorded: whoever loads it later compares what `identify` says of it.
+    Its context and its dimension, which do not follow from its weights alone, are taken from the
+    record: whoever loads it later compares them with what `identify` returns.
 
     Args:
         name: Its folder, or its name on the hub; None for the default model.

@@ -1,4 +1,4 @@
-"""A library of documents on disk, which is built once, kept up to date, and searched at once."""
+"""A library of documents on disk: built once, kept up to date, and searched immediately."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,13 +51,13 @@ class LibraryDocument:
     """A document of a library, without its content.
 
     Attributes:
-        number: Its number, by which `Index.document` gives it.
+        number: Its number, as `Index.document` takes it.
         source: Its name: its file, or its place in a file that holds several.
         file: The file that it was read from.
         title: Its title; empty if it has none.
-        authors: The names of its authors, in order; empty if nobody said.
-        date: When it was published, in ISO 8601: a year, a month or a day; None if nobody said.
-        language: ISO 639 code of its language; None if nobody said.
+        authors: The names of its authors, in order; empty if unknown.
+        date: When it was published, in ISO 8601: a year, a month or a day; None if unknown.
+        language: ISO 639 code of its language; None if unknown.
         format: The suffix of its file.
         size: The size of its file in bytes.
         modified: When its file was last changed.
@@ -84,14 +84,14 @@ class LibraryDocument:
 class Index:
     """A library of documents on disk; make one with `Index.open`.
 
-    What is searched is always the library's newest state. Several processes may search it, also
-    while one of them adds documents: they see them once they are complete.
+    A search always sees the library's newest state. Several processes may search it, even while one
+    of them adds documents, which the others see once they are complete.
 
     Args:
         store: Where it is stored.
-        model: The encoder, or the name or path of its checkpoint; None for that which made the
+        model: The encoder, or the name or path of its checkpoint; None for the one that made the
             library or, if it does not exist yet, the default model.
-        options: Options of `Encoder.from_pretrained` for a model that is to be loaded.
+        options: Options of `Encoder.from_pretrained` for a model to load.
 
     Example:
         >>> from foveate import Document, Index
@@ -153,7 +153,7 @@ class Index:
 
     @property
     def state(self) -> State:
-        """What the library consists of now.
+        """What the library currently consists of.
 
         Raises:
             FileNotFoundError: There is no library.
@@ -161,7 +161,7 @@ class Index:
         return self._store.read_state()
 
     def size(self) -> int:
-        """Return the number of bytes of all files of the library."""
+        """Return the total size of the library's files in bytes."""
         files = (path for path in self.path.rglob("*") if path.is_file())
         return sum(path.stat().st_size for path in files)
 
@@ -182,8 +182,8 @@ class Index:
         """Add files and documents, and replace those that have changed.
 
         Folders are walked, and everything in archives, mailboxes and files of records is added.
-        A file whose content has not changed is left as it is. What is added becomes visible some
-        files at a time, each of them completely.
+        A file whose content has not changed is left as it is. Additions become visible a few files
+        at a time, each file as a whole.
 
         Args:
             what: Files, folders, patterns such as `papers/**/*.pdf`, and documents; one or
@@ -191,7 +191,7 @@ class Index:
             prune: Remove files that are gone from the folders that are given.
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
-            on_file: Called after each file, also after those that have not changed.
+            on_file: Called after each file, including those that have not changed.
             cluster: Machines that read and encode the files instead of this process, see
                 `foveate.index.ray.RayCluster`.
             options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
@@ -220,13 +220,13 @@ class Index:
         """Remove documents.
 
         Args:
-            names: Files, folders, or names of documents, which `documents` gives.
+            names: Files, folders, or names of documents, as `documents` lists them.
 
         Returns:
             The number of documents that were removed.
 
         Raises:
-            ValueError: The library has nothing of such a name.
+            ValueError: The library has nothing with such a name.
         """
         several = [names] if isinstance(names, str | PathLike) else names
         numbers: set[int] = set()
@@ -261,10 +261,10 @@ class Index:
         path: str | PathLike[str] | None = None,
         section: str | None = None,
     ) -> list[Hit]:
-        """Find what matches a query best, by its meaning and by its words.
+        """Find what best matches a query, by meaning and by words.
 
-        The hits are those of `foveate.search` over the same documents. How rare words are is
-        counted over the whole library, whatever the conditions.
+        The hits are those of `foveate.search` over the same documents. The rarity of words is
+        measured over the whole library, whatever the conditions.
 
         Args:
             query: What to look for, in plain words: a question, a few words, or several sentences.
@@ -274,11 +274,11 @@ class Index:
                 of sentences (`foveate.index.SENTENCE_COLUMNS`); or several, which all must hold.
                 Sections and documents are found if one of their sentences satisfies them.
             path: Only files at this path, in this folder, or that match this pattern.
-            section: Only sections, and those in them, whose title contains this, in any case.
+            section: Only sections whose title contains this (ignoring case), and their subsections.
 
         Returns:
-            The hits, best first. Their `document_idx` is the number by which `document` gives the
-            document.
+            The hits, best first. Their `document_idx` is the number of the document, as `document`
+            takes it.
 
         Raises:
             FileNotFoundError: There is no library.
@@ -305,7 +305,7 @@ class Index:
         path: str | PathLike[str] | None = None,
         section: str | None = None,
     ) -> Answer:
-        """Find the passages that answer a question best, as `foveate.ask` does with an encoder.
+        """Find the passages that best answer a question, as `foveate.ask` does with an encoder.
 
         Args:
             query: The question, in plain words.
@@ -315,7 +315,8 @@ class Index:
             section: See `search`.
 
         Returns:
-            The passages. Their `document_idx` is the number by which `document` gives the document.
+            The passages. Their `document_idx` is the number of the document, as `document` takes
+            it.
 
         Raises:
             FileNotFoundError: See `search`.
@@ -344,7 +345,7 @@ class Index:
     ) -> Summary:
         """Summarize what the library says about something.
 
-        The sentences are chosen from the ten documents that match the query best: those of the
+        The sentences are chosen from the ten documents that match the query best: those with the
         highest scores in `search` that differ from each other, as `foveate.summarize` chooses them.
 
         Args:
@@ -356,7 +357,8 @@ class Index:
             section: See `search`.
 
         Returns:
-            The summary. Its sentences are `LibrarySentence`s; those of a document stand together.
+            The summary. Its sentences are `LibrarySentence`s; those of the same document are kept
+            together.
 
         Raises:
             FileNotFoundError: See `search`.
@@ -393,16 +395,16 @@ class Index:
             number: Its number: the `document_idx` of a hit, or the `number` of one of `documents`.
 
         Raises:
-            TypeError: It is no integer.
-            ValueError: There is none of this number.
+            TypeError: It is not an integer.
+            ValueError: There is no document with this number.
         """
         return self._read(lambda snapshot: self._unpack(snapshot, number))
 
     def verify(self) -> list[str]:
-        """Read everything, and compare what the tables say of each document.
+        """Read the whole library, and check that its tables agree on each document.
 
         Returns:
-            A sentence for each thing that is wrong.
+            A sentence for each problem.
 
         Raises:
             FileNotFoundError: There is no library.
@@ -415,7 +417,7 @@ class Index:
         return problems
 
     def compact(self) -> None:
-        """Merge what was written bit by bit, and give the space of what was removed back."""
+        """Merge small writes, and reclaim the space of what was removed."""
         with self._store.writing(self.state.model) as writer:
             writer.optimize(merges_terms=True)
 
@@ -457,7 +459,7 @@ class Index:
         return self._record
 
     def _matching_encoder(self) -> Encoder:
-        """Return the encoder after checking, before and after it is loaded, that it is the one."""
+        """Return the encoder, checking before and after loading that it made the library."""
         recorded = self._store.read_state().model
         check_model(self.path, recorded, self._identity())
         encoder = self.encoder

@@ -20,9 +20,8 @@ class LockedError(OSError):
 def write_lock(folder: Path) -> Iterator[None]:
     """Keep other writers out of a library.
 
-    The lock is one of the operating system, which releases it when the process ends, however it
-    ends: no lock is ever left behind by a process that was killed. A file beside it says whose it
-    is.
+    It is a lock of the operating system, which releases it when the process ends, however it ends:
+    a process that is killed never leaves a lock behind. A file next to it says who holds it.
 
     Args:
         folder: The library's folder.

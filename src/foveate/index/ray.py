@@ -1,13 +1,13 @@
 """Reading and encoding on a Ray cluster, for `Index.add`.
 
-The driver, which is the process that calls `Index.add`, finds what has changed and is the only one
-that writes to the library. A pool of workers reads and encodes the same units of files that one
-process would, and what they return comes back in order, so that the library is the same: the same
-documents under the same numbers, and the same vectors.
+The driver, which is the process that calls `Index.add`, finds what has changed and is the only
+process that writes to the library. A pool of workers reads and encodes the same units of files that
+one process would, and what they return comes back in order, so that the library is the same: the
+same documents under the same numbers, and the same vectors.
 
-Ray replaces a worker that dies, and has it do its unit again; what had already come of it is not
-given twice. A unit whose worker dies again and again is tried file by file, so that one file that
-kills whoever reads it is named and does not stop the rest.
+Ray replaces a worker that dies, and has it do its unit again; results that it had already returned
+are not returned twice. A unit whose worker dies again and again is tried file by file, so that a
+file that kills its reader is named and does not stop the rest.
 """
 
 import logging
@@ -56,18 +56,18 @@ class RayCluster:
     All machines need the same version of foveate, and the files and the model at the same paths.
     The library's folder is only used by the process that adds files.
 
-    If Ray was initialized before, that session is used, and goes on afterwards.
+    If Ray is already initialized, that session is used, and continues afterwards.
 
     Args:
         address: Address of the cluster, such as "head:6379"; this machine must be part of it. By
             default the cluster that `RAY_ADDRESS` names or that this machine is part of or, if
             there is none, one that is started on this machine for as long as it takes.
-        workers: Number of workers; by default as many as there is room for beside one CPU.
+        workers: Number of workers; by default as many as fit while leaving one CPU free.
         cpus_per_worker: CPUs of each, which are also its threads; may be a fraction.
         gpus_per_worker: GPUs of each; may be a fraction, for several workers on one.
 
     Raises:
-        ValueError: A number is not positive, or there is to be less than no GPU.
+        ValueError: A number is not positive, or the number of GPUs is negative.
 
     Example:
         >>> from foveate.index.ray import RayCluster
@@ -96,7 +96,7 @@ class RayCluster:
         self.gpus_per_worker = gpus_per_worker
 
     def __call__(self, job: Job, units: Iterator[Unit]) -> Iterator[Part]:
-        """Read and encode units, and give their parts in order.
+        """Read and encode units, and yield their parts in order.
 
         Raises:
             ConnectionError: No cluster answers at the address.
@@ -141,9 +141,9 @@ class RayCluster:
     ) -> Iterator[Part]:
         """Have units encoded, and note the files that no worker survived.
 
-        A unit is missing if no worker survived it, or if the machine was lost that had encoded it.
+        A unit is missing if no worker survived it, or if the machine that had encoded it was lost.
         Everything from there on is encoded again, so that the library becomes the same; a unit that
-        is missing again must have been the reason itself.
+        is missing again must itself be the cause.
         """
         missing: Unit = []
         while units:
@@ -178,7 +178,7 @@ class RayCluster:
     def _results(
         self, job: Job, units: Sequence[Unit], num_workers: int
     ) -> Generator[tuple[int, Part], None, None]:
-        """Give the parts of units with the units' numbers, in order."""
+        """Yield the parts of units with the units' numbers, in order."""
         import ray.data
 
         # Each unit is a block of its own, so that it is what is done again if a worker dies. The
@@ -186,7 +186,7 @@ class RayCluster:
         items = [{"number": number, "unit": unit} for number, unit in enumerate(units)]
         blocks = ray.data.from_items(items, override_num_blocks=len(items))
         with warnings.catch_warnings():
-            # Ray means to rename this option, but no version has the new one yet.
+            # Ray plans to rename this option, but no version has the new name yet.
             warnings.filterwarnings("ignore", ".*ray_remote_args. is deprecated")
             dataset = blocks.map_batches(
                 _Worker,
@@ -260,7 +260,7 @@ class RayCluster:
         return max(1, min(room, free, int((cpus - 1) / self.cpus_per_worker)))
 
     def _room(self, resources: dict[str, float]) -> int:
-        """Return how many workers some resources suffice for."""
+        """Return the number of workers that fit into some resources."""
         rooms = [int(resources.get("CPU", 0) / self.cpus_per_worker)]
         if self.gpus_per_worker:
             rooms.append(int(resources.get("GPU", 0) / self.gpus_per_worker))
@@ -357,7 +357,7 @@ def _rounds(units: Iterable[Unit]) -> Iterator[list[Unit]]:
 
 
 def _explain_missing(part: Part) -> Part:
-    """Say of files that only the driver can see what is wrong."""
+    """Explain what is wrong with files that only the driver can see."""
     failures = [
         (
             name,
@@ -427,7 +427,7 @@ def _watch(head: str, has_ended: Event, seconds: float = _PATIENCE) -> None:
 
 
 def _knock(address: str) -> None:
-    """Check that something answers at an address, for which Ray would try for minutes.
+    """Check that something answers at an address, which Ray would keep trying for minutes.
 
     Raises:
         OSError: Nothing answers.

@@ -36,7 +36,7 @@ class FileRecord:
         sha256: Hash of its content.
         size: Its size in bytes.
         modified: When it was last changed, in nanoseconds since 1970.
-        noted: When all this was noted, in nanoseconds since 1970.
+        noted: When all this was recorded, in nanoseconds since 1970.
     """
 
     name: str
@@ -48,7 +48,7 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A document that is to be added.
+    """A document to add.
 
     Attributes:
         number: Its number in the library.
@@ -94,7 +94,7 @@ def rows(
 
 
 def renumber(tables: Mapping[str, pa.Table], first: int) -> dict[str, pa.Table]:
-    """Return rows of documents that are numbered from 0 with these numbers raised.
+    """Renumber the rows of documents that are numbered from 0 to start from `first`.
 
     Args:
         tables: The rows of each table, see `rows`.
@@ -121,7 +121,7 @@ def renumber(tables: Mapping[str, pa.Table], first: int) -> dict[str, pa.Table]:
 def _add_document(
     entry: Entry, records: dict[str, list[dict[str, Any]]], postings: "_Postings"
 ) -> None:
-    """Add the rows of a document, but for its vectors."""
+    """Add the rows of a document, except for its vectors."""
     document, number = entry.document, entry.number
     spans = document.spans()
     walked = list(document.walk())

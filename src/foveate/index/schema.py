@@ -1,4 +1,4 @@
-"""The tables of a library, and what identifies their rows.
+"""The tables of a library, and the keys of their rows.
 
 | table | a row for each |
 |---|---|
@@ -7,7 +7,7 @@
 | `sentences` | sentence, with its vector, its words and its place |
 | `terms` | term, kind of text and batch of documents, with the texts that hold it |
 
-A document has a number that is never given twice. A section or sentence is identified by that and
+A document has a number that is never reused. A section or sentence is identified by that and
 its position in the document, packed into a `key`.
 """
 

@@ -1,4 +1,4 @@
-"""Search in a library: what `foveate.tasks.search` finds, without reading the documents."""
+"""Search in a library: the results of `foveate.tasks.search`, without reading the documents."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -43,16 +43,16 @@ _ROWS_PER_CHUNK = 1024
 
 
 class Request:
-    """A query that the parts of a library are compared with: by `foveate.tasks.relevance`.
+    """A query with which the parts of a library are compared, as by `foveate.tasks.relevance`.
 
-    The vectors of the library are of float16; hence scores differ from those of
+    The vectors of the library are float16, so scores differ from those of
     `foveate.tasks.search` by up to about 1e-4.
 
     Args:
         query: The query.
         snapshot: The library.
         encoder: The model that made it.
-        by: What is looked for.
+        by: What to find.
     """
 
     def __init__(self, query: str, snapshot: Snapshot, encoder: Encoder, by: Unit) -> None:
@@ -73,13 +73,13 @@ class Request:
         self._sentence_weights = sentence_weights(query, encoder.context)
 
     def best(self, top_k: int, allowed: Mask | None = None) -> tuple[Ints, Floats]:
-        """Return the indices of what matches best, and the scores, best first.
+        """Return the indices and the scores of the best matches, best first.
 
-        Of a large library, only those are compared whose estimated scores are highest.
+        In a large library, only the parts with the highest estimated scores are compared.
 
         Args:
             top_k: How many to return.
-            allowed: `(sentences,)`, the sentences of which one must be in what is returned.
+            allowed: `(sentences,)`, the sentences of which each result must contain one.
         """
         snapshot = self.snapshot
         if allowed is None:
@@ -124,7 +124,7 @@ class Request:
 
     @property
     def _words(self) -> dict[int, npt.NDArray[np.float32]]:
-        """How much of the query's words each text holds, by kind."""
+        """How well each text matches the words of the query, by kind."""
         return self._matching.result()
 
     @property
@@ -164,7 +164,7 @@ class Request:
         return rounded
 
     def _likeliest_sentences(self, idx: Ints, num_compared: int) -> Ints:
-        """Choose those of some sentences whose scores, estimated from signs, are highest."""
+        """Select the sentences whose scores, estimated from signs, are highest."""
         snapshot = self.snapshot
         of_sentence, of_section, of_words, of_section_words = self._sentence_weights
         vector = self._vectors[0].numpy()
@@ -179,15 +179,16 @@ class Request:
         return idx[top(estimates, num_compared, in_order=False)]
 
     def _likeliest_units(self, idx: Ints, num_compared: int, top_k: int) -> Ints:
-        """Choose those of some sections or documents whose scores are highest.
+        """Select the sections or documents whose scores are highest.
 
-        All are estimated from signs. Of the likeliest, those sentences are compared that may be the
-        closest one: whose estimate is at most `_MARGIN` below the highest in the same unit.
+        All scores are estimated from signs. In the likeliest units, the sentences that may be the
+        closest one are then compared: those whose estimate is at most `_MARGIN` below the highest
+        in the unit.
 
         Args:
             idx: Their indices.
             num_compared: Number of sentences to compare.
-            top_k: Number of units that are looked for.
+            top_k: Number of units to find.
         """
         snapshot, parts = self.snapshot, self._parts
         sizes, starts = snapshot.sizes(self.by), snapshot.starts(self.by)
@@ -221,7 +222,7 @@ class Request:
 def find(
     query: str, snapshot: Snapshot, encoder: Encoder, by: Unit, top_k: int, allowed: Mask | None
 ) -> list[Hit]:
-    """Find what matches a query best, among the sentences that are allowed and what holds them."""
+    """Find what best matches a query, among the allowed sentences and what contains them."""
     if not snapshot.num_documents:
         return []
     request = Request(query, snapshot, encoder, by)
@@ -256,12 +257,12 @@ def ranges(starts: Ints, sizes: Ints) -> Ints:
 
 
 def top(scores: Floats, top_k: int, *, in_order: bool = True) -> Ints:
-    """Return the indices of the highest scores, highest first; of equal ones, the first first.
+    """Return the indices of the highest scores, highest first; ties keep their order.
 
     Args:
         scores: `(scores,)`.
         top_k: How many.
-        in_order: If not, their order does not matter, and all are returned that equal the last.
+        in_order: If false, their order does not matter, and all that equal the last are returned.
 
     Example:
         >>> top(np.array([0.1, 0.7, 0.7, 0.2]), 3).tolist()
@@ -377,7 +378,7 @@ def _cosines(
             size = chunk.stop - start
             if are_all:
                 some = vectors[chunk]
-            else:  # indices are within bounds, and only for "clip" numpy writes directly
+            else:  # indices are within bounds, and numpy writes directly only with "clip"
                 some = vectors.take(idx[chunk], axis=0, out=half[:size], mode="clip")
             widened[:size].copy_(torch.from_numpy(some))
             torch.mm(widened[:size], queries.T, out=products[chunk])

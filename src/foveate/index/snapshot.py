@@ -1,6 +1,6 @@
-"""A library as it is at a moment: what a search needs of it in memory.
+"""A library at one point in time: what a search needs of it in memory.
 
-Documents stand in the order of their files' names, and so do their sections and sentences: all
+Documents are in the order of their files' names, and so are their sections and sentences: all
 arrays are in that order, whatever order the documents were added in.
 """
 
@@ -26,11 +26,11 @@ _OUTLINE = (
 
 
 class Snapshot:
-    """A library's tables at a moment.
+    """A library's tables at one point in time.
 
     Args:
         store: The library.
-        state: Its state at that moment.
+        state: Its state at that time.
 
     Attributes:
         state: Its state.
@@ -118,7 +118,7 @@ class Snapshot:
         return self.section_starts if by == "section" else self.sentence_starts
 
     def owners(self, by: Unit, sentences: Ints) -> Ints:
-        """Return the index of what some sentences are directly in, or their own."""
+        """Return the index of the section or document that each sentence is in, or its own."""
         if by == "sentence":
             return sentences
         return (self.section_idx if by == "section" else self.sentence_document)[sentences]
@@ -159,7 +159,7 @@ class Snapshot:
         return vectors
 
     def document_idx(self, numbers: Ints) -> Ints:
-        """Return the index of each document; -1 for those that are not there anymore."""
+        """Return the index of each document; -1 for those that no longer exist."""
         if not len(self.numbers):
             return np.full(len(numbers), -1)
         # Parts of a document mostly follow each other, so that it is looked up once.
@@ -181,7 +181,7 @@ class Snapshot:
             positions: The position of each in its document.
 
         Returns:
-            The indices; -1 for parts of documents that are not there anymore.
+            The indices; -1 for parts of documents that no longer exist.
         """
         documents = self.document_idx(numbers)
         starts = np.concatenate([[0], ends])[documents]
@@ -227,7 +227,7 @@ class Snapshot:
 
 
 def _commonest(languages: list[str | None]) -> str | None:
-    """Return the commonest value, the first one of several."""
+    """Return the most common value; of several, the first."""
     return max(dict.fromkeys(languages), key=languages.count, default=None)
 
 

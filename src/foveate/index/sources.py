@@ -1,4 +1,4 @@
-"""The files that a library is made from: finding them, and noticing changes."""
+"""The files that a library is made from: finding them, and detecting changes."""
 
 import hashlib
 import os
@@ -39,13 +39,13 @@ def find_sources(
     """Find the files at paths, in folders and by patterns.
 
     Folders are walked in the order of their files' names. Links to folders are not followed, so
-    that loops of them do no harm; hidden files and those in unknown formats are left out.
+    loops of links do no harm; hidden files and those in unknown formats are left out.
 
     Args:
         paths: Files, folders, and patterns with `*`, `**`, `?` and `[…]`.
         on_error: Called with the name of what cannot be found or read, and the error.
-        is_count: Whether they are only to be counted: unknown formats are then not left out, since
-            that takes opening each file.
+        is_count: Whether the files are only to be counted: those in unknown formats are then not
+            left out, since that would require opening each file.
     """
     for path in paths:
         given = os.fspath(path)
@@ -94,7 +94,7 @@ def before_pattern(path: str) -> Path:
 
 
 def _match(pattern: str) -> Iterator[Path]:
-    """Find what matches a pattern, but for what is hidden, and without following links."""
+    """Find what matches a pattern, except for hidden files, and without following links."""
     folder = before_pattern(pattern)
     for path in folder.glob(str(Path(pattern).relative_to(folder))):
         if not any(part.startswith(".") for part in path.relative_to(folder).parts):
@@ -141,8 +141,8 @@ def _walk(folder: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[Sour
 def describe(source: Source, known: FileRecord | None) -> FileRecord:
     """Return what identifies the content of a file, or of a folder of messages.
 
-    A file with the size and the time that are known is taken to be unchanged, without reading it,
-    unless it had just been changed when these were noted.
+    A file whose size and time are the recorded ones is taken to be unchanged without being read,
+    unless it had just been changed when they were recorded.
 
     Args:
         source: The file.
@@ -200,7 +200,7 @@ def _content(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def is_gone(path: str) -> bool:
-    """Return whether there is no file at a path, for certain."""
+    """Return whether there is certainly no file at a path."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

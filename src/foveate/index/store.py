@@ -1,4 +1,4 @@
-"""Tables that change together: a library's state on disk, and how it is switched.
+"""Tables that change together: a library's state on disk, and how it is replaced.
 
 Lance commits each table by itself, and a reader must never see the sentences of a document that
 its other tables do not have. So the file `library.json` names the version of each table that
@@ -6,9 +6,9 @@ belongs to the library. A writer first writes new versions of the tables, which 
 then replaces that file, which is atomic. What a writer that was killed left behind is undone by
 the next one, which restores the named versions before it writes.
 
-When tables are merged, their old versions are removed; a reader that still used them begins again
-with the new state. A tag in each table keeps Lance from removing the version that the file names,
-whatever happens in between.
+When tables are merged, their old versions are removed; a reader that was still using them starts
+over with the new state. A tag in each table keeps Lance from removing the version that the file
+names, whatever happens in between.
 """
 
 import json
@@ -85,7 +85,7 @@ class ModelRecord:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a library consists of at a moment.
+    """What a library consists of at one point in time.
 
     Attributes:
         model: The model that made its vectors.
@@ -118,7 +118,7 @@ class Store:
         """Return whether there is a library in the folder.
 
         Raises:
-            LibraryError: The path is a file, or a folder of something else.
+            LibraryError: The path is a file, or a folder with other contents.
         """
         if self.folder.exists() and not self.folder.is_dir():
             raise LibraryError(f"{self.folder} is a file: a library is a folder, name another path")
@@ -158,7 +158,7 @@ class Store:
         return found.st_mtime_ns, found.st_ino
 
     def open_tables(self, state: State) -> dict[str, Any]:
-        """Open the tables for reading, as they are in a state."""
+        """Open the tables for reading, as of a given state."""
         connection = _connect(self.folder)
         tables = {}
         with self.explained():
@@ -169,7 +169,7 @@ class Store:
 
     @contextmanager
     def explained(self, *, is_write: bool = False) -> Iterator[None]:
-        """Turn the errors of Lance into a sentence."""
+        """Turn errors of Lance into readable messages."""
         try:
             yield
         except (LibraryError, FileNotFoundError, MemoryError):
@@ -188,7 +188,7 @@ class Store:
 
     @contextmanager
     def writing(self, model: ModelRecord) -> Iterator["Writer"]:
-        """Give a writer, while no other process writes. A library that does not exist is made.
+        """Provide a writer while no other process writes, creating the library if necessary.
 
         Args:
             model: The model that makes the vectors.
@@ -285,7 +285,7 @@ class Writer:
         self.num_batches = state.num_batches
 
     def new_documents(self, number: int) -> int:
-        """Return the first of as many numbers, which no other document had or will have."""
+        """Reserve this many numbers, which no other document had or will have; return the first."""
         self.next_document += number
         return self.next_document - number
 
@@ -324,7 +324,7 @@ class Writer:
         """Optimize if there is reason to, so that a small change does not rewrite everything.
 
         Args:
-            is_end: Whether nothing will be added soon, so that indexes are worth their time.
+            is_end: Whether nothing will be added soon, so that building indexes pays off.
         """
         for name, table in self.tables.items():
             if table.stats()["fragment_stats"]["num_fragments"] >= _MAX_FRAGMENTS:
@@ -338,7 +338,7 @@ class Writer:
                     return
 
     def optimize(self, *, merges_terms: bool = False) -> None:
-        """Merge small files and bring indexes up to date; then remove what is not needed anymore.
+        """Merge small files and bring indexes up to date; then remove what is no longer needed.
 
         Everything that was written must have been committed. Tables above some size get the
         indexes that make rows of a given key, term or file quick to find.
@@ -372,7 +372,7 @@ class Writer:
 def merge_terms(writer: Writer) -> None:
     """Merge the postings of each term into one row, without those of deleted documents.
 
-    Some terms at a time are read, as they were committed, and written anew.
+    A few terms at a time are read, as committed, and rewritten.
     """
     old = writer.store.open_tables(writer.state)["terms"]
     live = read(writer.tables["documents"], ("document",))["document"].to_numpy()
@@ -453,7 +453,7 @@ def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None
 
 
 def quote(value: str) -> str:
-    """Write a string as SQL does.
+    """Quote a string for SQL.
 
     Example:
         >>> print(quote("Moby's whale"))
@@ -463,7 +463,7 @@ def quote(value: str) -> str:
 
 
 def quote_list(values: Iterable[str]) -> str:
-    """Write a list of strings for SQL's IN."""
+    """Quote a list of strings for SQL's IN."""
     return f"({', '.join(map(quote, values))})"
 
 
@@ -476,7 +476,7 @@ def read(table: Any, columns: Sequence[str], condition: str | None = None) -> pa
 def read_batches(
     table: Any, columns: Sequence[str], condition: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read as `read` does, some rows at a time."""
+    """Read like `read`, but a few rows at a time."""
     query = table.search().select(list(columns))
     yield from (query.where(condition) if condition else query).to_batches()
 

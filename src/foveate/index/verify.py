@@ -1,4 +1,4 @@
-"""Whether a library is whole: everything is read, and its tables are compared."""
+"""Verification of a library: everything is read, and its tables are compared."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ _PLACE = SPAN_COLUMNS[: SPAN_COLUMNS.index("boxes")]
 
 
 def verify(store: Store) -> list[str]:
-    """Return a sentence for each thing that is wrong with a library.
+    """Return a sentence for each problem in a library.
 
     Documents are read one at a time: each is unpacked, and its sentences and sections are compared
     with those in the tables.

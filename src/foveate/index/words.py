@@ -25,7 +25,7 @@ _DENSE_SHARE = 1 / 3
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The texts of a kind that hold a term, and how often."""
+    """The texts of a kind that contain a term, and how often each does."""
 
     idx: Ints
     counts: Ints
@@ -36,11 +36,11 @@ NOWHERE = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 @dataclass(frozen=True, slots=True)
 class Impacts:
-    """How much a term counts in each text of a kind, before its weight, see `impacts_of`.
+    """How much a term counts in each text of a kind, before weighting; see `impacts_of`.
 
     Attributes:
         num_texts: Number of texts that hold it.
-        idx: These; None if the values are those of all texts, since most hold it.
+        idx: Their indices; None if there are values for all texts, since most hold it.
         values: Float32.
     """
 
@@ -58,7 +58,7 @@ class Words:
     """The words of a library.
 
     What a term counts in each text is kept in memory for the next query that has it, up to a limit,
-    since the words that make for long postings are in most queries.
+    since the words with long postings are in most queries.
 
     Args:
         lengths: Number of terms of each text, by kind; those of a section or document include the
@@ -84,10 +84,10 @@ class Words:
     def match(
         self, terms: Sequence[str], kinds: Iterable[int] = KINDS
     ) -> dict[int, npt.NDArray[np.float32]]:
-        """Score how much of a query each text of a library holds.
+        """Score how well each text of a library matches a query.
 
-        How rare a term is, and how long texts are, is counted over the whole library as it is at
-        that moment.
+        The rarity of terms and the mean length of texts are those of the whole library at that
+        time.
 
         Args:
             terms: The terms of the query, each once.
@@ -161,7 +161,7 @@ def impacts_of(postings: Postings, lengths: Ints, mean: float) -> Impacts:
 
 
 def add_up(impacts: Sequence[Impacts], num_texts: int) -> npt.NDArray[np.float32]:
-    """Score as `foveate.tasks.bm25.bm25` does, whose equation holds.
+    """Add up the impacts of a query's terms to the scores of `foveate.tasks.bm25.bm25`.
 
     Args:
         impacts: What each term of the query counts in the texts.

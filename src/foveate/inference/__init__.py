@@ -1,4 +1,4 @@
-"""A loaded model with a purpose: encode, summarize, answer."""
+"""Loaded models for inference: encode, summarize or answer."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

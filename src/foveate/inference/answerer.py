@@ -1,4 +1,4 @@
-"""Answers that a T5 writes from whole documents, with where it looked for them."""
+"""Answers that a T5 generates from whole documents, with the sentences that it attended to."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -79,7 +79,7 @@ class Answerer:
             choices: Answers to choose from.
 
         Returns:
-            The answer; and `(sentences,)` float32, how much the question looked at each of
+            The answer; and `(sentences,)` float32, how much the question attended to each of
             `Document.sentences`: the highest share of its attention that one of the sentence's
             tokens got, averaged over the compressed layers.
 

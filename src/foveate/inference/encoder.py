@@ -67,7 +67,7 @@ class DocumentVectors:
 
 @dataclass(frozen=True)
 class _States:
-    """What a model says of the anchors of a forest, float32 on the CPU.
+    """A model's outputs for the anchors of a forest, float32 on the CPU.
 
     Attributes:
         vectors: `(states, dimension)`; an anchor's vector is the mean of its states.
@@ -111,8 +111,7 @@ class Encoder:
             from their sentences; "tree" lets anchors exchange across the hierarchy.
         pooling: How hidden states become a vector.
         linear_dtype: Dtype of the model's linear layers; everything else is float32.
-        languages: ISO 639 codes of the languages that the model was trained on; None if nobody
-            says.
+        languages: ISO 639 codes of the languages that the model was trained on; None if unknown.
 
     Raises:
         ValueError: `context` is neither "sentence" nor "tree", or the tokenizer puts no single
@@ -392,7 +391,7 @@ class Encoder:
     def _from_sentences(
         self, anchors: list[Anchor], sentences: Tensor, titles: Tensor
     ) -> DocumentVectors:
-        """Compute the document and its sections: the means of all sentences and titles in them."""
+        """Compute the vectors of the document and its sections: means over sentences and titles."""
         upper = [i for i, anchor in enumerate(anchors) if anchor.kind != "sentence"]
         row_of = {i: row for row, i in enumerate(upper)}
         sums = torch.zeros(len(upper), self.dimension)
@@ -421,7 +420,7 @@ class Encoder:
 
 
 def as_encoder(model: Encoder | str | PathLike[str] | None) -> Encoder:
-    """Return a loaded encoder as it is, and load one that is named.
+    """Return a loaded encoder unchanged, or load one by its name.
 
     Args:
         model: A loaded encoder, the name or path of a checkpoint, or None for the default encoder,
@@ -448,7 +447,7 @@ Writer = TypeVar("Writer", bound=_Writer)
 def as_encoder_or(
     writer: type[Writer], model: Writer | Encoder | str | PathLike[str]
 ) -> Writer | Encoder:
-    """Return a loaded model as it is, and load one that is named.
+    """Return a loaded model unchanged, or load one by its name.
 
     Args:
         writer: The class that loads an encoder-decoder's checkpoint, such as `Summarizer`.
@@ -502,7 +501,7 @@ def _one_ahead(
                 yield ready.result()
         if waiting is not None:
             yield waiting.result()
-    finally:  # should something fail, nobody waits for what is prepared in vain
+    finally:  # after an error, do not wait for an item that nobody will use
         thread.shutdown(wait=False, cancel_futures=True)
 
 

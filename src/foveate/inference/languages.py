@@ -44,7 +44,7 @@ def trained_languages(name_or_path: str | PathLike[str]) -> frozenset[str] | Non
     card = checkpoint_file(name_or_path, "README.md")
     if card is None:
         return None
-    try:  # a card is read by people, and need not be well-formed
+    try:  # cards are written for people, and may be malformed
         front = _FRONT_MATTER.match(card.read_text(encoding="utf-8"))
         metadata = yaml.safe_load(front[1]) if front else None
     except (ValueError, yaml.YAMLError):
@@ -57,11 +57,11 @@ def trained_languages(name_or_path: str | PathLike[str]) -> frozenset[str] | Non
 
 
 def warn_of_languages(documents: Iterable[Document], trained: Collection[str] | None) -> None:
-    """Warn once per process of each language of documents that an encoder was not trained on.
+    """Warn, once per process and language, of documents in languages not used in training.
 
     Args:
         documents: Documents.
-        trained: Codes of the languages that the encoder was trained on; None if nobody says.
+        trained: Codes of the languages that the encoder was trained on; None if unknown.
 
     Warns:
         UserWarning: There is such a language.

@@ -1,4 +1,4 @@
-"""Any encoder of transformers: its weights, its processor and its pooling."""
+"""Loading of any transformers encoder, with its processor and its pooling."""
 
 import torch
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
@@ -13,7 +13,7 @@ from foveate.preprocessing.tree_bert import TreeBertProcessor
 
 
 def load_checkpoint(path: str) -> tuple[PreTrainedModel, HDTProcessor, Pooling]:
-    """Load an encoder in float32 and what it takes to use it.
+    """Load an encoder in float32, its processor and its pooling.
 
     Raises:
         OSError: There is no such checkpoint, or it has no safetensors weights.

@@ -1,10 +1,10 @@
-"""Layers for inference on a CPU, whose products and what follows them oneDNN computes at once.
+"""Layers for CPU inference, in which oneDNN fuses matrix products with what follows them.
 
-torch gives float32 products to MKL, which leaves half of what some processors can do unused (an
-AMD EPYC with AVX-512: 200 instead of 400 GFLOP/s on two cores), and packs bfloat16 weights anew
+torch hands float32 products to MKL, which leaves half of the throughput of some processors unused
+(an AMD EPYC with AVX-512: 200 instead of 400 GFLOP/s on two cores), and packs bfloat16 weights anew
 for every product. The operators that torch's own compiler uses give products to oneDNN, with
-weights that are packed once, and activations and residual connections computed where the products
-are. float32 results agree within rounding.
+weights that are packed once, and activations and residual connections fused into the products.
+float32 results agree within rounding.
 """
 
 from typing import Any, cast
@@ -24,7 +24,7 @@ from the system, which clears it first: 75,000 page faults for 931 sentences ins
 
 
 def use_onednn(model: nn.Module, dtype: torch.dtype) -> None:
-    """Replace a model's linear layers, and all of those of TreeBert, in place.
+    """Replace a model's linear layers, and whole TreeBert layers, in place.
 
     Nothing is replaced where torch was built without oneDNN or the processor does not compute in
     this dtype.
@@ -58,7 +58,7 @@ def _fused(layer: TreeBertLayer) -> nn.Module:
 
 
 class OneDNNLinear(nn.Module):
-    """Linear layers that read the same input, side by side, and what follows them.
+    """Linear layers on the same input, computed as one, fused with what follows them.
 
     Args:
         linears: The layers, of the same dtype.

@@ -1,4 +1,4 @@
-"""Foveate in the frameworks that people build with; each module needs its framework.
+"""Foveate in other frameworks; each module needs its framework.
 
 | module | framework | extra |
 |---|---|---|

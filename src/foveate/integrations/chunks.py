@@ -1,4 +1,4 @@
-"""Vectors of chunks that somebody else cut, each read among the others of its document."""
+"""Contextual vectors of given chunks: each is read together with the others of its document."""
 
 from collections.abc import Sequence
 
@@ -21,8 +21,8 @@ def encode_chunks(
     """Encode the chunks of documents, each as a section of its document.
 
     An encoder that reads trees, such as foveate's own, sees the chunks of a document together, so
-    that the vector of each depends on the others. Other encoders see every sentence by itself. A
-    blank chunk is encoded as an empty text.
+    the vector of each depends on the others. Other encoders see every sentence by itself. A blank
+    chunk is encoded as an empty text.
 
     Args:
         encoder: The encoder.

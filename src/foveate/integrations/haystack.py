@@ -14,10 +14,9 @@ class FoveateDocumentEmbedder:
     """Embeds documents in context: those of one source together, in their order.
 
     The documents that a splitter cut from one source, which share the value of a metadata field,
-    are read as the sections of one document, so that the vector of each depends on the others.
-    Hence all documents of a source belong in one call. They are taken in the order of `split_id`,
-    if they have one, or else in that in which they come. A document without the field is encoded
-    by itself.
+    are read as the sections of one document, so the vector of each depends on the others. All
+    documents of a source therefore belong in one call. They are taken in the order of `split_id`,
+    if they have one, or else in the given order. A document without the field is encoded by itself.
 
     Args:
         model: Name or path of the encoder's checkpoint; by default foveate's own model.

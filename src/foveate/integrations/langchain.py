@@ -21,9 +21,9 @@ from foveate.integrations.results import Unit, find, own_spans, span_metadata, t
 class FoveateRetriever(BaseRetriever):
     """A retriever over a library that `foveate index` or `Index.add` made.
 
-    The metadata of what it finds name its place: `source`, `title`, `authors`, `date`,
+    The metadata of a result name its place: `source`, `title`, `authors`, `date`,
     `section_path`, `page`, `place`, `speaker`, `start` and `end`, as far as they are known, its
-    `score`, and the number of its `document`, by which `Index.document` gives the document.
+    `score`, and the number of its `document`, as `Index.document` takes it.
 
     Attributes:
         index: The library.
@@ -79,7 +79,7 @@ class FoveateRetriever(BaseRetriever):
 
 
 class FoveateEmbeddings(Embeddings):
-    """Vectors of texts, each by itself, for LangChain's vector stores.
+    """Embeddings of texts, each encoded by itself, for LangChain's vector stores.
 
     Vector stores hand over texts without their documents. To search long documents by vectors that
     depend on their context, use `FoveateRetriever`.
@@ -92,7 +92,7 @@ class FoveateEmbeddings(Embeddings):
         self.encoder = as_encoder(model)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Encode texts that are to be found."""
+        """Encode texts that can be searched."""
         vectors: list[list[float]] = self.encoder.encode_texts(texts).tolist()
         return vectors
 
@@ -138,7 +138,7 @@ class FoveateLoader(BaseLoader):
         self.options = options
 
     def lazy_load(self) -> Iterator[Document]:
-        """Read the files one after another, and give their sections in order."""
+        """Read the files one after another, and yield their sections in order."""
         for document in read_documents(self.paths, on_error=self.on_error, **self.options):
             spans = own_spans(document)
             for span, text in zip(spans, texts_of(document, spans), strict=True):

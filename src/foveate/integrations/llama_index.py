@@ -68,7 +68,7 @@ class FoveateNodeParser(NodeParser):
         format: Name of the documents' format in `foveate.documents.FORMATS`; by default that of
             the `file_name` or `file_path` in their metadata, or else plain text.
         max_characters: Longest passage, unless one sentence alone is longer.
-        keep_markup: Keep the text as it stands in the document; otherwise, nodes have only its
+        keep_markup: Keep the text as it is in the document; otherwise, nodes have only its
             words, a line for each paragraph, as is better for HTML, XML and subtitles.
 
     Example:
@@ -204,13 +204,13 @@ class FoveateNodeParser(NodeParser):
 
 
 class FoveateEmbedding(BaseEmbedding):
-    """Vectors of texts and, in context, of nodes.
+    """Embeddings of texts and, in context, of nodes.
 
     `get_text_embedding` and the like encode every text by itself. Called on nodes, as in an
-    `IngestionPipeline`, it encodes those of each source document together, in the order in which
-    they are given, so that the vector of each depends on the others. Only the texts of nodes
-    count, and the `section_path` in their metadata, which is read as their heading; nodes with
-    children are encoded by themselves. A `VectorStoreIndex` keeps the vectors that nodes have.
+    `IngestionPipeline`, it encodes those of each source document together, in the given order, so
+    the vector of each depends on the others. Only the texts of nodes count, and the `section_path`
+    in their metadata, which is read as their heading; nodes with children are encoded by
+    themselves. A `VectorStoreIndex` keeps the vectors that nodes have.
 
     Args:
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
@@ -289,7 +289,7 @@ class FoveateRetriever(BaseRetriever):
 
     The nodes have the place in their metadata: `source`, `title`, `authors`, `date`,
     `section_path`, `page`, `place` and `speaker`, as far as they are known, and the number of their
-    `document`, by which `Index.document` gives the document.
+    `document`, as `Index.document` takes it.
 
     Args:
         index: The library.
@@ -376,7 +376,7 @@ def _parts(document: Document, max_characters: int) -> Iterator[_Part]:
 
 
 def _passages(section: Section, spans: Iterator[Span], max_characters: int) -> Iterator[Span]:
-    """Join the sentences directly in a section to passages, which end where a paragraph ends.
+    """Join the sentences directly in a section into passages, which end where a paragraph ends.
 
     Only a paragraph that is too long for one passage is split.
 

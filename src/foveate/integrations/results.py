@@ -1,4 +1,4 @@
-"""What a library finds, with the text and the flat metadata that frameworks want."""
+"""Results from a library, with the text and the flat metadata that frameworks expect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +83,7 @@ def find(
 
 
 def check_unit(by: str) -> None:
-    """Raise a ValueError if `by` is no `Unit`."""
+    """Raise a ValueError if `by` is not a `Unit`."""
     if by not in get_args(Unit):
         raise ValueError(f"by must be 'passage', 'sentence', 'section' or 'document', got {by!r}")
 

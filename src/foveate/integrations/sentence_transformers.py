@@ -1,4 +1,4 @@
-"""An encoder in the shape of a `SentenceTransformer`, for code that expects one."""
+"""An encoder with the interface of a `SentenceTransformer`, for code that expects one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
@@ -22,8 +22,8 @@ Vectors = npt.NDArray[np.float32] | Tensor | list[Tensor]
 class FoveateSentenceTransformer:
     """An encoder with the methods of a `SentenceTransformer`.
 
-    `encode` sees every text by itself, as sentence-transformers does. Of a long document that was
-    cut into chunks, `encode_contextual` gives vectors that depend on the chunks around each. Both
+    `encode` sees every text by itself, as sentence-transformers does. For a long document that was
+    cut into chunks, `encode_contextual` returns vectors that depend on the chunks around each. Both
     are compared with the vectors of `encode_query`.
 
     sentence-transformers itself is not needed. Texts of any length are read to their end, and
@@ -85,15 +85,15 @@ class FoveateSentenceTransformer:
             precision: Only "float32", which is the default.
             convert_to_numpy: Return an array; without, a list of tensors.
             convert_to_tensor: Return one tensor, on the CPU, instead.
-            device: Only where the encoder is already.
+            device: Only the device that the encoder is on.
             normalize_embeddings: Scale vectors to length 1.
-            truncate_dim: Number of the first components to keep.
+            truncate_dim: Number of leading components to keep.
 
         Returns:
             `(texts, dimension)`; of a single text `(dimension,)`.
 
         Raises:
-            ValueError: There is no prompt of the name, or an argument has another value.
+            ValueError: There is no prompt with this name, or an argument has another value.
         """
         self._check(output_value, precision, device)
         texts = [sentences] if isinstance(sentences, str) else list(sentences)
@@ -129,7 +129,7 @@ class FoveateSentenceTransformer:
         prompt: str | None = None,
         **options: Any,
     ) -> Vectors:
-        """Encode texts that are to be found, each by itself, with their prompt; see `encode`."""
+        """Encode texts that can be searched, each by itself, with their prompt; see `encode`."""
         names = ("document", "passage", "corpus")
         return self._encode_as(names, sentences, prompt_name, prompt, options)
 
@@ -177,7 +177,7 @@ class FoveateSentenceTransformer:
     def similarity_pairwise(
         self, embeddings1: npt.ArrayLike | Tensor, embeddings2: npt.ArrayLike | Tensor
     ) -> Tensor:
-        """Return the cosine of each vector with that in the same place: `(vectors,)`."""
+        """Return the cosine of each vector with the one at the same index: `(vectors,)`."""
         return (_unit(embeddings1) * _unit(embeddings2)).sum(-1)
 
     def get_embedding_dimension(self) -> int:

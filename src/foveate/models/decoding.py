@@ -1,4 +1,4 @@
-"""Attention in decoders: over the tokens written so far, and over an encoded document.
+"""Attention in decoders: over the tokens generated so far, and over an encoded document.
 
 torch's own fused attention is avoided where gradients flow: with padding masks, its backward pass
 on a GPU occasionally returns NaN for the gradient of a query.
@@ -21,7 +21,7 @@ def prefill_attention(
     max_distance: int = 128,
     scale: float = 1.0,
 ) -> Tensor:
-    """Attend with several queries per sequence, without forming all pairs.
+    """Attend with several queries per sequence, without materializing scores of all pairs.
 
     Args:
         q: Queries `(batch, heads, queries, head_dim)`.
@@ -31,7 +31,7 @@ def prefill_attention(
         key_bias: `(batch, keys)`, -inf hides a key.
         past: Number of keys before the first query; attention is causal. None lets every query
             see every key.
-        max_distance: Distance from which on the bias stays the same.
+        max_distance: Distance from which the bias stays constant.
         scale: Factor on the scores.
 
     Returns:

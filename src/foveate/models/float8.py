@@ -12,7 +12,7 @@ from foveate.ops.linear import concatenate
 
 
 class Float8Linear(nn.Module):
-    """A linear layer whose weight is kept, and multiplied, in 8-bit floating point.
+    """A linear layer whose weight is stored, and multiplied, in 8-bit floating point.
 
     It has no gradients, and is neither saved nor loaded.
 
@@ -40,7 +40,7 @@ class Float8Linear(nn.Module):
         return output
 
     def extra_repr(self) -> str:
-        """Say what `nn.Linear` says."""
+        """Describe the layer as `nn.Linear` does."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"

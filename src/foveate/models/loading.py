@@ -1,4 +1,4 @@
-"""Loading checkpoints: missing or damaged files raise an error, and no weights are left random."""
+"""Loading of checkpoints: missing or damaged files raise an error, and no weight stays random."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -17,11 +17,11 @@ def masked_lm_output(
     *,
     sparse: bool,
 ) -> MaskedLMOutput:
-    """Encode, predict tokens, and compute the mean cross-entropy with labels.
+    """Encode, predict tokens and, given labels, compute the mean cross-entropy.
 
     Args:
         encode: Returns the output of an encoder, with `last_hidden_state` `(batch, length, d)`.
-        head: Takes hidden states `(..., d)` to logits `(..., vocab_size)`.
+        head: Maps hidden states `(..., d)` to logits `(..., vocab_size)`.
         labels: `(batch, length)` int64, the true token where the loss counts, else -100.
         sparse: Whether, with labels, the head sees the labelled tokens only.
 

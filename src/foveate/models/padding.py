@@ -1,4 +1,4 @@
-"""From padded batches to packed tokens and back, and what replaces transformers' dense masks."""
+"""Packing and unpacking of padded batches, and replacements for transformers' dense masks."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,9 +134,9 @@ def _check_shape(real: Tensor, shape: tuple[int, int]) -> None:
 
 @dataclass(frozen=True)
 class AlignedRows(PackedIndices):
-    """The whole rows of a padded batch, each with its real tokens first, and with more padding.
+    """The rows of a padded batch, with their real tokens moved to the front, and more padding.
 
-    Nothing waits for the device to learn which tokens are real.
+    Building them does not wait for the device to find out which tokens are real.
 
     Attributes:
         lengths: Number of real tokens of each row, `(batch,)` int64.
@@ -254,7 +254,7 @@ class PackedForest(PackedIndices):
 
 
 class PaddingMask:
-    """Which keys of a batch are real, passed to attention in place of a mask of all pairs.
+    """The real keys of a batch, passed to attention in place of a mask of all pairs.
 
     Args:
         arguments: The arguments of a mask function of transformers.

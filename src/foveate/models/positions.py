@@ -1,4 +1,4 @@
-"""Longer tables of learned positions, made of a checkpoint's own by repeating it."""
+"""Longer tables of position embeddings, made by repeating those of a checkpoint."""
 
 from typing import Any, TypeVar
 
@@ -10,10 +10,10 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 def repeat_positions(model: Model, max_position_embeddings: int) -> Model:
-    """Lengthen BERT's or RoBERTa's table of positions by repeating it (VCC, 6.6.1).
+    """Extend BERT's or RoBERTa's position embeddings by repeating them (VCC, 6.6.1).
 
-    The first positions stay exactly as they are, and what follows starts from their copies, as in
-    the Longformer that was made of RoBERTa.
+    The first positions stay exactly as they are, and the rest start as copies of them, as in the
+    Longformer that was made from RoBERTa.
 
     Args:
         model: A model with BERT's or RoBERTa's embeddings, which is changed in place.
@@ -56,7 +56,7 @@ def repeat_positions(model: Model, max_position_embeddings: int) -> Model:
         freeze=not table.weight.requires_grad,
         padding_idx=table.padding_idx,
     )
-    # What the embeddings hold besides, for batches that say nothing of positions and types.
+    # The embeddings' other buffers, for batches without position ids and token types.
     indices = torch.arange(max_position_embeddings, device=table.weight.device)[None]
     buffers = {"position_ids": indices, "token_type_ids": torch.zeros_like(indices)}
     for name in buffers.keys() & dict(embeddings.named_buffers()).keys():

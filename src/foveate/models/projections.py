@@ -1,4 +1,4 @@
-"""Linear layers of a model, by fewer kernels where nothing would notice."""
+"""Linear layers of a model, in fewer kernels where that makes no other difference."""
 
 from collections import Counter, defaultdict
 from itertools import chain
@@ -16,7 +16,7 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
     """Apply several linear layers to the same hidden states.
 
     On a GPU this is one matrix product, if all are plain layers of one dtype, with biases or
-    without; so it is of layers in 8-bit floating point.
+    without; the same holds for layers in 8-bit floating point.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -52,7 +52,7 @@ def project_heads(hidden_states: Tensor, num_heads: int, *layers: nn.Module) -> 
 
 
 def project_relu(hidden_states: Tensor, layer: nn.Module, activation: nn.Module) -> Tensor:
-    """Apply a linear layer and an activation; on a GPU a plain layer and ReLU are one kernel.
+    """Apply a linear layer and an activation; on a GPU, a plain layer and ReLU are fused.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -105,15 +105,15 @@ _TENSORS = {nn.Linear: ("weight", "bias"), Float8Linear: ("values", "scales", "b
 
 
 def lay_out_weights(model: nn.Module) -> None:
-    """Lay the weights of layers that may read the same input side by side in memory, in place.
+    """Place the weights of layers that may share an input side by side in memory, in place.
 
     Otherwise `project` copies them for every product. They stay there until they are moved to
     another device or dtype, or replaced. Nothing else changes: weights are trained, loaded and
     saved as before. Only weights on a GPU are moved.
 
     Args:
-        model: A model where it will run. What shares its memory with another of its tensors, or is
-            a part of a larger one, is not moved.
+        model: A model, on the device where it will run. A tensor that shares memory with another
+            one, or is part of a larger one, is not moved.
     """
     movable = [x for x in chain(model.parameters(), model.buffers()) if _can_be_moved(x)]
     holders = Counter(x.data_ptr() for x in movable)
@@ -134,7 +134,7 @@ def lay_out_weights(model: nn.Module) -> None:
 
 
 def _can_be_moved(x: Tensor | None) -> bool:
-    """Whether a tensor is all that its storage holds, and can be given another one."""
+    """Return whether a tensor is all that its storage holds, and can be given another one."""
     if x is None or type(x) not in (nn.Parameter, Tensor) or not _joins(x) or x.is_inference():
         return False
     return x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes
@@ -153,13 +153,13 @@ def _separate_storages(layer: nn.Module, state: dict[str, Any], prefix: str, _: 
 
 
 def drop(dropout: nn.Dropout, x: Tensor) -> Tensor:
-    """Apply dropout in training; in inference, calling it three times a layer would take time."""
+    """Apply dropout in training; in inference, skip the call, which would only take time."""
     output: Tensor = dropout(x) if dropout.training else x
     return output
 
 
 def _is_plain(layer: nn.Module, hidden_states: Tensor) -> bool:
-    """Whether a layer does nothing but a product with its weight, on a GPU.
+    """Return whether a layer does nothing but a product with its weight, on a GPU.
 
     Adapters, quantized layers, layers with hooks and layers whose `forward` was replaced have to be
     called themselves.
@@ -180,7 +180,7 @@ def _is_relu(activation: nn.Module) -> bool:
 
 
 def _is_changed(module: nn.Module) -> bool:
-    """Whether calling a module does something besides, or instead of, its class's `forward`."""
+    """Return whether calling a module runs anything other than its class's `forward`."""
     return bool(
         module._forward_pre_hooks
         or module._forward_hooks
@@ -192,5 +192,5 @@ def _is_changed(module: nn.Module) -> bool:
 
 
 def _joins(x: Tensor) -> bool:
-    """Whether fewer kernels pay off where a tensor is."""
+    """Return whether fewer kernels pay off on the device of a tensor."""
     return x.is_cuda

@@ -1,4 +1,4 @@
-"""The layers of TreeBert: BERT with tree attention, whose anchors give a vector to everything.
+"""The layers of TreeBert: BERT with tree attention, and heads that read its anchors.
 
 The Transformer has BERT's parameter names, so BERT's weights load. A document is a tree: an anchor
 for the document, for each section and for each sentence, and a sentence's tokens below its anchor.
@@ -7,8 +7,8 @@ A sentence that is a tree by itself is read exactly as BERT reads it, its anchor
 Inside the model, all documents of a batch are packed in level order: `(nodes, hidden_size)`.
 
 The layers need torch alone, so that a checkpoint can be read without importing transformers, which
-takes longer than reading a document. `foveate.models.tree_bert` makes a model of transformers of
-them, for training and for its Auto classes.
+takes longer than reading a document. `foveate.models.tree_bert` builds a transformers model from
+them, for training and for the Auto classes.
 """
 
 import json
@@ -185,7 +185,7 @@ class Anchors:
 
 
 def activation(name: str) -> nn.Module:
-    """Make the activation of this name, one of those of transformers."""
+    """Create the activation that transformers calls by this name."""
     if name == "gelu":
         return nn.GELU()
     from transformers.activations import ACT2FN  # takes seconds
@@ -194,7 +194,7 @@ def activation(name: str) -> nn.Module:
 
 
 def _in_place(module: nn.Module) -> bool:
-    """Tell whether hidden states may be overwritten: in inference, where it saves memory."""
+    """Return whether hidden states may be overwritten: in inference, where it saves memory."""
     return not (module.training or torch.is_grad_enabled())
 
 
@@ -425,8 +425,8 @@ class TreeBertPooling(nn.Module):
 class TreeBertSalience(nn.Module):
     """How much each sentence belongs in a summary.
 
-    It sees the hidden state of the sentence's anchor, the vectors of the sentence, of what it
-    stands in and of the document, their cosines, and the place of the sentence.
+    It sees the hidden state of the sentence's anchor, the vectors of the sentence, of what contains
+    it and of the document, their cosines, and the place of the sentence.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -470,7 +470,7 @@ NUM_PLACES = 8
 
 
 def places(anchors: Anchors, section: Tensor, root: Tensor) -> Tensor:
-    """Say where anchors stand: in what they belong to, in the document, and how long that is.
+    """Describe the places of anchors: in their section, in the document, and how long that is.
 
     Args:
         anchors: The anchors.
@@ -524,7 +524,7 @@ class NetworkOutput(NamedTuple):
 
 
 class TreeBertLayers(nn.Module):
-    """What all models of TreeBert have: its layers and heads, and what they compute."""
+    """The base class of all TreeBert models: the layers and heads, and what they compute."""
 
     def add_layers(self, config: NetworkConfig, encoder: TreeBertEncoder) -> None:
         """Add layers and heads, with random weights.
@@ -585,7 +585,7 @@ class TreeBertNetwork(TreeBertLayers):
 
 
 class _WithoutInitialization(TorchFunctionMode):
-    """Leave the parameters of new layers as memory holds them, because weights replace them."""
+    """Skip the initialization of new layers, because loaded weights replace their parameters."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -600,7 +600,7 @@ def load_network(folder: Path) -> TreeBertNetwork | None:
     """Load a checkpoint of TreeBert in float32, in evaluation mode.
 
     Returns:
-        The network; None if the folder is no checkpoint of TreeBert, or an incomplete or damaged
+        The network; None if the folder is not a checkpoint of TreeBert, or an incomplete or damaged
         one: transformers, which knows more forms of checkpoints, loads it or says what is wrong.
     """
     try:

@@ -1,4 +1,4 @@
-"""Devices and dtypes by name, which model types are supported, and where positions begin."""
+"""Devices and dtypes by name, the supported model types, and the first position id."""
 
 from collections.abc import Collection
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
-    """Return the device of this name; None is CUDA where available, else the CPU.
+    """Return the device with this name; None means CUDA if available, else the CPU.
 
     Raises:
         ValueError: This machine has no such device.
@@ -24,7 +24,7 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
 
 
 def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """Return the dtype of this name.
+    """Return the dtype with this name.
 
     Raises:
         ValueError: Models do not run in this dtype.
@@ -36,7 +36,7 @@ def resolve_dtype(dtype: str | torch.dtype) -> torch.dtype:
 
 
 def check_model_type(model_type: str | None, supported: Collection[str]) -> None:
-    """Reject the checkpoints of models with other parameters.
+    """Reject checkpoints of models with other parameters.
 
     Raises:
         ValueError: `model_type` is not None and not supported.

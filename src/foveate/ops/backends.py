@@ -58,7 +58,7 @@ def autocast(x: Tensor) -> Tensor:
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype:
-    """Return the dtype that x has in matrix products, in an enclosing torch.autocast or without."""
+    """Return the dtype that x has in matrix products, given any enclosing torch.autocast."""
     device = x.device.type
     if not autocasts(device) or x.dtype == torch.float64:
         return x.dtype
@@ -66,5 +66,5 @@ def autocast_dtype(x: Tensor) -> torch.dtype:
 
 
 def autocasts(device: str) -> bool:
-    """Whether there is an enclosing torch.autocast for a type of devices."""
+    """Return whether there is an enclosing torch.autocast for a type of devices."""
     return device in _AUTOCAST and torch.is_autocast_enabled(device)

@@ -1,4 +1,4 @@
-"""What `torch.compile` is not to trace."""
+"""Functions that `torch.compile` must not trace."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,8 @@
-"""Documents, with a query and targets, into model inputs: one processor for each model family.
+"""Processors that turn documents, queries and targets into model inputs, one per model family.
 
 A processor is the only code that tokenizes for a model, in training, evaluation, the tasks and the
-command line alike. It is saved beside the checkpoint's weights and is enough to use them.
+command line alike. It is saved with the checkpoint's weights, and is all that is needed to use
+them.
 """
 
 from importlib import import_module
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from .tree_bert import TreeBertProcessor
     from .vcc import VCCProcessor
 
-# Names are loaded when they are first used, because transformers, which the processors are made
-# for, takes seconds to import, and what builds trees needs none of it.
+# Names are loaded when they are first used, because transformers, which the processors need, takes
+# seconds to import, and building trees does not need it.
 _MODULE_OF = {
     "DETECTORS": "detector",
     "DocumentProcessor": "processor",

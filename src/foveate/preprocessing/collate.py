@@ -1,4 +1,4 @@
-"""Tokenized examples as a batch: padded, or packed into one sequence."""
+"""Collation of tokenized examples into a batch: padded, or packed into one sequence."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

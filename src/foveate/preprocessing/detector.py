@@ -1,4 +1,4 @@
-"""Keyword detectors as plain data, in the form in which recipes and saved processors name them."""
+"""Keyword detectors as plain data, as recipes and saved processors specify them."""
 
 from collections.abc import Collection, Mapping
 from functools import cache, partial
@@ -18,7 +18,7 @@ _SET_BY_THE_PROCESSOR = ("encoder", "language")
 
 
 def build_detector(detector: str | Mapping[str, Any], *, language: str = "en") -> Detector:
-    """Build the detector that a name, or a mapping with a name and options, stands for.
+    """Build a detector from its name, or from a mapping with its name and options.
 
     The options are the keyword arguments of the detector's function in `foveate.detectors`:
     `max_words` ("phrases", "yake", "embedding"), `diversity` ("embedding"), `seed` ("random",
@@ -89,7 +89,7 @@ def _embedding(
 
 
 def _given(document: Document, top_k: int, *, keywords: tuple[str, ...]) -> list[Keyword]:
-    """Run `foveate.detectors.given_keywords`, as a function that data loading workers can get."""
+    """Run `foveate.detectors.given_keywords`, as a function that data loading workers can load."""
     return given_keywords(keywords)(document, top_k)
 
 

@@ -1,4 +1,4 @@
-"""Which processor a checkpoint takes: the one saved with it, or that of its family."""
+"""The processor for a checkpoint: the one saved with it, or that of its model family."""
 
 from os import PathLike
 from typing import Any

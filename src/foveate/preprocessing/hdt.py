@@ -1,4 +1,4 @@
-"""Inputs of models that attend along a document's structure: HDT, and encoders used like it."""
+"""Inputs of models whose attention follows a document's structure: HDT, and encoders like it."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -24,8 +24,8 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
     """Turn documents into token ids and the parent of each.
 
     A document is a sequence in reading order: [DOC], then for each section [SEC], for each of its
-    sentences [SENT] and the sentence's tokens (HDT, 3.2). A node's parent always stands before it,
-    so truncation never separates a node from its ancestors.
+    sentences [SENT] and the sentence's tokens (HDT, 3.2). A node's parent always precedes it, so
+    truncation never separates a node from its ancestors.
 
     Args:
         tokenizer: Any Hugging Face tokenizer.
@@ -33,9 +33,10 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
         levels: Depth of the tree, 3 for the published form, None for one level per level of
             nesting (see `outline`).
         max_sentence_tokens: Longer sentences are split into several, None for no limit.
-        query_as: "section" makes the query the first section. "global" hangs its tokens under
-            [DOC] beside the sections, so that every section exchanges with them in one step and
-            every sentence in two, as the published tokenizer's global query does.
+        query_as: "section" makes the query the first section. "global" puts its tokens directly
+            under [DOC], as siblings of the sections, so that every section exchanges information
+            with them in one step and every sentence in two, like the global query of the published
+            tokenizer.
         doc_token: Token of the [DOC] anchor; by default `<doc>` or `[DOC]` if the vocabulary has
             it, else the tokenizer's CLS token.
         sec_token: Token of the [SEC] anchor; by default `<sec>`, `[SEC]` or CLS.
@@ -107,11 +108,11 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
 
         Args:
             anchors: The anchors in reading order, see `foveate.preprocessing.tree.outline`.
-            query: Text below the first anchor, beside the sections.
+            query: Text directly below the first anchor, next to the sections.
 
         Returns:
             Columns `(nodes,)`, `node_types` among them, see `NODE_TYPES`, and `anchor_ids`, the
-            index in `anchors` that each node is or hangs under.
+            index in `anchors` of the anchor that each node is or belongs to.
         """
         nodes, owners = self.tree(anchors, query)
         owner = torch.tensor(owners)[nodes.anchor_idx]

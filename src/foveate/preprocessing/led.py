@@ -16,7 +16,7 @@ from .text import TextProcessor
 
 
 class LEDProcessor(TextProcessor):
-    """Prefix a document's keywords to its text, and make them global tokens (EGAD, section 2).
+    """Prepend a document's keywords to its text, and make them global tokens (EGAD, section 2).
 
     The text is `keyword keyword … query`, a line break, and the document. Global tokens attend to
     every token, and every token attends to them: the first token, which stands for the task, and
@@ -40,7 +40,7 @@ class LEDProcessor(TextProcessor):
             no such detector or language, or the detector rejects an option.
         TypeError: `detector` is neither a name, a mapping nor callable.
         ImportError: The detector needs an extra that is not installed.
-        OSError: There is no such encoder as the detector names.
+        OSError: The encoder that the detector names does not exist.
 
     Example:
         >>> from foveate import Document
@@ -96,7 +96,7 @@ class LEDProcessor(TextProcessor):
         super().__init__(tokenizer, max_length, prefix)
 
     def keywords(self, document: Document) -> list[str]:
-        """Find the keywords that are prefixed to a document."""
+        """Find the keywords that are prepended to a document."""
         if not self.num_keywords:
             return []
         return [keyword.text for keyword in self._detect(document, self.num_keywords)]
@@ -134,7 +134,7 @@ class LEDProcessor(TextProcessor):
         return saved
 
     def _check_detector(self, detector: str | Mapping[str, Any]) -> None:
-        """Check what a detector only says of its options when it runs, before training does."""
+        """Check a detector by running it once, so that bad options are found before training."""
         given = [] if isinstance(detector, str) else detector.get("keywords", [])
         if isinstance(given, list) and len(given) > self.num_keywords:
             raise ValueError(
@@ -153,6 +153,6 @@ class LEDProcessor(TextProcessor):
 
 
 def has_global_tokens(model: PreTrainedModel) -> bool:
-    """Whether a model takes a `global_attention_mask`, as LED and Longformer do."""
+    """Return whether a model takes a `global_attention_mask`, as LED and Longformer do."""
     encoder = model.get_encoder() if model.config.is_encoder_decoder else model
     return "global_attention_mask" in signature(encoder.forward).parameters

@@ -1,4 +1,4 @@
-"""What a checkpoint says of its inputs: its tokenizer, and the processor saved with it."""
+"""Loading of what prepares a checkpoint's inputs: its tokenizer and its saved processor."""
 
 from collections.abc import Iterable, Mapping
 from os import PathLike

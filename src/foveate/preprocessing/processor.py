@@ -1,4 +1,4 @@
-"""What the processors of all model families share."""
+"""The base class of the processors of all model families."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -193,7 +193,7 @@ class DocumentProcessor(ProcessorMixin):
         return BatchEncoding({name: x.unflatten(0, (-1, size)) for name, x in flat.items()})
 
     def pad(self, features: Sequence[Mapping[str, Any]]) -> BatchEncoding:
-        """Pad examples into a batch, with all of their columns: a `Trainer`'s `data_collator`."""
+        """Pad examples, with all of their columns, into a batch: a `Trainer`'s `data_collator`."""
         return BatchEncoding(pad_features(features, self.tokenizer.pad_token_id or 0))
 
     def model_inputs(self, features: Features) -> Features:
@@ -237,7 +237,7 @@ class DocumentProcessor(ProcessorMixin):
 
 
 def warn_of_truncation(what: str, num_tokens: Sequence[int], limit: int | None) -> None:
-    """Warn the caller's caller of texts that are truncated.
+    """Warn that texts are truncated, at the line that called the caller.
 
     Args:
         what: The kind of text: "document" or "target".
@@ -271,7 +271,7 @@ def _one_each(
 
 
 def _check_choices(choices: Sequence[str]) -> None:
-    """Reject a single string, whose characters would be taken for the choices."""
+    """Reject a single string, whose characters would be mistaken for choices."""
     if isinstance(choices, str):
         raise TypeError(f"a document's choices must be a list of strings, got {choices!r}")
 

@@ -82,7 +82,7 @@ class TextProcessor(DocumentProcessor):
 
 
 def plain_text(document: Document) -> str:
-    """Titles and paragraphs of a document, one on each line."""
+    """Join the titles and paragraphs of a document, one on each line."""
     return text_and_sentences(document)[0]
 
 

@@ -34,12 +34,12 @@ class Anchor(NamedTuple):
 def outline(document: Document, *, levels: int | None = None) -> list[Anchor]:
     """List the anchors of a document in reading order, parents before their children.
 
-    A title is the first sentence of what it names, as the published HDT was trained (HDT, 4.2).
+    A title is the first sentence of its section or document, as in HDT's training (HDT, 4.2).
 
     Args:
         document: The document.
-        levels: Depth of the deepest token. Sections that nest deeper become siblings of the
-            section that holds them; 3 is the published form (document, sections, sentences, with
+        levels: Depth of the deepest token. More deeply nested sections become siblings of the
+            section that contains them; 3 is the published form (document, sections, sentences, with
             the title in the first section). None keeps every level of nesting.
 
     Raises:
@@ -85,7 +85,7 @@ class TreeNodes:
         input_ids: `(nodes,)` int64.
         parent_ids: `(nodes,)` int64, index of each node's parent, -1 at a root.
         node_types: `(nodes,)` int64, see `NODE_TYPES`.
-        anchor_idx: `(nodes,)` int64, the anchor that a node is or hangs under.
+        anchor_idx: `(nodes,)` int64, the anchor that a node is or belongs to.
         positions: `(nodes,)` int64, 0 at an anchor, and its tokens counted from 1.
     """
 

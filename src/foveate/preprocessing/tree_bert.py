@@ -1,4 +1,4 @@
-"""Inputs of TreeBert, and of BERT and its relatives where they read documents as trees."""
+"""Inputs of TreeBert, and of BERT and its relatives when they read documents as trees."""
 
 from typing import ClassVar, Literal
 
@@ -12,8 +12,8 @@ class TreeBertProcessor(HDTProcessor):
     """Turn documents into token ids, the parent of each, and which of them are anchors.
 
     Trees are those of `HDTProcessor` with two differences: they have a level for every level of
-    nesting, and sentences are enclosed as BERT was trained, an anchor taking the place of [CLS] and
-    each sentence ending in [SEP].
+    nesting, and sentences are enclosed as in BERT's training, with an anchor in place of [CLS] and
+    [SEP] at the end of each sentence.
 
     Args:
         tokenizer: Any tokenizer that puts one token before a sentence.

@@ -1,4 +1,4 @@
-"""From the anchors of documents to the nodes of trees, whatever tokenizes the texts below them."""
+"""Building of trees of nodes from the anchors of documents, with any tokenizer."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ _SAVED_OPTIONS = {"processor_class", "levels", "max_length", "max_sentence_token
 
 
 class TreeBuilder:
-    """What all processors of trees have: the limits of trees, and how they are built.
+    """Base class of all processors of trees: the limits of trees, and how they are built.
 
     Subclasses define `token_ids`.
     """
@@ -48,14 +48,14 @@ class TreeBuilder:
 
         Args:
             anchors: The anchors in reading order, see `foveate.preprocessing.tree.outline`.
-            query: Text below the first anchor, beside the sections.
+            query: Text directly below the first anchor, next to the sections.
 
         Returns:
             The nodes, and the index in `anchors` that each of their anchors is from: a sentence
             that is too long has several.
         """
         owners, pieces = self.pieces([anchor.text for anchor in anchors])
-        # Only sentences have tokens, not even a closing one stands below other anchors.
+        # Only sentences have tokens: other anchors do not even have a closing one.
         pieces = [
             ids if anchors[owner].kind == "sentence" else []
             for owner, ids in zip(owners, pieces, strict=True)
@@ -71,7 +71,7 @@ class TreeBuilder:
         return nodes, owners
 
     def forest(self, pieces: Sequence[list[int]]) -> TreeNodes:
-        """Put every piece under a sentence anchor of its own: a forest of two levels."""
+        """Give every piece a sentence anchor of its own, in a forest of two levels."""
         number = len(pieces)
         return TreeNodes.from_anchors(
             ["sentence"] * number, [-1] * number, pieces, self._anchor_ids
@@ -91,7 +91,7 @@ class TreeBuilder:
 
 
 class TreeTokenizer(TreeBuilder):
-    """What a `TreeBertProcessor` does for inference, without transformers.
+    """The inference part of a `TreeBertProcessor`, without transformers.
 
     Args:
         tokenizer: A tokenizer that puts one token before a sentence.

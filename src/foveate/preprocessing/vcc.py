@@ -1,4 +1,4 @@
-"""Inputs of models with VIP-token centric compression: the prompt is marked as VIP tokens."""
+"""Inputs of models with VIP-token centric compression (VCC): the prompt is marked as VIP tokens."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -1,1 +1,1 @@
-"""The HTTP service that `foveate serve` runs: its interface for programs, and the reader page."""
+"""The HTTP service that `foveate serve` runs: an API for programs, and the reader page."""

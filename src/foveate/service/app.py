@@ -50,9 +50,9 @@ def create_app(
     Args:
         encoder: The model.
         library: Folder of the library that is served, which this encoder made.
-        limits: How much the service takes on.
-        token: What clients must show; None if anybody may ask.
-        allowed_hosts: Names by which the service may be called; None for any.
+        limits: The limits of the service.
+        token: The token that clients must send; None if anybody may ask.
+        allowed_hosts: Host names under which the service may be addressed; None for any.
         allowed_origins: Origins whose pages may use the service.
         model_name: What clients call the model.
 

@@ -1,4 +1,4 @@
-"""One model for many requests: what waits is read together, and nothing is read twice."""
+"""One model for many requests: what waits is batched, and nothing is encoded twice."""
 
 import queue
 import threading
@@ -21,11 +21,11 @@ _RECENT_QUERIES = 1024
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the result of a request anymore."""
+    """Nobody is waiting for the result of a request any longer."""
 
 
 class _Job:
-    """Texts or a document that the model is to read, for one request or several.
+    """Texts or a document for the model to read, for one request or several.
 
     Attributes:
         texts: The texts; None for a document.
@@ -54,7 +54,7 @@ class _Job:
             return True
 
     def leave(self) -> None:
-        """Wait no longer; if nobody else does and the model has not begun, it is dropped."""
+        """Stop waiting; if nobody else waits and the model has not begun, the job is dropped."""
         with self._lock:
             self._num_waiting -= 1
             if not self._num_waiting:
@@ -62,7 +62,7 @@ class _Job:
 
 
 class Ticket:
-    """A request whose result somebody waits for.
+    """A request whose result a client is waiting for.
 
     Args:
         turns: Held while the request computes rather than waits, by as many requests as there are
@@ -80,7 +80,7 @@ class Ticket:
         """Take a turn.
 
         Raises:
-            AbandonedError: Nobody waits anymore.
+            AbandonedError: Nobody is waiting any longer.
         """
         with self._turns:
             self.check()
@@ -105,7 +105,7 @@ class Ticket:
         self.check()
 
     def check(self) -> None:
-        """Raise an AbandonedError if nobody waits anymore."""
+        """Raise an AbandonedError if nobody is waiting any longer."""
         if self._is_abandoned:
             raise AbandonedError
 
@@ -165,7 +165,7 @@ class _Worker:
                 return
 
     def _read(self, batch: list[_Job]) -> None:
-        """Run the model; what one job breaks must not harm the others."""
+        """Run the model; the failure of one job must not harm the others."""
         if not batch:
             return
         try:
@@ -196,7 +196,7 @@ class _Worker:
 
 
 class SharedEncoder(Encoder):
-    """An encoder that many threads use at once.
+    """An encoder that many threads can use at the same time.
 
     Texts and documents that wait are read together. Those longer than a batch have a thread of
     their own, so that a question does not wait until a book is read. The vectors of documents are
@@ -303,7 +303,7 @@ class SharedEncoder(Encoder):
         with self._lock:
             job = self._documents.get(id(document))
             if job is None or _has_failed(job) or not job.join():
-                # It holds the document, hence no other one can have the same id meanwhile.
+                # It holds the document, so no other one can have the same id in the meantime.
                 job = _Job(document=document)
                 job.join()
                 self._documents[id(document)] = job

@@ -1,4 +1,4 @@
-"""Requests that are refused, and how the answer says so."""
+"""Refused requests, and the responses that say so."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ class Refusal(Exception):  # noqa: N818 (an answer rather than a failure)
     Attributes:
         status: The HTTP status.
         detail: Why, in a sentence.
-        retry_after: Seconds after which to try again; None if that is no use.
+        retry_after: Seconds after which to try again; None if there is no use in that.
         param: The argument that is wrong, for clients of OpenAI.
         code: What is wrong, for clients of OpenAI.
     """
@@ -47,7 +47,7 @@ class Refusal(Exception):  # noqa: N818 (an answer rather than a failure)
 
 
 def refuse(path: str, refusal: Refusal) -> JSONResponse:
-    """Return the answer to a request that is refused, in the form that its clients expect."""
+    """Return the response to a refused request, in the form that its clients expect."""
     detail = refusal.detail.encode(errors="backslashreplace").decode()
     headers: dict[str, str] = {}
     if refusal.retry_after is not None:
@@ -91,7 +91,7 @@ def describe(errors: Iterable[Mapping[str, Any]], skip: int = 0) -> tuple[str, s
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Answer errors with a sentence each."""
+    """Respond to each error with a sentence."""
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, error: Refusal) -> JSONResponse:

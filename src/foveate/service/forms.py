@@ -1,4 +1,4 @@
-"""Forms with files (multipart/form-data), which are read in memory: nothing goes to a disk."""
+"""Forms with files (multipart/form-data), which are read in memory, never written to disk."""
 
 from dataclasses import dataclass, field
 

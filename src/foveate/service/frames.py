@@ -1,7 +1,7 @@
 """Messages between the service and the processes that read files: a header in JSON, and bytes.
 
 A message is two lengths of eight bytes each, the header and the bytes. Nothing is pickled, so a
-process that a file took over can send no more than a wrong document.
+process that was compromised by a file can send nothing worse than a wrong document.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What every request passes: who may ask, how much may be sent, and what the answer carries."""
+"""Middleware of every request: who may ask, how much may be sent, and the security headers."""
 
 import asyncio
 import hmac
@@ -28,7 +28,7 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address.
+    """Return whether an address can be reached only from this machine.
 
     Example:
         >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
@@ -41,7 +41,7 @@ def is_loopback(host: str) -> bool:
 
 
 class SecurityHeaders:
-    """Adds headers by which browsers load nothing from elsewhere and show no answer as a page.
+    """Adds headers that keep browsers from loading foreign content and showing responses as pages.
 
     Args:
         app: The application.
@@ -70,17 +70,17 @@ class SecurityHeaders:
 
 
 class Access:
-    """Refuses requests from where none may come.
+    """Refuses requests without the token, or from hosts or origins that are not allowed.
 
     A browser sends what any page asks it to, and so a page elsewhere could use a service on this
-    machine. It cannot choose the headers Host and Origin: the first one gives away a name that was
-    made to point here (DNS rebinding), the second one a request across sites.
+    machine. It cannot choose the headers Host and Origin: the first reveals a name that was made to
+    point here (DNS rebinding), the second a cross-site request.
 
     Args:
         app: The application.
-        token: What clients must show; None if anybody may ask.
+        token: The token that clients must send; None if anybody may ask.
         is_open: Whether a path needs no token.
-        allowed_hosts: Names by which the service may be called; None for any.
+        allowed_hosts: Host names under which the service may be addressed; None for any.
         allowed_origins: Origins whose pages may use the service.
     """
 
@@ -131,7 +131,7 @@ class Access:
 
 
 class Bodies:
-    """Reads the bodies of requests within bounds, before anything else is done about them.
+    """Reads the bodies of requests within limits, before anything else is done with them.
 
     Args:
         app: The application, which gets each body in one piece.
@@ -177,7 +177,7 @@ class Bodies:
             )
 
     def count(self, num_bytes: int) -> None:
-        """Count bytes that arrived or, if the number is negative, are not needed anymore."""
+        """Count bytes that arrived or, if the number is negative, are no longer needed."""
         self._num_pending += num_bytes
         if num_bytes > 0 and self._num_pending > self._limits.pending_bytes:
             raise Refusal(503, "The service is busy with large requests.", retry_after=5)
@@ -210,14 +210,14 @@ class _Body:
                 return True
 
     async def replay(self) -> Message:
-        """Give the body, and then what the connection says."""
+        """Return the body, and then the messages of the connection."""
         if self._is_replayed:
             return await self._receive()
         self._is_replayed = True
         return {"type": "http.request", "body": bytes(self._data), "more_body": False}
 
     def release(self) -> None:
-        """Count its bytes no longer."""
+        """Stop counting its bytes."""
         self._bodies.count(-self._num_counted)
         self._num_counted = 0
 

@@ -61,7 +61,7 @@ def _parse_form(body: bytes, kind: str, model: type[Model]) -> tuple[Model, Cont
 
 
 def text_content(text: str, arguments: BaseModel) -> Content:
-    """Return the text of a request as what is to be read."""
+    """Return the text of a request as content to read."""
     return Content(text.encode(), None, *_options(arguments))
 
 

@@ -1,4 +1,4 @@
-"""The documents of a library, for many threads."""
+"""The documents of a library, shared by many threads."""
 
 import logging
 import re
@@ -32,7 +32,7 @@ _FUNCTIONS = frozenset(
 
 
 class Library:
-    """A library whose documents clients look at and search.
+    """A library whose documents clients view and search.
 
     Args:
         index: The library.
@@ -66,12 +66,12 @@ class Library:
         ]
 
     def entry(self, document_id: str) -> LibraryDocument | None:
-        """Return the document of an id."""
+        """Return the document with this id."""
         number = library_number(document_id)
         return None if number is None else self.entries().get(number)
 
     def view(self, document_id: str) -> DocumentView | None:
-        """Return the document of an id, read from the library; None if there is none."""
+        """Return the document with this id, read from the library; None if there is none."""
         entry = self.entry(document_id)
         if entry is None:
             return None

@@ -1,11 +1,11 @@
-"""How much the service takes on."""
+"""Limits on what the service accepts."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what is sent, kept and waited for. What goes beyond them is refused with a reason.
+    """Limits on what is sent, kept and waited for. Anything beyond them is refused with a reason.
 
     Attributes:
         body_bytes: Size of a request's body.

@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""The metrics of the service, for Prometheus."""
 
 from time import perf_counter
 
@@ -87,7 +87,7 @@ class Measured:
         try:
             await self._app(scope, receive, send_and_note)
         finally:
-            # The route's pattern rather than the path, of which there is no end.
+            # The route's pattern rather than the path, of which there are too many.
             route = getattr(scope.get("route"), "path", "other")
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._metrics.requests.labels(method, route, str(status)).inc()

@@ -45,7 +45,7 @@ class ReadingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What somebody sent to be read.
+    """A file or text that a client sent.
 
     Attributes:
         data: The bytes of a file, or a text in UTF-8.
@@ -74,7 +74,7 @@ class Reading:
     Attributes:
         packed: `Document.to_dict` as JSON.
         format: Name of the format.
-        notes: What the reader wants to be known, such as that scanned pages were left out.
+        notes: Remarks of the reader, such as that scanned pages were left out.
     """
 
     packed: bytes
@@ -140,7 +140,7 @@ class _Child:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The id of the process."""
         return self._process.pid
 
     async def stop(self) -> None:
@@ -151,10 +151,10 @@ class _Child:
 
 
 class Readers:
-    """Processes that read files, some at a time.
+    """A pool of processes that read files.
 
-    A process is started ahead of the next file. It reads that file and is killed: nobody's file can
-    do anything to somebody else's.
+    A process is started ahead of the next file. It reads that file and is killed, so no client's
+    file can affect another's.
 
     Args:
         limits: The limits of the service.
@@ -169,7 +169,7 @@ class Readers:
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that wait for a file."""
+        """The ids of the processes that wait for a file."""
         return [child.pid for child in self._spares]
 
     def start(self) -> None:
@@ -209,7 +209,7 @@ class Readers:
         return Reading(packed, str(answer.get("format")), notes)
 
     async def _ask(self, header: dict[str, Any], content: Content) -> tuple[dict[str, Any], bytes]:
-        """Have a process read what somebody sent."""
+        """Have a process read what a client sent."""
         async with self._child(is_file=content.is_file) as child:
             with _timed(content.name or "The text", self._limits.reading_seconds):
                 async with asyncio.timeout(self._limits.reading_seconds):
@@ -259,7 +259,7 @@ class Readers:
 
 
 class Drawers:
-    """Processes that draw the pages of PDFs: one for each of the documents looked at last.
+    """Processes that draw the pages of PDFs: one for each of the most recently viewed documents.
 
     Args:
         limits: The limits of the service.
@@ -277,7 +277,7 @@ class Drawers:
 
         Args:
             key: What identifies the document.
-            load: Gives the PDF, if it is not open yet.
+            load: Returns the PDF, if it is not open yet.
             page: Number of the page, from 1.
             scale: Pixels per point.
 
@@ -296,7 +296,7 @@ class Drawers:
             raise
 
     async def _draw(self, key: str, child: _Child, page: int, scale: float) -> bytes:
-        """Draw a page to the end, even if nobody waits for it anymore: its answer is on the way."""
+        """Finish drawing a page even if nobody waits for it anymore: its answer is on the way."""
         async with child.lock:
             header = {"kind": "page", "page": page, "scale": scale}
             try:

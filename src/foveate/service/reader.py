@@ -1,8 +1,8 @@
 """The program that reads files for the service, in a process of its own.
 
-Files that strangers send may be made to break what reads them. This process holds nothing else
-than the one file, has little memory, may write no file, and is killed when it takes too long.
-Messages come in on standard input and go out on standard output, see `foveate.service.frames`.
+Files that strangers send may be made to break what reads them. This process holds nothing but the
+one file, has little memory, may write no file, and is killed when it takes too long. Messages come
+in on standard input and go out on standard output, see `foveate.service.frames`.
 """
 
 import io
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def restrict(max_bytes: int) -> None:
-    """Bound the memory, and allow no file to be written."""
+    """Limit the memory, and forbid writing files."""
     if sys.platform == "linux":  # others do not bound what a process may use
         resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -84,7 +84,7 @@ def serve(requests: BinaryIO, output: BinaryIO) -> None:
 
 
 def describe(error: Exception, name: str) -> dict[str, Any]:
-    """Say what was wrong with a file, and with which status to refuse it."""
+    """Describe what is wrong with a file, and give the status with which to refuse it."""
     if isinstance(error, TooLargeError):
         return {"error": str(error), "status": TOO_LARGE}
     if isinstance(error, DocumentError | ImportError):

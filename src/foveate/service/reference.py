@@ -1,4 +1,4 @@
-"""The page that describes the interface: the OpenAPI schema as HTML, without any script."""
+"""The API reference page: the OpenAPI schema as HTML, without any script."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _MAX_DEPTH = 4
 
 
 def render(schema: dict[str, Any]) -> str:
-    """Return an OpenAPI schema as a page of HTML."""
+    """Render an OpenAPI schema as an HTML page."""
     return "".join(_page(schema))
 
 
@@ -117,7 +117,7 @@ def _type(schema: dict[str, Any], value: dict[str, Any]) -> str:
 
 
 def _example(schema: dict[str, Any], value: dict[str, Any], depth: int = 0) -> Any:
-    """Return the form of an answer: an object with the type of each value."""
+    """Return the form of a response: an object with the type of each value."""
     value = _resolve(schema, value)
     if depth < _MAX_DEPTH and "properties" in value:
         return {name: _example(schema, one, depth + 1) for name, one in value["properties"].items()}

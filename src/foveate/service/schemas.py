@@ -1,4 +1,4 @@
-"""What goes in and out as JSON."""
+"""The JSON of requests and responses."""
 
 from dataclasses import asdict
 from typing import Annotated, Literal, Self
@@ -115,7 +115,7 @@ class PageModel(BaseModel):
 
 
 class AttentionModel(BaseModel):
-    """What a sentence exchanges with when the model reads the document as a tree."""
+    """What a sentence exchanges information with when the model reads the document as a tree."""
 
     sentence_idx: int
     sentences: list[int] = Field(description="The sentences beside it, in the same section.")
@@ -197,7 +197,7 @@ class KeywordPlace(BaseModel):
 
 
 class KeywordModel(BaseModel):
-    """A keyword and where it stands."""
+    """A keyword and where it occurs."""
 
     text: str
     score: float

@@ -17,7 +17,7 @@ _MAX_CONNECTIONS = 1000
 
 
 def check_address(host: str, token: str | None) -> None:
-    """Check that an address that others reach is protected by a token.
+    """Check that an address that other machines can reach is protected by a token.
 
     Raises:
         ValueError: It is not.
@@ -35,7 +35,7 @@ def check_address(host: str, token: str | None) -> None:
 
 
 def check_origins(origins: Iterable[str]) -> None:
-    """Check that origins are as browsers send them: a scheme and a host, and no slash at the end.
+    """Check that origins are written as browsers send them: a scheme and a host, no final slash.
 
     Raises:
         ValueError: One is not.

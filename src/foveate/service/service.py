@@ -1,4 +1,4 @@
-"""What the routes share: the model, the documents, and those who do the work."""
+"""Shared by the routes: the model, the documents, and the workers."""
 
 import asyncio
 import copy
@@ -66,7 +66,7 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Start what the service needs, and end it."""
+        """Start what the service needs, and stop it at the end."""
         self.readers.start()
         sweeping = asyncio.ensure_future(self._sweep())
         try:
@@ -81,10 +81,10 @@ class Service:
             await asyncio.to_thread(self.encoder.stop)
 
     async def read(self, content: Content, document_id: str | None) -> DocumentView:
-        """Read what somebody sent.
+        """Read what a client sent.
 
         Args:
-            content: It.
+            content: What was sent.
             document_id: The id of the document; None if it is not kept.
 
         Raises:
@@ -100,7 +100,7 @@ class Service:
         return sum(map(len, ids))
 
     async def find(self, document_id: str) -> DocumentView:
-        """Return the document of an id.
+        """Return the document with this id.
 
         Raises:
             Refusal: There is none.
@@ -121,7 +121,7 @@ class Service:
                 asyncio.get_running_loop().create_task(self.drawers.close(view.id))
 
     async def _sweep(self) -> None:
-        """Forget from time to time what nobody uses."""
+        """Periodically forget what nobody uses."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self.uploads.remove_expired()

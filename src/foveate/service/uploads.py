@@ -1,4 +1,4 @@
-"""The documents that were uploaded. They are kept in memory alone, for a while."""
+"""The documents that were uploaded, which are kept only in memory, for a while."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class _Upload:
 
 
 class Uploads:
-    """Uploaded documents, of which those that were not used for longest are forgotten first.
+    """Uploaded documents; the least recently used ones are forgotten first.
 
     Args:
         limits: The limits of the service.
@@ -64,7 +64,7 @@ class Uploads:
         return True
 
     def remove_expired(self) -> None:
-        """Forget what nobody has used for long."""
+        """Forget what nobody has used for a long time."""
         limit = monotonic() - self._limits.upload_seconds
         while self._uploads:
             document_id, upload = next(iter(self._uploads.items()))

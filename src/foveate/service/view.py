@@ -1,4 +1,4 @@
-"""A document, and what is asked of it again and again: its sentences, outline and tree."""
+"""A document, and what requests often ask for: its sentences, outline and tree."""
 
 import re
 import secrets
@@ -39,7 +39,7 @@ def library_number(document_id: str) -> int | None:
 
 
 class SentencePlace(NamedTuple):
-    """Where a sentence stands, and what it is part of.
+    """The place of a sentence, and what it is part of.
 
     Attributes:
         section_idx: Index of its section in `Document.walk`.
@@ -81,13 +81,13 @@ class SectionPlace:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What the tokens of a sentence attend to, in one layer or through the layers above each other.
+    """What the tokens of a sentence attend to, in one layer or through several layers.
 
     Attributes:
-        sentences: Indices of the sentences beside it, under the same section.
+        sentences: Indices of its sibling sentences, under the same section.
         sections: Indices of the sections around it, from the innermost one.
-        siblings: Indices of the sections beside it, where sections have sentences of their own.
-        reaches_document: Whether it exchanges with the document's anchor.
+        siblings: Indices of its sibling sections, where sections have sentences of their own.
+        reaches_document: Whether it exchanges information with the document's anchor.
     """
 
     sentences: list[int]
@@ -103,7 +103,7 @@ class DocumentView:
         document_id: What clients call it; None if it is forgotten after the request.
         document: The document.
         format: Name of its format; None if it is not known.
-        notes: What its reader wanted to be known.
+        notes: The remarks of its reader.
         data: The PDF that it was uploaded as; None for other formats, and in a library.
     """
 
@@ -229,7 +229,7 @@ class DocumentView:
         return self._join(range(start, inside.start)), self._join(range(inside.stop, end))
 
     def attention(self, sentence_idx: int, *, reads_trees: bool, levels: int | None) -> Attention:
-        """Find what a sentence exchanges with.
+        """Find what a sentence exchanges information with.
 
         Args:
             sentence_idx: Index of the sentence.

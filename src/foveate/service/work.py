@@ -1,4 +1,4 @@
-"""Running what takes long: so many requests at a time, so long, and only while somebody waits."""
+"""Running of long tasks: limited in number and time, and only while a client waits."""
 
 import asyncio
 import contextvars
@@ -24,7 +24,7 @@ _CLIENT_GONE = 499
 
 
 class Work:
-    """Requests that need the model or a reader, of which only so many are accepted.
+    """Requests that need the model or a reader, of which a limited number is accepted.
 
     Args:
         limits: The limits of the service.
@@ -90,7 +90,7 @@ class Work:
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Compute something in a thread.
 
-        The thread goes on after a request has been given up, until it next needs the model, and
+        The thread continues after a request has been given up, until it next needs the model, and
         counts as a running request until then.
         """
         ticket = TICKET.get()

@@ -10,11 +10,11 @@ Unit = Literal["sentence", "section", "document"]
 
 
 def check_query(query: object) -> None:
-    """Check that a query is a string that is not blank, and text throughout.
+    """Check that a query is a string of valid characters that is not blank.
 
     Raises:
-        TypeError: It is not a string; most likely, it was not given first.
-        ValueError: It is blank, or has a character that is not text.
+        TypeError: It is not a string; most likely, it was not passed as the first argument.
+        ValueError: It is blank, or contains an invalid character.
     """
     if not isinstance(query, str):
         kind = type(query).__name__
@@ -43,6 +43,6 @@ def check_budget(sentences: int | None, words: int | None) -> None:
 
 
 def check_unit(by: str) -> None:
-    """Raise a ValueError if `by` is no `Unit`."""
+    """Raise a ValueError if `by` is not a `Unit`."""
     if by not in get_args(Unit):
         raise ValueError(f"by must be 'sentence', 'section' or 'document', got {by!r}")

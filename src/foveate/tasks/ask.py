@@ -1,4 +1,4 @@
-"""Questions about documents: the passages that answer them, and answers written by a model."""
+"""Question answering over documents: passages that answer, and answers that a model generates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +28,9 @@ class Passage:
     Attributes:
         span: The sentences and their place: at most five, and at most 100 words unless one sentence
             alone is longer. The speaker is None if there are several.
-        best: The sentence among them that answers best.
+        best: The one among them that best answers the question.
         score: The score of that sentence. With an encoder, its `foveate.tasks.relevance.relevance`;
-            with a model that writes, the highest share of the question's attention that any of
+            with a generative model, the highest share of the question's attention that any of
             its tokens received, averaged over the compressed layers.
         document_idx: Index of its document among those given.
     """
@@ -47,7 +47,7 @@ class Answer:
 
     Attributes:
         text: The text of the answer; None if the model is an encoder, which writes none.
-        passages: The passages that answer best, best first.
+        passages: The passages that best answer the question, best first.
     """
 
     text: str | None
@@ -66,17 +66,17 @@ def ask(
 
     Args:
         query: The question, in plain words.
-        documents: One document or a sequence, of any length. A model that writes reads several
-            as the sections of one.
+        documents: One document or a sequence, of any length. A generative model reads several as
+            the sections of one.
         top_k: Number of passages.
-        choices: Answers to choose from, for a model that writes.
+        choices: Answers to choose from, for a generative model.
         model: A loaded model, or the name or path of its checkpoint; by default
             foveate's own model. An encoder finds passages. A T5 reads everything and writes an
             answer; the passages are those that the question attends to most.
 
     Raises:
-        ValueError: The question is empty, there are no documents, `top_k` is below 1, the model
-            is of another kind, or there are choices but no model that writes.
+        ValueError: The question is empty, there are no documents, `top_k` is below 1, the model is
+            of an unsupported kind, or there are choices but the model is not generative.
 
     Example:
         >>> from foveate import Document, ask
@@ -109,7 +109,7 @@ def ask(
 def best_passages(
     documents: Sequence[Document], sentence_scores: Tensor, top_k: int
 ) -> tuple[Passage, ...]:
-    """Return passages around the best sentences that do not overlap; ties are in order.
+    """Return non-overlapping passages around the best sentences; ties stay in document order.
 
     Args:
         documents: Documents.
@@ -147,8 +147,8 @@ def _windows(
 ) -> list[tuple[int, int, int]]:
     """Return the first, the best and the last sentence of each passage, best passages first.
 
-    The best sentence that is in no passage yet starts one, which grows by the neighbour of higher
-    score for as long as one fits.
+    Each passage starts from the best sentence that is not in a passage yet, and grows by the
+    neighbour with the higher score as long as one fits.
     """
     value = scores.tolist()
     is_free = [True] * len(value)
@@ -189,5 +189,5 @@ def _join(document: Document, sentences: Sequence[Span]) -> Span:
 
 
 def _num_words(text: str, language: str | None) -> int:
-    """Count words; two characters make about one where nothing separates them."""
+    """Count words; in scripts without spaces, about two characters make a word."""
     return len(text) // 2 if language in UNSPACED_LANGUAGES else len(text.split())

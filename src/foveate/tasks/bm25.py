@@ -1,7 +1,7 @@
-"""BM25: how much of a query's words each of many texts holds.
+"""BM25: how well each of several texts matches the words of a query.
 
-Rare words and identifiers ("topic57", "foo_bar", "§ 3") are what vectors blur most. There is one
-query at a time, so only its words are counted, and no index of all the others is built.
+Rare words and identifiers ("topic57", "foo_bar", "§ 3") are what embeddings blur most. There is one
+query at a time, so only its words are counted, and no inverted index is built.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-# The usual values: how soon repeating a word stops to count, and how much long texts are held back.
+# The usual values: how soon repetitions of a word stop counting, and how much length is penalized.
 SATURATION = 1.2
 LENGTH_NORMALIZATION = 0.75
 
@@ -27,11 +27,11 @@ _PART = re.compile(r"[^\W_]+")
 
 
 def terms(text: str) -> list[str]:
-    """List the terms of a text by which texts are compared, in lower case.
+    """List the terms of a text, in lower case, for comparison with other texts.
 
-    A term is a word, number or identifier. One that is composed of parts ("foo_bar", "re-enter",
-    "v1.2.3") is followed by those of at least two characters that are no numbers. Scripts without
-    spaces between words give pairs of neighbouring characters.
+    A term is a word, number or identifier. A compound one ("foo_bar", "re-enter", "v1.2.3") is
+    followed by those of its parts that have at least two characters and are not numbers. Scripts
+    without spaces between words yield pairs of neighbouring characters.
 
     Example:
         >>> terms("Call os.path for C++, see § 3.1")
@@ -81,14 +81,14 @@ def count_terms(query: Sequence[str], texts: Iterable[str]) -> tuple[Tensor, Ten
 
 
 def bm25(counts: Tensor, lengths: Tensor) -> Tensor:
-    """Score how much of a query each text holds, between 0 and 1.
+    """Score how well each text matches a query, between 0 and 1.
 
         b(x) = Σ_t i(t) n(t, x) / (n(t, x) + k (1 - l + l |x| / mean |x|)) / Σ_t i(t)
 
     where n(t, x) counts term t in text x, |x| is its length, k is 1.2 and l is 0.75. With N texts,
-    m(t) of which have the term, i(t) = log(1 + (N - m(t) + 0.5) / (m(t) + 0.5)): a word weighs the
-    more, the rarer it is. This is Lucene's BM25, divided by its limit for a text that repeats every
-    word of the query forever; so scores of different queries mean the same.
+    m(t) of which have the term, i(t) = log(1 + (N - m(t) + 0.5) / (m(t) + 0.5)): the rarer a word,
+    the greater its weight. This is Lucene's BM25, divided by its limit for a text that repeats
+    every word of the query forever; so scores are comparable across queries.
 
     Args:
         counts: `(texts, terms)`, see `count_terms`.

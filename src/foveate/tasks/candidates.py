@@ -1,4 +1,4 @@
-"""Which sentences of a document can stand in a summary, and what kind of document it is."""
+"""Selection of the sentences that may appear in a summary, and tests of what kind a document is."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,12 +16,12 @@ _MIN_WIDTH = 20
 # training part, where leaving it out gains 0.1 points of ROUGE-1; a limit of 350 gains 0.3, but
 # costs contracts the sentence that says their purpose.)
 _MAX_WIDTH = 400
-# In speech, an utterance with fewer different words mostly shows that somebody listens ("yeah,
+# In speech, an utterance with fewer different words mostly shows that someone is listening ("yeah,
 # OK"): a backchannel, as close to the centre of this meeting as to that of any other. (Found on
 # QMSum's training part.)
 _MIN_UTTERANCE_WORDS = 10
-_MIN_LETTERS = 0.8  # share of letters and spaces; less of them makes up formulas and tables
-_MIN_WHOLE = 0.2  # share of sentences that can be read by themselves, for the others to be left out
+_MIN_LETTERS = 0.8  # share of letters and spaces; formulas and tables have less
+_MIN_WHOLE = 0.2  # share of standalone sentences needed for the others to be left out
 
 _NUMBERING = re.compile(
     r"(?:(?:appendix|annex|chapter|section|part|anhang|kapitel|annexe|chapitre|anexo|capítulo)\s+)?"
@@ -64,7 +64,7 @@ _LISTINGS = frozenset(
 # The marker of a list's item.
 _MARKER = re.compile(r"(?:(?:\d[\d.]*|[^\W\d_]|[ivxlc]+)[.)]|\([^\W_]{1,4}\)|[*•◦▪-])\s+")
 _END = re.compile(r"[.!?…。！？][”\"’'’)\]»」』]*$")
-# What makes a reader ask for the sentence before.
+# Openings that refer back to the previous sentence.
 _POINTS_BACK = re.compile(
     r"(?:and|but|or|so|yet|thus|hence|therefore|however|moreover|furthermore|otherwise|instead"
     r"|consequently|accordingly|also|such|these|they|he|she|his|her|their|its|for example"
@@ -96,7 +96,7 @@ _COPYRIGHT = re.compile(
     re.IGNORECASE,
 )
 
-# How the summary is headed that a document begins with.
+# Headings of the summary that a document begins with.
 _ABSTRACT = re.compile(
     r"(?:abstract|(?:executive )?summary|synopsis|tl;dr|zusammenfassung|kurzfassung|résumé|synthèse"
     r"|resumen(?: ejecutivo)?|摘要|概要|要旨|要約)$"
@@ -122,20 +122,20 @@ _THIS_PAPER = re.compile(
 
 
 def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
-    """Choose the sentences that can stand in a summary.
+    """Select the sentences that may appear in a summary.
 
     They are sentences of running text and lists. Left out are code, tables, formulas, captions,
     footnotes and references; sections that list or thank, by their headings ("References", "Table
-    of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); notices of
-    copyright; what ends in a colon or "as follows", is shorter than 20 characters or holds less
-    than four fifths letters; and, provided that at least a fifth of the document is left then, what
-    is no whole sentence by itself: it is part of a quotation, begins in lower case, with a sign or
-    with a word that points back ("But", "These"), ends without a full stop, is in capitals, or is
-    longer than 400 characters.
+    of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); copyright notices;
+    text that ends in a colon or "as follows", is shorter than 20 characters or less than four
+    fifths letters; and, provided that at least a fifth of the document then remains, sentences that
+    cannot stand alone: those that are part of a quotation, begin in lower case, with a symbol or
+    with a word that refers back ("But", "These"), do not end in a full stop, are in capitals, or
+    are longer than 400 characters.
 
     Args:
         document: The document.
-        skip_backchannels: Leave out utterances of fewer than ten different words, too.
+        skip_backchannels: Also leave out utterances with fewer than ten different words.
 
     Returns:
         Indices in the order of `Document.sentences`. If no sentence is left, those of running text
@@ -170,8 +170,8 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
 def abstract(document: Document) -> list[int]:
     """Find the summary that a document begins with.
 
-    It is what stands under the first heading such as "Abstract" or "Executive summary" of a section
-    or of its subsection, and has at most a fifth of the document before it.
+    It is the text of the first section or subsection with a heading such as "Abstract" or
+    "Executive summary", and is preceded by at most a fifth of the document.
 
     Returns:
         The indices of its sentences of running text and lists, in the order of
@@ -197,12 +197,12 @@ def abstract(document: Document) -> list[int]:
 
 
 def is_listed(title: str) -> bool:
-    """Return whether a section with this heading lists or thanks rather than says something."""
+    """Return whether a heading is that of references, acknowledgements or another list."""
     return _plain(title) in _LISTINGS
 
 
 def is_paper(document: Document) -> bool:
-    """Return whether a document is a scientific paper, which ends with what it found.
+    """Return whether a document is a scientific paper, which ends with its findings.
 
     Papers say "in this paper", or begin with an abstract or introduction and have a section of
     results, related work or conclusions. That holds for 93 % of ScisummNet's papers and for 2 % of
@@ -215,7 +215,7 @@ def is_paper(document: Document) -> bool:
 
 
 def is_story(document: Document) -> bool:
-    """Return whether a document tells a story: whether its people speak."""
+    """Return whether a document tells a story, judging by how many paragraphs begin with speech."""
     paragraphs = [paragraph for paragraph in document.paragraphs() if paragraph.kind == "prose"]
     openings = [paragraph.sentences[0].text for paragraph in paragraphs]
     speeches = sum(
@@ -248,7 +248,7 @@ def _are_quoted(sentences: Iterable[str]) -> Iterator[bool]:
 
 
 def _is_whole(text: str) -> bool:
-    """Return whether a sentence can be read by itself."""
+    """Return whether a sentence can stand alone."""
     marker = _MARKER.match(text)
     said = (text[marker.end() :] if marker else text).lstrip("¡¿")
     if not said[:1].isalnum() or said[0].islower() or said.isupper() or _POINTS_BACK.match(said):

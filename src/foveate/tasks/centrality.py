@@ -46,7 +46,7 @@ def centrality(
     *,
     ends_count: bool,
 ) -> Tensor:
-    """Score each sentence s by its closeness to everything that it belongs to, and its position.
+    """Score each sentence s by its closeness to everything that contains it, and by its position.
 
         c(s) = mean(⟨s, S⟩, ⟨s, D⟩, ⟨s, t⟩) + 0.15 e(S) + 0.05 e(s)
 

@@ -17,7 +17,7 @@ class ContextSentence:
     Attributes:
         span: The sentence and its place.
         is_marked: Whether it is the result or the part of it that matters.
-        separator: What stands before it: a line break where a paragraph, a row of a table or a line
+        separator: What precedes it: a line break where a paragraph, a row of a table or a line
             of code begins; else a space or, in languages without spaces, nothing.
     """
 
@@ -38,7 +38,7 @@ def contexts(
         document: The document.
         results: Spans of the document, each within a section.
         num_sentences: Number of sentences to add before and after each result.
-        marked: The part of each result that is to be marked; by default all of it.
+        marked: The part of each result to mark; by default all of it.
 
     Raises:
         ValueError: The number is negative.

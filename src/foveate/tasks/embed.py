@@ -63,10 +63,10 @@ class Embeddings:
 
     @classmethod
     def join(cls, shares: Iterable[Self]) -> Self:
-        """Join the shares of some documents, in any order, to what `embed` gives for all of them.
+        """Join the shards of some documents, in any order, into what `embed` returns for all.
 
         Raises:
-            ValueError: Shares have a document in common, lack one, or have vectors of different
+            ValueError: Shards have a document in common, lack one, or have vectors of different
                 lengths.
         """
         several = list(shares)
@@ -109,7 +109,7 @@ class Embeddings:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read what `save` wrote.
+        """Load embeddings that `save` wrote.
 
         Raises:
             ValueError: The path has another suffix, or `save` did not write the file.
@@ -131,12 +131,13 @@ def embed(
     Args:
         documents: One document or a sequence.
         model: An encoder, or the name or path of its checkpoint; by default foveate's own model.
-        shard: Which share of the documents to encode, from 1, and of how many. Shares are about
-            equal, and `Embeddings.join` puts them together again: what it gives is bit for bit
-            what one call gives, on processors of the same kind with as many threads.
+        shard: Which shard of the documents to encode, counted from 1, and the number of shards.
+            Shards are about equal in size, and `Embeddings.join` puts them together again: the
+            result is bit for bit that of a single call, on processors of the same kind with as many
+            threads.
 
     Raises:
-        ValueError: There are no documents, or there is no such share.
+        ValueError: There are no documents, or there is no such shard.
 
     Example:
         >>> from foveate import Document, embed
@@ -167,7 +168,7 @@ def embed(
 
 
 def check_shard(number: int, total: int) -> tuple[int, int]:
-    """Check that there is a share of this number.
+    """Check that there is a shard with this number.
 
     Raises:
         ValueError: There is none.

@@ -80,7 +80,7 @@ class Inspection:
 
     @property
     def density(self) -> float:
-        """Share of all pairs of nodes, which dense attention computes, that are attended."""
+        """Fraction of attended pairs among all pairs of nodes, which dense attention computes."""
         return self.num_attended_pairs / self.num_nodes**2
 
 
@@ -88,7 +88,7 @@ def attended_pairs(parent_ids: Tensor) -> int:
     """Count the (ordered) pairs of nodes that tree attention computes, in linear time.
 
     Every node attends to itself. A family of m children adds m (m - 1) pairs of siblings, and 2 m
-    pairs of a child and its parent, so that a forest of n nodes has n + Σ m (m + 1).
+    pairs of a child and its parent, so a forest of n nodes has n + Σ m (m + 1) pairs.
     """
     num_children = torch.bincount(parent_ids[parent_ids >= 0])
     return len(parent_ids) + int((num_children * (num_children + 1)).sum())

@@ -27,7 +27,7 @@ class Scores:
     document: Tensor
 
     def of(self, unit: Unit) -> Tensor:
-        """The scores of the sentences, the sections or the document."""
+        """Return the scores of the sentences, the sections or the document."""
         by_unit = {"sentence": self.sentences, "section": self.sections, "document": self.document}
         return by_unit[unit]
 

@@ -1,4 +1,4 @@
-"""How well the sentences, the sections and the whole of documents match a query.
+"""The relevance of sentences, sections and whole documents to a query.
 
 All vectors are scaled to unit length first, so that products are cosines, written ⟨x, y⟩.
 """
@@ -145,7 +145,7 @@ def sentence_weights(query: str, context: Context) -> tuple[float, ...]:
 
 
 def names_topic(query: str) -> bool:
-    """Tell whether a query names a topic, as headings do: a few words without a question mark.
+    """Return whether a query names a topic, as headings do: a few words without a question mark.
 
     Example:
         >>> names_topic("memory allocator"), names_topic("Who allocates memory?")

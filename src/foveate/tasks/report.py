@@ -1,4 +1,4 @@
-"""Results as a page for the browser: the documents' text with the results marked in their place."""
+"""Results as an HTML page: the text of the documents with the results highlighted."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -50,7 +50,7 @@ def write_report(
 ) -> None:
     """Write an HTML file with results, and the text of their documents with the results marked.
 
-    The file needs nothing else: it has no scripts and loads nothing. If the documents with results
+    The file is self-contained: it has no scripts and loads nothing. If the documents with results
     have more than `MAX_CHARACTERS` characters, only the sections with results are shown.
 
     Args:
@@ -112,7 +112,7 @@ def _render(
 def _count(
     results: Sequence[Hit | Passage], documents: list[Document], texts: "list[_DocumentText]"
 ) -> str:
-    """Say how many results there are, and what of the text is left out."""
+    """Say how many results there are, and which part of the text is left out."""
     names = ", ".join(_name(document) for document in documents[:3])
     if len(documents) > 3:
         names = f"{len(documents):,} documents"

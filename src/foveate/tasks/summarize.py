@@ -1,4 +1,4 @@
-"""Summaries: a document's most central sentences, or a text that a model writes."""
+"""Summarization: a document's most central sentences, or a text that a model generates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ REDUNDANCY_PENALTY = 1 / 6
 # with encoders that place all sentences so close.
 REPETITION_THRESHOLD = 0.9
 # The score that a sentence gains per standard deviation of its salience. (Found on 140 texts of the
-# training parts; between 0.15 and 0.3 ROUGE hardly changes. With it, where a sentence stands need
-# not count: that is in the salience already.)
+# training parts; between 0.15 and 0.3 ROUGE hardly changes. With it, the position of a sentence
+# need not count: the salience already reflects it.)
 SALIENCE_WEIGHT = 0.2
 
 
@@ -105,14 +105,15 @@ def summarize(
         c(s) = mean(⟨s, S⟩, ⟨s, D⟩, ⟨s, t⟩) + z(s)/5
 
     where the mean is `foveate.tasks.centrality.closeness`, and z is the salience, scaled to mean 0
-    and variance 1 in the document; without z in a story, of which such encoders know nothing. For
-    others, c is `foveate.tasks.centrality.centrality`, and with a query it is `relevance`.
+    and variance 1 in the document; z is omitted for a story, since such encoders know nothing of
+    stories. For others, c is `foveate.tasks.centrality.centrality`, and with a query it is
+    `relevance`.
 
     Unless there is nothing else, the sentences are those of `foveate.tasks.candidates.candidates`:
     whole sentences of running text and lists. If the encoder rates sentences, those of the
     document's own `abstract` join them, even if they point back. A story is cut into as many parts
     of equal length as the summary has sentences (one for each 25 words), and without a query each
-    part gives one sentence, since no part of it tells what the others do.
+    part gives one sentence, since no part says what the others say.
 
     Args:
         documents: One document or a sequence.
@@ -129,7 +130,7 @@ def summarize(
 
     Raises:
         ValueError: Both budgets are given, a budget is below 1, the query is empty, or a number of
-            sentences is given to a model that writes.
+            sentences is given to a generative model.
 
     Example:
         >>> from foveate import Document, summarize
@@ -192,7 +193,7 @@ def _extract(
                 scores = centrality(vectors, positions, title, ends_count=is_paper(document))
             else:
                 scores = closeness(vectors, positions, title)
-                if not tells_story:  # nobody wrote abstracts of stories to learn from
+                if not tells_story:  # stories have no abstracts to learn from
                     scores += SALIENCE_WEIGHT * _standardize(vectors.salience)
                 rows = sorted({*rows, *abstract(document)})
             # Rounded, because vectors of equal texts in different batches differ by some 1e-7.
@@ -219,7 +220,7 @@ def _standardize(scores: Tensor) -> Tensor:
 def choose(
     scores: Tensor, vectors: Tensor, costs: Tensor, budget: int, part_idx: Tensor | None = None
 ) -> list[int]:
-    """Choose rows of high score that differ and together cost no more than the budget.
+    """Choose dissimilar rows with high scores whose total cost stays within the budget.
 
     Args:
         scores: `(rows,)`.

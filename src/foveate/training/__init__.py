@@ -1,4 +1,4 @@
-"""Objectives, data loading and recipes, on transformers' Trainer."""
+"""Training with transformers' Trainer: objectives, data loading and recipes."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Losses over more than fits in memory: gradients are cached at the vectors (GradCache).
+"""Losses over batches that do not fit in memory, with cached gradients of embeddings (GradCache).
 
 Gao, Zhang, Han and Callan, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
 Setup", 2021. The batch is encoded chunk by chunk without a graph, the loss of all vectors gives the

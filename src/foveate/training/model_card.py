@@ -1,4 +1,4 @@
-"""The README.md of a trained model: what it was made of, and how."""
+"""The model card (README.md) of a trained model: how it was trained, and on what."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -23,7 +23,7 @@ _ENTRIES = ("learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay"
 def write_model_card(trainer: Trainer, recipe: Recipe, folder: str | PathLike[str]) -> None:
     """Write the card of a trained model, unless there is one that the user has finished.
 
-    A card is unfinished while its line about the license is. Of paths, only the last names are
+    A card is unfinished as long as its license line is. Only the last component of a path is
     written.
 
     Args:
@@ -112,7 +112,7 @@ def _batch_size(trainer: Trainer, recipe: Recipe) -> str:
 
 
 def _last(trainer: Trainer, name: str) -> str:
-    """The last value that was logged; empty if there is none."""
+    """Return the last value that was logged; empty if there is none."""
     values = [log[name] for log in trainer.state.log_history if name in log]
     return f"{values[-1]:.4g}" if values else ""
 

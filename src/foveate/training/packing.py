@@ -1,4 +1,4 @@
-"""Training data as one long sequence of packs, each of which is one step of one device."""
+"""Training data as one long sequence of packs, each the input of one device in one step."""
 
 import random
 import warnings

@@ -58,7 +58,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one device reads in one step, before gradient accumulation; one of the two is given.
+    """What one device reads in one step, before gradient accumulation; exactly one field is given.
 
     Attributes:
         tokens: A token budget for documents of similar length.

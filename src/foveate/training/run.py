@@ -83,9 +83,9 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
 
 
 class _PredictMaskedTokensOnly(TrainerCallback):
-    """Lets a model that can compute the logits of masked tokens only: the loss needs no others.
+    """Make a model compute the logits of masked tokens only, if it can: the loss needs no others.
 
-    After training it computes all again, for whoever passes labels and looks at the logits.
+    After training it computes all of them again, for callers that pass labels and use the logits.
     """
 
     def on_train_begin(
@@ -187,7 +187,7 @@ def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> Training
 
 
 def _repeats_steps(model: PreTrainedModel, arguments: TrainingArguments) -> bool:
-    """Whether CUDA graphs of the encoder can do what a training step launches.
+    """Return whether CUDA graphs of the encoder can replace the launches of a training step.
 
     Wrappers for several devices and compilers replace what a graph would have captured.
     """

@@ -94,7 +94,7 @@ def _section_key(paragraph: Record) -> tuple[str, str, str]:
 
 
 def _contains(section: tuple[int, str, Any], depth: int, number: str) -> bool:
-    """Whether an open section can hold one of this depth and number, such as "2.1"."""
+    """Return whether an open section can hold one of this depth and number, such as "2.1"."""
     open_depth, open_number, _ = section
     return open_depth < depth and ("." not in number or number.startswith(f"{open_number}."))
 

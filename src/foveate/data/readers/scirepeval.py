@@ -19,7 +19,7 @@ SHARED_PAPERS = {
 
 
 class Label(NamedTuple):
-    """What is known of a paper, in classification and regression.
+    """The label of a paper, in classification and regression.
 
     Attributes:
         paper_id: The paper's `doc_id`.
@@ -85,12 +85,12 @@ def parse_labelled_papers(papers: LocatedRecords, labels: LocatedRecords) -> Ite
 def parse_papers(
     records: LocatedRecords, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, Document]]:
-    """Parse papers, and queries of a few words, each preceded by its identifier, and each once.
+    """Parse papers, and queries of a few words: each once, preceded by its identifier.
 
     Args:
         records: Papers with `doc_id`, `title`, `abstract` and optionally `full_text`, a list of
             sections with `title` and `sentences`; or queries with a list of such papers, their
-            `candidates`, and as `query` either a paper, or a text and beside it its `doc_id`.
+            `candidates`, and as `query` either a paper, or a text next to its `doc_id`.
         only: The identifiers of the papers and queries to parse, None for all.
 
     Raises:
@@ -133,7 +133,7 @@ def parse_labels(records: LocatedRecords) -> Iterator[Label]:
 
     Args:
         records: Records with `paper_id` and `label`: a number, a name, a list of names, or a list
-            of zeros and ones, one for each class, which is then named by its place.
+            of zeros and ones, one for each class, which is then named by its index.
 
     Raises:
         ValueError: A record has another form.

@@ -55,9 +55,9 @@ def read_mediasum(path: str | PathLike[str]) -> Iterator[Example]:
     """Read MediaSum (Zhu et al., 2021): JSON or JSON Lines of interviews from NPR and CNN.
 
     A record has the utterances `utt`, the `speaker` of each, and a `summary`. An utterance is a
-    paragraph with its speaker, less what says nothing, such as "Mm-hmm". Title, program and date
-    are not part of the document. The authors' `train_val_test_split.json` says which records, by
-    `id`, belong to which part.
+    paragraph with its speaker, without fillers such as "Mm-hmm". Title, program and date are not
+    part of the document. The authors' `train_val_test_split.json` says which records, by `id`,
+    belong to which part.
     """
     return parse_records(mediasum_record, read_records(path))
 
@@ -68,7 +68,7 @@ def read_govreport(path: str | PathLike[str]) -> Iterator[Example]:
 
 
 def read_multi_news(path: str | PathLike[str]) -> Iterator[Example]:
-    """Read Multi-News (Fabbri et al., 2019): `train.src.cleaned`, with `train.tgt` beside it.
+    """Read Multi-News (Fabbri et al., 2019): `train.src.cleaned`, with `train.tgt` next to it.
 
     Raises:
         ValueError: The file's name has no `.src`, or the files have different numbers of lines.

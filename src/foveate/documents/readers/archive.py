@@ -58,7 +58,7 @@ def _tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _safe_path(name: str) -> str:
-    """Return a name that leads nowhere outside the archive; empty for a hidden file."""
+    """Return a name that cannot lead outside the archive; empty for a hidden file."""
     printable = "".join(character if character.isprintable() else "?" for character in name)
     parts = [part for part in PurePosixPath(printable).parts if part not in ("/", "..")]
     is_hidden = any(part.startswith(".") or part == "__MACOSX" for part in parts)

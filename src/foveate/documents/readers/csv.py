@@ -26,7 +26,7 @@ def split(text: str) -> Iterator[Member]:
 
     The first row names the columns. The texts are those of a column with a usual name, such as
     "text" or "abstract", or else of the column whose cells are the longest. The rows are counted as
-    a spreadsheet counts them, so that the first text stands in row 2.
+    a spreadsheet counts them, so that the first text is in row 2.
     """
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text))
@@ -56,7 +56,7 @@ def split(text: str) -> Iterator[Member]:
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter that the first row has most of; csv.Sniffer may take minutes."""
+    """Return the most frequent delimiter of the first row; csv.Sniffer may take minutes."""
     header = text[:_SNIFFED].lstrip().partition("\n")[0]
     return max(_DELIMITERS, key=header.count)
 

@@ -1,8 +1,8 @@
 r"""LaTeX: sections, paragraphs, lists, tables, formulas, footnotes and references.
 
 The source is read as text with macros, not run as the program that it is. Macros that the document
-defines are expanded within limits; of others that are unknown the arguments are read. No other file
-is opened. The text of the document is composed anew, and each paragraph knows its line.
+defines are expanded within limits; for other unknown macros, the arguments are read. No other file
+is opened. The text of the document is composed from scratch, and each paragraph knows its line.
 """
 
 import re
@@ -46,7 +46,7 @@ _FORMULAS = name_set(
     "eqnarray* displaymath math flalign flalign* dmath IEEEeqnarray"
 )
 _DROPPED = name_set("comment filecontents filecontents* tikzpicture picture pgfpicture asy")
-_VERBATIM = _CODE | _FORMULAS | _DROPPED  # what stands in them is not cut into tokens
+_VERBATIM = _CODE | _FORMULAS | _DROPPED  # their content is not cut into tokens
 _TABLES = {"tabular": 1, "tabular*": 2, "tabularx": 2, "tabulary": 2, "longtable": 1, "array": 1}
 _ENVIRONMENT_ARGUMENTS = {"minipage": 1, "multicols": 1, "wrapfigure": 2, "adjustbox": 1}
 _FOOTNOTES = name_set("footnote footnotetext")
@@ -67,7 +67,7 @@ _WITHOUT_TEXT = name_set(  # their arguments are left out too
     "subtitle texorpdfstring thanks thispagestyle tikzset titlehead usepackage usetheme "
     "usetikzlibrary vphantom vspace vref cline cmidrule"
 )
-_MARKS_OF_AUTHORS = name_set(  # and what else stands beside a name: they are not part of it
+_MARKS_OF_AUTHORS = name_set(  # and what else appears next to a name: they are not part of it
     "affil altaffiliation altaffilmark authormark corref ead email footnote footnotemark fnmark "
     "fnref href IEEEauthorblockA IEEEauthorrefmark IEEEmembership inst institute mailto orcid "
     "orcidID orcidicon orcidlink textsuperscript thanks tnoteref url"
@@ -281,7 +281,7 @@ class _Reader:
     def _names(self, source: _Source, span: tuple[int, int], depth: int) -> Iterator[str]:
         r"""Yield the names in the argument of \author.
 
-        Those of each author or group of authors, parted by \and, stand in the first line, which a
+        Those of each author or group of authors, separated by \and, are in the first line, which a
         comma or "and" continues; their addresses follow.
         """
         line, is_over = "", False
@@ -404,7 +404,7 @@ class _Reader:
         return index
 
     def _accent(self, source: _Source, index: int, end: int, accent: str) -> int:
-        """Read the letter under an accent, which may stand in braces or be a macro: \\'{\\i}."""
+        """Read the letter under an accent, which may be in braces or be a macro: \\'{\\i}."""
         spans, after = _arguments(source, index, end, 1)
         inner = spans[0][0] if spans else index
         letter = source.tokens[inner] if inner < end else _Token("", "", -1)
@@ -450,7 +450,7 @@ class _Reader:
         return index
 
     def _table(self, source: _Source, index: int, end: int, depth: int) -> None:
-        """Add the rows of a table; the first row holds the heads if a line follows it."""
+        """Add the rows of a table; the first row holds the headers if a line follows it."""
         rows: list[list[str]] = []
         ruled = -1
         cells: list[str] = []
@@ -584,7 +584,7 @@ def _end_of_math(text: str, start: int) -> int:
 
 
 def _without_options(code: str) -> str:
-    """Return the lines of code after the options that may stand behind the begin."""
+    """Return the lines of code after the options that may follow the begin."""
     first, _, rest = code.partition("\n")
     return rest if rest else first
 
@@ -604,7 +604,7 @@ def _formula(text: str) -> str:
 
 
 def _opens(source: _Source, index: int, end: int) -> bool:
-    """Return whether an argument begins, which is another than the one before it."""
+    """Return whether an argument begins that differs from the one before it."""
     return index < end and source.tokens[index].kind == "open"
 
 

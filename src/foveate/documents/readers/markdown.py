@@ -2,8 +2,8 @@
 
 markdown-it knows the lines of a block but not the offsets within a line. Two steps recover them. A
 block's content is its lines without indentation and quotation marks, so that each of its lines is
-found at the end of a source line. And a rule that runs before all others notes where in the content
-each inline token starts.
+found at the end of a source line. And a rule that runs before all others records where in the
+content each inline token starts.
 """
 
 import re
@@ -116,7 +116,7 @@ class _Walk:
             elif token.type in ("dl_close", "dt_open") and around != "dt_close":
                 yield from self.lone_terms()
             elif token.type == "tr_open":
-                self.marker = None  # it stands before the table, not before the text after it
+                self.marker = None  # it belongs before the table, not before the text after it
                 rows.append([])
                 self.at = self.line(token).start()
             elif token.type == "table_close":
@@ -137,7 +137,7 @@ class _Walk:
             around, level = token.type, token.tag
 
     def change_kind(self, token: Token, end: str) -> None:
-        """Note that a list item or footnote begins or ends."""
+        """Record that a list item or footnote begins or ends."""
         if end == "close":
             self.kinds.pop()
             return
@@ -197,7 +197,7 @@ class _Walk:
         return f'"{title.content}"' in self.line(title)[0]
 
     def html(self, token: Token) -> Iterator[Block]:
-        """Yield the blocks of HTML that stands at the beginning of its lines."""
+        """Yield the blocks of HTML that starts at the beginning of its lines."""
         start = self.line(token).start()
         if self.text.startswith(token.content.rstrip("\n"), start):
             yield from read_fragment(token.content, start)
@@ -208,7 +208,7 @@ class _Walk:
 
 
 def _mark(state: StateInline, silent: bool) -> bool:
-    """Note where the tokens of the next rule start; this rule itself never applies."""
+    """Record where the tokens of the next rule start; this rule itself never applies."""
     if not silent:
         if state.pending:
             state.pushPending()

@@ -33,7 +33,7 @@ DATE_FIELDS = ("date", "published", "publication_date", "date_published", "year"
 
 
 def find_field(names: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """Return the index of the name that is wanted most, whatever its case."""
+    """Return the index of the most preferred name, ignoring case."""
     found = [name.strip().lower() for name in names]
     return next((found.index(name) for name in wanted if name in found), None)
 
@@ -89,13 +89,13 @@ def split(text: str) -> Iterator[Member]:
 
 
 def _field(data: Mapping[str, Any], wanted: Sequence[str]) -> str | None:
-    """Return the value of the field that is wanted most, if it is a string or a number."""
+    """Return the value of the most preferred field, if it is a string or a number."""
     value = _value(data, wanted)
     return str(value) if isinstance(value, str | int | float) else None
 
 
 def _value(data: Mapping[str, Any], wanted: Sequence[str]) -> Any:
-    """Return the value of the field that is wanted most; None if there is none."""
+    """Return the value of the most preferred field; None if there is none."""
     names = list(data)
     index = find_field(names, wanted)
     return None if index is None else data[names[index]]

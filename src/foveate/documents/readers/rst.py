@@ -247,7 +247,7 @@ class _Walk:
         yield Prose(joined or shown, kind=kind)
 
     def table(self, group: nodes.tgroup, first_line: int) -> Iterator[Prose]:
-        """Yield the rows of a table. Cells are found by line: those of a grid stand abreast."""
+        """Yield the rows of a table. Cells are found by line: those of a grid are side by side."""
         parts = [part for part in group.children if isinstance(part, (nodes.thead, nodes.tbody))]
         heads = [row for part in parts if isinstance(part, nodes.thead) for row in part.children]
         rows = [

@@ -1,4 +1,4 @@
-"""Speed-ups for pretrained models of transformers, in place: same parameters, same outputs."""
+"""In-place speed-ups for pretrained transformers models: same parameters, same outputs."""
 
 from typing import TypeVar
 
@@ -87,16 +87,16 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 def speed_up(model: Model) -> Model:
-    """Make a model of transformers faster, alone or as a part of a larger model.
+    """Speed up a transformers model, alone or as part of a larger model.
 
     Parameters and their names stay, and outputs and gradients are equal within rounding: in
     evaluation and training, with padding on any side, and in `generate` with its cache and beams.
     Two things differ. Attention weights are never formed, so there is no dropout on them in
-    training. In an encoder's output, padding has other values, which nothing reads. Where
+    training. In an encoder's output, values at padding differ, but nothing reads them. Where
     attention weights are requested, the model computes as before, with a warning.
 
     Args:
-        model: The model, changed in place. Modules that are sped up already stay as they are.
+        model: The model, changed in place. Modules that are already sped up are left unchanged.
 
     Returns:
         The model.
@@ -131,12 +131,12 @@ def speed_up(model: Model) -> Model:
 
 
 def speed_up_if_possible(model: Model) -> Model:
-    """Speed a model up if it has anything that can be; other models stay as they are."""
+    """Speed up a model if `speed_up` supports it; leave other models unchanged."""
     return speed_up(model) if _can_speed_up(model) else model
 
 
 def restore(model: Model) -> Model:
-    """Undo `speed_up` and `capture`, in place; other models stay as they are."""
+    """Undo `speed_up` and `capture` in place; leave other models unchanged."""
     release(model)
     for name, patch in patches(model).items():
         patch.revert(model.get_submodule(name))
@@ -167,6 +167,6 @@ def patches(model: nn.Module) -> dict[str, Patch]:
 
 
 def _can_speed_up(model: nn.Module) -> bool:
-    """Whether a model has attention that `speed_up` replaces, or has replaced."""
+    """Return whether a model has attention that `speed_up` replaces, or has replaced."""
     known = {kind for patch in ATTENTION_PATCHES for kind in (patch.original, patch.replacement)}
     return any(type(module) in known for module in model.modules())

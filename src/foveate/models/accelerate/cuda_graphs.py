@@ -1,4 +1,4 @@
-"""CUDA graphs of encoders: captured once for each shape, then launched as one.
+"""CUDA graphs of encoders: captured once for each shape, then replayed.
 
 Launching many small kernels keeps the host busy for longer than they keep the GPU. With a graph the
 host does its part once: later calls copy their inputs to where the graph reads them, and replay it.
@@ -38,8 +38,8 @@ class CapturableEncoder(nn.Module):
     """An encoder whose layers can be launched as one CUDA graph; a mixin.
 
     Attributes:
-        uses_cuda_graphs: Whether they are: set by `capture` and unset by `release`.
-        captures_float16: Whether they can be in float16 too.
+        uses_cuda_graphs: Whether graphs are used: set by `capture` and unset by `release`.
+        captures_float16: Whether graphs can be used in float16 too.
     """
 
     uses_cuda_graphs = False
@@ -77,7 +77,7 @@ class CapturableEncoder(nn.Module):
 
         Args:
             like: A tensor with the device and the dtype of the hidden states.
-            num_elements: Of the hidden states.
+            num_elements: Number of elements of the hidden states.
             all_hidden_states: See `run_layers`; a graph is used only if this is None.
 
         Returns:
@@ -97,10 +97,10 @@ class CapturableEncoder(nn.Module):
 class CapturableTreeEncoder(CapturableEncoder):
     """An encoder of packed trees, whose `run_layers` takes a `Tree` as the layout; a mixin.
 
-    Its graphs are not of one tree. The forest of a batch is built before a graph is replayed, which
-    is the only time that the host waits for the device, and padded to one of few sizes; the graph
-    reads all that depends on its structure from the device. Trees that keep the GPU busy for longer
-    than the host run without.
+    A graph is not tied to one tree. The forest of a batch is built before a graph is replayed,
+    which is the only time that the host waits for the device, and padded to one of a few sizes; the
+    graph reads everything that depends on its structure from the device. Trees that keep the GPU
+    busy for longer than the host run without a graph.
     """
 
     def run_on_tree(
@@ -120,20 +120,20 @@ class CapturableTreeEncoder(CapturableEncoder):
 
 
 def capture(model: Model) -> Model:
-    """Launch a model's encoder as one CUDA graph, for models and batches that wait for the host.
+    """Launch a model's encoder as one CUDA graph, for models and batches that are host-bound.
 
-    On a GPU, the encoder's kernels are captured when a shape comes for the second time, and
+    On a GPU, the encoder's kernels are captured when a shape occurs for the second time, and
     replayed from then on; elsewhere nothing changes. In training, with `Trainer` or any other loop,
     so are the kernels that compute its gradients. The latest eight graphs of inference are kept,
     each with the memory that the encoder needs to run, and the latest eight of training, which
-    together need the memory of the largest. Outputs are the same: of models that are padded within
-    rounding, of others bit for bit.
+    together need the memory of the largest. Outputs are the same: within rounding for models that
+    are padded, bit for bit for others.
 
-    Longformer, LED, LongT5, Fovea and trees (HDT and TreeBert) are padded to one of few sizes, so
+    Longformer, LED, LongT5, Fovea and trees (HDT and TreeBert) are padded to one of a few sizes, so
     that a graph serves nearly all batches of about that size, whatever their lengths or structure;
-    up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of width 768. Beyond, where the GPU is what takes the
-    time, trees are not captured, and the shape includes the length of each sequence without its
-    padding, as it does for VCC. It always includes the numbers of global or VIP tokens.
+    up to `MAX_PADDED_ELEMENTS`, 21,845 tokens of width 768. Beyond that, where the GPU is the
+    bottleneck, trees are not captured, and the shape includes the length of each sequence without
+    its padding, as it does for VCC. It always includes the numbers of global or VIP tokens.
 
     Weights that are multiplied by the same input are laid side by side in memory, which saves
     copies in every pass, unless `torch.autocast` casts them. A model that is moved or cast
@@ -181,9 +181,9 @@ def capture(model: Model) -> Model:
 
 
 def release(model: Model) -> Model:
-    """Undo `capture`, in place, and delete the graphs; other models stay as they are.
+    """Undo `capture` in place, and delete the graphs; leave other models unchanged.
 
-    Weights stay where `capture` laid them.
+    Weights stay where `capture` placed them.
     """
     for module in model.modules():
         if isinstance(module, CapturableEncoder) and module.uses_cuda_graphs:
@@ -194,7 +194,7 @@ def release(model: Model) -> Model:
 
 
 def can_replay(encoder: CapturableEncoder, like: Tensor) -> bool:
-    """Whether an encoder may run from a graph: on a GPU, with our kernels.
+    """Return whether an encoder may run from a graph: on a GPU, with our kernels.
 
     Args:
         encoder: The encoder.
@@ -217,12 +217,12 @@ def replay(
     """Compute `run(hidden_states, layout)`: the first time directly, later from a graph.
 
     There is a graph for each combination of the shapes, dtypes and devices of the tensors, of where
-    the module's own tensors are, of autocast, and of everything in the layout that is no tensor.
-    Where gradients are enabled and something requires them, it is one that computes them.
+    the module's own tensors are, of autocast, and of everything in the layout that is not a tensor.
+    Where gradients are enabled and something requires them, the graph computes them too.
 
     Args:
-        module: The module whose function it is.
-        run: A function that reads no other changing tensors than those of the module.
+        module: The module that `run` belongs to.
+        run: A function that reads no changing tensors other than those of the module.
         hidden_states: On a GPU.
         layout: The layout of the batch, a pytree with tensors on that GPU.
 
@@ -317,7 +317,7 @@ def _replay_with_gradients(
 
 
 def _needs_gradients(module: nn.Module, tensors: Sequence[Tensor]) -> bool:
-    """Whether gradients are enabled, and an input or a parameter requires them."""
+    """Return whether gradients are enabled, and an input or a parameter requires them."""
     return torch.is_grad_enabled() and any(
         x.requires_grad for x in chain(tensors, module.parameters())
     )
@@ -332,7 +332,7 @@ def _parts(module: nn.Module) -> list[nn.Module]:
 
 
 def _tensor_locations(parts: Sequence[nn.Module], device_index: int) -> tuple[Hashable, ...] | None:
-    """Addresses and dtypes of the parameters and buffers of a module's parts.
+    """Return the addresses and dtypes of the parameters and buffers of a module's parts.
 
     None where graphs are impossible: a tensor is on another device or nowhere, as those that hooks
     fetch. The GPU waits for this at every replay, so it is as short as it can be.

@@ -1,4 +1,4 @@
-"""Tree encoders with products in 8-bit floating point, for inference on recent GPUs."""
+"""Tree encoders with linear layers in 8-bit floating point, for inference on recent GPUs."""
 
 from typing import TypeVar
 
@@ -17,19 +17,19 @@ Model = TypeVar("Model", bound=nn.Module)
 
 @torch.inference_mode(False)  # which could not lay out the weights that it made
 def use_float8(model: Model) -> Model:
-    """Multiply by the weights of HDT or TreeBert in 8-bit floating point (FP8, e4m3).
+    """Run the linear layers of HDT or TreeBert in 8-bit floating point (FP8, e4m3).
 
     Every linear layer in the encoder's blocks is replaced by a `Float8Linear`. Weights are rounded
     once and hidden states before each product, rows by scales of their own; everything between
     products stays as it is. The model cannot be trained, loaded or saved any more, and is set to
-    evaluation mode. This saves time where products take most of it, on a GPU of compute capability
-    8.9 or later, in wide models with many tokens in a batch; elsewhere it may be slower.
+    evaluation mode. This saves time where matrix products take most of it, on a GPU of compute
+    capability 8.9 or later, in wide models with many tokens in a batch; elsewhere it may be slower.
     `docs/numbers/hdt.md` has times and errors.
 
     Args:
         model: A model with an encoder of HDT or TreeBert, changed in place; with its weights, on
-            its device and in its dtype. Layers whose features are no multiples of 16 stay as they
-            are, and so do those that are replaced already.
+            its device and in its dtype. Layers whose features are not multiples of 16 are left
+            unchanged, and so are those that are already replaced.
 
     Returns:
         The model.

@@ -1,7 +1,7 @@
-"""Functions of tensors as CUDA graphs, alone or with their gradients, and those kept of a module.
+"""Capture of tensor functions as CUDA graphs, with or without gradients, and a cache of graphs.
 
 A graph reads and writes memory of its own. Inference copies inputs in and the output out. Training
-needs two graphs: one goes forward and leaves what the other, which goes back, reads. All pairs of a
+needs two graphs: the forward graph leaves in memory what the backward graph reads. All pairs of a
 module share that memory, because only one of them is ever between its forward and backward pass,
 and they write gradients to the same place, because autograd adds them up elsewhere.
 """
@@ -29,7 +29,7 @@ AnyGraph = TypeVar("AnyGraph")
 
 
 class Graph:
-    """What a function does to tensors of certain shapes, captured.
+    """A function of tensors of certain shapes, captured as a CUDA graph.
 
     Args:
         function: The function.
@@ -62,7 +62,7 @@ class Graph:
 
 
 class TrainingGraph:
-    """What a function does to tensors of certain shapes, and its gradients, captured.
+    """A function of tensors of certain shapes and its gradients, captured as two CUDA graphs.
 
     Args:
         function: The function, whose gradients are computed without synchronizing too.
@@ -153,7 +153,7 @@ def _capturing(gradients: bool) -> Iterator[Any]:
 
 @contextmanager
 def _as_leaves(module: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[list[Tensor]]:
-    """Put in place of parameters tensors that share their memory, but nothing of autograd's.
+    """Replace parameters by tensors that share their memory, but none of their autograd state.
 
     Autograd adds gradients to a parameter on the stream on which the parameter was first used, as
     by a wrapper for several devices. A capture on another stream must not wait for that one.
@@ -186,7 +186,7 @@ class GraphCache(Generic[AnyGraph]):
 
     Attributes:
         graphs: By key, the latest last; None where memory did not suffice.
-        keys: Those seen, the latest last.
+        keys: The keys seen, the latest last.
     """
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class GraphCache(Generic[AnyGraph]):
                 return None
             try:
                 self.graphs[key] = make()
-            except torch.OutOfMemoryError:  # what ran without graphs goes on without
+            except torch.OutOfMemoryError:  # what ran without graphs continues without them
                 self.graphs[key] = None
             if len(self.graphs) > MAX_GRAPHS:
                 self.graphs.popitem(last=False)
@@ -226,7 +226,7 @@ class TrainingGraphs(GraphCache[TrainingGraph]):
         self._latest: ReferenceType[_Pass] | None = None
 
     def may_begin(self, device: torch.device) -> bool:
-        """Whether no other pass still needs the memory, on this or on another stream."""
+        """Return whether no other pass still needs the memory, on this or on another stream."""
         latest = None if self._latest is None else self._latest()
         return stream_id(device) == self._stream and (latest is None or latest.is_done)
 
@@ -249,7 +249,7 @@ class TrainingGraphs(GraphCache[TrainingGraph]):
         return output
 
     def is_latest(self, some_pass: "_Pass") -> bool:
-        """Whether no other pass has begun since this one."""
+        """Return whether no other pass has begun since this one."""
         return self._latest is not None and self._latest() is some_pass
 
 

@@ -1,4 +1,4 @@
-"""Where the tokens of a padded batch are: computed once per batch, and passed to every layer."""
+"""Layouts of the tokens of a padded batch: computed once, and passed to every layer."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from foveate.models.padding import PackedSequences
 class PackedSpans:
     """The spans of a padded batch: each sequence from its first real token to its last.
 
-    Windows are by position, so padding between real tokens stays in the span and is hidden.
+    Windows are defined by position, so padding between real tokens stays in the span and is hidden.
 
     Attributes:
         packed: The tokens of the spans.
@@ -171,7 +171,7 @@ class BlockSummaries:
         )
 
     def sum(self, hidden_states: Tensor) -> Tensor:
-        """Sums `(summaries, d_model)` of `(batch, length, d_model)`, at least in float32."""
+        """Return sums `(summaries, d_model)` of `(batch, length, d_model)`, at least in float32."""
         if self.padding is not None:
             hidden_states = hidden_states.masked_fill(self.padding[..., None], 0)
         if incomplete := -hidden_states.shape[1] % self.block_size:

@@ -1,4 +1,4 @@
-"""Longformer and the encoder of LED: windows and global tokens without sliding chunks.
+"""Longformer and the encoder of LED: windowed and global attention without sliding chunks.
 
 The encoder computes the layout of a batch once and passes it to its layers as `attention_mask`.
 """
@@ -33,7 +33,7 @@ ONE_QUERY_MASK = "foveate_one_query"
 
 
 class _WindowAttention(nn.Module):
-    """What the attention of Longformer and that of LED's encoder have in common."""
+    """The base class of the attention of Longformer and of LED's encoder."""
 
     query: nn.Linear
     key: nn.Linear
@@ -108,7 +108,7 @@ class WindowedLEDAttention(_WindowAttention, LEDEncoderSelfAttention):
 
 
 class UnchunkedLongformerLayer(LongformerLayer):
-    """Longformer's layer, which else inspects its own methods in every call to look for chunks."""
+    """Longformer's layer, without inspecting its own methods for chunking in every call."""
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Apply the layer, see `LongformerLayer.forward`."""
@@ -120,13 +120,13 @@ class UnchunkedLongformerLayer(LongformerLayer):
 
 
 def has_known_longformer_attention(encoder: Any) -> bool:
-    """Whether all layers of a Longformer encoder take a `WindowLayout` when they are patched."""
+    """Return whether all layers of a Longformer encoder take a `WindowLayout` when patched."""
     known = LongformerSelfAttention, WindowedLongformerAttention
     return all(type(layer.attention.self) in known for layer in encoder.layer)
 
 
 def has_known_led_attention(encoder: Any) -> bool:
-    """Whether all layers of an LED encoder take a `WindowLayout` when they are patched."""
+    """Return whether all layers of an LED encoder take a `WindowLayout` when patched."""
     known = LEDEncoderSelfAttention, WindowedLEDAttention
     return all(type(layer.self_attn.longformer_self_attn) in known for layer in encoder.layers)
 

@@ -1,9 +1,9 @@
 """LongT5's encoder, local and transient-global, without copies of the neighbouring blocks' keys.
 
-The stack computes the layout of a batch once and passes it to its blocks as `attention_mask`. What
-block 0 of LongT5 passes to the others as `position_bias` is here its table of biases `(num_buckets,
-heads)`, stacked with that of the summaries in transient-global attention; at least in float32, as
-the scores are.
+The stack computes the layout of a batch once and passes it to its blocks as `attention_mask`. The
+`position_bias` that block 0 of LongT5 passes to the others is here its table of biases
+`(num_buckets, heads)`, stacked with that of the summaries in transient-global attention; at least
+in float32, as the scores are.
 """
 
 from typing import Any
@@ -120,7 +120,7 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
 
 
 def has_known_longt5_attention(stack: Any) -> bool:
-    """Whether this is an encoder all of whose blocks take a layout when they are patched."""
+    """Return whether this is an encoder all of whose blocks take a layout when they are patched."""
     known = (
         LongT5LocalAttention,
         LongT5TransientGlobalAttention,
@@ -212,7 +212,7 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
     def _pad_rows(
         self, embeddings: Tensor, attention_mask: Tensor | None
     ) -> tuple[Tensor, PackedSpans | BlockSummaries]:
-        """Pad a batch `(batch, length, d_model)` to one of few lengths, and lay out its rows."""
+        """Pad a batch `(batch, length, d_model)` to one of a few lengths, and lay out its rows."""
         from foveate.ops._triton.math import bucket_size  # where there are graphs, there is Triton
 
         if attention_mask is None:

@@ -1,4 +1,4 @@
-"""Patches: modules of transformers that compute the same by another class, until they are restored.
+"""Patches: transformers modules that compute the same with another class, until restored.
 
 A module is patched in place, by assigning its `__class__`: a subclass computes what the original
 class computes from the same parameters, so that the rest of the model, its parameters and their
@@ -22,7 +22,7 @@ def _always(module: Any) -> bool:
 
 @dataclass(frozen=True)
 class Patch:
-    """What is swapped in modules of one class.
+    """A replacement for modules of one class.
 
     Attributes:
         original: The class of transformers. Modules of its subclasses are not patched.
@@ -54,7 +54,7 @@ class Patch:
             delattr(module, _ORIGINAL_CONFIG)
 
     def is_applied_to(self, module: nn.Module) -> bool:
-        """Whether a module is patched by this patch."""
+        """Return whether a module is patched by this patch."""
         if type(module) is not self.replacement:
             return False
         return self.attn_implementation is None or hasattr(module, _ORIGINAL_CONFIG)
@@ -70,7 +70,7 @@ def apply_patches(model: nn.Module, patches: Iterable[Patch]) -> None:
 
 
 def warn_of_slow_weights() -> None:
-    """Warn that a patched model computes attention weights by its original classes."""
+    """Warn that a patched model computes attention weights with its original classes."""
     warnings.warn(
         "attention weights are requested: this model computes them without its speed-up",
         stacklevel=3,

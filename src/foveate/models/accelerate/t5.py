@@ -1,4 +1,4 @@
-"""T5: attention with relative position bias, without forming all pairs."""
+"""T5: attention with relative position bias, without materializing scores of all pairs."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ NO_WEIGHTS = (None,) if hasattr(modeling_t5, "eager_attention_forward") else ()
 class RelativeT5Attention(T5Attention):
     """T5's attention: in the encoder, in the decoder with its cache, and cross attention.
 
-    What block 0 of T5 passes to the others as `position_bias` is here the table of biases; for a
-    single query, the biases of all keys.
+    The `position_bias` that block 0 of T5 passes to the others is here the table of biases or, for
+    a single query, the biases of all keys.
     """
 
     layer_idx: Any
@@ -123,7 +123,7 @@ class RelativeT5Attention(T5Attention):
         )
 
     def _query_bias(self, num_keys: int, past: int | Tensor | None, mask: PaddingMask) -> Tensor:
-        """Bias on the scores of one query, `(1 or batch, 1 or heads, 1, num_keys)`."""
+        """Return the bias on the scores of one query, `(1 or batch, 1 or heads, 1, num_keys)`."""
         device = self.q.weight.device
         bias = torch.zeros(1, 1, 1, num_keys, device=device)
         hidden = torch.zeros(num_keys, dtype=torch.bool, device=device)
@@ -136,7 +136,7 @@ class RelativeT5Attention(T5Attention):
         return bias.masked_fill(hidden, -torch.inf)
 
     def _bias_table(self) -> Tensor | None:
-        """Biases `(num_buckets, heads)`, in block 0; at least in float32, as the scores are."""
+        """Return biases `(num_buckets, heads)`, in block 0; at least float32, as the scores are."""
         if not self.has_relative_attention_bias:
             return None
         buckets = torch.arange(self.relative_attention_num_buckets, device=self.q.weight.device)
@@ -151,7 +151,7 @@ class RelativeT5Attention(T5Attention):
         return heads
 
     def _keys_and_values(self, states: Tensor, past: Any, is_cross: bool) -> tuple[Tensor, Tensor]:
-        """Keys and values `(batch, heads, length, head_dim)`, with those in the cache."""
+        """Compute keys and values `(batch, heads, length, head_dim)`, with those in the cache."""
         cache: Any = past
         if isinstance(past, EncoderDecoderCache):
             cache = past.cross_attention_cache if is_cross else past.self_attention_cache

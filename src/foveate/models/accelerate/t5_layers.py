@@ -133,7 +133,7 @@ DERIVED_MODEL_PATCHES = (
 
 
 class DerivedT5Model(T5PreTrainedModel):
-    """Base class of models that are built of T5's layers."""
+    """Base class of models that are built from T5's layers."""
 
     accepts_loss_kwargs = False  # the losses are means over a batch
 

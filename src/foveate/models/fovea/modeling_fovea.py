@@ -1,4 +1,4 @@
-"""Fovea: T5 whose encoder attends to near tokens one by one, and to farther ones averaged.
+"""Fovea: T5 whose encoder attends to nearby tokens one by one, and to averages of distant ones.
 
 Inside the encoder, all sequences of a batch are packed: `(tokens, d_model)`.
 """
@@ -250,7 +250,7 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
 
 
 class FoveaEncoderModel(FoveaPreTrainedModel, T5EncoderModel):
-    """The Fovea encoder, called as `transformers.T5EncoderModel`.
+    """The Fovea encoder, called like `transformers.T5EncoderModel`.
 
     Batches are packed: padding, wherever `attention_mask` has it, is dropped at the input, and is
     zero in `last_hidden_state` `(batch, length, d_model)` and `hidden_states`. The output of a
@@ -277,7 +277,7 @@ class FoveaEncoderModel(FoveaPreTrainedModel, T5EncoderModel):
 
 
 class FoveaForConditionalGeneration(FoveaPreTrainedModel, T5ForConditionalGeneration):
-    """Fovea with T5's decoder, called and trained as `transformers.T5ForConditionalGeneration`.
+    """Fovea with T5's decoder, called and trained like `transformers.T5ForConditionalGeneration`.
 
     See `FoveaEncoderModel` for the encoder. The decoder is sped up.
 

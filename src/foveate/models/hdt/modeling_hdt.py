@@ -51,7 +51,7 @@ class HierarchicalPositions(nn.Module):
 
     @uncompiled  # the size of the table depends on the tree
     def encoding(self, tree: Tree) -> Tensor:
-        """Encode the position of every node, not yet scaled: `(tokens, d_model)`.
+        """Encode the position of every node, without scaling: `(tokens, d_model)`.
 
         Levels below a node count as index 0, as published.
         """
@@ -67,7 +67,7 @@ _FEWEST_INDICES = 1024
 
 @cached_for_graphs(maxsize=64)
 def _sinusoids(size: int, d_model: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Sinusoids of the indices below `size`: sin on even channels, cos on odd ones."""
+    """Compute the sinusoids of the indices below `size`: sin on even channels, cos on odd ones."""
     with torch.inference_mode(False):  # tensors made in inference mode are unusable in training
         index = torch.arange(size, dtype=torch.float64)
         channel = torch.arange(0, d_model, 2, dtype=torch.float64)

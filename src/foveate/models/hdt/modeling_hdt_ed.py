@@ -82,7 +82,7 @@ def select_memory(hidden_states: Tensor, tree: Tree, decode_anchors: str) -> tup
 
 
 def _root_of_each_node(tree: Tree) -> Tensor:
-    """Index of the root above each node, `(tokens,)`."""
+    """Return the index of the root above each node, `(tokens,)`."""
     start = tree.level_sizes[0]
     roots = [torch.arange(start, device=tree.parent.device)]
     start_above = 0
@@ -93,21 +93,21 @@ def _root_of_each_node(tree: Tree) -> Tensor:
 
 
 def _is_selected(tree: Tree, decode_anchors: str) -> Tensor:
-    """Whether the decoder attends to each node, `(tokens,)` bool."""
+    """Return whether the decoder attends to each node, `(tokens,)` bool."""
     is_leaf = tree.num_children == 0
     if decode_anchors == "token":
         return torch.ones_like(is_leaf)
     is_anchor = ~is_leaf & (tree.parent >= 0)
     if decode_anchors == "sentence":
         return is_anchor
-    # What is no anchor marks an entry beyond the last node.
+    # Nodes that are not anchors mark an entry beyond the last node.
     has_anchors = is_leaf.new_zeros(len(tree) + 1)
     has_anchors.index_fill_(0, torch.where(is_anchor, tree.parent, len(tree)), True)
     return is_anchor & has_anchors[:-1]
 
 
 class RelativeBias(nn.Embedding):
-    """T5's relative position bias: a number for each bucket of distances and each head."""
+    """T5's relative position bias: one value per bucket of distances and head."""
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config.relative_attention_num_buckets, config.num_heads)
@@ -143,7 +143,7 @@ class HDTDecoderAttention(nn.Module):
         self.o = nn.Linear(inner, config.d_model, bias=False)
 
     def keys_and_values(self, hidden_states: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values `(batch, heads, length, d_kv)`."""
+        """Compute keys and values `(batch, heads, length, d_kv)`."""
         return self._heads(self.k(hidden_states)), self._heads(self.v(hidden_states))
 
     def forward(
@@ -456,7 +456,7 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
             tree: In place of `attention_mask` and `parent_ids`, for documents that are packed into
                 one sequence of ids `(1, tokens)` in level order.
             decode_anchors: What the decoder attends to: "section" anchors, section and "sentence"
-                anchors, or every "token"; by default what the configuration says.
+                anchors, or every "token"; by default that of the configuration.
             encoder_outputs: Output of `encode`, in place of all of the above.
             decoder_input_ids: `(documents, tokens)` int64; by default the labels, shifted by one.
             decoder_attention_mask: `(documents, tokens)`, 0 at padding; with `past_key_values`, it

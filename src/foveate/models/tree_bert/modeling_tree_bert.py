@@ -1,4 +1,4 @@
-"""TreeBert as a model of transformers; its layers are in `foveate.models.tree_bert_network`."""
+"""TreeBert as a transformers model; its layers are in `foveate.models.tree_bert_network`."""
 
 import warnings
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class TreeBertOutput(ModelOutput):
 
     Attributes:
         last_hidden_state: `(batch, length, hidden_size)`, zero at padding.
-        anchor_indices: `(anchors,)` int64, where the anchors stand in the flattened batch.
+        anchor_indices: `(anchors,)` int64, the positions of the anchors in the flattened batch.
         embeddings: `(anchors, hidden_size)` float32 of unit length, the vector of each anchor's
             sentence, section or document.
         salience: `(anchors,)` float32, how much each sentence belongs in a summary of its document,
@@ -76,7 +76,7 @@ class TreeBertPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     accepts_loss_kwargs = False
     _no_split_modules = ["TreeBertCheckpointedLayer"]  # noqa: RUF012
-    # BERT's own pooler and its heads, which have no place here.
+    # BERT's own pooler and its heads, which are not used here.
     _keys_to_ignore_on_load_unexpected = [r"^pooler\.", r"^cls\.", "position_ids"]  # noqa: RUF012
 
     @torch.no_grad()
@@ -102,7 +102,7 @@ class TreeBertPreTrainedModel(PreTrainedModel):
 
 
 class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
-    """TreeBert with its heads: vectors of everything in a document, and salience.
+    """TreeBert with its heads: vectors of sentences, sections and documents, and salience.
 
     Example:
         >>> import torch
@@ -162,7 +162,7 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
                 do not form a forest within their sequences.
 
         Warns:
-            UserWarning: The hidden states of all layers, or attention weights, are asked for.
+            UserWarning: The hidden states of all layers, or attention weights, are requested.
         """
         for name in ("output_hidden_states", "output_attentions"):
             if kwargs.get(name):

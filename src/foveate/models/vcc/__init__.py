@@ -1,4 +1,4 @@
-"""VCC for T5, BERT and RoBERTa: configurations and models, known to the Auto classes."""
+"""VCC for T5, BERT and RoBERTa: configurations and models, registered with the Auto classes."""
 
 from typing import Any
 

@@ -16,14 +16,14 @@ class VipFields:  # a mixin; lines ignored by mypy use what the other base class
 
     Attributes:
         segment_size: Number of tokens that attend to each other in the first layers.
-        num_segment_layers: Number of those layers; None is the paper's: a third of up to 12 layers
-            (4 of 12), a quarter of more (6 of 24).
+        num_segment_layers: Number of those layers; None follows the paper: a third of up to 12
+            layers (4 of 12), a quarter of more (6 of 24).
         block_size: Number of tokens averaged into one by the other layers.
         num_fine_blocks: Number of blocks that each of those layers sees token by token.
         budgets: (resolution, count) pairs in place of ((block_size, num_fine_blocks),), for more
             than two resolutions: the best `count` segments of each are split into the next one's.
-        num_vip_slots: None takes VIP tokens as they are. A number is the published way: this many
-            tokens are kept, VIP tokens first, then those that follow.
+        num_vip_slots: None keeps the VIP tokens as they are. A number follows the published code:
+            this many tokens are kept, VIP tokens first, then those that follow.
         compatible_model_types: Model types whose parameters these models take; of each class.
     """
 
@@ -38,7 +38,7 @@ class VipFields:  # a mixin; lines ignored by mypy use what the other base class
 
     @property
     def resolutions(self) -> list[list[int]]:
-        """The budgets, in whichever way they are given."""
+        """The budgets, however they are given."""
         return self.budgets or [[self.block_size, self.num_fine_blocks]]
 
     def __post_init__(self, **kwargs: Any) -> None:

@@ -23,7 +23,7 @@ from foveate.models.padding import PaddingMask
 
 
 def compress_cross_attention(decoder: T5Stack) -> None:
-    """Let a decoder, after `speed_up`, see the encoder's output compressed; changes it in place."""
+    """Make a decoder, after `speed_up`, attend to the compressed encoder output, in place."""
     blocks: Any = decoder.block
     for block in blocks:
         block.__class__ = VipDecoderBlock
@@ -123,7 +123,7 @@ class VipCrossAttention(RelativeT5Attention):
         return self.o(out.flatten(2)), blocks, *NO_WEIGHTS
 
     def _shares(self, queries: Tensor, mask: Any, past: Any) -> Tensor:
-        """Weight of each query in the choice of blocks, `(batch, length)`: 0 at padding."""
+        """Return each query's weight in the choice of blocks, `(batch, length)`: 0 at padding."""
         batch, length = queries.shape[:2]
         shares = torch.ones(batch, length, device=queries.device)
         real = mask.real if isinstance(mask, PaddingMask) else _keys_of_last_query(mask)
@@ -136,7 +136,7 @@ class VipCrossAttention(RelativeT5Attention):
     def _keys_and_values_of_means(
         self, blocks: "EncoderBlocks", states: Tensor, past: Any
     ) -> tuple[Tensor, Tensor]:
-        """Keys and values of the blocks' means `(batch, heads, blocks, head_dim)`, cached."""
+        """Compute keys and values of block means `(batch, heads, blocks, head_dim)`, cached."""
         cached = isinstance(past, EncoderDecoderCache)
         if cached and past.is_updated.get(self.layer_idx):
             layer = past.cross_attention_cache.layers[self.layer_idx]
@@ -152,7 +152,7 @@ class VipCrossAttention(RelativeT5Attention):
 
 
 def _keys_of_last_query(mask: Tensor | None) -> Tensor | None:
-    """The keys `(batch, keys)` that the last query sees, by a static cache's mask of all pairs."""
+    """Return the keys `(batch, keys)` that the last query sees, by the mask of a static cache."""
     if mask is None:
         return None
     last = mask[:, 0, -1]
@@ -188,7 +188,7 @@ class EncoderBlocks(NamedTuple):
         return cls(order, real, counts, counts.log()[:, None, None])
 
     def means(self, states: Tensor) -> Tensor:
-        """Means of the blocks' real tokens, `(batch, blocks, d_model)`."""
+        """Compute the means of the blocks' real tokens, `(batch, blocks, d_model)`."""
         if self.order is not None:
             states = states.gather(1, self.order[..., None].expand_as(states))
         padded = F.pad(states, (0, 0, 0, self.real[0].numel() - states.shape[1]))
@@ -199,7 +199,7 @@ class EncoderBlocks(NamedTuple):
         return means.to(states.dtype)
 
     def tokens(self, states: Tensor, blocks: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens of some blocks `(batch, b)`: `(batch, b · size, d_model)`; 1 if real, else 0."""
+        """Gather tokens of blocks `(batch, b)`: `(batch, b · size, d_model)`; 1 if real, else 0."""
         size = self.real.shape[2]
         positions = blocks[..., None] * size + torch.arange(size, device=blocks.device)
         positions = positions.flatten(1)

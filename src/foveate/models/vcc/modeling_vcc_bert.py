@@ -1,6 +1,6 @@
 """BERT and RoBERTa with VIP compression (VCC): the models of transformers, with patched layers.
 
-A module becomes one of VCC by a change of its class: parameters, names and initialization stay.
+A module becomes a VCC module by a change of its class: parameters, names and initialization stay.
 """
 
 from functools import partial
@@ -86,7 +86,7 @@ class VccRobertaLayer(_Layer, RobertaLayer):  # type: ignore[misc] # as above
 
 
 class _PatchedModel(nn.Module):
-    """A model whose encoder is, or contains, one of VCC."""
+    """A model whose encoder is, or contains, a VCC encoder."""
 
     accepts_loss_kwargs = False  # the losses are means over a batch
 
@@ -132,7 +132,7 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
                 multiple choice `(batch, choices, length)`, as the ids. By default the first token
                 of each sequence, which is CLS.
             output_hidden_states: Whether to return the input of every layer too.
-            output_vip_scores: Whether to return what was looked at closely.
+            output_vip_scores: Whether to return `vip_scores` and `resolutions`.
             kwargs: `return_dict`, False for a tuple; and arguments of decoders, which the heads of
                 transformers pass on and which must be None.
 
@@ -183,7 +183,7 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
         return pooled
 
     def _positions(self, layout: VccLayout) -> Tensor:
-        """Entries of the table of positions, `(1, tokens)`."""
+        """Return the position ids, entries of the table of positions, `(1, tokens)`."""
         size = self.config.max_position_embeddings - self.first_position
         device = self.encoder.layer[0].output.dense.weight.device
         positions = [torch.arange(n, device=device) % size for n in layout.packed.lengths]
@@ -229,7 +229,7 @@ class VccRobertaClassificationHead(RobertaClassificationHead):
 
 
 def _first_tokens(hidden_states: Tensor) -> Tensor:
-    """The first hidden state `(batch, 1, d)` that is not padding, which is zero."""
+    """Return the first hidden state `(batch, 1, d)` that is not padding, which is zero."""
     first = hidden_states.detach().any(-1).byte().argmax(1)
     return hidden_states[torch.arange(len(first), device=first.device), first][:, None]
 
@@ -245,7 +245,7 @@ VCC_PATCHES = (
 
 
 class _LabelHead(_PatchedModel):
-    """A model trained with labels. Its signature names what a Trainer is to pass to it."""
+    """A model trained with labels. Its signature names the columns that a Trainer passes to it."""
 
     config: Any
 
@@ -297,7 +297,7 @@ class _MaskedLMHead(nn.Module):
 
 
 class _SpanHead(_PatchedModel):
-    """A model trained with the start and the end of answers; as `_LabelHead` otherwise."""
+    """A model trained with the start and the end of answers; otherwise like `_LabelHead`."""
 
     config: Any
 
@@ -331,50 +331,50 @@ class _SpanHead(_PatchedModel):
 
 
 class VccBertForMaskedLM(_LabelHead, _MaskedLMHead, BertForMaskedLM):
-    """As `transformers.BertForMaskedLM`, with `vip_mask`: mark the masked tokens."""
+    """Like `transformers.BertForMaskedLM`, with a `vip_mask` of the masked tokens."""
 
     config_class = VccBertConfig
     predictions = "cls"
 
 
 class VccBertForSequenceClassification(_LabelHead, BertForSequenceClassification):
-    """As `transformers.BertForSequenceClassification`, with `vip_mask`."""
+    """Like `transformers.BertForSequenceClassification`, with a `vip_mask`."""
 
     config_class = VccBertConfig
 
 
 class VccBertForMultipleChoice(_LabelHead, BertForMultipleChoice):
-    """As `transformers.BertForMultipleChoice`, with `vip_mask`: mark question and choice."""
+    """Like `transformers.BertForMultipleChoice`, with a `vip_mask` of question and choice."""
 
     config_class = VccBertConfig
 
 
 class VccBertForQuestionAnswering(_SpanHead, BertForQuestionAnswering):
-    """As `transformers.BertForQuestionAnswering`, with `vip_mask`: mark the question."""
+    """Like `transformers.BertForQuestionAnswering`, with a `vip_mask` of the question."""
 
     config_class = VccBertConfig
 
 
 class VccRobertaForMaskedLM(_LabelHead, _MaskedLMHead, RobertaForMaskedLM):
-    """As `transformers.RobertaForMaskedLM`, with `vip_mask`: mark the masked tokens."""
+    """Like `transformers.RobertaForMaskedLM`, with a `vip_mask` of the masked tokens."""
 
     config_class = VccRobertaConfig
     predictions = "lm_head"
 
 
 class VccRobertaForSequenceClassification(_LabelHead, RobertaForSequenceClassification):
-    """As `transformers.RobertaForSequenceClassification`, with `vip_mask`."""
+    """Like `transformers.RobertaForSequenceClassification`, with a `vip_mask`."""
 
     config_class = VccRobertaConfig
 
 
 class VccRobertaForMultipleChoice(_LabelHead, RobertaForMultipleChoice):
-    """As `transformers.RobertaForMultipleChoice`, with `vip_mask`: mark question and choice."""
+    """Like `transformers.RobertaForMultipleChoice`, with a `vip_mask` of question and choice."""
 
     config_class = VccRobertaConfig
 
 
 class VccRobertaForQuestionAnswering(_SpanHead, RobertaForQuestionAnswering):
-    """As `transformers.RobertaForQuestionAnswering`, with `vip_mask`: mark the question."""
+    """Like `transformers.RobertaForQuestionAnswering`, with a `vip_mask` of the question."""
 
     config_class = VccRobertaConfig

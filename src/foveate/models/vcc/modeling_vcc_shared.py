@@ -1,4 +1,4 @@
-"""What the VCC encoders of T5, BERT and RoBERTa share: the layout of a batch, and how it runs.
+"""Shared by the VCC encoders of T5, BERT and RoBERTa: the layout of a batch, and how it runs.
 
 The first layers see segments of a sequence, the others the sequence compressed. Inside the encoder,
 all sequences of a batch are packed: `(tokens, d)`.
@@ -85,7 +85,7 @@ def reject_unsupported(config: Any, kwargs: Mapping[str, Any]) -> None:
     Raises:
         TypeError: There is an unsupported argument.
         ValueError: It is `output_attentions`, which the configuration may also request, or
-            `output_vip_scores` for a model that is no encoder.
+            `output_vip_scores` for a model that is not an encoder.
     """
     requested = {name: value for name, value in kwargs.items() if value is not None}
     if requested.pop("output_attentions", config.output_attentions):
@@ -114,8 +114,8 @@ class VccEncoderOutput(BaseModelOutputWithPooling):
         vip_scores: With `output_vip_scores`, for each compressed layer the score `(batch, length)`
             of the coarsest segment that a token is in; 0 at VIP tokens.
         resolutions: With `output_vip_scores`, for each compressed layer the number of tokens
-            `(batch, length)` in the segment that it saw a token in: 1 at VIP tokens and in split
-            segments, 0 at padding.
+            `(batch, length)` in the segment in which it saw each token: 1 at VIP tokens and in
+            split segments, 0 at padding.
     """
 
     vip_scores: tuple[Tensor, ...] | None = None
@@ -163,8 +163,8 @@ class RecordedStates:
     ) -> VccEncoderOutput:
         """Return everything padded, with the last hidden states `(tokens, d)`.
 
-        `pool` takes these, padded, to the `pooler_output`. It has to be made with the output,
-        since the heads of transformers find it by its place there, and not be added later.
+        `pool` maps these, padded, to the `pooler_output`, which must be created with the output
+        rather than added later, since the heads of transformers find it by its position there.
         """
 
         def unpack(recorded: list[Tensor] | None) -> tuple[Tensor, ...] | None:
@@ -225,12 +225,12 @@ class VccLayout:
         return cls(packed, is_vip, count_vips(is_vip, packed.lengths, config.num_vip_slots))
 
     def segments(self, size: int) -> tuple[int, ...]:
-        """The lengths of the segments of up to `size` tokens that the first layers see."""
+        """Return the lengths of the segments of up to `size` tokens that the first layers see."""
         lengths = self.packed.lengths
         return tuple(min(size, n - start) for n in lengths for start in range(0, n, size))
 
     def compression(self, config: Any, device: torch.device) -> CompressionLayout:
-        """Where VIP tokens and the segments of all resolutions are; does not synchronize."""
+        """Locate VIP tokens and the segments of all resolutions, without synchronizing."""
         return CompressionLayout.from_mask(
             self.is_vip,
             self.packed.lengths,

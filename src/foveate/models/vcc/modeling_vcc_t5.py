@@ -249,7 +249,7 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
 
 
 class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGeneration):
-    """T5 with the VCC encoder; loads any T5 checkpoint, and is called and trained as T5 is.
+    """T5 with the VCC encoder; loads any T5 checkpoint, and is called and trained like T5.
 
     Example:
         >>> import torch

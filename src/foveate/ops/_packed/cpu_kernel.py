@@ -1,6 +1,6 @@
 """The kernel that `scaled_dot_product_attention` runs on a CPU, with the log-sum-exps.
 
-It is private to torch, which may rename it: callers compute the same by other means without it.
+It is private to torch, which may rename it: without it, callers compute the same by other means.
 """
 
 import torch
@@ -10,7 +10,7 @@ _kernel = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu",
 
 
 def has_cpu_kernel(q: Tensor) -> bool:
-    """Whether `attend_on_cpu` can run on these queries."""
+    """Return whether `attend_on_cpu` can run on these queries."""
     return _kernel is not None and q.device.type == "cpu"
 
 
@@ -20,7 +20,8 @@ def attend_on_cpu(
     """Attend with a mask or bias that is added to the scores, without gradients.
 
     Args:
-        q: Queries `(batch, heads, queries, head_dim)`, of any strides but 1 for the channels.
+        q: Queries `(batch, heads, queries, head_dim)`, of any strides except that the channels'
+            must be 1.
         k: Keys `(batch, heads, keys, head_dim)`.
         v: Values, shaped like the keys.
         mask: Broadcasts to `(batch, heads, queries, keys)`, in the dtype of q or of its sums.

@@ -33,7 +33,7 @@ def bias_of_pairs(
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the keys where `mask` is true; all zero for a query that sees no key."""
+    """Compute the softmax over keys where `mask` is true; zero for a query that sees no key."""
     scores = scores.masked_fill(~mask, -torch.inf)
     empty = (scores == -torch.inf).all(-1, keepdim=True)
     return scores.masked_fill(empty, 0).softmax(-1).masked_fill(empty, 0)

@@ -44,7 +44,7 @@ def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
 
 @contextmanager
 def retain_graph_tensors() -> Iterator[dict[int, Any]]:
-    """Collect the cached results that this thread's graphs are captured with in the context."""
+    """Collect the cached results that this thread's graphs capture within the context."""
     _thread_local.retained = {}
     try:
         yield _thread_local.retained

@@ -1,4 +1,4 @@
-"""Launch kernels with little work on the host.
+"""Launch kernels with little overhead on the host.
 
 At every launch Triton inspects all arguments to find the compiled kernel that fits, which takes the
 host longer than a small kernel takes the device. Nearly always only addresses have changed.

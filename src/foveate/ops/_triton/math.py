@@ -1,6 +1,6 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # mypy: disable-error-code=no-untyped-def
-"""Arithmetic and look-ups inside kernels, and the sizes of tiles and of what is padded."""
+"""Arithmetic and look-ups inside kernels, and the sizes of tiles and of padded tensors."""
 
 import torch
 import triton
@@ -30,7 +30,7 @@ _BUCKETS = 8
 
 
 def bucket_size(number: int) -> int:
-    """Return how many elements a number of them is padded to, so that few graphs serve all numbers.
+    """Return the size to which a number of elements is padded, so that few graphs serve all.
 
     Example:
         >>> [bucket_size(n) for n in (3, 257, 4096, 4097)]
@@ -43,7 +43,7 @@ def bucket_size(number: int) -> int:
 
 
 def padded_width(head_dim: int) -> int:
-    """Return the channels of a tile: a power of two, at least 16, as the matrix units require."""
+    """Return the channels of a tile: a power of two, at least 16, as the tensor cores require."""
     return max(16, next_power_of_2(head_dim))
 
 
@@ -54,7 +54,7 @@ def adjacent(x: Tensor) -> Tensor:
 
 @triton.jit
 def dot(a, b, acc=None):
-    """Matrix product in float32, added to `acc`; float32 operands keep float32's precision."""
+    """Add a matrix product in float32 to `acc`; float32 operands keep float32's precision."""
     if _INTERPRETED:  # the interpreter's products read bfloat16 as integers
         a, b = a.to(tl.float32), b.to(tl.float32)
     return tl.dot(a, b, acc, input_precision="tf32x3")

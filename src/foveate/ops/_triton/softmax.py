@@ -41,7 +41,7 @@ def empty_outputs(q: Tensor) -> tuple[Tensor, Tensor]:
 
 @triton.jit
 def begin_softmax(QUERIES: tl.constexpr, WIDTH: tl.constexpr):
-    """State before the first tile: highest scores, sums of weights, sums of weighted values."""
+    """Return the initial state: highest scores, sums of weights, sums of weighted values."""
     top = tl.full([QUERIES], float("-inf"), tl.float32)
     total = tl.zeros([QUERIES, LANES], tl.float32)
     return top, total, tl.zeros([QUERIES, WIDTH], tl.float32)
@@ -49,7 +49,7 @@ def begin_softmax(QUERIES: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def finite_top(top):
-    """The highest scores, or 0 where no key has been seen, from which -inf can be subtracted."""
+    """Return the highest scores, or 0 where no key was seen, so that -inf minus it stays -inf."""
     return tl.where(top == float("-inf"), 0.0, top)
 
 
@@ -81,7 +81,7 @@ def update_softmax(scores, scale, constant, values, top, total, out, ALL_SEE: tl
 
 @triton.jit
 def finish_softmax(top, total, out, EMPTY: tl.constexpr):
-    """Outputs and base-2 log-sum-exps; 0 and `EMPTY` for queries that have seen no key.
+    """Compute outputs and base-2 log-sum-exps; 0 and `EMPTY` for queries that have seen no key.
 
     Where `EMPTY` is inf, such queries have weights of 0 in the backward pass.
     """

@@ -14,7 +14,7 @@ import triton.language as tl
 
 @triton.jit
 def row_pointers(x, row, row_stride, WIDTH: tl.constexpr):
-    """Pointers `(rows, WIDTH)` to the given rows of a matrix."""
+    """Return pointers `(rows, WIDTH)` to the given rows of a matrix."""
     return x + row[:, None] * row_stride + tl.arange(0, WIDTH)[None, :]
 
 

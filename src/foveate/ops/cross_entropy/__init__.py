@@ -19,8 +19,8 @@ def cross_entropy(
         loss_i = log Σⱼ exp(logits_ij) - logits_i,label(i)
 
     The kernels compute in float32 whatever the dtype of the logits, read them once in each
-    direction, and keep two numbers a prediction for the backward pass. PyTorch writes three arrays
-    of the size of the logits in float32 when it trains in a shorter dtype.
+    direction, and keep two numbers per prediction for the backward pass. PyTorch writes three
+    arrays of the size of the logits in float32 when it trains in lower precision.
 
     Args:
         logits: `(..., vocab_size)`, any floating dtype.
@@ -32,7 +32,7 @@ def cross_entropy(
 
     Returns:
         `(...)`, in float32, or in float64 for such logits. With the kernels, the loss of a label
-        that is no index of the vocabulary is NaN; elsewhere PyTorch raises an error.
+        that is not an index of the vocabulary is NaN; elsewhere PyTorch raises an error.
 
     Raises:
         ValueError: If the labels do not match the logits, if the backend is unknown, or if it

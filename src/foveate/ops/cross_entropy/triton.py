@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""Cross-entropy on the GPU: a kernel forward and one backward, each of which reads the logits once.
+"""Cross-entropy on the GPU: a forward and a backward kernel, each of which reads the logits once.
 
 Forward, a program goes over one row with the highest logit so far, h, and the sum s of the
 exponentials relative to it. The loss is log s + h - logit(label), and the gradient of a logit
@@ -41,7 +41,7 @@ def cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
     ),
 )
 def _cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Losses `(rows,)`, and what is saved, the highest logits and the sums, `(2, rows)`."""
+    """Compute losses `(rows,)`, and the highest logits and sums to save, `(2, rows)`."""
     rows, vocab_size = logits.shape
     losses = torch.empty(rows, dtype=torch.float32, device=logits.device)
     saved = torch.empty(2, rows, dtype=torch.float32, device=logits.device)
@@ -76,7 +76,7 @@ def _tile(vocab_size: int) -> int:
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Saves its inputs and two numbers a row."""
+    """Saves its inputs and two numbers per row."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
@@ -94,7 +94,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 @triton.jit(do_not_specialize=("ignore_index",))
 def _forward(logits, labels, losses, saved, vocab_size, ignore_index, TILE: tl.constexpr):
-    """The loss of one row."""
+    """Compute the loss of one row."""
     row = tl.program_id(0)
     logits += row.to(tl.int64) * vocab_size
     high, base, total = float("-inf"), 0.0, 0.0
@@ -117,7 +117,7 @@ def _forward(logits, labels, losses, saved, vocab_size, ignore_index, TILE: tl.c
 
 @triton.jit(do_not_specialize=("ignore_index",))
 def _backward(grad, logits, labels, saved, d_logits, vocab_size, ignore_index, TILE: tl.constexpr):
-    """The gradient of one row."""
+    """Compute the gradient of one row."""
     row = tl.program_id(0)
     start = row.to(tl.int64) * vocab_size
     label, slope = tl.load(labels + row), tl.load(grad + row)

@@ -1,8 +1,8 @@
 """Linear layers in 8-bit floating point (FP8, e4m3), for inference.
 
-Rows are scaled by their largest magnitude, rows of activations when they come and rows of weights
-once. The products run on tensor cores that multiply `torch.float8_e4m3fn`, nominally at twice the
-rate of bfloat16, which NVIDIA GPUs have from compute capability 8.9 on.
+Rows are scaled by their largest magnitude: rows of activations on the fly, rows of weights once.
+The products run on tensor cores that multiply `torch.float8_e4m3fn`, nominally at twice the rate of
+bfloat16, which NVIDIA GPUs have from compute capability 8.9 on.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class Float8Rows(NamedTuple):
 
     Attributes:
         values: `(rows, channels)` `torch.float8_e4m3fn`.
-        scales: `(rows,)` float32, what the values of each row have to be multiplied by.
+        scales: `(rows,)` float32, the factor by which to multiply the values of each row.
     """
 
     values: Tensor
@@ -43,13 +43,12 @@ class Float8Rows(NamedTuple):
 
 
 def quantize_rows(x: Tensor, *, relu: bool = False, backend: str | None = None) -> Float8Rows:
-    """Round every row to 8 bits, after dividing it by a scale of its own.
+    """Quantize every row to 8 bits, after dividing it by a scale of its own.
 
         scale_i = max_j |x_ij| / 448,   values_ij = float8(x_ij / scale_i)
 
     448 is the largest number of the type. The relative error of a value is at most 2⁻⁴, except
-    where it is smaller than the largest of its row by a factor of 2¹⁴ or more. What is not a number
-    stays so.
+    where it is smaller than the largest of its row by a factor of 2¹⁴ or more. NaN stays NaN.
 
     Args:
         x: `(rows, channels)`, any floating dtype.
@@ -63,7 +62,7 @@ def quantize_rows(x: Tensor, *, relu: bool = False, backend: str | None = None) 
         The values and their scales; of a row of zeros, or of numbers below 5e-36, the scale is 0.
 
     Raises:
-        ValueError: If x is no matrix or has no channels, if the backend is unknown, or if it
+        ValueError: If x is not a matrix or has no channels, if the backend is unknown, or if it
             cannot run on x.
 
     Example:
@@ -108,7 +107,7 @@ def float8_linear(
         `(rows, out_features)`.
 
     Raises:
-        ValueError: If the numbers of features differ or are no multiples of 16.
+        ValueError: If the numbers of features differ or are not multiples of 16.
 
     Example:
         >>> import torch
@@ -139,7 +138,7 @@ def float8_linear(
 
 
 def multiplies_float8(device: torch.device) -> bool:
-    """Whether a device multiplies `torch.float8_e4m3fn` on its tensor cores."""
+    """Return whether a device multiplies `torch.float8_e4m3fn` on its tensor cores."""
     if device.type != "cuda" or torch.version.hip is not None:
         return False
     return torch.cuda.get_device_capability(device) >= (8, 9)

@@ -20,7 +20,7 @@ def quantize_rows(x: Tensor, relu: bool) -> tuple[Tensor, Tensor]:
 def float8_linear(
     x: tuple[Tensor, Tensor], weight: tuple[Tensor, Tensor], bias: Tensor | None
 ) -> Tensor:
-    """Multiply what the rows stand for, in float32; see `foveate.ops.float8`."""
+    """Multiply the dequantized rows in float32; see `foveate.ops.float8`."""
     rows, matrix = (values.float() * scales[:, None] for values, scales in (x, weight))
     with torch.autocast(rows.device.type, enabled=False):
         product = rows @ matrix.T

@@ -3,7 +3,7 @@
 # mypy: disable-error-code=no-untyped-def
 """Quantization of rows on the GPU: a kernel that reads every row once.
 
-Of 16-bit numbers it reads two bytes each, and it writes one.
+For each 16-bit number, it reads two bytes and writes one.
 """
 
 import torch

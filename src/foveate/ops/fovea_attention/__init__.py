@@ -1,4 +1,4 @@
-"""Fovea attention: near tokens one by one, distant ones in ever longer averages (Fovea, 2)."""
+"""Fovea attention: nearby tokens one by one, distant ones in ever longer averages (Fovea, 2)."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -52,7 +52,7 @@ def fovea_attention(
             code does.
         bias: T5's table `(num_buckets, heads)`, any floating dtype; no bias if None.
         lengths: The number of tokens in each sequence, host integers; one sequence if None. Or
-            padded rows, whose padding neither attends nor is attended: its outputs and gradients
+            padded rows, whose padding neither attends nor is attended to: its outputs and gradients
             are zero.
         max_distance: Distance near which the last bucket begins.
         scale: Factor on the products; T5 has none.
@@ -116,7 +116,7 @@ def fovea_attention(
 def _attend_real_tokens(
     attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, rows: PaddedRows
 ) -> Tensor:
-    """Attend in padded rows with a function of packed sequences."""
+    """Attend within padded rows by a function for packed sequences."""
     indices, lengths = rows.real_tokens()
     q_real, k_real, v_real = (x.index_select(0, indices) for x in (q, k, v))
     out = attend(q_real, k_real, v_real, lengths=tuple(lengths)) if lengths else q_real

@@ -31,7 +31,7 @@ def fovea_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(tokens, heads, head_dim)`."""
+    """Compute softmax attention of `(tokens, heads, head_dim)`."""
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=True)
     groups = _block_groups(lengths, block_size, k_neighbours, coverage, q.device)

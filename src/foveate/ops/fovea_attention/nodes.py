@@ -57,7 +57,7 @@ def _select(
 
 
 def _outward_levels(room: int, k_neighbours: int, coverage: str) -> Iterator[int]:
-    """Levels of the nodes laid end to end in the `room` blocks on one side (eq. 4-7)."""
+    """Return the levels of the nodes laid end to end in the `room` blocks on one side (eq. 4-7)."""
     for level in (level for level in count() for _ in range(k_neighbours)):
         if room < 1 << level:
             break

@@ -22,7 +22,7 @@ def fovea_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(tokens, heads, head_dim)` (Fovea, eq. 1-7)."""
+    """Compute softmax attention of `(tokens, heads, head_dim)` (Fovea, eq. 1-7)."""
     outs = []
     for queries, keys, values in zip(*(x.split(list(lengths)) for x in (q, k, v)), strict=True):
         blocks = queries.split(block_size)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class PaddedRows:
-    """Rows of equally many tokens, each with its real tokens first, and padding after them.
+    """Rows with the same number of tokens: first the real ones, then padding.
 
     The kernels read from the device how many tokens are real, so the host need not wait for it, and
     one CUDA graph serves rows of any lengths. All calls with the same object share what is computed
@@ -39,7 +39,7 @@ class PaddedRows:
                 "rows have (rows,) int64 lengths and a size of at least 1, got lengths of shape "
                 f"{tuple(lengths.shape)} and dtype {lengths.dtype}, and a size of {size}"
             )
-        self.lengths, self.size = lengths.clamp(0, size), size  # to check them would be to wait
+        self.lengths, self.size = lengths.clamp(0, size), size  # checking them would mean waiting
         self._schedules: dict[ScheduleKey, Schedule] = {}
 
     @property

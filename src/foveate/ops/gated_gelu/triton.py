@@ -99,7 +99,7 @@ def _logistic(a):
 
 @triton.jit
 def _program_tile(column_tiles, COLUMNS: tl.constexpr, ROWS: tl.constexpr):
-    """Rows and columns of a program's tile."""
+    """Return the rows and columns of a program's tile."""
     program = tl.program_id(0)
     row = (program // column_tiles) * ROWS + tl.arange(0, ROWS)
     column = (program % column_tiles).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)

@@ -1,4 +1,4 @@
-"""Linear layers with fewer kernels: several layers of one input, and a layer with its ReLU.
+"""Linear layers with fewer kernels: several layers on one input, and a layer with its ReLU.
 
 Both leave the products to the library that PyTorch calls, and save what surrounds them: launches,
 sums of gradients, and passes over memory for an activation. They are faster on a GPU; on a CPU they
@@ -27,7 +27,7 @@ def joint_linear(
     The outputs are views of one tensor, so they cannot be changed in place while gradients are
     recorded. In the backward pass, the layers' gradients of the input are accumulated by the
     products themselves, instead of one by one afterwards. Weights are copied for the product,
-    unless they lie side by side in memory: see `lay_side_by_side`.
+    unless they are contiguous in memory: see `lay_side_by_side`.
 
     Args:
         x: `(..., in_features)`, any floating dtype.

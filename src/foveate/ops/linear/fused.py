@@ -1,4 +1,4 @@
-"""Linear layers that share a matrix product, with gradients by the fewest kernels."""
+"""Linear layers that share a matrix product, with gradients from as few kernels as possible."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -37,7 +37,7 @@ def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def concatenate(parts: Sequence[Tensor]) -> Tensor:
-    """Concatenate tensors along their first dimension: without a copy if they lie side by side.
+    """Concatenate tensors along their first dimension; without a copy if they are side by side.
 
     Args:
         parts: At least one tensor, all of one dtype and with the same other dimensions. None of
@@ -55,7 +55,7 @@ def concatenate(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _are_side_by_side(parts: Sequence[Tensor]) -> bool:
-    """Whether tensors lie one after the other in the memory of the first."""
+    """Return whether tensors lie one after the other in the memory of the first."""
     # The compiler and fake tensors know no addresses, and a trace would keep them.
     if torch.compiler.is_compiling() or _jit.is_tracing():
         return False
@@ -156,7 +156,7 @@ def _product_relu(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def _add_product_relu(x: Tensor, weight: Tensor) -> Tensor:
-    """Where a bias is added, PyTorch calls a kernel of cuBLASLt that ends in ReLU; so zeros are."""
+    """Add zeros as a bias, because PyTorch then calls a kernel of cuBLASLt that ends in ReLU."""
     output: Tensor = torch._addmm_activation(_zeros(weight), x, weight.t())
     return output
 

@@ -43,7 +43,7 @@ def relative_attention(
         scale · q_i·k_j + bias[bucket(k_positions[j] - q_positions[i])] + key_bias[j].
 
     In T5's encoder and decoder, queries and keys are the same tokens. They differ in its cross
-    attention, which has no bias, and in VIP compression, whose coarse tokens stand between the
+    attention, which has no bias, and in VIP compression, whose coarse tokens lie between the
     positions of the tokens that they summarize and have a key bias of log(multiplicity). Memory is
     linear in the tokens, gradients reach q, k, v, bias and key_bias, and repeated calls give
     bitwise equal results, on the CPU and in the kernels.

@@ -27,7 +27,7 @@ def relative_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
+    """Compute softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
     if bias is not None:
         bias = bias_by_distance(bias, max_distance, bidirectional=not causal)
     groups = _SequenceGroups(q_lengths, k_lengths, q_positions, k_positions, q.device)
@@ -69,5 +69,5 @@ class _SequenceGroups:
 
 
 def _positions(positions: Tensor | None, tokens: Tensor, default: Tensor) -> Tensor:
-    """Positions of the tokens; by default they count from 0 in each sequence."""
+    """Return the positions of the tokens; by default they count from 0 in each sequence."""
     return default.expand(tokens.shape) if positions is None else positions[tokens]

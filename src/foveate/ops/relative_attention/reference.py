@@ -22,7 +22,7 @@ def relative_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
+    """Compute softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
     q_positions = _from_zero(q_lengths, q.device) if q_positions is None else q_positions
     k_positions = _from_zero(k_lengths, k.device) if k_positions is None else k_positions
     distance = k_positions[None, :] - q_positions[:, None]
@@ -38,5 +38,5 @@ def relative_attention(
 
 
 def _from_zero(lengths: Sequence[int], device: torch.device) -> Tensor:
-    """Positions 0, 1, … in each of the packed sequences."""
+    """Return the positions 0, 1, … in each of the packed sequences."""
     return torch.cat([torch.arange(0), *map(torch.arange, lengths)]).to(device)

@@ -61,7 +61,7 @@ def residual_rms_norm(
     dtype: torch.dtype | None = None,
     backend: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return x for a residual connection, and its `rms_norm` for the layer beside it.
+    """Return x for a residual connection, and its `rms_norm` for the layer that this bypasses.
 
     The kernels add the output of the layer before, cast the norm, and add the gradients of the two
     outputs while they compute the norm and its gradient, which saves passes over memory.

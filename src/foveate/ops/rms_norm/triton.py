@@ -67,7 +67,7 @@ def _residual_rms_norm(
 def _rms_norm_forward(
     x: Tensor, weight: Tensor, eps: float, update: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The sum of x and its update, in the dtype of x, and the norm; without one, an empty sum."""
+    """Return x plus its update, in the dtype of x, and the norm; without one, an empty sum."""
     width = weight.shape[0]
     rows, added = _rows(x, width), _rows(update, width)
     n = rows.shape[0]
@@ -87,7 +87,7 @@ def _rows(x: Tensor, width: int) -> Tensor:
 
 
 def _tile(width: int) -> tuple[int, int, int]:
-    """Channels and rows that a program computes at once, and its warps."""
+    """Return the channels and rows that a program computes at once, and its warps."""
     block = next_power_of_2(width)
     return block, max(1, _TILE // block), 4 if block <= 2 * _TILE else 8
 
@@ -109,10 +109,10 @@ def _rms_norm_backward(
     eps: float,
     update_dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of a norm; that of x with `residual_grad` added unless it is empty.
+    """Return the gradients of a norm; that of x with `residual_grad` added unless it is empty.
 
-    The gradient of an update is that of x. It is returned only where its dtype is another one, and
-    is empty otherwise.
+    The gradient of an update is that of x. It is returned only where its dtype differs, and is
+    empty otherwise.
     """
     has_residual = residual_grad.numel() > 0
     width = weight.shape[0]

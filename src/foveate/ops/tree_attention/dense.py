@@ -1,4 +1,4 @@
-"""Dense attention within groups of nodes of one size, and the log-sum-exps that merge its parts."""
+"""Dense attention within groups of equal size, and the log-sum-exps that merge its parts."""
 
 import torch
 import torch.nn.functional as F
@@ -54,7 +54,7 @@ def _blocks(x: Tensor, start: int, number: int, size: int) -> Tensor:
 
     Returns:
         `(number, size or more, ...)`. The kernel is slow unless the number of keys is a multiple of
-        what it reads at once, so each block goes on with the nodes that follow in x, or with zeros
+        what it reads at once, so each block is extended by the nodes that follow in x, or by zeros
         where x ends.
     """
     padding = -size % _KEYS_AT_ONCE if size <= _LARGE_FAMILY else 0

@@ -57,7 +57,7 @@ def update_by_family(
     """Apply layers of tree attention in place, without gradients, some families at a time.
 
     Only `hidden_states` has as many rows as there are nodes; all else is small enough to stay in
-    cache. A leaf belongs to one family, so nobody needs its old state once that family is read.
+    cache. A leaf belongs to one family, so its old state is not needed once that family is read.
     An inner node belongs to two, whose parts of its attention are merged; it is updated last.
 
     Args:

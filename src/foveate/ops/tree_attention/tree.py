@@ -156,7 +156,7 @@ class Tree:
 
     @cached_property
     def bucket(self) -> "PaddedForest":
-        """The forest padded to one of few sizes, as a CUDA graph takes it; for level order only."""
+        """The forest padded to one of a few sizes, for a CUDA graph; for level order only."""
         from .triton.bucket import pad_forest
 
         assert self.order is None
@@ -258,7 +258,7 @@ class Tree:
             self.num_children.to(device),
             order,
         )
-        # Computed where the forest is, so that nobody waits for the new device later.
+        # Computed where the forest is, so that nothing waits for the new device later.
         vars(tree).update(level_sizes=self.level_sizes, largest_family=self.largest_family)
         return tree._prepare()
 

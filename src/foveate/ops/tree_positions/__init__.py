@@ -1,4 +1,4 @@
-"""Hierarchical positional encoding: where a node stands among its siblings, on every level."""
+"""Hierarchical positional encoding: the place of a node among its siblings, on every level."""
 
 import torch
 from torch import Tensor

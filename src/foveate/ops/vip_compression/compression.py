@@ -1,4 +1,4 @@
-"""The compressed sequences of a layer: choosing and updating segments (VCC, Alg. 1, 2)."""
+"""The compressed sequences of a layer: selecting and updating segments (VCC, Alg. 1, 2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

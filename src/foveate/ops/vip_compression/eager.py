@@ -93,7 +93,7 @@ def split(
 
     Returns:
         The tokens followed by the parts, `(t + s · ratio, d)`; the parts in the dtype of the means,
-        valid with `keep_means`; and the Δs to go on with.
+        valid with `keep_means`; and the Δs to use from then on.
     """
     part_deltas, delta = _read(delta, segments)
     parts = (means.index_select(0, chosen)[:, None] - part_deltas).flatten(0, 1)
@@ -125,7 +125,7 @@ def merge(
 
     Returns:
         The means of the candidates `(c, d)` in the dtype of the Δs, that of a split segment from
-        its parts; and the Δs to go on with.
+        its parts; and the Δs to use from then on.
     """
     shape = (len(chosen), delta.shape[1])
     parts = parts.to(delta.dtype).unflatten(0, shape)
@@ -139,7 +139,7 @@ def merge(
 
 
 def _read(buffer: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Copy `buffer[index]`, and return it with the buffer to go on with."""
+    """Copy `buffer[index]`, and return it with the buffer to use from then on."""
     if not (torch.is_grad_enabled() and buffer.requires_grad):
         return buffer.index_select(0, index), buffer
     values, buffer = _Read.apply(buffer, index)
@@ -147,7 +147,7 @@ def _read(buffer: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _write(buffer: Tensor, index: Tensor, values: Tensor) -> Tensor:
-    """Overwrite `buffer[index]` in place, and return the buffer to go on with.
+    """Overwrite `buffer[index]` in place, and return the buffer to use from then on.
 
     The index must not have duplicates.
     """
@@ -160,7 +160,7 @@ def _write(buffer: Tensor, index: Tensor, values: Tensor) -> Tensor:
 class _Read(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, buffer: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.mark_dirty(buffer)  # it goes on as an output
+        ctx.mark_dirty(buffer)  # it is passed on as an output
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(index)
         ctx.shape = buffer.shape

@@ -163,8 +163,8 @@ class CompressionLayout:
                 tokens first, then its first other tokens, and its last segment has the multiplicity
                 and the position of a full one.
             device: Device of the layout if `vip_mask` is None.
-            vip_counts: What `count_vips` returns, where it was called before; then nothing here
-                waits for the device once lengths recur, and a CUDA graph can be captured of it.
+            vip_counts: What `count_vips` returned, if it was called before; then nothing here waits
+                for the device once lengths recur, and this can be captured in a CUDA graph.
 
         Raises:
             ValueError: If the budgets are not valid, if a sequence is empty or has no VIP token, or

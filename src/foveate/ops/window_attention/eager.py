@@ -47,7 +47,7 @@ def window_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
+    """Compute softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
     kv = global_keys_values
     size = min(max(lengths), max(64, min(256, (sum(window) + 1) // 4)))
     dtype = accumulation_dtype(q.dtype)
@@ -445,13 +445,13 @@ def _unfused_attention(
 
 
 class _Scratch:
-    """Memory that one tile uses after another; to get it fresh costs about as much as a product."""
+    """Memory that tiles reuse; allocating it each time costs about as much as a product."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, Tensor] = {}
 
     def empty(self, name: str, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Return a tensor with the dtype and device of `like`, valid until the next of the name."""
+        """Return a tensor with the dtype and device of `like`, valid until the name is reused."""
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or len(buffer) < size:

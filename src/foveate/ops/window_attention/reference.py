@@ -23,7 +23,7 @@ def window_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
+    """Compute softmax attention of `(tokens, heads, head_dim)`; zero where a query sees no key."""
     token = torch.arange(len(q), device=q.device)
     distance = token[None, :] - token[:, None]
     (left, right), sequence = window, sequence_ids(lengths, q.device)

@@ -1,4 +1,4 @@
-"""Documents: sending them, and what is in them."""
+"""Routes for documents: sending them, and reading what is in them."""
 
 import asyncio
 from pathlib import Path
@@ -223,11 +223,11 @@ async def get_attention(
     document_id: Id,
     sentence: Annotated[int, Query(ge=0, le=2**31, description="Index of the sentence.")],
 ) -> AttentionModel:
-    """Return what a sentence exchanges with when the model reads the document as a tree.
+    """Return what a sentence exchanges information with when the document is read as a tree.
 
     The tokens of a sentence attend to each other and to the sentence's anchor. The anchor attends
     to those of its section's other sentences and to the section's, which attends in turn to those
-    of the sections beside it and to the one above, up to the document's.
+    of its sibling sections and to the one above, up to the document's.
     """
     service = service_of(request)
     view = await service.find(document_id)
@@ -249,7 +249,7 @@ async def get_attention(
 
 
 def describe(view: DocumentView) -> DocumentModel:
-    """Return what there is to say of a document."""
+    """Return the description of a document."""
     document = view.document
     return DocumentModel(
         id=view.id or "",
@@ -268,7 +268,7 @@ def describe(view: DocumentView) -> DocumentModel:
 
 
 def describe_entry(entry: "LibraryDocument") -> DocumentModel:
-    """Return what a library says of a document without reading it."""
+    """Return the description of a library's document, without reading it."""
     return DocumentModel(
         id=library_id(entry.number),
         name=entry.source,

@@ -1,4 +1,4 @@
-"""Vectors, for clients that were written for OpenAI's and Voyage's interfaces."""
+"""Embeddings, for clients that were written for the APIs of OpenAI and Voyage."""
 
 import base64
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""What whoever runs the service looks at: health, counters, and the page about the interface."""
+"""Routes for operators: health, metrics, and the API reference page."""
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
@@ -11,7 +11,7 @@ from foveate.service.service import service_of
 
 
 class Health(BaseModel):
-    """That the service runs."""
+    """The health of the service."""
 
     status: str
     version: str

@@ -1,4 +1,4 @@
-"""Questions to documents: search, ask, summarize, keywords and outline."""
+"""Routes for tasks on documents: search, ask, summarize, keywords and outline."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -147,7 +147,7 @@ def _checked(
     arguments: Arguments,
     view: DocumentView | None,
 ) -> Result:
-    """Refuse what a task finds wrong about its arguments."""
+    """Turn a task's errors about its arguments into refusals."""
     try:
         return function(service, arguments, view)
     except ValueError as error:
@@ -270,7 +270,7 @@ def _outline(service: Service, arguments: OutlineRequest, view: DocumentView) ->
 def _library(
     service: Service, arguments: LibraryRequest, view: DocumentView | None
 ) -> "Library | None":
-    """Return the library, if that is what is searched."""
+    """Return the library, if it is what is searched."""
     if view is None:
         if service.library is None:
             raise Refusal(422, "Give a document, a text or a file: this service has no library.")

@@ -1,4 +1,4 @@
-"""What all plots share: a figure with panels, its title and legend, and the image file.
+"""Shared by all plots: a figure with panels, its title and legend, and the image file.
 
 All lengths are in inches.
 """

@@ -44,7 +44,7 @@ def plot_pdf(document: Document, spans: Sequence[Span], path: str | PathLike[str
     """Write a copy of a document's PDF in which spans are highlighted.
 
     Highlights are annotations, as a reader of the PDF would make them: viewers list them, and they
-    can be removed again. Each says which of the spans it is.
+    can be removed again. Each has a note with the number of its span.
 
     Args:
         document: A document that was read from a PDF file, which is still there.

@@ -53,7 +53,7 @@ def plot_windows(
     Raises:
         ImportError: matplotlib, the `plot` extra, is not installed.
         ValueError: The suffix is not an image format, a pattern is unknown, there are none, or the
-            numbers do not fit each other.
+            numbers contradict each other.
         OSError: The file cannot be written.
 
     Example:

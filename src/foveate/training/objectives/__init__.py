@@ -1,4 +1,4 @@
-"""What models are trained to do: the features of an example, their collation, and the loss."""
+"""Training objectives: the features of an example, their collation, and the loss."""
 
 from .anchor_classification import AnchorClassification
 from .base import Objective

@@ -1,4 +1,4 @@
-"""Classification of the parts of a document, at their anchors: its sections or its sentences."""
+"""Classification of the sections or sentences of a document, at their anchors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ ANCHORS = ("section", "sentence")
 class AnchorClassification(Classification):
     """Predict the class, or the classes, of each section or sentence (HDT, Table 7: ECtHR-ARG).
 
-    Parts beyond `max_length` do not count, and with a single class for each part neither do those
-    without one. A sentence that is split because it is long counts at its first anchor.
+    Parts beyond `max_length` are ignored, and so, with a single class for each part, are those
+    without one. A long sentence that is split counts at its first anchor.
 
     Args:
         labels: Names of the classes.
@@ -89,7 +89,7 @@ class AnchorClassification(Classification):
         """Tokenize an example.
 
         Raises:
-            ValueError: The processor does not give trees.
+            ValueError: The processor does not produce trees.
         """
         return _tree_processor(processor).features(
             example.document, query=example.query, choices=example.choices

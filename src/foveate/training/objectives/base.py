@@ -1,4 +1,4 @@
-"""What all objectives share."""
+"""The base class of all objectives."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Objective:
         auto_class: The Auto class of the models that can be trained for it.
         target_columns: The columns of a batch that hold the targets.
         compute_loss: The `compute_loss_func` for a `Trainer`, None if the model computes the loss.
-        trainer_class: A `Trainer` whose first argument is the objective, where the loss is not one
-            of a single forward pass; None for `transformers.Trainer`.
+        trainer_class: A `Trainer` whose first argument is the objective, for a loss that takes more
+            than a single forward pass; None for `transformers.Trainer`.
     """
 
     auto_class: ClassVar[Any]
@@ -36,7 +36,7 @@ class Objective:
         Args:
             processor: The model's processor.
             example: The example.
-            generator: Decides what is random.
+            generator: The source of randomness.
 
         Returns:
             Usually one set of features; several where a model reads an example in several ways.
@@ -47,7 +47,7 @@ class Objective:
         raise NotImplementedError
 
     def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
-        """Collate features into a batch of what models take; by default, by padding."""
+        """Collate features into a batch of model inputs; by default, by padding."""
         columns = (*processor.columns, *self.target_columns)
         return dict(processor.pad([select_columns(example, columns) for example in features]))
 

@@ -1,4 +1,4 @@
-"""Objectives that choose: a document's classes, or one of several answers."""
+"""Classification objectives: the classes of a document, or one of several answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

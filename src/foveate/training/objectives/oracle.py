@@ -1,4 +1,4 @@
-"""Which sentences of a document make the best summary, by a human one."""
+"""The sentences of a document that make the best summary, judged by a human summary."""
 
 import re
 from collections import Counter
@@ -12,7 +12,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def oracle(sentences: Sequence[str], reference: str) -> list[int]:
-    """Choose sentences one by one so that their ROUGE with a summary grows most.
+    """Choose sentences greedily to maximize their ROUGE with a summary.
 
     The measure is the sum of the F1 of ROUGE-1 and ROUGE-2; words are compared by their first six
     letters, in lower case. The choice ends when no sentence improves it.

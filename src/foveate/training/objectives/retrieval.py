@@ -1,6 +1,6 @@
-"""Retrieval inside documents and among them, and salience: what TreeBert is trained to do.
+"""Retrieval within and across documents, and salience: the objective of TreeBert.
 
-Nothing but documents is needed. Queries are made of what is left out of a document before the model
+Only documents are needed. Queries are made from what is left out of a document before the model
 reads it: its title and headings, and some of its sentences. Queries that come with an example, and
 summaries, are used as well.
 """
@@ -28,7 +28,7 @@ _COLUMNS = ("input_ids", "parent_ids", "node_types")
 
 
 class RetrievalTrainer(Trainer):
-    """A `Trainer` of `Retrieval`, which compares vectors of more text than fits in memory at once.
+    """A `Trainer` for `Retrieval`, whose loss compares more text than fits in memory at once.
 
     Args:
         objective: The objective.
@@ -80,7 +80,7 @@ def _encode(model: Any, chunk: Features) -> Vectors:
 
 @dataclass(frozen=True)
 class Retrieval(Objective):
-    """Vectors by which queries find sentences, sections and documents, and salience.
+    """Train vectors by which queries find sentences, sections and documents, and salience.
 
     For a query q and a positive p among candidates, with cosines divided by the temperature,
 
@@ -92,11 +92,11 @@ class Retrieval(Objective):
     Queries of an example: headings, which are left out of the document, for the sentences and the
     section below them; thinned sentences, for themselves or, if they are left out, for their
     neighbors; the example's own queries for their sentences; and the title, sentences left out and
-    sentences of a summary for the document. With a summary, its abstract is left out of every
-    other reading of a document.
+    sentences of a summary for the document. If there is a summary, the document's abstract is left
+    out every other time that it is read.
 
     Args:
-        temperature: What cosines are divided by.
+        temperature: The divisor of cosines.
         in_document: Weight of the loss among the other sentences and sections of the document.
         across_documents: Weight of the loss among the sentences and sections of other documents.
         documents: Weight of the loss among documents, by their vectors and by their best sentences.
@@ -123,15 +123,15 @@ class Retrieval(Objective):
     def features(
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator
     ) -> list[Features]:
-        """Make a tree, its queries, and what they are to find.
+        """Make a tree, its queries, and their targets.
 
         Returns:
             Columns of the tree, those of the queries with `query_` before their names, and
             `anchor_ids`; `is_candidate` and `is_salient` `(anchors,)`; `targets` `(3, n)`: a query,
-            an anchor that it is to find, and which kind of anchor that is.
+            an anchor that it should find, and the kind of that anchor.
 
         Raises:
-            ValueError: The processor does not make trees, or the document has no text.
+            ValueError: The processor does not produce trees, or the document has no text.
         """
         if not isinstance(processor, HDTProcessor):
             raise ValueError("the retrieval objective needs a model that reads trees: tree_bert")
@@ -164,7 +164,7 @@ class Retrieval(Objective):
         ]
 
     def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> dict[str, Any]:
-        """Pack trees and queries into chunks, and number their anchors through.
+        """Pack trees and queries into chunks, and number their anchors consecutively.
 
         Returns:
             `documents` and `queries`, lists of packed forests; and `targets`: `document` and
@@ -267,7 +267,7 @@ class Retrieval(Objective):
         return total + self.documents * self._best_sentence_loss(query_vectors, vectors, targets)
 
     def _best_sentence_loss(self, queries: Tensor, vectors: Tensor, targets: Features) -> Tensor:
-        """Find documents by the sentence of each that is closest to the query."""
+        """Compute the loss of finding documents by their sentence closest to the query."""
         is_pair = targets["target_kind"] == NODE_TYPES["document"]
         query = targets["query"][is_pair]
         rows = targets["is_candidate"].nonzero()[:, 0]
@@ -301,7 +301,8 @@ def contrastive_loss(scores: Tensor, pairs: tuple[Tensor, Tensor], is_negative: 
     Args:
         scores: `(queries, candidates)`.
         pairs: The row and the column of each positive, `(pairs,)`; each row has at least one.
-        is_negative: `(queries, candidates)` bool, where candidates count that are no positives.
+        is_negative: `(queries, candidates)` bool, true at candidates that count if they are not
+            positives.
 
     Returns:
         The mean over queries, a scalar.

@@ -1,4 +1,4 @@
-"""Queries made of a document itself: what is left out of it, and what is asked about the rest."""
+"""Queries made from a document itself: what is left out of it, and what is asked about the rest."""
 
 import re
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ _NUMBERING = re.compile(r"^(?:(?:\d+|[A-Z]|[IVX]+)[.)]\s*)*(?:\d+\s+)?")
 
 @dataclass(frozen=True)
 class TargetedQuery:
-    """A text, and the anchors that it is to find.
+    """A text, and the anchors that it should find.
 
     Attributes:
         text: The text.
-        finds: Indices of anchors, of several kinds perhaps; empty if the text is read for its own
+        finds: Indices of anchors, possibly of several kinds; empty if the text is read for its own
             sake.
     """
 
@@ -66,7 +66,7 @@ def read(
     Args:
         example: The example.
         levels: See `foveate.preprocessing.tree.outline`.
-        generator: Decides what is random.
+        generator: The source of randomness.
         max_queries: Largest number of queries of each kind.
 
     Raises:
@@ -108,7 +108,7 @@ class _Tree:
     """The anchors of a document, from which some are left out.
 
     Args:
-        anchors: The anchors in reading order, so that all below one follow it at once.
+        anchors: The anchors in reading order, so that the descendants of each follow it directly.
 
     Attributes:
         anchors: The anchors.
@@ -128,7 +128,7 @@ class _Tree:
         self.sentences = [i for i in texts if anchors[i].sentence_idx is not None]
 
     def heading_query(self, i: int, left_out: set[int]) -> TargetedQuery:
-        """Ask for what a heading stands above; for nothing if that is too little."""
+        """Make a heading ask for its section, or for nothing if too little is left of that."""
         parent = self.anchors[i].parent
         text = _NUMBERING.sub("", self.anchors[i].text).strip()
         if self.anchors[parent].kind == "document":
@@ -175,7 +175,7 @@ class _Tree:
     def reading(
         self, left_out: set[int], queries: Sequence[TargetedQuery], references: Sequence[str]
     ) -> Reading:
-        """Leave anchors out and number the rest anew."""
+        """Leave out anchors and renumber the rest."""
         kept = [i for i in range(len(self.anchors)) if i not in left_out]
         place = {i: new for new, i in enumerate(kept)} | {-1: -1}
         salient: list[int] = []
@@ -211,7 +211,7 @@ def _sample(generator: torch.Generator, options: Sequence[T], size: int) -> list
 
 
 def _thin(generator: torch.Generator, text: str) -> str:
-    """Leave out up to six of ten words; in one of five cases, none."""
+    """Leave out up to six in ten words; in one in five cases, none."""
     words = text.split()
     share = 0.4 + 0.75 * float(torch.rand((), generator=generator))
     keeps = torch.rand(len(words), generator=generator) < share

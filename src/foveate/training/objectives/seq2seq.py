@@ -15,7 +15,7 @@ from .base import Objective
 
 @dataclass(frozen=True)
 class Seq2SeqObjective(Objective):
-    """What all objectives of encoder-decoders share.
+    """The base class of all objectives of encoder-decoders.
 
     Args:
         max_target_length: Longest target in tokens; longer ones are truncated. None for no limit.

@@ -47,7 +47,7 @@ UL2 = (
 
 @dataclass(frozen=True)
 class SpanCorruption(Seq2SeqObjective):
-    """Generate masked spans, as T5 is pretrained (VCC, 6.6.1).
+    """Generate masked spans, as in T5's pretraining (VCC, 6.6.1).
 
     Args:
         noise_density: Share of the tokens to mask.

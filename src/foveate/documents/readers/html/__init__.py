@@ -1,4 +1,4 @@
-"""HTML, including malformed HTML: the content of the page without what surrounds it."""
+"""HTML, including malformed HTML: the content of a page without the boilerplate around it."""
 
 import re
 from collections.abc import Iterator
@@ -113,7 +113,7 @@ def _is_drawn(title: Element) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What the elements around a text say about it."""
+    """What the enclosing elements say about a text."""
 
     kind: Kind = "prose"
     heading: int | None = None
@@ -227,7 +227,7 @@ class _Walk:
         )
 
     def item_marker(self, item: Element) -> str:
-        """Return the number of an item of an ordered list; bullets say nothing."""
+        """Return the number of an item of an ordered list; empty for bullets."""
         parent = item.parent
         if parent is None or parent.tag != "ol":
             return ""

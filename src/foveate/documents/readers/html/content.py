@@ -1,8 +1,8 @@
-"""What of a web page is its content, and what only surrounds it.
+"""Separation of the content of a web page from what only surrounds it.
 
-Three things tell: the roles that elements declare, the names that sites give to their navigation,
-banners and boxes, and the share of the text that stands in links. The last two are guesses. They
-are taken back where they would leave next to nothing, such as on a page that is an index.
+Three things tell them apart: the roles that elements declare, the names that sites give to their
+navigation, banners and boxes, and the share of the text that is in links. The last two are guesses.
+They are dropped where they would leave next to nothing, such as on a page that is an index.
 """
 
 import re
@@ -110,7 +110,7 @@ def _total(regions: list[Element], measures: dict[Element, _Measure]) -> int:
 
 
 def is_invisible(element: Element) -> bool:
-    """Return whether an element is never displayed as text, or is a mark beside the text."""
+    """Return whether an element is never displayed as text, or is a mark next to the text."""
     attributes = element.attributes
     if element.tag in _NOT_TEXT:
         return True
@@ -162,7 +162,7 @@ def _is_note_mark(sup: Element) -> bool:
 
 
 def _is_furniture(element: Element) -> bool:
-    """Return whether an element is by its role not content."""
+    """Return whether the role of an element says that it is not content."""
     attributes = element.attributes
     role = attributes.get("role", "")
     if element.tag == "aside" or role == "complementary":
@@ -221,7 +221,7 @@ def _is_navigation(element: Element, measures: dict[Element, _Measure]) -> bool:
 
 
 def _own_text(element: Element) -> tuple[int, bool]:
-    """Return the number of characters beside the inner elements, and if they end a sentence."""
+    """Return the number of characters outside inner elements, and whether they end a sentence."""
     texts = [child.shown for child in element.children if isinstance(child, Text)]
     visible = "".join("".join(texts).split())
     return len(visible), _SENTENCE_END.search(visible[-10:]) is not None

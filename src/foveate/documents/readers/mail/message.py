@@ -86,7 +86,7 @@ def read(data: bytes) -> ParsedText:
 
     The title is the subject of the first message, and the date the day on which it was sent; the
     authors are the senders of all messages, as far as they give a name. Quoted and forwarded text
-    and signatures are left out, except in a thread that says nothing else. Attachments are left
+    and signatures are left out, except in a thread that contains nothing else. Attachments are left
     out.
     """
     messages = [parse_message(message) for message in split_messages(data)]
@@ -151,7 +151,7 @@ def header(message: EmailMessage, name: str) -> str:
 
 
 def date(message: EmailMessage) -> datetime | None:
-    """Return when a message was sent; None if it does not say."""
+    """Return when a message was sent; None if unknown."""
     try:
         sent = parsedate_to_datetime(header(message, "Date"))
     except (ValueError, OverflowError, TypeError):
@@ -175,7 +175,7 @@ def _message_blocks(message: EmailMessage, number: int, leave_out: bool) -> Iter
             yield Heading(block.level + 1, block.text)
         elif block.text:
             yield replace(block, speaker=sender, place=place)
-            place = None  # the following paragraphs stand behind the first one
+            place = None  # the following paragraphs come after the first one
 
 
 def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
@@ -227,7 +227,7 @@ def _content(part: EmailMessage) -> str:
 
 
 def _own_words(body: str) -> str:
-    """Return a plain text without what it quotes, forwards and is signed with."""
+    """Return a plain text without quotations, forwarded text and signature."""
     lines = body.split("\n")
     kept: list[str] = []
     number = 0

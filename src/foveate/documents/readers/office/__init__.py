@@ -1,1 +1,1 @@
-"""Word processors' files and e-books."""
+"""Files of word processors, and e-books."""

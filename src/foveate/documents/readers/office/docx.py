@@ -1,7 +1,8 @@
 """Word documents (DOCX).
 
-The main part is a sequence of paragraphs and tables. What a paragraph is, follows from its style;
-the numbers of lists and headings, which Word computes when it shows them, from their definitions.
+The main part is a sequence of paragraphs and tables. The kind of a paragraph follows from its
+style; the numbers of lists and headings, which Word computes when it shows them, follow from their
+definitions.
 """
 
 import re
@@ -53,14 +54,14 @@ _NUMBER_STYLES = {
     "bullet": "",
     "none": "",
 }
-_BODY_TEXT = 9  # the outline level of what is no heading
+_BODY_TEXT = 9  # the outline level of what is not a heading
 _MAX_ANCESTORS = 50  # of a style
 _MAX_MARKER = 50  # characters of the number of an item
 _MAX_COLUMNS = 63  # of a table in Word
 _HEXADECIMAL = re.compile("[0-9A-Fa-f]{1,8}")
 _CUSTOM_PART = re.compile(r"customXml/item\d+\.xml")
 _COVER_DATE = re.compile(rb"coverPageProps\b.{0,2000}?<(?:\w+:)?PublishDate>([^<]*)<", re.DOTALL)
-_FIRST_ROW = 0x20  # the bit of a table's look that says that its first row differs
+_FIRST_ROW = 0x20  # the bit of a table's style that says that its first row differs
 
 
 def read(data: bytes) -> ParsedText:
@@ -233,7 +234,7 @@ class _Reader:
         self.num_notes: Counter[str] = Counter()
 
     def part(self, role: str, default: Element = None) -> Element:
-        """Return the root of the part with a role for the main part."""
+        """Return the root of the part that has a role for the main part."""
         for name in self.relations.get(role, ()):
             root = self.package.xml(name)
             if root is not None:
@@ -346,7 +347,7 @@ class _Reader:
             self.read_appended(shown)
 
     def num_heads(self, table: Element) -> int | None:
-        """Return how many rows are set apart as column heads; None if none is."""
+        """Return how many rows are set apart as column headers; None if none is."""
         rows = list(_children(table, "tr"))
         flags = [_is_on(row.find("{*}trPr/{*}tblHeader")) for row in rows]
         if flags and flags[0]:
@@ -407,7 +408,7 @@ def _relations(package: Package, name: str) -> dict[str, list[str]]:
 
 
 def _children(parent: Element, name: str) -> Iterator[Element]:
-    """Iterate over the rows of a table or the cells of a row, also those in wrappers."""
+    """Iterate over the rows of a table or the cells of a row, including those in wrappers."""
     for child in parent:
         if local(child) == name:
             yield child

@@ -1,7 +1,7 @@
 """E-books (EPUB): web pages in a ZIP archive, with their order and a table of contents.
 
-The pages are read by the HTML reader. Where a page has no headings, the book's own contents give
-it some; they also say how the chapters nest.
+The pages are read by the HTML reader. Where a page has no headings, the book's table of contents
+provides them; it also says how the chapters nest.
 """
 
 import re
@@ -96,7 +96,7 @@ def _authors(book: Element) -> Iterator[str]:
 
 
 def _dates(book: Element) -> Iterator[str]:
-    """Yield the dates of publication; EPUB 2 says of others what they are."""
+    """Yield the dates of publication; EPUB 2 labels other dates."""
     for date in book.iterfind("{*}metadata/{*}date"):
         if attribute(date, "event", "publication") == "publication":
             yield date.text or ""
@@ -185,7 +185,7 @@ def _reject_encrypted(package: Package, pages: Iterable[str]) -> None:
 
 
 def _parse(content: bytes | None) -> Element | None:
-    """Parse a page, even one with errors; return None for what is no page."""
+    """Parse a page, even one with errors; return None for what is not a page."""
     content = content or b""
     try:
         return parse_xml(_NAMED_CHARACTER.sub(_written_out, content), "EPUB")
@@ -219,7 +219,7 @@ def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
 
 
 def _written_out(name: re.Match[bytes]) -> bytes:
-    """Write the character that HTML names, and XML does not, as it is."""
+    """Replace an entity that HTML defines, but XML does not, by its character."""
     character = html5.get(f"{name[1].decode()};", "")
     return name[0] if not character or character in "<>&\"'" else character.encode()
 

@@ -1,7 +1,7 @@
 """OpenDocument texts (ODT), as LibreOffice writes them.
 
-Headings, lists, tables and notes are elements of their own. Styles say which paragraphs are the
-title, a caption or code, and how lists and headings are numbered.
+Headings, lists, tables and notes are distinct elements. Styles say which paragraphs are the title,
+a caption or code, and how lists and headings are numbered.
 """
 
 import re

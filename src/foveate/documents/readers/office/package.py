@@ -84,7 +84,7 @@ def parse_xml(data: bytes, kind: str) -> Element:
 
 
 def parse_html(data: bytes, kind: str) -> Element | None:
-    """Parse a page with any errors as HTML; return None if it is no text.
+    """Parse a page with any errors as HTML; return None if it is not text.
 
     Args:
         data: The page.
@@ -133,13 +133,13 @@ def attribute(element: Element | None, name: str, default: str = "") -> str:
 
 
 def integer(text: str, default: int) -> int:
-    """Return a number, or the default for what is none or is not of a sane size."""
+    """Return a number, or the default for what is not a number or not of a sane size."""
     digits = text.strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 7 else default
 
 
 def resolve(base: str, href: str) -> str:
-    """Return the name of the part that another part, by its name, refers to."""
+    """Return the name of the part to which another part, given by its name, refers."""
     if href.startswith("/"):
         return posixpath.normpath(href[1:])
     return posixpath.normpath(posixpath.join(posixpath.dirname(base), href))

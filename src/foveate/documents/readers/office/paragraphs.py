@@ -1,4 +1,4 @@
-"""What the readers of word processors' formats share: blocks, each with the place its users see."""
+"""Shared by the readers of word processors' formats: blocks, each with the place that users see."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _STYLE_KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
 )
 _HEADING = re.compile(r"heading ?([1-9])$")
 _CONTENTS = re.compile(r"(toc|contents) ?(\d|heading)|table of (figures|authorities)")
-_MAX_HEAD = 60  # characters of a column's head
+_MAX_HEAD = 60  # characters of a column header
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[\W\d]+")
 
@@ -58,13 +58,13 @@ class BlockCollector:
             self._titles.append(text)
 
     def add_heading(self, level: int, text: str) -> None:
-        """Add a heading; an empty one is left out, as its users do not see it."""
+        """Add a heading; an empty one is left out, since users do not see it."""
         if text.strip():
             self.skip_paragraph(text)
             self.blocks.append(Heading(level, text))
 
     def add_paragraph(self, text: str, kind: Kind = "prose") -> None:
-        """Add a paragraph, or the lines of code that stand in one."""
+        """Add a paragraph, or the lines of code that are in one."""
         if not text.strip():
             return
         self.skip_paragraph(text)
@@ -76,11 +76,11 @@ class BlockCollector:
         self._add(text, "footnote", place)
 
     def add_table(self, rows: Sequence[Sequence[Cell]], num_head_rows: int | None) -> None:
-        """Add the rows of a table, each said in words with the heads of its columns.
+        """Add the rows of a table, each written as a sentence with its column headers.
 
         Args:
             rows: The cells of each row, in order, as they are written.
-            num_head_rows: Number of rows at the top that hold the column heads; None if unknown.
+            num_head_rows: Number of rows at the top that hold the column headers; None if unknown.
         """
         self._num_tables += 1
         if num_head_rows is None:
@@ -111,7 +111,7 @@ class BlockCollector:
 
 
 def style_kind(names: Iterable[str]) -> Kind | None:
-    """Return the kind of the paragraphs of a style; None if the style does not say.
+    """Return the kind of the paragraphs of a style; None if the style does not determine it.
 
     Args:
         names: The style's name and those it inherits from, in lower case.
@@ -147,12 +147,12 @@ def table_cell(text: str, row: int, columns: int = 1, rows: int = 1) -> Cell:
 
 
 def _mapped(text: str) -> MappedText:
-    """Return a text of its own; `compose_text` gives it its place in the document's text."""
+    """Return a separate text; `compose_text` gives it its place in the document's text."""
     return MappedText.from_source(text, 0, len(text))
 
 
 def _begins_with_heads(rows: Sequence[Sequence[Cell]]) -> bool:
-    """Guess from the words whether the first row of a table holds the heads of its columns."""
+    """Guess from the words whether the first row of a table holds the column headers."""
     texts = [[str(cell.text) for cell in row] for row in rows]
     first, *others = texts or [[]]
     if not others or len(first) < 2 or not all(first[1:]) or len(set(first)) < len(first):

@@ -1,7 +1,7 @@
 r"""Rich Text (RTF).
 
 striprtf turns it into plain text, which says nothing about headings, tables and notes. Therefore
-the control words that do are followed by marks first, which striprtf keeps like any text.
+the control words that do are first followed by marks, which striprtf keeps like any text.
 """
 
 import re
@@ -24,7 +24,7 @@ _NOT_ASCII = re.compile("[\x80-\xff]")
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # around a mark: no characters of any text
 _MARK = re.compile(f"\n|{_OPEN}([a-z]+)(-?[0-9]*){_CLOSE}")
 _MARKED = frozenset(("pard", "s", "outlinelevel", "intbl", "trhdr"))
-_REPLACED = frozenset(("cell", "row", "footnote"))  # striprtf has other plans for them
+_REPLACED = frozenset(("cell", "row", "footnote"))  # striprtf treats them differently
 _STYLE = re.compile(r"\{\\s(\d{1,5})\b([^{}]*)\}")
 _CONTROL_WORD = re.compile(r"\\[a-z]+-?\d* ?")
 _TITLE = re.compile(r"\{\\title\b ?([^{}]*)\}")
@@ -35,7 +35,7 @@ _ITEM = re.compile(
     r"\t\s*(.*)",
     re.DOTALL,
 )
-_BODY_TEXT = 9  # the outline level of what is no heading
+_BODY_TEXT = 9  # the outline level of what is not a heading
 
 
 def read(data: bytes) -> ParsedText:
@@ -71,7 +71,7 @@ def _mark(rtf: str) -> str:
     """Put marks into the source, and take out what striprtf reads slowly or not at all."""
     pieces: list[str] = []
     groups = [""]  # what the open groups hold: "pict", "fonttbl", "footnote" or text
-    begin = 0  # of the next token that is no data of a picture
+    begin = 0  # of the next token that is not picture data
     for match in _TOKEN.finditer(rtf):
         token, word, number = match[0], match[1], match[2] or ""
         if match.start() < begin:

@@ -1,6 +1,6 @@
-"""PDF: what stands on its pages, in reading order, and what it is.
+"""PDF: the content of its pages, in reading order, and the kind of each part.
 
-PDFium says where each character stands. From there on, each module does one step: `extraction`
+PDFium says where each character is. From there on, each module does one step: `extraction`
 reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
 running heads, `paragraphs` and `tables` group lines, `run_ins` and `headings` find the headings
 and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text;
@@ -86,7 +86,7 @@ def read(
                 for index in range(start, min(start + _BATCH, count)):
                     page = read_page(document, index)
                     words = read_words(page)
-                    # A word that stands on many pages is kept once.
+                    # A word that occurs on many pages is kept once.
                     words.texts = [known.setdefault(word, word) for word in words.texts]
                     pages.append(_read_lines(page, words))
                     sheets.append(Sheet(page.width, page.height, words.quarter_turns))
@@ -129,7 +129,7 @@ def _read_pictures(
 
 
 def _describe_lack(count: int, pictures: int, ocr: bool) -> str:
-    """Say why there is no text."""
+    """Explain why there is no text."""
     if not pictures:
         return "has no text: its pages are empty, or hold drawings only."
     if ocr:
@@ -166,7 +166,7 @@ def _compose(
     composer = Composer(vocabulary(lines), detect_language(_sample(lines)), marks)
     stated = stated_title if is_title(stated_title) else None
     name = composer.add_title(title) if title else stated
-    # The lines are the most of what reading takes of the memory: each goes once it is written.
+    # The lines take most of the memory of reading: each is freed once it is written.
     for held in (pages, kept, lines):
         held.clear()
     blocks.reverse()

@@ -31,7 +31,7 @@ _COMPOUNDING = frozenset(["de", "nl", "sv", "da", "nb", "no", "fi", "hu", "is"])
 
 
 def vocabulary(lines: Iterable[Line]) -> Counter[str]:
-    """Count the words of a document that no line end may have torn."""
+    """Count the words of a document that no line break may have split."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(word.casefold() for word in _LETTERS.findall(" ".join(line.words[1:-1])))
@@ -39,7 +39,7 @@ def vocabulary(lines: Iterable[Line]) -> Counter[str]:
 
 
 class Sheet(NamedTuple):
-    """The size of a page, and how its words stand on it.
+    """The size of a page, and how its words are rotated on it.
 
     Attributes:
         width: In points, as shown.
@@ -58,7 +58,7 @@ class Sheet(NamedTuple):
 
 
 class Composer:
-    """Composes the text of a document, and notes where its words stand."""
+    """Composes the text of a document, and records where its words are."""
 
     def __init__(
         self, words: Counter[str], language: str, marks: Mapping[int, Collection[str]]
@@ -68,8 +68,7 @@ class Composer:
         Args:
             words: The vocabulary of the document.
             language: ISO 639 code of its language.
-            marks: The marks of the footnotes on each page. Where they are raised, they are left
-                out.
+            marks: The marks of the footnotes on each page. Raised marks are left out.
         """
         self._composer = TextComposer()
         self._words = words
@@ -158,9 +157,9 @@ class Composer:
         return self._append("".join(pieces), starts, separator)
 
     def _without_marks(self, line: Line, first: int) -> list[int]:
-        """Return the indices of the words of a line, from `first`, that are no footnote's mark."""
+        """Return the indices of the words of a line, from `first`, that are not footnote marks."""
         chosen: list[int] = []
-        # A note may stand on the page before, if another mark refers to it again.
+        # A note may be on the previous page, if another mark refers to it again.
         marks = {*self._marks.get(line.page, ()), *self._marks.get(line.page - 1, ())}
         before = ""
         for index in range(first, len(line.words)):
@@ -179,14 +178,14 @@ class Composer:
         return self._composer.add(text, separator)
 
     def _note(self, line: Line, chosen: Sequence[int]) -> None:
-        """Note the places of words of a line."""
+        """Record the places of words of a line."""
         self._boxes.frombytes(line.boxes[list(chosen)].tobytes())
         self._line_numbers.extend([self._num_lines] * len(chosen))
         self._pages.extend([line.page] * len(chosen))
         self._num_lines += 1
 
     def _gap(self, end: str, word: str) -> tuple[str, bool]:
-        """Return what parts the last word of a line from the first of the next.
+        """Return what separates the last word of a line from the first of the next.
 
         Returns:
             The space, and whether the hyphen at the end is left out.
@@ -302,7 +301,7 @@ def _cell_text(cell: Sequence[tuple[Line, Cell]]) -> str:
 
 
 def _is_raised(line: Line, index: int) -> bool:
-    """Return whether a word is smaller than its line and stands above its baseline."""
+    """Return whether a word is smaller than its line and raised above its baseline."""
     return bool(
         line.sizes[index] < 0.85 * line.size
         and line.baselines[index] < line.baseline - 0.15 * line.size
@@ -310,7 +309,7 @@ def _is_raised(line: Line, index: int) -> bool:
 
 
 def _continues_address(end: str, word: str) -> bool:
-    """Return whether a line goes on with the rest of the web address that the line above ends with.
+    """Return whether a line continues the web address that the line above ends with.
 
     Addresses are broken anywhere, without a hyphen.
     """

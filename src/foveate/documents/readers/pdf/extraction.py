@@ -22,7 +22,7 @@ LOCK = RLock()  # PDFium is not thread-safe
 _MAX_OBJECTS = 20_000  # of a page, looked at for lines and pictures; drawings can have millions
 _RULE_THICKNESS = 3.0  # points
 _NAME_SIZE = 256
-_TOUCHING = 0.03  # heights of a character between two that no space parts
+_TOUCHING = 0.03  # heights of a character between two that no space separates
 _FIXED_PITCH, _ITALIC, _BOLD_WEIGHT = 1, 64, 600
 _BOLD = re.compile(
     r"bold|black|heavy|demi|medi\b|medi$|cmbx|cmssbx|ecbx|sfbx|sfxb|ecxb|ebx|-bd", re.I
@@ -56,7 +56,7 @@ class Bookmark(NamedTuple):
         level: Its depth, from 1.
         title: Its words.
         page: Number of the page it points to, from 1; 0 if it points to none.
-        top: How far down that page it points, in points; None if it does not say.
+        top: How far down that page it points, in points; None if unknown.
     """
 
     level: int
@@ -201,7 +201,7 @@ def _empty_page(number: int) -> Page:
 
 
 def _prototype(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
-    """Give a function of PDFium plain numbers as arguments.
+    """Make a function of PDFium take plain numbers as arguments.
 
     The checks of pypdfium2's own prototypes cost more than the calls, which come a few times a
     character.

@@ -1,4 +1,4 @@
-"""Running text: paragraphs joined across columns, pages and what interrupts them."""
+"""Running text: paragraphs joined across columns, pages and interruptions."""
 
 import re
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def _runs_on(last: Line, first: Line, crossed: bool) -> bool:
 
 
 def divide_columns(blocks: Sequence[TextBlock]) -> list[TextBlock]:
-    """Put names and addresses that stand side by side one below the other."""
+    """Put names and addresses that are side by side one below the other."""
     divided: list[TextBlock] = []
     for block in blocks:
         if block.kind != "table":

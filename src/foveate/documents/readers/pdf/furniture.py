@@ -114,8 +114,8 @@ def _value(number: str) -> int:
 def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
     """Return the rows that are furniture.
 
-    They repeat those of near pages, or count the pages, or stand where such rows stand on other
-    pages. From the text they are set apart.
+    They repeat those of near pages, or count the pages, or are where such rows are on other pages.
+    They are set apart from the text.
 
     Args:
         pages: The outermost rows of each page.
@@ -147,7 +147,7 @@ def _furniture(pages: Sequence[list[_Row]], usual_size: float) -> list[_Row]:
 
 
 def _repeated(pages: Sequence[list[_Row]]) -> set[int]:
-    """Return the identities of rows that stand on several near pages, but for their numbers."""
+    """Return the identities of rows that recur on several near pages, except for their numbers."""
     by_key: defaultdict[str, list[_Row]] = defaultdict(list)
     for rows in pages:
         for row in rows:
@@ -187,7 +187,7 @@ def _numbered(pages: Sequence[list[_Row]]) -> set[int]:
 
 
 def drop_line_numbers(segments: Sequence[Segment], words: Words) -> list[Segment]:
-    """Leave out the numbers of lines that manuscripts for review have in the margin."""
+    """Leave out the line numbers that manuscripts for review have in the margin."""
     numbers = [
         segment
         for segment in segments

@@ -239,7 +239,7 @@ def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -
 def _score(
     block: TextBlock, above: TextBlock | None, below: TextBlock | None, typography: Typography
 ) -> float:
-    """Return how much speaks for a block being a heading; 3 is enough."""
+    """Return how strong the evidence is that a block is a heading; 3 is enough."""
     text = block.text
     lines = block.lines
     if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1 or block.skipped:
@@ -349,7 +349,7 @@ def _set_levels(
 
 
 def _set_run_in_levels(blocks: Sequence[TextBlock]) -> None:
-    """Put headings that are run in below the last one that is not, those with letters deeper."""
+    """Put run-in headings below the last other heading, those with letters deeper."""
     above = 0
     has_numbers = False
     for block in blocks:
@@ -363,7 +363,7 @@ def _set_run_in_levels(blocks: Sequence[TextBlock]) -> None:
 
 
 def _depth(text: str) -> int:
-    """Return the level that a heading's numbering says; 0 if it says none."""
+    """Return the level that a heading's numbering indicates; 0 if it indicates none."""
     found = NUMBERING.match(text)
     if not found:
         return 1 if _NAMED.match(text) else 0
@@ -383,7 +383,7 @@ def split_run_in(text: str) -> int:
 
 
 def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography) -> list[TextBlock]:
-    """Find the title: what the metadata state, or the largest type on the first page.
+    """Find the title: that in the metadata, or the largest type on the first page.
 
     Args:
         blocks: All blocks.

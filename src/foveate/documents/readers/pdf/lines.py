@@ -36,7 +36,7 @@ class Segment:
 
 @dataclass(slots=True)
 class Frame:
-    """The part of a page that holds lines one below the other, such as a column.
+    """A part of a page with lines one below the other, such as a column.
 
     Attributes:
         left: Left edge of most lines.
@@ -54,7 +54,7 @@ class Line:
     Attributes:
         page: Number of its page.
         words: Its words, from left to right.
-        glued: For each word, whether no space parts it from the one before.
+        glued: For each word, whether no space separates it from the one before.
         places: `(words, 6)` float32, the left, top, right and bottom of each word, its baseline,
             and the size of its font. One array instead of lists, because a long document has
             millions of words.
@@ -70,7 +70,7 @@ class Line:
         mono: Share of characters of a typewriter font.
         math: Share of characters of a mathematical font.
         lead: Number of words before the first in ordinary type, neither bold nor italic.
-        frame: Where it stands.
+        frame: The frame that it is in.
     """
 
     page: int
@@ -151,8 +151,8 @@ def find_frames(
 ) -> list[tuple[Frame, list[Segment]]]:
     """Divide a page into frames, in reading order.
 
-    Columns have the same width. What spans several columns (titles, wide figures and tables) parts
-    what stands above it from what stands below it.
+    Columns have the same width. What spans several columns (titles, wide figures and tables)
+    separates what is above it from what is below it.
 
     Args:
         segments: Those of the page.
@@ -198,7 +198,7 @@ def find_frames(
 def _spanning_rows(
     segments: Sequence[Segment], gutters: Sequence[tuple[float, float]], rules: NDArray[np.float32]
 ) -> Iterable[tuple[list[Segment], bool]]:
-    """Iterate over rows from top to bottom, and say whether each spans columns."""
+    """Iterate over rows from top to bottom, yielding whether each spans columns."""
     rows = group_rows(segments)
     wide = [
         top
@@ -214,7 +214,7 @@ def _spanning_rows(
     )
     for row, place, is_several in zip(rows, places.tolist(), several, strict=True):
         spans = any(_crosses(segment, gutter) for segment in row for gutter in gutters)
-        # Between two wide lines stands a table, if most of its rows have several cells.
+        # There is a table between two wide lines if most of the rows there have several cells.
         is_table = 0 < place < len(edges) and tabular[place] > 0.5 * between[place]
         yield row, spans or (is_several and is_table)
 
@@ -267,7 +267,7 @@ def _outer(edges: NDArray[np.float64], side: int) -> float:
 
 
 def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]]]:
-    """Part notes in the margin from the main frame."""
+    """Separate notes in the margin from the main frame."""
     main = _frame_of(segments)
     beside = [s for s in segments if s.right < main.left - _NEAR or s.left > main.right + _NEAR]
     if not beside:
@@ -275,7 +275,7 @@ def _side_frames(segments: Sequence[Segment]) -> list[tuple[Frame, list[Segment]
     chosen = {id(segment) for segment in beside}
     inside = [segment for segment in segments if id(segment) not in chosen]
     rows = [(s.baseline - 2, s.baseline + 2) for s in inside]
-    # A number or bullet beside a line belongs to it.
+    # A number or bullet next to a line belongs to it.
     hanging = [s for s in beside if any(a <= s.baseline <= b for a, b in rows) and s.width < 40]
     if hanging:
         attached = {id(segment) for segment in hanging}
@@ -314,7 +314,7 @@ def make_lines(page: int, words: Words, segments: Sequence[Segment], frame: Fram
 
 
 def _attach_scripts(rows: list[list[Segment]]) -> list[list[Segment]]:
-    """Put superscripts and subscripts that stand alone into the row that they belong to."""
+    """Put isolated superscripts and subscripts into the row that they belong to."""
     kept: list[list[Segment]] = []
     for number, row in enumerate(rows):
         host = None
@@ -391,7 +391,7 @@ def _is_stretched(boxes: NDArray[np.float32], cells: Sequence[int], frame: Frame
 def _lead(styles: NDArray[np.float32]) -> int:
     """Return the number of words before the first that is set in ordinary type.
 
-    Typewriter type among bold or italic words counts as they do.
+    Typewriter type among bold or italic words counts as bold or italic, too.
     """
     emphasis = styles[:, :2].max(axis=1)
     ordinary = emphasis + styles[:, 2] < 0.5

@@ -1,8 +1,8 @@
 """The authors of a PDF and the date when it was published.
 
-Both stand in the file's properties (the "info dictionary") or as XMP, which is XML that is stored
-as it is, so that it is found without knowing the file's structure. The dates in the properties say
-when the file was made, which is something else; so does nearly every `dc:date` with a time.
+Both are in the file's properties (the "info dictionary") or in XMP, which is XML that is stored
+uncompressed, so that it is found without knowing the file's structure. The dates in the properties
+say when the file was made, which is something else; so does nearly every `dc:date` with a time.
 """
 
 import re

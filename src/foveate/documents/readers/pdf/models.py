@@ -83,7 +83,7 @@ def from_docling(document: Any) -> ParsedText:
 
 
 class _Composer:
-    """Writes the text and notes where its parts stand: docling knows the boxes of paragraphs."""
+    """Writes the text and records where its parts are: docling knows the boxes of paragraphs."""
 
     def __init__(self, document: Any) -> None:
         self._pages = {int(number): page.size for number, page in document.pages.items()}
@@ -132,7 +132,7 @@ class _Composer:
         return ParsedText(title, blocks, self._composer.text, layout)
 
     def _note(self, start: int, page: int, box: Any) -> None:
-        """Note a box, which may count from the lower edge of its page."""
+        """Record a box, which may be measured from the lower edge of its page."""
         shown = box.to_top_left_origin(page_height=self._pages[page].height)
         self._words.append(Word(start, self._num_boxes, page, shown.l, shown.t, shown.r, shown.b))
         self._num_boxes += 1

@@ -1,4 +1,4 @@
-"""Paragraphs and what they are, from the lines of all pages in reading order."""
+"""Paragraphs and their kinds, from the lines of all pages in reading order."""
 
 import re
 from collections import Counter, defaultdict
@@ -11,7 +11,7 @@ from foveate.documents.readers.pdf.tables import find_tables, is_row
 from foveate.documents.structure import Kind
 
 BULLET = re.compile(r"^[•‣▪■●○◦⁃►➢✓∗·*–—-]$")
-_DASH = re.compile(r"^[∗·*–—-]$")  # what may stand between words too
+_DASH = re.compile(r"^[∗·*–—-]$")  # what may be between words, too
 _ENUMERATOR = re.compile(r"^(\(?(\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\[\d{1,3}\])$")
 CAPTION = re.compile(
     r"^(Fig(ure|\.)?|Table|Tab\.|Listing|Algorithm|Scheme|Plate|Abbildung|Abb\.|Tabelle|Tableau|"
@@ -57,9 +57,9 @@ class TextBlock:
     Attributes:
         lines: The lines.
         kind: What they are.
-        level: Level of the heading that they are; 0 if they are none.
+        level: Level of the heading that they are; 0 if they are not a heading.
         skipped: Number of words at their beginning that are a mark, such as a bullet.
-        is_run_in: Whether they are a heading whose paragraph goes on in the same line.
+        is_run_in: Whether they are a heading whose paragraph continues on the same line.
     """
 
     lines: list[Line]
@@ -106,7 +106,7 @@ class Typography:
 
 
 def study(lines: Sequence[Line]) -> Typography:
-    """Find out what is usual in a document."""
+    """Measure what is usual in a document."""
     sizes: Counter[float] = Counter()
     steps: defaultdict[int, Counter[float]] = defaultdict(Counter)
     mono = bold = total = 0.0
@@ -147,7 +147,7 @@ def find_blocks(pages: Sequence[list[Line]], typography: Typography) -> list[Tex
 
 
 def _without_contents(lines: Sequence[Line]) -> list[Line]:
-    """Leave out tables of contents: lines with leaders, and the lines without among them."""
+    """Leave out tables of contents: lines with leaders, and the lines between them."""
     leading = [number for number, line in enumerate(lines) if _LEADERS.search(line.text)]
     if len(leading) < 3:
         return list(lines)
@@ -364,7 +364,7 @@ def _begins_paragraph(lines: Sequence[Line], first: int, number: int) -> bool:
 
 
 def is_centred(line: Line) -> bool:
-    """Return whether a line stands in the middle of its frame, with room on both sides."""
+    """Return whether a line is in the middle of its frame, with room on both sides."""
     left, right = line.left - line.frame.left, line.frame.right - line.right
     return left > 2 * line.size and abs(left - right) < line.size
 
@@ -398,7 +398,7 @@ def _footnotes(lines: Sequence[Line]) -> Iterator[TextBlock]:
 
 
 def _classify(block: TextBlock) -> None:
-    """Set the kind of a block that its first words tell."""
+    """Set the kind of a block, as its first words indicate."""
     first = block.lines[0]
     if block.kind == "code":
         return

@@ -1,4 +1,4 @@
-"""Headings whose paragraph goes on in the same line, such as "1) Voting: Voting usually …"."""
+"""Headings whose paragraph continues on the same line, such as "1) Voting: Voting usually …"."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _SHORTEST, _LONGEST = 3, 120  # characters
 
 
 def part_run_ins(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> list[TextBlock]:
-    """Part such headings from their paragraphs.
+    """Separate such headings from their paragraphs.
 
     They are set off in italic or bold type, and have a number or a letter, or end with a colon or
     a full stop. The outline tells which they are; without an outline they need the number.
@@ -43,7 +43,7 @@ def part_run_ins(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> 
 def _named_by_outline(
     blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]
 ) -> defaultdict[int, set[str]]:
-    """Return the keys of titles that the outline has on or beside each page.
+    """Return the keys of titles that the outline has on or next to each page.
 
     Those of headings that stand alone are left out.
     """
@@ -68,7 +68,7 @@ def _without_colon(line: Line) -> Line:
 def _heading_size(block: TextBlock) -> int:
     """Return the number of words in emphasized type that a block begins with.
 
-    It is 0 if the whole block is emphasized and no colon ends it: that is no heading run in.
+    It is 0 if the whole block is emphasized and no colon ends it: that is not a run-in heading.
     """
     size = 0
     for line in block.lines[:_MOST_LINES]:
@@ -79,7 +79,7 @@ def _heading_size(block: TextBlock) -> int:
 
 
 def _cut(lines: Sequence[Line], size: int) -> tuple[list[Line], list[Line]]:
-    """Part the first words, as many as `size`, from the others."""
+    """Separate the first `size` words from the others."""
     heading: list[Line] = []
     rest: list[Line] = []
     for line in lines:

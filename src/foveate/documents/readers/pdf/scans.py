@@ -94,7 +94,7 @@ def _run(arguments: Sequence[str], data: bytes) -> bytes:
 
 
 def parse_table(table: str, page: int, scale: float) -> list[Line]:
-    """Make lines of Tesseract's table of words.
+    """Make lines from Tesseract's table of words.
 
     Args:
         table: Tab-separated values, as Tesseract writes them.

@@ -90,7 +90,7 @@ def _is_aligned(rows: Sequence[Line]) -> bool:
 
 
 def arrange(lines: Sequence[Line]) -> list[list[list[tuple[Line, Cell]]]]:
-    """Arrange the lines of a table in rows and columns.
+    """Arrange the lines of a table into rows and columns.
 
     A line without a first cell continues the row above it.
 

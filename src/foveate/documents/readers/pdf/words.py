@@ -35,8 +35,8 @@ _UNREADABLE = dict.fromkeys((*range(1), 3, 4, 5, 6, 7, 8, 65535))
 _REPAIRS: dict[int, str | None] = _MENDED | _UNREADABLE
 _MENDED_CODES = np.array(list(_REPAIRS), np.uint32)
 _STOPS = np.array([ord(mark) for mark in "。！？；，、：」』）"], np.uint32)
-_CJK = 0x2E80  # the first code point of Chinese and Japanese, whose characters stand further apart
-_SPACE = 0.24  # ems between two letters that a space must part, even if PDFium says none does
+_CJK = 0x2E80  # the first code point of Chinese and Japanese, whose characters are further apart
+_SPACE = 0.24  # ems between two letters that a space must separate, even if PDFium says none does
 _UPRIGHT = 0.95  # cosine of the greatest angle to the reading direction
 
 
@@ -51,12 +51,13 @@ class Words:
         boxes: `(words, 4)` float32, left, top, right and bottom.
         baselines: `(words,)` float32.
         sizes: `(words,)` float32, font sizes in points.
-        glued: `(words,)` bool, whether no space parts the word from the one before it.
+        glued: `(words,)` bool, whether no space separates the word from the one before it.
         styles: `(words, 4)` float32, the share of characters that are bold, italic, of a
             typewriter font and of a mathematical font.
         width: Width of the page, in points, after turning it back.
         height: Height of the page.
-        quarter_turns: Number of quarter turns, clockwise, by which the words stand on the page.
+        quarter_turns: Number of quarter turns, clockwise, by which the words are rotated on the
+            page.
     """
 
     texts: list[str]
@@ -183,7 +184,7 @@ def _compose_accents(
     """Unite accents with the letters under them.
 
     Returns:
-        The code points, which characters white space precedes, and which are superfluous now.
+        The code points, which characters white space precedes, and which are now superfluous.
     """
     dropped = np.zeros(len(codes), np.bool_)
     suspects = np.flatnonzero(np.isin(codes, _ACCENT_CODES)).tolist()

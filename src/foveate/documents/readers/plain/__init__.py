@@ -13,7 +13,7 @@ These kinds are recognized:
 - less indented than the text around them, or centred
 - in CAPITALS, if there are no other headings or a table of contents lists it
 
-Tables of contents and the heads and feet of pages are left out. Each item of a list is a paragraph.
+Tables of contents and page headers and footers are left out. Each item of a list is a paragraph.
 Code, drawn tables, logs and other records are cut by line.
 """
 
@@ -74,7 +74,7 @@ _AUTHOR_FIELD = re.compile(r"^Authors?:[ \t]+(\S.{0,400})$", re.MULTILINE)
 _DATE_FIELD = re.compile(r"^Date:[ \t]+(\S.{0,60})$", re.MULTILINE)
 _FRAME_SIGNS = frozenset("#*=~-")
 _MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
-_HEADER = 2000  # characters in which the fields of a header stand
+_HEADER = 2000  # characters that hold the fields of a header
 _MAX_TITLE = 100
 _MAX_TITLE_CHUNKS = 4
 
@@ -166,7 +166,7 @@ def _blocks(text: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
 
 
 def _unframed(heading: str) -> str:
-    """Take the signs off a heading such as "### Title ###"."""
+    """Strip the marks from a heading such as "### Title ###"."""
     frame = heading[0] * 3
     is_framed = heading[0] in _FRAME_SIGNS and heading.startswith(frame) and heading.endswith(frame)
     return heading.strip(heading[0] + " ") or heading if is_framed else heading
@@ -193,7 +193,7 @@ def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
 
 
 def _item(text: str, lines: list[Line], width: int) -> Iterator[Prose]:
-    """Yield an item of a list, whose first line is apart if it is a title."""
+    """Yield an item of a list; its first line is a separate block if it is a title."""
     if len(lines) > 1:
         first, second, *_ = (text[line.start : line.end] for line in lines)
         if (

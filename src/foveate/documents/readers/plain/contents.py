@@ -70,7 +70,7 @@ def _run(
     announced: bool,
     last_seen: dict[str, int],
 ) -> tuple[int, list[str] | None]:
-    """Return where the run of entries at `start` ends, and their keys; None if it is no contents.
+    """Return where the run of entries at `start` ends, and their keys; None if not contents.
 
     A single other line among the entries is tolerated.
     """
@@ -124,7 +124,7 @@ def _is_entry(entries: list[str], index: int, last_seen: dict[str, int], may_be_
         entries: What the chunk holds.
         index: Index of the chunk.
         last_seen: Index of the last chunk with a key.
-        may_be_new: Whether numbered entries count though they do not occur later.
+        may_be_new: Whether numbered entries count even if they do not occur later.
     """
     listed = sum(
         last_seen.get(heading_key(entry), 0) > index or has_page(entry) for entry in entries
@@ -142,7 +142,7 @@ def _is_listed(chunk: Chunk, index: int, last_seen: dict[str, int]) -> bool:
 
 
 def _entries(chunk: Chunk, skipped: int = 0) -> list[str]:
-    """Return the entries that a chunk would hold in a table of contents; wrapped ones in one."""
+    """Return the entries that a chunk would hold in a table of contents, joining wrapped ones."""
     if chunk.is_list and len(chunk.parts) > 1 and not has_number(chunk.shown):
         shown = iter(chunk.shown.split("\n"))
         return [" ".join(islice(shown, len(part))) for part in chunk.parts]

@@ -132,7 +132,7 @@ def mark_listed(chunks: Sequence[Chunk], listed: set[str]) -> None:
     counts = Counter(key for chunk, key in candidates if not has_number(chunk.shown))
     for chunk, key in candidates:
         number = _NUMBERED.match(chunk.shown)
-        is_item = chunk.is_list and not number  # which is called like a section
+        is_item = chunk.is_list and not number  # which has the name of a section
         if listed_key(chunk.shown) in listed and not is_item and chunk.shown[-1] not in ",;":
             if number:
                 chunk.heading = f"numbered {number[1].count('.') + 1}"
@@ -236,7 +236,7 @@ def _roman(number: str) -> int:
 
 
 def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
-    """Mark lines that stand out by their place: less indented than the text, or centred.
+    """Mark lines that stand out by their position: less indented than the text, or centred.
 
     Lines in capitals are headings if the contents list them or if there are no other headings.
     """

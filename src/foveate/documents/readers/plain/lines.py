@@ -51,7 +51,7 @@ class Chunk:
         parts: The lines of each item; a single part if it is not a list.
         shown: Its text, line by line.
         is_list: Whether each part begins with a bullet or a number.
-        heading: The kind of heading that it is; empty if it is none.
+        heading: The kind of heading that it is; empty if it is not a heading.
     """
 
     parts: list[list[Line]]
@@ -76,7 +76,7 @@ class Chunk:
 
 
 def line_blocks(text: str) -> Iterator[list[Line]]:
-    """Yield the lines of each block between blank lines, without the heads and feet of pages."""
+    """Yield the lines of each block between blank lines, without page headers and footers."""
     block: list[Line] = []
     for line in _body_lines(text):
         if line is not None:
@@ -103,7 +103,7 @@ def chunks_of(text: str, blocks: Iterable[list[Line]]) -> Iterator[Chunk]:
 
 
 def mapped(text: str, lines: Sequence[Line]) -> MappedText:
-    """Return the text of lines; what stands between pages is left out.
+    """Return the text of lines; what is between pages is left out.
 
     Where a line breaks between two characters of a script without spaces or within a word that is
     divided by the hyphen of manual pages, nothing is displayed.
@@ -145,7 +145,7 @@ def prevailing_indent(chunks: Iterable[Chunk]) -> int:
 
 
 def breaks_on_purpose(line: str, following: str, width: int) -> bool:
-    """Return whether the next word had room in the line: its author broke it there.
+    """Return whether the next word would have fit on the line, so its author broke it there.
 
     Args:
         line: A line.
@@ -157,12 +157,12 @@ def breaks_on_purpose(line: str, following: str, width: int) -> bool:
 
 
 def columns(line: str) -> int:
-    """Return how wide a line is shown: characters of scripts without spaces fill two columns."""
+    """Return the displayed width of a line: characters of scripts without spaces are wide."""
     return len(line) if line.isascii() else len(line) + len(_WIDE.findall(line))
 
 
 def _body_lines(text: str) -> list[Line | None]:
-    """Return all lines without the heads and feet of pages; None stands for a blank line."""
+    """Return all lines without page headers and footers; None stands for a blank line."""
     lines: list[Line | None] = []
     page_starts: list[int] = []
     offset = 0
@@ -232,7 +232,7 @@ def _without_running_heads(
 
 
 def _continues(text: str, line: Line, following: Line) -> bool:
-    """Return whether a paragraph goes on from the last line of a page to the first of the next."""
+    """Return whether a paragraph runs on from the last line of a page to the first of the next."""
     return (
         text[line.end - 1] not in ".!?:;。！？：；"
         and line.indent <= following.indent

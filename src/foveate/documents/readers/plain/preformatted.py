@@ -57,7 +57,7 @@ def is_code(chunk: Chunk, base: int) -> bool:
 
 
 def are_records(chunk: Chunk) -> bool:
-    """Return whether a chunk consists of lines that are not wrapped and do not make sentences."""
+    """Return whether a chunk consists of lines that are not wrapped and do not form sentences."""
     lines = chunk.shown.split("\n")
     if chunk.is_list or len(lines) < _MIN_RECORDS:
         return False
@@ -76,9 +76,9 @@ def is_drawn_table(chunk: Chunk) -> bool:
 
 
 def table_rows(text: str, lines: Sequence[Line]) -> list[Prose]:
-    """Return the rows of a drawn table, each with its column heads.
+    """Return the rows of a drawn table, each with its column headers.
 
-    The first row holds the heads if a ruled line follows it.
+    The first row holds the headers if a ruled line follows it.
     """
     rows: list[list[Line]] = [[]]
     for line in lines:

@@ -1,4 +1,4 @@
-"""What is said without saying anything: marks of sounds, fillers, and backchannels."""
+"""Speech without content: marks of sounds, fillers, and backchannels."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -40,11 +40,11 @@ _MAX_BACKCHANNEL = 80  # characters
 
 
 def clean(blocks: Sequence[Block]) -> list[Block]:
-    """Leave out what nobody would look for in a transcript.
+    """Remove from a transcript what nobody would look for.
 
     These are marks of sounds, such as "{vocalsound}" and "[laughter]"; the fillers "um", "uh" and
-    the like; and turns that only show that somebody listens, such as "Mm-hmm." and "Okay, right.",
-    except after a question, to which they are an answer.
+    the like; and turns that only show that someone is listening, such as "Mm-hmm." and "Okay,
+    right.", except after a question, to which they are an answer.
 
     Args:
         blocks: The turns in order, and headings among them.
@@ -83,7 +83,7 @@ def _language(blocks: Iterable[Block]) -> str:
 def _filler_pattern(language: str) -> re.Pattern[str]:
     """Match fillers with the comma that sets them off, or with the full stop if they stand alone.
 
-    Part of a backchannel such as "uh-huh" is no filler.
+    Part of a backchannel such as "uh-huh" is not a filler.
     """
     filler = rf"(?<![\w'’-])(?:{_FILLERS.get(language, _FILLERS[''])})(?![\w'’]|\s?[-–]\s?[hm])"
     return re.compile(

@@ -23,7 +23,7 @@ class _String(str):
 
 
 class _Decoder(json.JSONDecoder):
-    """A decoder that notes the offsets of every string."""
+    """A decoder that records the offsets of every string."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def _parse_string(text: str, start: int, strict: bool = True) -> tuple[_String, 
 def read(text: str) -> ParsedText:
     """Read each turn as a paragraph and each topic as a section.
 
-    What `speech.clean` finds to say nothing is left out. Turns without a topic form untitled
+    What `speech.clean` finds to be without content is left out. Turns without a topic form untitled
     sections. A turn that belongs to two topics goes to the first.
     """
     try:

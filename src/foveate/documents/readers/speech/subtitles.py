@@ -1,4 +1,4 @@
-"""Subtitles in WebVTT and SubRip: cues with their times, joined to turns."""
+"""Subtitles in WebVTT and SubRip: cues with their times, joined into turns."""
 
 import re
 from collections import Counter

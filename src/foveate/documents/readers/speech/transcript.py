@@ -20,7 +20,7 @@ _MAJORITY = 0.8
 def read(text: str) -> ParsedText:
     """Read each turn as a paragraph; a line without a speaker continues the turn before it.
 
-    What `speech.clean` finds to say nothing is left out.
+    What `speech.clean` finds to be without content is left out.
     """
     paragraphs: list[Block] = []
     speaker = None

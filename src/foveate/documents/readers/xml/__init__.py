@@ -45,7 +45,7 @@ class Vocabulary:
         heading: Child of a section that is its heading, or of a caption that begins it.
         blocks: Elements that are paragraphs.
         kinds: Elements whose paragraphs are of a kind.
-        floats: Elements that stand apart from the paragraph that they interrupt.
+        floats: Elements that are set apart from the paragraph that they interrupt.
         labels: Parents and children whose text begins the next paragraph.
         terms: Elements whose text the next paragraph defines.
         rows: Elements that are rows of a table.
@@ -191,7 +191,7 @@ class _Handler:
         self.within.update(roles)
 
     def separate(self, name: str, parent: _Open, at: int) -> None:
-        """Note or show what is written between an element and what comes before it."""
+        """Record or show what is written between an element and what comes before it."""
         if name in self.vocabulary.breaks or (self.within["cells"] and name in _CELL_BLOCKS):
             self.show(" ", at, at)
         if self.within["math"]:

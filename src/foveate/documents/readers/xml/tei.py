@@ -38,7 +38,7 @@ _TEI = xml.Vocabulary(
 def read(text: str) -> ParsedText:
     """Read abstract, front, body, captions, tables, notes and references.
 
-    Formulas, stage directions and what else stands in the back matter are skipped.
+    Formulas, stage directions and the rest of the back matter are skipped.
     """
     parsed, header = xml.read(text, _TEI)
     parsed.authors = clean_names(_authors(header))
@@ -47,7 +47,7 @@ def read(text: str) -> ParsedText:
 
 
 def _authors(header: Element) -> Iterator[str]:
-    """Yield the authors of the title or, as GROBID notes them, of the article in its source."""
+    """Yield the authors of the title or, as GROBID records them, of the article in its source."""
     file = "fileDesc"
     authors = header.findall(f"{file}/titleStmt/author")
     for author in authors or header.findall(f"{file}/sourceDesc/biblStruct/analytic/author"):

@@ -98,7 +98,7 @@ def _distance_buckets(
 
 @triton.jit
 def biased_scores(products, distance, bias, scale):
-    """Scores in base 2 of pairs at distances within the margin.
+    """Compute the scores in base 2 of pairs at distances within the margin.
 
     Args:
         products: Products of queries and keys.

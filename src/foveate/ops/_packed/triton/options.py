@@ -18,21 +18,21 @@ def options(queries: int, keys: int, num_warps: int, num_stages: int, **others: 
 
 
 def forward_options(q: Tensor, narrow: Options) -> Options:
-    """Options of the forward kernel; `narrow` for heads of up to 64 channels in half precision."""
+    """Return forward options; `narrow` for heads of up to 64 channels in half precision."""
     if q.dtype == torch.float32:
         return options(32, 32, 4, 2) if _is_wide(q) else options(128, 32, 8, 2)
     return options(128, 64, 8, 3) if _is_wide(q) else narrow
 
 
 def queries_options(q: Tensor, narrow: Options) -> Options:
-    """Options of the backward kernel that finishes tiles of queries; `narrow` as above."""
+    """Return options of the backward kernel that finishes tiles of queries; `narrow` as above."""
     if q.dtype == torch.float32:
         return options(32, 64, 8, 2) if _is_wide(q) else options(64, 32, 4, 2)
     return options(64, 64, 4, 2) if _is_wide(q) else narrow
 
 
 def keys_options(q: Tensor, narrow: Options) -> Options:
-    """Options of the backward kernel that finishes tiles of keys; `narrow` as above."""
+    """Return options of the backward kernel that finishes tiles of keys; `narrow` as above."""
     if q.dtype == torch.float32:
         return options(64, 32, 8, 2) if _is_wide(q) else options(32, 64, 4, 2)
     return options(32, 64, 4, 2) if _is_wide(q) else narrow

@@ -31,7 +31,7 @@ def fovea_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Softmax attention of `(tokens, heads, head_dim)` in float16, bfloat16 or float32."""
+    """Compute softmax attention of `(tokens, heads, head_dim)` in float16, bfloat16 or float32."""
     nodes = block_size, k_neighbours, coverage, max_distance
     if isinstance(lengths, PaddedRows):
         key = ScheduleKey.from_arguments(q, bias, lengths.capacities, *nodes)
@@ -165,7 +165,7 @@ class _FoveaAttention(torch.autograd.Function):
 
 
 class _PaddedFoveaAttention(torch.autograd.Function):
-    """The same for a schedule in place of the options; not for the compiler."""
+    """The same with a schedule in place of the options; not supported by the compiler."""
 
     @staticmethod
     def forward(

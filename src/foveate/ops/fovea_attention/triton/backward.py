@@ -33,7 +33,7 @@ def backward(
     schedule: Schedule,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Gradients of q, k, v and the table of biases, if there is one.
+    """Compute the gradients of q, k, v and the table of biases, if there is one.
 
     `o` and `lse` are what `forward` returned; the other arguments are as there.
     """

@@ -18,7 +18,7 @@ from .tile import far_biases, forward_options, near_scores
 def forward(
     q: Tensor, windows: Tensor, bias: Tensor | None, schedule: Schedule, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Outputs `(tokens, heads, head_dim)` and base-2 log-sum-exps `(heads, tokens)`, float32.
+    """Return outputs `(tokens, heads, head_dim)`, base-2 log-sum-exps `(heads, tokens)` float32.
 
     Args:
         q: Queries `(tokens, heads, head_dim)`.

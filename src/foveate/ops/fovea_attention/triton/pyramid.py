@@ -98,7 +98,7 @@ def _average_kernel(
     WIDTH: tl.constexpr,
     RUN: tl.constexpr,
 ):
-    """Average a run of tokens over ever longer windows."""
+    """Average a run of tokens over increasingly long windows."""
     run, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
     runs += run * (LEVELS + 2)
     tokens = tl.load(runs + LEVELS + 1)
@@ -167,7 +167,7 @@ def _load_cuts(
     WIDTH: tl.constexpr,
     RUN: tl.constexpr,
 ):
-    """Gradients of a run's windows of a level, summed over its cuts, float32."""
+    """Load the gradients of a run's windows of a level, summed over its cuts, float32."""
     CUTS: tl.constexpr = (1 << level) // UNIT if 1 << level > UNIT else 1
     row = tl.arange(0, (RUN >> level) * CUTS)
     mask = tile_mask(_token_counts(tokens, row // CUTS, level) > 0, HEAD_DIM, WIDTH)
@@ -178,7 +178,7 @@ def _load_cuts(
 
 @triton.jit
 def _token_counts(tokens, window, level: tl.constexpr):
-    """The number of a run's tokens in each window of a level."""
+    """Return the number of a run's tokens in each window of a level."""
     return tl.minimum(tl.maximum(tokens - (window << level), 0), 1 << level)
 
 

@@ -6,16 +6,16 @@ them, `first, first + step, …`. A query tile has a list of the key tiles that 
 key tile has one of the query tiles that attend to it. Both contain the distance from the query
 tile's first token to the key tile's first window, counted in windows of the nodes laid end to end.
 
-Where the windows of a sequence are is settled by the most tokens that it may have: that is the
+The positions of a sequence's windows follow from the maximum number of its tokens: that is the
 layout. Which nodes there are, and which windows they have, is then computed from the lengths: on
 the host for packed sequences, and on the device, without waiting for it, for padded rows. Nodes
 that may or may not exist have places in the lists of such rows, after those that do.
 
 Nodes of a level begin at every 2^-level-th part of a block, so few of them begin where a key tile
-does. Hence the levels that a run holds are cut into tiles more than once, from every place within a
-tile where nodes begin, and no node meets a tile in part. Each of these *cuts* has gradients of its
-own, which are summed later: for every second level, as many more as there are tokens. Higher levels
-and blocks of less than two tiles are cut once.
+does. So the levels that a run holds are cut into tiles more than once, from every place within a
+tile where nodes begin, and no node overlaps a tile only in part. Each of these *cuts* has gradients
+of its own, which are summed later: for every second level, as many more as there are tokens. Higher
+levels and blocks of less than two tiles are cut once.
 """
 
 from collections.abc import Sequence
@@ -180,15 +180,15 @@ class _HigherLevel(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Where tiles and windows are, for all sequences of up to certain lengths; int64 mostly.
+    """The positions of tiles and windows, for all sequences of up to certain lengths; mostly int64.
 
     Attributes:
         key: What it is the layout for.
         sizes: See `Schedule`, as `buckets`, `unit`, `level_ends` and `gradient_ends`.
         blocks: Each block's number in its sequence, and the sequence, `(blocks, 2)`.
-        nodes: The nodes in so many blocks beside a query block: for each its level, -1 for none,
-            its first block, counted from the query block on, when they are to its right and when
-            they are to its left, and its number, `(rooms, nodes, 4)`.
+        nodes: The nodes in a given number of blocks next to a query block: for each its level, -1
+            for none, its first block, counted from the query block on, when they are to its right
+            and when they are to its left, and its number, `(rooms, nodes, 4)`.
         offsets: Where the tiles of a block and of a node begin, for each pair of them `(2, pairs)`.
         query_tiles: The first token, its number in its sequence, and the sequence, `(tiles, 3)`.
         tile_of_block: The query tile of each pair of a block, `(blocks, pairs)`.
@@ -273,7 +273,7 @@ def build_schedule(key: ScheduleKey, device: torch.device) -> Schedule:
 
 
 def build_padded_schedule(key: ScheduleKey, lengths: Tensor) -> Schedule:
-    """Build the schedule of rows that begin with so many real tokens, without waiting for them.
+    """Build the schedule of rows that begin with `lengths` real tokens, without waiting for these.
 
     Args:
         key: Its `lengths` are the tokens of the rows with their padding.
@@ -366,7 +366,7 @@ def _num_cuts(level: int, unit: int) -> int:
 
 
 def nodes_by_room(num_blocks: int, k_neighbours: int, coverage: str) -> Tensor:
-    """Lay out the nodes in 0 to `num_blocks - 1` blocks beside a query block: `_Layout.nodes`."""
+    """Lay out the nodes in 0 to `num_blocks - 1` blocks next to a query block: `_Layout.nodes`."""
     levels, ends, number = _outward_levels(torch.arange(num_blocks), k_neighbours, coverage)
     to_the_right = 1 + ends - (1 << levels.clamp(min=0))
     return torch.stack([levels, to_the_right, -ends, number], dim=2)
@@ -425,7 +425,7 @@ def select_all_nodes(nodes: Tensor, block: Tensor, room: Tensor) -> tuple[Tensor
 
 
 def _fill(layout: _Layout, lengths: Tensor, has_padding: bool) -> Schedule:
-    """Build the schedule of sequences of so many tokens, at most those of the layout.
+    """Build the schedule of sequences of given lengths, at most those of the layout.
 
     Args:
         layout: On the device of the lengths.
@@ -510,7 +510,7 @@ def _key_tiles(
     cuts: Tensor,
     gradient_starts: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Cut every level into tiles of windows a step apart: see `_Layout`.
+    """Cut every level into tiles of windows that are one step apart: see `_Layout`.
 
     Nodes of the levels that are cut once may meet a tile in part.
     """
@@ -578,7 +578,7 @@ def _sort_entries(
     is_far: Tensor,
     exists: Tensor,
 ) -> TileLists:
-    """Sort entries by the tile that owns them, far ones last, and after all those of none.
+    """Sort entries by the tile that owns them, far ones last, and those of no tile at the end.
 
     Tiles and entries are given by column.
     """

@@ -15,17 +15,17 @@ from foveate.ops._triton.math import padded_width
 
 
 def forward_options(q: Tensor) -> dict[str, int]:
-    """Triton's options for the forward kernel."""
+    """Return Triton's options for the forward kernel."""
     return {**_options(4, 3), "maxnreg": 128} if row_bytes(q) <= 128 else _wide_options(q)
 
 
 def queries_options(q: Tensor) -> dict[str, int]:
-    """Triton's options for the backward kernel that finishes tiles of queries."""
+    """Return Triton's options for the backward kernel that finishes tiles of queries."""
     return {**_options(4, 3), "maxnreg": 168} if row_bytes(q) <= 128 else _wide_options(q)
 
 
 def keys_options(q: Tensor, queries: int) -> dict[str, int]:
-    """Triton's options for the kernel that finishes tiles of keys, and its ROWS."""
+    """Return Triton's options for the kernel that finishes tiles of keys, and its ROWS."""
     is_narrow = row_bytes(q) <= 128
     options = _options(4, 2) if is_narrow else _wide_options(q)
     return options | {"ROWS": min(queries, 64 if is_narrow else 32)}
@@ -40,13 +40,13 @@ def _options(num_warps: int, num_stages: int) -> dict[str, int]:
 
 
 def row_bytes(q: Tensor) -> int:
-    """Bytes of a row of a tile."""
+    """Return the number of bytes of a row of a tile."""
     return padded_width(q.shape[-1]) * q.element_size()
 
 
 @triton.jit
 def far_biases(bias, reach):
-    """Biases of keys beyond reach before their queries and after them; 0 without a bias."""
+    """Return the biases of keys beyond reach before and after their queries; 0 without a bias."""
     before, after = 0.0, 0.0
     if bias is not None:
         before, after = tl.load(bias - reach), tl.load(bias + reach)

@@ -31,7 +31,7 @@ def relative_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Attention within packed sequences, as `foveate.ops.relative_attention` defines it.
+    """Compute attention within packed sequences, as `foveate.ops.relative_attention` defines it.
 
     Args:
         q: Queries `(tokens, heads, head_dim)`, float16, bfloat16 or float32, any strides.

@@ -54,7 +54,7 @@ def backward(
     needs_bias: bool,
     needs_key_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Gradients of q, k, v, the table of buckets and the key biases, from that of the output.
+    """Compute the gradients of q, k, v, the table of buckets and the key biases.
 
     `o` and `lse` are what `forward` returned. The gradients of the biases are float64 and float32;
     None if they are not needed.
@@ -189,7 +189,7 @@ def _queries_kernel(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Gradient and D of a tile of queries, and its sums of dS by bucket."""
+    """Compute the gradient and D of a tile of queries, and its sums of dS by bucket."""
     head = (tl.program_id(0) // num_tiles).to(tl.int64)
     tile = num_tiles - 1 - tl.program_id(0) % num_tiles  # if causal, the longest work comes first
     start, first, num_queries, k_start, num_keys, key_tile = load_sequence_tile(tiles, tile)

@@ -42,7 +42,7 @@ def add_by_bucket(totals, d_scores, distance, low, high, edges, last_edge, reach
 
 @triton.jit
 def _sum_groups(x, GROUPS: tl.constexpr):
-    """Sums of GROUPS groups of neighbouring rows."""
+    """Compute the sums of GROUPS groups of neighbouring rows."""
     return tl.sum(tl.reshape(x, [GROUPS, x.shape[0] * x.shape[1] // GROUPS]), 1)
 
 

@@ -13,7 +13,7 @@ from foveate.ops._triton.launch import launch
 
 
 def position_bounds(positions: Tensor | None, tiles: Tensor, size: int) -> Tensor:
-    """Lowest and highest position in each tile of `size` tokens, `(tiles, 2)` int64."""
+    """Return the lowest and highest position in each tile of `size` tokens, `(tiles, 2)` int64."""
     bounds = torch.empty(len(tiles), 2, dtype=torch.int64, device=tiles.device)
     launch(_bounds_kernel, len(tiles), (tiles, positions, bounds), (), (), (size,))
     return bounds
@@ -32,21 +32,21 @@ def _bounds_kernel(tiles, positions, bounds, SIZE: tl.constexpr):
 
 @triton.jit
 def load_positions(positions, token, length):
-    """Positions of tokens, int64: their numbers if None; from `length` on, the last one's."""
+    """Load positions of tokens, int64: their numbers if None; from `length` on, the last one's."""
     token = tl.minimum(token, length - 1)
     return (token if positions is None else tl.load(positions + token)).to(tl.int64)
 
 
 @triton.jit
 def relative_positions(base, positions, token, length):
-    """Positions counted from `base`, int32, clamped to ±2^30."""
+    """Return the positions counted from `base`, int32, clamped to ±2^30."""
     position = load_positions(positions, token, length) - base
     return tl.minimum(tl.maximum(position, -(1 << 30)), 1 << 30).to(tl.int32)
 
 
 @triton.jit
 def load_bounds(bounds, tile):
-    """Lowest and highest position of a tile."""
+    """Load the lowest and highest position of a tile."""
     return tl.load(bounds + 2 * tile), tl.load(bounds + 2 * tile + 1)
 
 

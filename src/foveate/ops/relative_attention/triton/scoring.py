@@ -76,20 +76,20 @@ class Scoring(NamedTuple):
 
 
 def forward_options(q: Tensor, longest: int) -> Options:
-    """Options of the forward kernel for sequences of up to `longest` queries."""
+    """Return the options of the forward kernel for sequences of up to `longest` queries."""
     if longest <= 16:  # decoding is bound by loading keys
         return options(16, 64, 4, 3)
     return attention_options.forward_options(q, options(128, 64, 4, 3))
 
 
 def queries_options(q: Tensor, has_bias: bool) -> Options:
-    """Options of the backward kernel that finishes queries."""
+    """Return the options of the backward kernel that finishes queries."""
     narrow = options(64, 64, 4, 3, maxnreg=168) if has_bias else options(128, 64, 8, 3, maxnreg=128)
     return attention_options.queries_options(q, narrow)
 
 
 def keys_options(q: Tensor) -> Options:
-    """Options of the backward kernel that finishes keys."""
+    """Return the options of the backward kernel that finishes keys."""
     return attention_options.keys_options(q, options(64, 64, 4, 3))
 
 

@@ -92,13 +92,13 @@ def near_tile(t, after, full):
 
 @triton.jit
 def _look_up_bias(table, near_buckets, index, heads):
-    """Biases in base 2 at indices into `near_buckets`; `table` points to the head's bucket 0."""
+    """Return base-2 biases at indices into `near_buckets`; `table` points to a head's bucket 0."""
     return tl.load(table + tl.load(near_buckets + index) * heads).to(tl.float32) * LOG2E
 
 
 @triton.jit
 def load_biases(table, near_buckets, heads, reach, NUM_CACHED: tl.constexpr):
-    """Biases of the distances from -reach to reach; None if there is no bias or too many."""
+    """Load biases of the distances from -reach to reach; None if there is no bias or too many."""
     biases = None
     if table is not None and NUM_CACHED > 0:
         index = tl.minimum(tl.arange(0, NUM_CACHED), 2 * reach)
@@ -108,7 +108,7 @@ def load_biases(table, near_buckets, heads, reach, NUM_CACHED: tl.constexpr):
 
 @triton.jit
 def far_biases(table, near_buckets, heads, reach, CAUSAL: tl.constexpr):
-    """Biases of keys far before and far after their queries; 0 without a bias."""
+    """Return the biases of keys far before and far after their queries; 0 without a bias."""
     before, after = 0.0, 0.0
     if table is not None:
         before = _look_up_bias(table, near_buckets, 0, heads)
@@ -120,13 +120,13 @@ def far_biases(table, near_buckets, heads, reach, CAUSAL: tl.constexpr):
 
 @triton.jit
 def far_bias(side, before, after):
-    """Bias of a tile of keys on that side; 0 if it is not far."""
+    """Return the bias of a tile of keys on that side; 0 if it is not far."""
     return tl.where(side < 0, before, tl.where(side > 0, after, 0.0))
 
 
 @triton.jit
 def load_key_bias(key_bias, first, num_keys, SIZE: tl.constexpr):
-    """Key biases in base 2, -inf from key `num_keys` on, which is None if all keys exist."""
+    """Load key biases in base 2, -inf from key `num_keys` on, which is None if all keys exist."""
     key = first + tl.arange(0, SIZE)
     if key_bias is None:
         biases = tl.where(key < num_keys, 0.0, float("-inf"))
@@ -140,7 +140,7 @@ def load_key_bias(key_bias, first, num_keys, SIZE: tl.constexpr):
 
 @triton.jit
 def _bias_of_pairs(distance, biases, table, near_buckets, heads, reach):
-    """Biases of a tile of distances: from `biases`, or from memory if it is None."""
+    """Return the biases of a tile of distances: from `biases`, or from memory if it is None."""
     index = tl.minimum(tl.maximum(distance, -reach), reach) + reach
     if biases is None:
         pair_biases = _look_up_bias(table, near_buckets, index, heads)

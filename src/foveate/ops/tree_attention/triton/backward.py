@@ -185,7 +185,7 @@ def _mask(
     SIBLINGS: tl.constexpr,
     CHILDREN: tl.constexpr,
 ):
-    """Whether queries attend to keys, keys down and queries across: `(SIZE, SIZE)`."""
+    """Return whether queries attend to keys, keys down and queries across: `(SIZE, SIZE)`."""
     query, key = query_code(query_role, CHILDREN), key_code(key_role, PARENT)
     return edge_mask(query[None, :], query_node[None, :], key[:, None], key_node[:, None], SIBLINGS)
 

@@ -1,7 +1,7 @@
 # Triton's dialect: kernels' arguments have no types, compile-time constants are capitals.
 # ruff: noqa: N803
 # mypy: disable-error-code=no-untyped-def
-"""Padding a forest to one of few sizes, so that forests of similar size share a CUDA graph.
+"""Padding of forests to one of a few sizes, so that forests of similar size share a CUDA graph.
 
 A graph launches as many programs as it was captured with. Nodes that pad the forest are roots, in
 closed tiles after the forest's own; programs that then have no tile get an empty one, which stores
@@ -132,8 +132,8 @@ def _pad(
     """Copy SIZE nodes, a tile and its entries of the lists; large families' tiles stay at the end.
 
     Tiles after the closed ones get the nodes that pad the forest. The lists of tiles with inner
-    children go on with an empty tile. The family of an empty tile of large families ends where it
-    begins.
+    children continue with an empty tile. The family of an empty tile of large families ends where
+    it begins.
     """
     program = tl.program_id(0)
     slot = tl.arange(0, SIZE)

@@ -39,7 +39,7 @@ _MAX_COUNT = tl.constexpr((1 << _BITS.value) - 1)
 _LEVELS = tl.constexpr(64)
 """Levels that a forest may have; deeper ones are built by pointer doubling instead."""
 
-# The report goes on after the fields of the partition: whether any node changes its position; the
+# The report continues after the fields of the partition: whether any node changes its position; the
 # number of nodes on each level; for each sequence, the length minus its first token's position.
 _REORDERED = tl.constexpr(REPORT_SIZE)
 _LEVEL_SIZES = tl.constexpr(REPORT_SIZE + 1)
@@ -219,7 +219,7 @@ def _scatter_to_level_order(
 
 @triton.jit
 def _level_order_index(level_ends, codes, position, real):
-    """Level-order indices of positions, 0 where these are not real."""
+    """Return the level-order indices of positions, 0 where these are not real."""
     code = tl.load(codes + position, mask=real, other=0)
     bucket = (code % _LEVELS) * tl.num_programs(0) + position // _CHUNK
     start = tl.load(level_ends + bucket - 1, mask=real & (bucket > 0), other=0)

@@ -111,7 +111,7 @@ def _forward(
 
 @triton.jit
 def _softmax(scores, top):
-    """Weights relative to `top` and their sums, 0 for a query that sees no key."""
+    """Compute the weights relative to `top` and their sums, 0 for a query that sees no key."""
     weights = tl.exp2(scores - finite_top(top)[:, None])
     return weights, tl.sum(weights, 1)
 

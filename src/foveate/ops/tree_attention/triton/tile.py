@@ -87,7 +87,7 @@ def _launch_options(head_dim: int, itemsize: int, registers: int) -> tuple[int, 
 
 @triton.jit
 def nth_tile(lists, nth, capacity, INNER: tl.constexpr, LARGE: tl.constexpr):
-    """The nth tile of a pass: closed tiles stand at the beginning, large families' at the end."""
+    """Return the nth tile of a pass: closed tiles come first, large families' at the end."""
     if LARGE:
         tile = tl.load(lists + capacity + nth) if INNER else capacity - 1 - nth
     else:
@@ -97,7 +97,7 @@ def nth_tile(lists, nth, capacity, INNER: tl.constexpr, LARGE: tl.constexpr):
 
 @triton.jit
 def family_tiles(lists, tile, capacity):
-    """First tile of the large family that a tile belongs to, and the end of the family's tiles."""
+    """Return the first tile of the large family of a tile, and the end of the family's tiles."""
     pointer = lists + 2 * capacity + tile
     return tl.load(pointer), tl.load(pointer + capacity)
 
@@ -112,7 +112,7 @@ def load_members(members, tile, SIZE: tl.constexpr):
 
 @triton.jit
 def node_pointers(x, node, head, node_stride, head_stride, WIDTH: tl.constexpr):
-    """Pointers to one head of nodes of x `(n, heads, head_dim)`: `(SIZE, WIDTH)`."""
+    """Return pointers to one head of nodes of x `(n, heads, head_dim)`: `(SIZE, WIDTH)`."""
     start = node.to(tl.int64) * node_stride + head * head_stride
     return x + start[:, None] + tl.arange(0, WIDTH)[None, :]
 
@@ -134,27 +134,27 @@ def load_nodes(
 
 @triton.jit
 def is_finished(node, role, INNER: tl.constexpr):
-    """Whether this pass stores a member: the second the inner children, the first all others."""
+    """Return whether this pass stores a member: the second inner children, the first all others."""
     return (node >= 0) & (((role & 3) == 2) == INNER)
 
 
 @triton.jit
 def query_code(role, CHILDREN: tl.constexpr):
-    """Code of a member as a query, which attends to keys with the same code or one above."""
+    """Return a member's code as a query, which attends to keys with the same code or one above."""
     parent = (role & 1) == 1
     return tl.where(parent, (role & -4) - 1 if CHILDREN else _SEES_NOTHING, role & -4)
 
 
 @triton.jit
 def key_code(role, PARENT: tl.constexpr):
-    """Code of a member as a key: 4f for a child of family f, 4f + 1 for its parent."""
+    """Return the code of a member as a key: 4f for a child of family f, 4f + 1 for its parent."""
     parent = (role & 1) == 1
     return tl.where(parent, (role & -4) + 1 if PARENT else _UNSEEN, role & -4)
 
 
 @triton.jit
 def edge_mask(query_code, query_node, key_code, key_node, SIBLINGS: tl.constexpr):
-    """Whether queries attend to keys; the shapes of queries and keys are broadcast."""
+    """Return whether queries attend to keys; the shapes of queries and keys are broadcast."""
     step = key_code - query_code  # 0 from child to child, 1 between child and parent
     mask = step.to(tl.uint32, bitcast=True) < 2
     if not SIBLINGS:
@@ -164,5 +164,5 @@ def edge_mask(query_code, query_node, key_code, key_node, SIBLINGS: tl.constexpr
 
 @triton.jit
 def masked_scores(a, b, mask, scale):
-    """Base-2 scores of a against b, -inf where the mask is false: float32."""
+    """Compute base-2 scores of a against b, -inf where the mask is false: float32."""
     return tl.where(mask, dot(a, b.T) * (scale * LOG2E), float("-inf"))

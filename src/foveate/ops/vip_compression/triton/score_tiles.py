@@ -79,14 +79,14 @@ def program_indices(tiles, heads, PARTS: tl.constexpr, VIPS: tl.constexpr):
 
 @triton.jit
 def part_tiles(num_keys, part, PARTS: tl.constexpr, KEYS: tl.constexpr):
-    """First tile of a part of the candidates, and the end of its tiles."""
+    """Return the first tile of a part of the candidates, and the end of its tiles."""
     count = tl.cdiv(num_keys, KEYS)
     return count * part // PARTS, count * (part + 1) // PARTS
 
 
 @triton.jit
 def sequence_span(starts, counts, sequence):
-    """First packed token of a sequence, and how many it has."""
+    """Return the first packed token of a sequence, and how many it has."""
     return tl.load(starts + sequence), tl.load(counts + sequence).to(tl.int32)
 
 
@@ -128,14 +128,14 @@ def load_candidates(positions, key_bias, start, first, count, SIZE: tl.constexpr
 
 @triton.jit
 def bias_indices(q_position, k_position, reach):
-    """Indices of the biases of all pairs: clamped distances, counted from -reach."""
+    """Return the indices of the biases of all pairs: clamped distances, counted from -reach."""
     distance = (k_position[None, :] - q_position[:, None]).to(tl.int32)
     return tl.minimum(tl.maximum(distance, -reach), reach) + reach
 
 
 @triton.jit
 def pair_scores(q, k, bias_index, key_bias, bias, bias_stride, scale):
-    """Base-2 scores `(VIPS, KEYS)`."""
+    """Compute base-2 scores `(VIPS, KEYS)`."""
     scores = dot(q, k.T) * (scale * LOG2E) + key_bias[None, :]
     if bias is not None:
         scores += tl.load(bias + bias_index * bias_stride).to(tl.float32) * LOG2E
@@ -184,7 +184,7 @@ def score_candidates(
 
 @triton.jit
 def part_pointers(x, vip, head, heads, n_vips, PARTS: tl.constexpr):
-    """Pointers `(PARTS, VIPS)` to one head's values of each part and VIP token."""
+    """Return pointers `(PARTS, VIPS)` to one head's values of each part and VIP token."""
     part = tl.arange(0, PARTS)
     return x + ((part[:, None] * heads + head) * n_vips + vip[None, :])
 

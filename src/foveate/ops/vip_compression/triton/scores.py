@@ -90,7 +90,7 @@ def _log_sum_exps(
     PARTS: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Log-sum-exps of one head of some VIP tokens over one part of the candidates."""
+    """Compute the log-sum-exps of one head of some VIP tokens over one part of the candidates."""
     part, head, first, sequence = program_indices(tiles, heads, PARTS, VIPS)
     q_start, num_vips = sequence_span(q_starts, q_counts, sequence)
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)
@@ -152,7 +152,7 @@ def _scores(
     PARTS: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Scores of some candidates, from all heads of all VIP tokens."""
+    """Compute the scores of some candidates, from all heads of all VIP tokens."""
     first_key, sequence = tl.program_id(0) % tiles * KEYS, tl.program_id(0) // tiles
     q_start, num_vips = sequence_span(q_starts, q_counts, sequence)
     k_start, num_keys = sequence_span(k_starts, k_counts, sequence)

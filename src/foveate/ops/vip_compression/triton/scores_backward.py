@@ -179,7 +179,7 @@ def _query_gradients(
     PARTS: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Gradients of queries and biases from one part of the candidates.
+    """Compute the gradients of queries and biases from one part of the candidates.
 
     The positions of a sequence's candidates are distinct, so a VIP token meets every distance once,
     except those that share the bias of the farthest. Each element of `near` is therefore written
@@ -263,7 +263,7 @@ def _key_gradients(
     PARTS: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Gradients of the keys of one head of some candidates."""
+    """Compute the gradients of the keys of one head of some candidates."""
     first_key, sequence = tl.program_id(0) % tiles * KEYS, tl.program_id(0) // (tiles * heads)
     head = tl.program_id(0) // tiles % heads
     q_start, num_vips = sequence_span(q_starts, q_counts, sequence)
@@ -304,6 +304,6 @@ def _key_gradients(
 
 @triton.jit
 def _score_gradients(scores, log_total, g, mean, vip_weight):
-    """Gradients of the scores of pairs `(VIPS, KEYS)`."""
+    """Compute the gradients of the scores of pairs `(VIPS, KEYS)`."""
     d_scores = tl.exp2(scores - log_total[:, None]) * (g[None, :] - mean[:, None])
     return d_scores * vip_weight[:, None]

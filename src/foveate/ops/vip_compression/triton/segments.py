@@ -195,7 +195,7 @@ def _merge(
 
 @triton.jit
 def _shares(counts, ratio, PARTS: tl.constexpr):
-    """Share of each part in the mean of its segment."""
+    """Compute the share of each part in the mean of its segment."""
     part = tl.arange(0, PARTS)
     count = tl.load(counts + part, mask=part < ratio, other=0).to(tl.float32)
     return count / tl.maximum(tl.sum(count, 0), 1.0)

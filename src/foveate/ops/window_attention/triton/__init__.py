@@ -37,7 +37,7 @@ def window_attention(
     max_distance: int,
     scale: float,
 ) -> Tensor:
-    """Attention in windows without dilation, as `foveate.ops.window_attention` defines it.
+    """Compute attention in windows without dilation, as `foveate.ops.window_attention` defines it.
 
     Args:
         q: Queries `(tokens, heads, head_dim)`, float16, bfloat16 or float32, any strides.

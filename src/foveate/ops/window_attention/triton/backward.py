@@ -54,7 +54,7 @@ def backward(
     global_tokens: GlobalTokens | None,
     dq: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Gradients of q, k, v, the global keys and values, and the table of buckets.
+    """Compute the gradients of q, k, v, the global keys and values, and the table of buckets.
 
     Args:
         grad: Gradient of the output.
@@ -169,7 +169,7 @@ def _queries_kernel(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Gradient and D of a tile of queries, and its sums of dS by distance."""
+    """Compute the gradient and D of a tile of queries, and its sums of dS by distance."""
     head = (tl.program_id(0) // num_tiles).to(tl.int64)
     tile = tl.program_id(0) % num_tiles
     start, first, length, global_start, num_global, _ = load_sequence_tile(tiles, tile)
@@ -304,7 +304,7 @@ def _keys_kernel(
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Gradients of a tile of keys and values. Scores are transposed: keys down, queries across.
+    """Compute the gradients of a tile of keys and values; scores are transposed: keys down.
 
     Those of global keys and values are sums over a chunk of the queries.
     """

@@ -41,7 +41,7 @@ def forward(
     global_tokens: GlobalTokens | None,
     outputs: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Outputs `(tokens, heads, head_dim)` and base-2 log-sum-exps `(heads, tokens)`, float32.
+    """Return outputs `(tokens, heads, head_dim)`, base-2 log-sum-exps `(heads, tokens)` float32.
 
     The log-sum-exp of a query that sees no key is inf, which makes its weights 0.
 

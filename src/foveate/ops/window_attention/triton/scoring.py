@@ -99,18 +99,18 @@ def global_strides(global_tokens: GlobalTokens | None) -> tuple[int, ...]:
 
 
 def forward_options(q: Tensor) -> Options:
-    """Options of the forward kernel."""
+    """Return the options of the forward kernel."""
     return attention_options.forward_options(q, options(64, 64, 4, 3, maxnreg=128))
 
 
 def queries_options(q: Tensor) -> Options:
-    """Options of the backward kernel that finishes queries."""
+    """Return the options of the backward kernel that finishes queries."""
     return attention_options.queries_options(q, options(64, 64, 4, 3))
 
 
 def keys_options(q: Tensor) -> Options:
-    """Options of the backward kernel that finishes keys.
+    """Return the options of the backward kernel that finishes keys.
 
-    With more queries in a tile, matrix products wait for each other.
+    With more queries per tile, matrix products wait for each other.
     """
     return attention_options.keys_options(q, options(32, 64, 4, 4, maxnreg=168))

@@ -113,6 +113,6 @@ def _existing(token, length):
 
 @triton.jit
 def global_scores(products, first, num_keys, scale, SIZE: tl.constexpr):
-    """Scores in base 2 of a tile of global keys without a bias, keys across."""
+    """Compute the scores in base 2 of a tile of global keys without a bias, keys across."""
     exists = first + tl.arange(0, SIZE) < num_keys
     return tl.where(exists[None, :], products * scale, float("-inf"))
