@@ -8,9 +8,10 @@ OpenMP of torch on Linux, lets them spin for milliseconds before they sleep. Whe
 needs the core, they keep it from that process and from each other. GOMP_SPINCOUNT limits this.
 
 PEP 703 is encoded with libgomp's own limit and with one of 1,000 looks, which libgomp itself takes
-where there are more threads than cores, while no or one other process keeps a core busy. Every measurement is a process of its own, which encodes
-once as warm-up and then `REPEATS` times; all of them take turns, `--rounds` times. Times are
-medians over all repetitions, with the least and the largest.
+where there are more threads than cores, while no or one other process keeps a core busy. Every
+measurement is a process of its own, which encodes once as warm-up and then `REPEATS` times; all of
+them take turns, `--rounds` times. Times are medians over all repetitions, with the least and the
+largest.
 """
 
 import argparse
