@@ -107,7 +107,7 @@ def test_a_summary_is_guided(foveate, fish, checkpoint, guidance):
     ("options", "message"),
     [
         (["--keywords", 2, "--keyword", "cod"], "not both"),
-        (["--keywords", 2], "keywords guide a model that writes"),
+        (["--keywords", 2], "keywords guide a generative model"),
         (["--keywords", 0], "--keywords"),
         (["--keyword", " "], "a keyword is empty"),
     ],

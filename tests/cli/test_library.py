@@ -108,7 +108,7 @@ def test_a_library_is_kept_in_order(foveate, fish, library):
         (("search", "cod", "-l", "b", "--format", "pdf"), "--format says how files are read"),
         (("ask", "cod?", "--library", "b", "--strict"), "--strict says how files are read"),
         (("ask", "cod?", "--library", "none"), "there is no library in none: make one with"),
-        (("ask", "cod?", "--library", "b", "--choice", "a"), "--choice is for a model that writes"),
+        (("ask", "cod?", "--library", "b", "--choice", "a"), "--choice is for a generative model"),
         (("summarize", "--library", "b"), "say what to summarize of the library: --query"),
         (("summarize", "a.txt", "--where", "page = 1"), "--where goes with --library"),
         (("summarize",), "there is nothing to summarize: name files, or a library with"),

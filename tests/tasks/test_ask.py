@@ -158,7 +158,7 @@ def test_choices_are_vip_tokens_of_what_answers(book, checkpoint, monkeypatch):
     prompt = "question: whale ? rained; nobody context:"
     expected = answerer.processor.tokenizer(prompt, add_special_tokens=False)["input_ids"]
     assert vips.tolist() == expected
-    with pytest.raises(ValueError, match="only a model that writes takes choices"):
+    with pytest.raises(ValueError, match="only a generative model takes choices"):
         ask("whale ?", book, choices=["rained"])
 
 

@@ -23,7 +23,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="ANSWER",
-            help="An answer to choose from, for a model that writes text; may be repeated.",
+            help="An answer to choose from, for a generative model; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -63,7 +63,7 @@ def command(
     common.check_html(html)
     if library is not None:
         if choice:
-            raise ValueError("--choice is for a model that writes, which reads files: name some")
+            raise ValueError("--choice is for a generative model, which reads files: name some")
         index = common.open_library(library, model, device, dtype)
         answer = index.ask(question, top_k=top_k, where=where, path=path, section=section)
         documents, passages = common.documents_of(index, answer.passages)

@@ -344,7 +344,7 @@ def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "E
 def load_encoder_or(
     writer: "type[Writer]", model: str, device: str | None, dtype: str | None, **options: Any
 ) -> "Encoder | Writer":
-    """Load an encoder or, from an encoder-decoder's checkpoint, a model that writes text."""
+    """Load an encoder or, from an encoder-decoder's checkpoint, a generative model."""
     prepare()
     from foveate.models.loading import load_config
 

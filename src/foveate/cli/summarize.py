@@ -116,7 +116,7 @@ def command(
         if query is None:
             raise ValueError("say what to summarize of the library: --query 'who pays for delays?'")
         if keywords is not None or keyword:
-            raise ValueError("keywords guide a model that writes, which reads files: name some")
+            raise ValueError("keywords guide a generative model, which reads files: name some")
         index = common.open_library(library, model, device, dtype)
         of_library = index.summarize(
             query, sentences=sentences, words=words, where=where, path=path, section=section
@@ -138,9 +138,7 @@ def command(
     else:
         loaded = common.load_encoder(None, device, dtype)
     if guidance and isinstance(loaded, Encoder):
-        raise ValueError(
-            "keywords guide a model that writes text: name one, such as LED, with --model"
-        )
+        raise ValueError("keywords guide a generative model: name one, such as LED, with --model")
     summaries: list[Summary] = []
     chosen: list[Hit] = []
     for idx, document in enumerate(documents):  # so that what is done is shown, if interrupted

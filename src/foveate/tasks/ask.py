@@ -100,7 +100,7 @@ def ask(
     if not isinstance(loaded, Encoder):
         text, sentence_scores = loaded.answer(query, Document.merge(documents), choices=choices)
     elif choices:
-        raise ValueError("only a model that writes takes choices: name a T5 checkpoint")
+        raise ValueError("only a generative model takes choices: name a T5 checkpoint")
     else:
         sentence_scores = torch.cat(relevance(query, documents, loaded.encode(documents), loaded))
     return Answer(text, best_passages(documents, sentence_scores, top_k))

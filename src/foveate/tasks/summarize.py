@@ -161,7 +161,7 @@ def summarize(
     if not isinstance(loaded, Encoder):
         if sentences is not None:
             raise ValueError(
-                "a model that writes makes sentences of its own: give a number of words instead"
+                "a generative model makes sentences of its own: give a number of words instead"
             )
         summaries = [
             Summary(loaded.summarize(document, words=words, query=query), ()) for document in listed
