@@ -181,13 +181,13 @@ def fact_tables(results: dict[str, Any]) -> dict[str, str]:
         for name, right in results["right"].items()
     ]
     compared = [
-        [f"{pair['a']} − {pair['b']}", _interval(pair, "all", 100, 1)]
+        [f"{pair['a']} − {pair['b']}", _interval(pair, "all", 100, 1), _each_seed(pair)]
         for pair in results["differences"]
     ]
     headings = [f"{int(distance):,}" for distance in distances]
     return {
         "facts": report.table(["right %", "keys", "runs", "all", *headings], rows),
-        "facts, differences": report.table(["", "right %"], compared),
+        "facts, differences": report.table(["", "right %", "each seed"], compared),
         "facts, hidden": hidden_table(results, results["questions"], 100, 1),
     }
 
@@ -226,3 +226,8 @@ def _interval(pair: dict[str, Any], group: str, factor: float, digits: int) -> s
         return None
     mean, low, high = (f"{factor * found[key]:+.{digits}f}" for key in ("mean", "low", "high"))
     return f"{mean} ({low} to {high})".replace("-", "−")
+
+
+def _each_seed(pair: dict[str, Any]) -> str:
+    found = pair["difference"]["all"]["by seed"]
+    return ", ".join(f"{100 * value:+.1f}" for value in found).replace("-", "−")
