@@ -1,13 +1,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
+# Most modules are never imported: Python compiles the others when they are.
+PIP := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 READY := .venv/.ready
 
 .PHONY: demo test lint format docs
 
 $(READY): pyproject.toml constraints.txt model/pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PIP) torch
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 demo: $(READY)
@@ -22,7 +24,7 @@ test: lint
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
