@@ -77,6 +77,8 @@ from stages import run_in_parallel
 
 ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "classification.json"
+MARKED = report.RESULTS / "classification-marked.json"
+"""Of a second run, with "dense, sections marked"."""
 PAGE = ROOT / "docs" / "evidence" / "classification.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "classification"
 CORPORA = ("papers", "peps", "proposals")
@@ -147,8 +149,11 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
-        report.write_tables(PAGE, tables(saved))
+        saved, marked = (
+            tables(json.loads(file.read_text(encoding="utf-8"))["results"])
+            for file in (options.results, MARKED)
+        )
+        report.write_tables(PAGE, saved | {f"marked, {name}": its for name, its in marked.items()})
     elif options.smoke:
         with tempfile.TemporaryDirectory() as folder:
             vars(options).update(SMOKE, state=Path(folder), data=Path(folder) / "data")
