@@ -38,18 +38,17 @@ from foveate import Document, Encoder
 from foveate.preprocessing import TreeBertProcessor
 from foveate.preprocessing.tree import Anchor
 from foveate.training import Recipe, train
-from retrieval import (
+from report import write_tables
+from retrieval import run_documents, run_within
+from retrieval_systems import (
     Systems,
     best_sentences,
     compare,
     encode_lists,
     minilm_path,
-    run_documents,
-    run_within,
     section_idx,
     sentence_texts,
     unit,
-    write_tables,
 )
 from structured_documents import papers
 

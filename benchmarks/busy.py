@@ -26,7 +26,7 @@ from time import perf_counter
 from typing import Any
 
 import report
-from retrieval import minilm_path
+from retrieval_systems import minilm_path
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "numbers" / "cpu.md"

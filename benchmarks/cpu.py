@@ -53,7 +53,7 @@ from encoding import PROPOSAL, anchors_with_text, resident, spread
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
 from foveate.models.tree_bert_network import load_network
-from retrieval import minilm_path
+from retrieval_systems import minilm_path
 from structured_documents import papers
 
 HERE = Path(__file__).parent

@@ -50,7 +50,7 @@ from foveate.preprocessing import load_tokenizer
 from foveate.preprocessing.tree import Anchor, outline
 from foveate.preprocessing.tree_builder import load_tree_tokenizer
 from report import write_tables
-from retrieval import minilm_path
+from retrieval_systems import minilm_path
 from structured_documents import papers
 
 HERE = Path(__file__).parent

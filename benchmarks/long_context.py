@@ -29,16 +29,9 @@ import torch.nn.functional as F
 import report
 from foveate import Document
 from report import write_tables
-from retrieval import (
-    FIFTHS,
-    PAGE,
-    SEED,
-    Systems,
-    hit,
-    minilm_path,
-    rank,
-    sentence_texts,
-)
+from retrieval import FIFTHS, PAGE
+from retrieval_measures import SEED, hit, rank
+from retrieval_systems import Systems, minilm_path, sentence_texts
 
 HERE = Path(__file__).parent
 RESULTS = report.RESULTS / "long_context.json"

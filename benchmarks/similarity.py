@@ -27,7 +27,7 @@ from scipy.stats import spearmanr
 
 import report
 from foveate import Document, Encoder
-from retrieval import minilm_path
+from retrieval_systems import minilm_path
 
 RESAMPLES = 1000
 SEED = 0

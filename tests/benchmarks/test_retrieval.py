@@ -25,27 +25,24 @@ from retrieval import (
     PAGE,
     About,
     Query,
-    Systems,
     among,
-    best_sentences,
-    differences,
     flat,
     headings,
-    hit,
-    interval,
-    match_words,
-    minilm_path,
-    ndcg,
-    rank,
-    reciprocal_rank,
-    running_text,
-    section_idx,
-    section_slices,
     sections_by_heading,
-    sentence_texts,
     within,
     without_headings,
     write_tables,
+)
+from retrieval_measures import differences, hit, interval, ndcg, rank, reciprocal_rank
+from retrieval_systems import (
+    Systems,
+    best_sentences,
+    match_words,
+    minilm_path,
+    running_text,
+    section_idx,
+    section_slices,
+    sentence_texts,
 )
 from tests.numerics import relative_error
 
