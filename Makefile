@@ -19,7 +19,7 @@ demo: $(READY)
 	$(BIN)/foveate plot tree examples/pep-0703.pdf --output pattern.png
 
 test: lint
-	$(BIN)/pytest --quiet --numprocesses auto
+	$(BIN)/pytest --quiet --numprocesses auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
