@@ -39,7 +39,7 @@ def test_the_reference_has_second_derivatives(monkeypatch):
     ids = torch.randint(3, 40, (2, 9))
 
     def curvature(model):
-        parameters = [x for x in model.encoder.block.parameters()]
+        parameters = list(model.encoder.block.parameters())
         loss = model(ids).last_hidden_state[:, 0].sum()
         gradients = torch.autograd.grad(loss, parameters, create_graph=True)
         size = sum(gradient.square().sum() for gradient in gradients)
