@@ -121,6 +121,11 @@ def test_hidden_states_and_tuples(hdt):
     assert torch.equal(hdt(IDS, parent_ids=PARENTS, return_dict=False)[0], output[0])
 
 
+def test_attention_weights_are_not_returned(hdt):
+    with pytest.warns(UserWarning, match="HDT never forms attention weights"):
+        assert hdt(IDS, parent_ids=PARENTS, output_attentions=True).get("attentions") is None
+
+
 @pytest.mark.parametrize(
     ("auto", "model_class"),
     [
