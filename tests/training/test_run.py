@@ -250,6 +250,7 @@ def test_options_that_the_processor_rejects(options, message, corpus_file, tmp_p
             "unknown entry 'decode_anchor': did you mean 'decode_anchors'",
         ),
         ({"dropout": 0.5}, "model: unknown entry 'dropout': did you mean 'dropout_rate'"),
+        ({"num_heads": "two"}, "model: Field 'num_heads' expected int, got str"),
         ({"speed_up": "yes"}, "model: speed_up must be of type bool, got 'yes'"),
         ({"speed_up": True}, "there is nothing to speed up in a HDTForMaskedLM"),
     ],
