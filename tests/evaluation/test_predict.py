@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import GenerationConfig
 from typer.testing import CliRunner
 
 from foveate.cli.app import app
@@ -45,7 +46,9 @@ class Fixed:
         self.asked.append(inputs)
         return SimpleNamespace(**next(self.outputs))
 
-    def generate(self, *, num_beams, max_new_tokens, **inputs):
+    generation_config = GenerationConfig()
+
+    def generate(self, *, num_beams, max_new_tokens=None, **inputs):
         self.asked.append(inputs | {"num_beams": num_beams, "max_new_tokens": max_new_tokens})
         return next(self.outputs)
 
@@ -62,6 +65,20 @@ def test_generated_tokens_are_decoded(asked, tree_processor, small_tokenizer):
     features = tree_processor.features(asked[1].document, query="Which?", choices=("whale", "ship"))
     assert torch.equal(model.asked[1]["input_ids"][0], features["input_ids"])
     assert torch.equal(model.asked[1]["parent_ids"][0], features["parent_ids"])
+
+
+@pytest.mark.parametrize(
+    ("own", "positions", "expected"),
+    [({}, None, 512), ({}, 64, 63), ({"max_new_tokens": 40}, None, None)],
+)
+def test_texts_are_not_cut_where_nothing_limits_them(
+    own, positions, expected, asked, tree_processor
+):
+    model = Fixed(torch.tensor([[0, 1]]))
+    model.generation_config = GenerationConfig(**own)
+    model.config = SimpleNamespace(max_position_embeddings=positions)
+    predict(model, tree_processor, SequenceToSequence(), asked[:1])
+    assert model.asked[0]["max_new_tokens"] == expected
 
 
 def test_classes_are_named(asked, tree_processor):

@@ -121,6 +121,11 @@ def test_hidden_states_and_tuples(hdt):
     assert torch.equal(hdt(IDS, parent_ids=PARENTS, return_dict=False)[0], output[0])
 
 
+def test_attention_weights_are_not_returned(hdt):
+    with pytest.warns(UserWarning, match="HDT never forms attention weights"):
+        assert hdt(IDS, parent_ids=PARENTS, output_attentions=True).get("attentions") is None
+
+
 @pytest.mark.parametrize(
     ("auto", "model_class"),
     [
@@ -272,6 +277,18 @@ def test_an_impossible_feed_forward_is_refused():
         HDTConfig(feed_forward_proj="gated-by-gelu")
     with pytest.raises(ValueError, match=r"unknown edges \['cousins'\]: choose among"):
         HDTConfig(edges=["parent", "cousins"])
+    with pytest.raises(ValueError, match="'gated-glue': there is no activation 'glue'"):
+        HDTConfig(feed_forward_proj="gated-glue")
+
+
+@pytest.mark.parametrize("sizes", [{"num_heads": 0}, {"d_kv": -8}, {"num_layers": -1}])
+def test_impossible_sizes_are_refused(sizes):
+    with pytest.raises(ValueError, match="must be at least"):
+        HDTConfig(**sizes)
+
+
+def test_numbers_may_be_whole():
+    assert HDTConfig(dropout_rate=0, classifier_dropout=0, initializer_factor=1).dropout_rate == 0
 
 
 def test_gated_feed_forward():

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 import torch
-from transformers import T5Config, T5EncoderModel
+from transformers import PreTrainedConfig, T5Config, T5EncoderModel
 
 from foveate.models.accelerate import ORIGINALS, patches, restore, speed_up
 from foveate.models.accelerate.layouts import BlockSummaries, PackedSpans, WindowLayout
@@ -79,3 +79,32 @@ def test_a_batch_is_laid_out_once_for_all_layers(name, monkeypatch):
 
 def test_replacements_are_subclasses():
     assert all(issubclass(new, patch.original) for new, patch in ORIGINALS.items())
+
+
+@pytest.mark.parametrize("name", ["Longformer", "T5"])
+def test_the_configuration_stays_one(name, tmp_path):
+    model = speed_up(MODELS[name][0]())
+    model.config.output_hidden_states = True
+    ids = torch.randint(5, 50, (1, 8))
+    for each in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert isinstance(each.config, PreTrainedConfig)
+        assert each(input_ids=ids).hidden_states is not None
+    model.resize_token_embeddings(70, mean_resizing=False)
+    restore(model).save_pretrained(tmp_path)
+    again = type(model).from_pretrained(tmp_path)
+    assert again.config.vocab_size == len(again.get_input_embeddings().weight) == 70
+
+
+@pytest.mark.parametrize("name", ["Longformer", "T5"])
+def test_a_patched_model_keeps_its_masks(name):
+    model = speed_up(MODELS[name][0]())
+    model.set_attn_implementation("eager")
+    implementations = {
+        module.config._attn_implementation
+        for module in (model.get_submodule(path) for path in patches(model))
+        if getattr(module, "config", None) is not None
+    }
+    assert "foveate_relative" in implementations or "foveate_one_query" in implementations
+    for module in restore(model).modules():
+        if getattr(module, "config", None) is not None:
+            assert module.config._attn_implementation == "eager"

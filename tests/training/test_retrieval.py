@@ -15,7 +15,7 @@ from transformers import TrainingArguments
 
 from foveate import Document
 from foveate.data import Example, Query
-from foveate.preprocessing import TextProcessor, TreeBertProcessor
+from foveate.preprocessing import HDTProcessor, TextProcessor, TreeBertProcessor
 from foveate.preprocessing.tree import NODE_TYPES
 from foveate.training import Recipe, build_trainer, train
 from foveate.training.objectives.retrieval import (
@@ -344,9 +344,10 @@ def test_documents_without_queries(processor):
     assert float(objective.loss([], vectors, batch["targets"])) == 0
 
 
-def test_processors_that_make_no_trees_are_refused(bert_tokenizer):
-    with pytest.raises(ValueError, match="needs a model that reads trees: tree_bert"):
-        Retrieval().features(TextProcessor(bert_tokenizer), example("cod"), torch.Generator())
+@pytest.mark.parametrize("kind", [TextProcessor, HDTProcessor])
+def test_other_models_are_refused(kind, bert_tokenizer):
+    with pytest.raises(ValueError, match="the retrieval objective trains TreeBert"):
+        Retrieval().features(kind(bert_tokenizer), example("cod"), torch.Generator())
 
 
 # Training

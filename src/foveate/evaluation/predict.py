@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from foveate.data import Example
+from foveate.inference.summarizer import longest_output
 from foveate.preprocessing import DocumentProcessor, Features
 from foveate.progress import progress
 from foveate.training.objectives import (
@@ -27,6 +28,9 @@ from foveate.training.objectives.question_answering import input_text
 
 Prediction = str | tuple[str, ...] | tuple[tuple[str, ...], ...]
 """A text, the names of classes, or the names of the classes of each section or sentence."""
+
+DEFAULT_TARGET_TOKENS = 512
+"""Longest generated text in tokens where neither the objective nor the checkpoint sets a limit."""
 
 _MAX_ANSWER_TOKENS = 30
 
@@ -50,7 +54,8 @@ def predict(
         num_beams: Number of beams, if the model generates.
 
     Returns:
-        For each example, the text that the model generated, chose or found, or its classes; for
+        For each example, the text that the model generated, chose or found, or its classes; texts
+        are as long as the objective allows, else the checkpoint, else 512 tokens at most. For
         `AnchorClassification`, the classes of each part, none for those that were truncated.
 
     Raises:
@@ -103,7 +108,11 @@ def _(
     num_beams: int,
 ) -> Prediction:
     inputs = _model_inputs(model, processor, [_features(processor, example)])
-    limit = objective.max_target_length
+    limit, own = objective.max_target_length, model.generation_config
+    if limit is None and not (own.max_length or own.max_new_tokens):
+        # transformers would stop after 20 tokens.
+        longest = longest_output(model.config)
+        limit = DEFAULT_TARGET_TOKENS if longest is None else min(DEFAULT_TARGET_TOKENS, longest)
     length = {} if limit is None else {"max_new_tokens": limit}
     [token_ids] = model.generate(**inputs, num_beams=num_beams, **length)
     return str(processor.tokenizer.decode(token_ids, skip_special_tokens=True)).strip()

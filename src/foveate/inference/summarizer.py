@@ -4,7 +4,7 @@ from os import PathLike
 from typing import Any, Self
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
 
 from foveate.detectors import Detector
 from foveate.documents import Document
@@ -103,20 +103,19 @@ class Summarizer:
             words = DEFAULT_WORDS
         limits = {}
         if words is not None:
-            limit = self._longest_output
+            limit = longest_output(self.model.config)
             tokens = _TOKENS_PER_WORD * words
             limits["max_new_tokens"] = tokens if limit is None else min(tokens, limit)
         [output] = self.model.generate(**inputs, **limits)
         text = str(self.processor.tokenizer.decode(output, skip_special_tokens=True)).strip()
         return text if words is None else _first_sentences(text, words)
 
-    @property
-    def _longest_output(self) -> int | None:
-        """Longest output in tokens, without the start token; None where nothing limits it."""
-        config = self.model.config
-        names = ("max_decoder_position_embeddings", "max_position_embeddings")
-        limit = next((limit for name in names if (limit := getattr(config, name, None))), None)
-        return None if limit is None else limit - 1
+
+def longest_output(config: PreTrainedConfig) -> int | None:
+    """Longest output in tokens, without the start token; None where nothing limits it."""
+    names = ("max_decoder_position_embeddings", "max_position_embeddings")
+    limit = next((limit for name in names if (limit := getattr(config, name, None))), None)
+    return None if limit is None else int(limit) - 1
 
 
 def _first_sentences(text: str, words: int) -> str:

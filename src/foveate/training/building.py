@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import torch
+from huggingface_hub.errors import StrictDataclassFieldValidationError
 from transformers import (
     AutoConfig,
     PreTrainedConfig,
@@ -72,29 +73,33 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
     checkpoint's are repeated; see `foveate.models.positions.repeat_positions`.
 
     Raises:
-        ValueError: The configuration has no such entry, the vocabulary is too large for the
-            checkpoint, its positions cannot be repeated, or the model cannot be sped up.
+        ValueError: The configuration has no such entry or rejects its value, the vocabulary is too
+            large for the checkpoint, its positions cannot be repeated, or the model cannot be sped
+            up.
     """
     overrides = dict(recipe.model)
     overrides.pop("checkpoint", None)
     checkpoint, model_type = recipe.checkpoint, overrides.pop("type", None)
     should_speed_up = check_type(overrides.pop("speed_up", False), bool, "model: speed_up")
     auto_class, options = recipe.objective.auto_class, recipe.objective.config_options()
-    if checkpoint is not None:
-        loader = AutoConfig if model_type is None else type(AutoConfig.for_model(model_type))
-        _check_config_entries(overrides, loader.from_pretrained(checkpoint))
-        num_positions = overrides.pop("max_position_embeddings", None)
-        check_type(num_positions, int | None, "model: max_position_embeddings")
-        config = loader.from_pretrained(checkpoint, **overrides, **options)
-    else:
-        _check_config_entries(overrides, AutoConfig.for_model(model_type))
-        vocabulary = {
-            "vocab_size": len(tokenizer),
-            "pad_token_id": tokenizer.pad_token_id,
-            "eos_token_id": tokenizer.eos_token_id,
-            "decoder_start_token_id": tokenizer.pad_token_id,
-        }
-        config = AutoConfig.for_model(model_type, **{**vocabulary, **overrides, **options})
+    try:
+        if checkpoint is not None:
+            loader = AutoConfig if model_type is None else type(AutoConfig.for_model(model_type))
+            _check_config_entries(overrides, loader.from_pretrained(checkpoint))
+            num_positions = overrides.pop("max_position_embeddings", None)
+            check_type(num_positions, int | None, "model: max_position_embeddings")
+            config = loader.from_pretrained(checkpoint, **overrides, **options)
+        else:
+            _check_config_entries(overrides, AutoConfig.for_model(model_type))
+            vocabulary = {
+                "vocab_size": len(tokenizer),
+                "pad_token_id": tokenizer.pad_token_id,
+                "eos_token_id": tokenizer.eos_token_id,
+                "decoder_start_token_id": tokenizer.pad_token_id,
+            }
+            config = AutoConfig.for_model(model_type, **{**vocabulary, **overrides, **options})
+    except StrictDataclassFieldValidationError as error:
+        raise ValueError(f"model: {error.__cause__}") from error
     if len(tokenizer) > config.vocab_size:
         raise ValueError(
             f"the tokenizer has {len(tokenizer)} tokens, but the model only {config.vocab_size}: "

@@ -48,8 +48,10 @@ class Data:
     benchmark: str = ""
 
     def __post_init__(self) -> None:
-        if not self.train:
-            raise ValueError("train names no files")
+        # An empty path would stand for the working directory.
+        for name, paths in (("train", self.train), ("dev", self.dev)):
+            if not all(paths) or (name == "train" and not paths):
+                raise ValueError(f"{name} names no files")
         if self.benchmark and self.benchmark not in BENCHMARKS:
             raise ValueError(
                 f"benchmark must be one of {', '.join(BENCHMARKS)}, got {self.benchmark!r}"

@@ -39,6 +39,7 @@ from .building import (
 from .config import diff_keys, load_yaml
 from .model_card import write_model_card
 from .objectives import MaskedLM
+from .objectives.seq2seq import Seq2SeqObjective
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
 
@@ -109,11 +110,24 @@ class _PredictMaskedTokensOnly(TrainerCallback):
         kwargs["model"].config.sparse_prediction = False
 
 
+class _LabelSmoothingTrainer(Trainer):
+    """For encoder-decoders, which cannot shift labels that are kept from them."""
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Compute the loss of a batch with labels, which smoothing does not pass to the model."""
+        network: Any = self.model
+        shifted = network.prepare_decoder_input_ids_from_labels(inputs["labels"])
+        inputs = {**inputs, "decoder_input_ids": shifted}
+        return super().compute_loss(model, inputs, *args, **kwargs)
+
+
 def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> Trainer:
     """Build the `Trainer` of a recipe; arguments and errors are those of `train`."""
     if not isinstance(recipe, Recipe):
         recipe = Recipe.load(recipe)
     arguments = _training_arguments(recipe, output)
+    if arguments.label_smoothing_factor:
+        recipe.objective.check_label_smoothing()
     checkpoint = _last_checkpoint(output)
     examples, sizes = load_examples(recipe.data, recipe.data.train)
     dev_data = load_examples(recipe.data, recipe.data.dev) if recipe.data.dev else None
@@ -131,6 +145,8 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     trainer_class: Callable[..., Trainer] = Trainer
     if objective.trainer_class is not None:
         trainer_class = partial(objective.trainer_class, objective)
+    elif arguments.label_smoothing_factor and isinstance(objective, Seq2SeqObjective):
+        trainer_class = _LabelSmoothingTrainer
     callbacks: list[TrainerCallback] = []
     settled = "sparse_prediction" in recipe.model or not hasattr(model.config, "sparse_prediction")
     if isinstance(objective, MaskedLM) and not settled:

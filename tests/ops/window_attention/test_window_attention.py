@@ -60,6 +60,15 @@ def test_blocks_of_every_length(length, window):
         assert relative_error(one, other) < 1e-12
 
 
+def test_channels_may_have_any_stride():
+    q, k, v, global_k, global_v = randn(5, 4, HEADS, 60).transpose(1, 3)
+    kv = GlobalKeysValues(global_k[:9], global_v[:9], [4, 5])
+    call = {"q": q, "k": k, "v": v, "window": (6, 9), "lengths": [20, 40]}
+    call |= {"bias": None, "global_keys_values": kv, "masked_keys": None}
+    for one, other in zip(run(call, "eager"), run(call, "reference"), strict=True):
+        assert relative_error(one, other) < 1e-12
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_gradients_of_every_dtype(dtype):
     qkv = randn(5, 60, HEADS, 8, dtype=dtype).double()

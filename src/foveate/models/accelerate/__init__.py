@@ -94,6 +94,7 @@ def speed_up(model: Model) -> Model:
     Two things differ. Attention weights are never formed, so there is no dropout on them in
     training. In an encoder's output, values at padding differ, but nothing reads them. Where
     attention weights are requested, the model computes as before, with a warning.
+    `set_attn_implementation` has no effect on what is sped up until it is restored.
 
     Args:
         model: The model, changed in place. Modules that are already sped up are left unchanged.

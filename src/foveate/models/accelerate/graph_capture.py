@@ -15,9 +15,9 @@ from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from foveate.ops._triton.cache import retain_graph_tensors, stream_id
+from foveate.ops.differentiation import once_differentiable
 
 MAX_GRAPHS, MAX_SHAPES = 8, 512
 """How many graphs a module keeps, and how many shapes it remembers: the latest of either."""

@@ -7,13 +7,41 @@ names stay. Copies, pickles and replicas of a patched model are patched too.
 
 import warnings
 from collections.abc import Callable, Iterable
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-_ORIGINAL_CONFIG = "_config_before_speed_up"
+
+class ConfigView:
+    """A configuration with another attention implementation, and otherwise always the same.
+
+    Fields are read from the configuration that it stands for, and set there: a model shares it with
+    its parts, of which only some are patched, and other models may share it too.
+
+    Args:
+        config: The configuration.
+        attn_implementation: The attention implementation.
+    """
+
+    def __init__(self, config: Any, attn_implementation: str) -> None:
+        vars(self).update(viewed=config, _attn_implementation=attn_implementation)
+
+    @property  # type: ignore[misc] # so that isinstance finds a configuration
+    def __class__(self) -> type:
+        return type(self.viewed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["viewed"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.viewed, name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ConfigView, (self.viewed, self._attn_implementation)
+
+    def __repr__(self) -> str:
+        return repr(self.viewed)
 
 
 def _always(module: Any) -> bool:
@@ -39,25 +67,21 @@ class Patch:
 
     def apply(self, module: Any) -> None:
         """Patch a module of the class `original`."""
-        if self.attn_implementation is not None and not hasattr(module, _ORIGINAL_CONFIG):
-            setattr(module, _ORIGINAL_CONFIG, module.config)
-            config = copy(module.config)  # other models may share the original
-            config._attn_implementation = self.attn_implementation
-            _replace_config(module, config)
+        if self.attn_implementation is not None and not _has_view(module):
+            _replace_config(module, ConfigView(module.config, self.attn_implementation))
         module.__class__ = self.replacement
 
     def revert(self, module: Any) -> None:
         """Restore a module that `is_applied_to`."""
         module.__class__ = self.original
-        if hasattr(module, _ORIGINAL_CONFIG):
-            _replace_config(module, getattr(module, _ORIGINAL_CONFIG))
-            delattr(module, _ORIGINAL_CONFIG)
+        if self.attn_implementation is not None:
+            _replace_config(module, module.config.viewed)
 
     def is_applied_to(self, module: nn.Module) -> bool:
         """Return whether a module is patched by this patch."""
         if type(module) is not self.replacement:
             return False
-        return self.attn_implementation is None or hasattr(module, _ORIGINAL_CONFIG)
+        return self.attn_implementation is None or _has_view(module)
 
 
 def apply_patches(model: nn.Module, patches: Iterable[Patch]) -> None:
@@ -75,6 +99,10 @@ def warn_of_slow_weights() -> None:
         "attention weights are requested: this model computes them without its speed-up",
         stacklevel=3,
     )
+
+
+def _has_view(module: Any) -> bool:
+    return type(module.config) is ConfigView  # isinstance would ask the view for its class
 
 
 def _replace_config(module: Any, config: Any) -> None:

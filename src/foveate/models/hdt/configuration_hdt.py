@@ -4,12 +4,16 @@ from typing import Any
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
+from transformers.activations import ACT2FN
 
 from foveate.models.utils import check_model_type
 from foveate.ops.tree_attention import EDGES
 
 DECODE_ANCHORS = ("section", "sentence", "token")
 """Values of `decode_anchors`: section anchors; section and sentence anchors; all tokens."""
+
+_LEAST = {"vocab_size": 1, "d_model": 1, "d_kv": 1, "d_ff": 1, "num_heads": 1, "num_layers": 0}
+"""The smallest sizes that make a model."""
 
 
 @strict
@@ -45,7 +49,8 @@ class HDTConfig(PreTrainedConfig):
             about every seventh.
 
     Raises:
-        ValueError: An unknown feed-forward, unknown edges or an unknown `decode_anchors`.
+        ValueError: An unknown feed-forward, unknown edges or an unknown `decode_anchors`, or a size
+            that is too small.
     """
 
     model_type = "hdt"
@@ -66,14 +71,14 @@ class HDTConfig(PreTrainedConfig):
     num_position_levels: int = 3
     feed_forward_proj: str = "relu"
     edges: list[str] | tuple[str, ...] = ("parent", "siblings", "children")
-    dropout_rate: float = 0.1
+    dropout_rate: float | int = 0.1
     layer_norm_epsilon: float = 1e-6
-    initializer_factor: float = 1.0
+    initializer_factor: float | int = 1.0
     num_decoder_layers: int | None = None
     decode_anchors: str = "token"
     relative_attention_num_buckets: int = 32
     relative_attention_max_distance: int = 128
-    classifier_dropout: float = 0.1
+    classifier_dropout: float | int = 0.1
     tie_word_embeddings: bool = True
     sparse_prediction: bool = False
     use_cache: bool = True
@@ -88,6 +93,14 @@ class HDTConfig(PreTrainedConfig):
                 f"feed_forward_proj={self.feed_forward_proj!r} is neither an activation, such as "
                 "'relu', nor 'gated-' and an activation, such as 'gated-gelu'"
             )
+        if activation not in ACT2FN:
+            raise ValueError(
+                f"feed_forward_proj={self.feed_forward_proj!r}: there is no activation "
+                f"{activation!r}, name one such as 'relu' or 'gelu'"
+            )
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         self.is_gated_act = bool(gate)
         # T5's "gated-gelu" has always meant the tanh approximation.
         self.dense_act_fn = "gelu_new" if gate and activation == "gelu" else activation

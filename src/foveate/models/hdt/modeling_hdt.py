@@ -3,6 +3,7 @@
 Inside the encoder, all documents of a batch are packed in level order: `(tokens, d_model)`.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -363,7 +364,7 @@ class HDTModel(HDTPreTrainedModel):
             tree: In place of `attention_mask` and `parent_ids`, for documents that are packed into
                 one sequence of ids `(1, tokens)` in level order, as a data loader can do.
             output_hidden_states: Whether to return the input of every block too.
-            kwargs: `return_dict`, False for a tuple.
+            kwargs: `return_dict`, False for a tuple; columns that processors add are ignored.
 
         Returns:
             `last_hidden_state` `(batch, length, d_model)`, zero at padding, and `pooler_output`
@@ -372,7 +373,12 @@ class HDTModel(HDTPreTrainedModel):
         Raises:
             ValueError: Parents are missing or do not form a forest within their sequences, or
                 there are neither ids nor embeddings.
+
+        Warns:
+            UserWarning: Attention weights are requested.
         """
+        if kwargs.get("output_attentions", self.config.output_attentions):
+            warnings.warn("HDT never forms attention weights: it returns none", stacklevel=2)
         packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
         if input_ids is not None:
             embeddings = self.shared(packed.pack(input_ids))

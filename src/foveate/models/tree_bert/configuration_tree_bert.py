@@ -25,7 +25,7 @@ class TreeBertConfig(BertConfig):
     model_type = "tree_bert"
 
     salience_size: int = 128
-    salience_dropout: float = 0.1
+    salience_dropout: float | int = 0.1
 
     @classmethod
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -95,13 +95,13 @@ class VipCrossAttention(RelativeT5Attention):
             kwargs: Other arguments of transformers.
 
         Raises:
-            RuntimeError: The decoder builds masks for another attention implementation.
+            RuntimeError: The decoder was restored.
         """
         if not isinstance(mask, CrossAttentionMasks) or not isinstance(mask.encoder, PaddingMask):
             raise RuntimeError(
                 "compressed cross attention has an implementation of its own, but the decoder was "
-                "restored or given another one: load the model again, with "
-                "compress_cross_attention=False if it should not compress"
+                "restored: load the model again, with compress_cross_attention=False if it should "
+                "not compress"
             )
         assert key_value_states is not None
         blocks: EncoderBlocks = position_bias

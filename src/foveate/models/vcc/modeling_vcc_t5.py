@@ -1,11 +1,11 @@
 """T5 with VIP compression in its encoder (VCC)."""
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import T5EncoderModel, T5ForConditionalGeneration
+from transformers import GenerationMixin, T5EncoderModel, T5ForConditionalGeneration
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.models.t5.modeling_t5 import T5Attention, T5LayerFF, T5LayerNorm, T5Stack
 from transformers.utils.generic import can_return_tuple
@@ -346,3 +346,13 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
             output_hidden_states=output_hidden_states,
             return_dict=return_dict,
         )
+
+    def generate(self, *args: Any, labels: Tensor | None = None, **kwargs: Any) -> Any:
+        """Generate text, see `GenerationMixin.generate`.
+
+        Args:
+            args: See there.
+            labels: Ignored; `Seq2SeqTrainer` passes a whole batch.
+            kwargs: Among others, those of `VccT5EncoderModel.forward`.
+        """
+        return GenerationMixin.generate(cast(Any, self), *args, **kwargs)

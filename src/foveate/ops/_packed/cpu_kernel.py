@@ -20,8 +20,7 @@ def attend_on_cpu(
     """Attend with a mask or bias that is added to the scores, without gradients.
 
     Args:
-        q: Queries `(batch, heads, queries, head_dim)`, of any strides except that the channels'
-            must be 1.
+        q: Queries `(batch, heads, queries, head_dim)`.
         k: Keys `(batch, heads, keys, head_dim)`.
         v: Values, shaped like the keys.
         mask: Broadcasts to `(batch, heads, queries, keys)`, in the dtype of q or of its sums.
@@ -32,5 +31,7 @@ def attend_on_cpu(
         float32 for half precision.
     """
     assert _kernel is not None
+    # The kernel takes the channels of a token for adjacent, whatever their stride.
+    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     out, lse = _kernel(q, k, v, attn_mask=mask, scale=scale)
     return out, lse

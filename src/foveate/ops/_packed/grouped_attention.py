@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from foveate.ops.differentiation import once_differentiable
 
 TILE = 1 << 18
 """Scores materialized at once, which should fit in cache, unless one query has more."""

@@ -14,11 +14,11 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
 from foveate.ops._triton.math import next_power_of_2
+from foveate.ops.differentiation import once_differentiable
 
 __all__ = ["cross_entropy"]
 

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from foveate.ops.differentiation import once_differentiable
 
 
 def gated_gelu(a: Tensor, b: Tensor) -> Tensor:

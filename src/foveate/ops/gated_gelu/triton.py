@@ -18,6 +18,7 @@ from torch import Tensor
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
 from foveate.ops._triton.math import adjacent, cdiv, next_power_of_2
+from foveate.ops.differentiation import once_differentiable
 
 __all__ = ["gated_gelu"]
 
@@ -83,6 +84,7 @@ class _GatedGELU(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         d_a, d_b = _gated_gelu_backward(grad, *ctx.saved_tensors)
         return d_a, d_b

@@ -18,11 +18,11 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op, or_empty
 from foveate.ops._triton.math import cdiv, next_power_of_2
+from foveate.ops.differentiation import once_differentiable
 
 __all__ = ["residual_rms_norm", "rms_norm"]
 

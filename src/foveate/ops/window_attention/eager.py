@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from foveate.ops._packed.buckets import bias_by_distance
 from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
 from foveate.ops._packed.grouped_attention import accumulation_dtype, zero_gradient
 from foveate.ops.compiling import uncompiled
+from foveate.ops.differentiation import once_differentiable
 
 from .global_attention import GlobalKeysValues, masked_key_bias
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, Trainer
 
 from foveate.data import Example
-from foveate.preprocessing import DocumentProcessor, Features, HDTProcessor, pack_trees
+from foveate.preprocessing import DocumentProcessor, Features, TreeBertProcessor, pack_trees
 from foveate.preprocessing.tree import NODE_TYPES
 from foveate.training.gradient_cache import Vectors, cached_loss
 
@@ -131,10 +131,10 @@ class Retrieval(Objective):
             an anchor that it should find, and the kind of that anchor.
 
         Raises:
-            ValueError: The processor does not produce trees, or the document has no text.
+            ValueError: The processor is not TreeBert's, or the document has no text.
         """
-        if not isinstance(processor, HDTProcessor):
-            raise ValueError("the retrieval objective needs a model that reads trees: tree_bert")
+        if not isinstance(processor, TreeBertProcessor):
+            raise ValueError("the retrieval objective trains TreeBert: choose a model of this type")
         reading = read(example, processor.levels, generator, self.max_queries)
         anchors = reading.anchors
         nodes, owners = processor.tree(anchors)

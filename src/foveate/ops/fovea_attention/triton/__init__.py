@@ -4,11 +4,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
 from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops.differentiation import once_differentiable
 
 from ..rows import PaddedRows
 from .backward import backward
@@ -158,6 +158,7 @@ class _FoveaAttention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         _, _, bias, _, _ = ctx.saved_tensors
         dq, dk, dv, d_bias = backward_op(grad, *ctx.saved_tensors, *ctx.options)

@@ -9,6 +9,7 @@ from torch import Tensor
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
 from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops.differentiation import once_differentiable
 
 from .backward import backward
 from .forward import forward
@@ -187,6 +188,7 @@ class _RelativeAttention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         needs_bias, needs_key_bias = ctx.needs_input_grad[3:5]
         dq, dk, dv, d_bias, d_key_bias = backward_op(

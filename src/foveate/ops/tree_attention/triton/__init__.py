@@ -8,6 +8,7 @@ from torch import Tensor
 from foveate.ops._triton.library import define_op
 from foveate.ops._triton.math import adjacent
 from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops.differentiation import once_differentiable
 
 from .backward import backward
 from .forward import forward
@@ -85,6 +86,7 @@ class _TreeAttention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         dq, dk, dv = backward_op(grad, *ctx.saved_tensors, *ctx.options)
         return dq, dk, dv, *[None] * 7

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
+from foveate.ops.differentiation import once_differentiable
 
 from . import scores as _scores
 from . import scores_backward as _scores_backward

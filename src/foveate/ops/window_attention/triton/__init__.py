@@ -14,6 +14,7 @@ from torch import Tensor
 from foveate.ops._triton.library import define_op, new_or_empty, or_empty
 from foveate.ops._triton.math import adjacent
 from foveate.ops._triton.softmax import empty_outputs
+from foveate.ops.differentiation import once_differentiable
 from foveate.ops.relative_attention.triton import backward_op as relative_backward_op
 from foveate.ops.relative_attention.triton import forward_op as relative_forward_op
 
@@ -225,6 +226,7 @@ class _WindowAttention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
         *gradients, d_bias, d_global_bias = backward_op(grad, *saved, *ctx.options)
