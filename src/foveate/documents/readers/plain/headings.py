@@ -10,7 +10,9 @@ from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text
 
 _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
 _NUMBER = (
-    r"(?:\d{1,3}|[ivxlcdm]{1,9}|(?:the )?(?:" + _ORDINALS + r"|last)|one|two|three|four|five|six|"
+    r"(?:\d{1,3}(?:er|re|º|ª)?|[ivxlcdm]{1,9}|(?:the )?(?:"
+    + _ORDINALS
+    + r"|last)|one|two|three|four|five|six|"
     r"seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|"
     r"nineteen|(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|"
     r"nine))?|premi(?:er|ère)|seconde?|prime[ro]a?|segund[oa])"
@@ -27,7 +29,7 @@ _PART_WORDS = {  # by what they are called in English
     "canto": "canto gesang chant",
     "letter": "letter brief lettre carta",
     "article": "article artikel artículo articolo",
-    "annex": "annex appendix anhang anlage annexe anexo allegato",
+    "annex": "annex appendix anhang anlage annexe anexo allegato schedule exhibit attachment",
 }
 _PART_NAMES = {word: name for name, words in _PART_WORDS.items() for word in words.split()}
 _WORDS = "|".join(_PART_NAMES)
@@ -36,12 +38,17 @@ _PART = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ANNEX = re.compile(
-    r"(?:(?:annex|appendix|anhang|anlage|annexe|anexo|allegato)\s+[A-Z]\d{0,2}"
+    r"(?:(?:annex|appendix|anhang|anlage|annexe|anexo|allegato|schedule|exhibit|attachment)\s+"
+    r"[A-Z]\d{0,2}"
     r"|(?:附录|附錄|付録)\s*[A-Z\d])(?:\s*[.:–—-]\s*.*|(?<=録[A-Z])\s.*|(?<=录[A-Z])\s.*)?",
     re.IGNORECASE | re.DOTALL,
 )
 _TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Rechte
     rf"(?i:({_WORDS}))\s+(?:\d{{1,3}}|[IVXLC]{{1,7}}|[A-Z])\s+\w.*[^\W_]"
+)
+_BARE_PART = re.compile(
+    rf"(?:(?:{_WORDS})\s+(?:{_NUMBER}|[A-Z])|第\s*[\d０-９〇零一二三四五六七八九十百千]{{1,7}}\s*\w)[.:]?",
+    re.IGNORECASE,
 )
 _CHINESE_PART = re.compile(
     r"第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*([章回話话講讲節节条條款卷部篇編编幕])"
@@ -94,6 +101,18 @@ def mark_parts(chunks: Iterable[Chunk]) -> None:
     for chunk in chunks:
         if not chunk.heading and not chunk.shown[0].islower():
             chunk.heading = _kind(chunk)
+
+
+def is_part(heading: str) -> bool:
+    """Return whether a heading is that of a part: "Schedule 1", "Chapter IV. Silt", "Annex B"."""
+    return any(one.fullmatch(heading) for one in (_PART, _ANNEX, _CHINESE_PART)) or (
+        _TITLED_PART.fullmatch(heading) is not None and _is_title(heading)
+    )
+
+
+def is_bare_part(heading: str) -> bool:
+    """Return whether a heading is that of a part without its title: "Schedule 1"."""
+    return _BARE_PART.fullmatch(heading) is not None
 
 
 def _kind(chunk: Chunk) -> str:
