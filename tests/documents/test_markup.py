@@ -474,3 +474,13 @@ def test_sentences_end_within_unfinished_markup():
     text = f"Cod\n===\n\nThey eat {link} and ``cmde`y eat {link} and ``cmde`"
     document = Document.from_text(text, format="rst")
     assert all(sentence.end <= len(text) for sentence in document.sentences())
+
+
+def test_contents_of_markdown_are_left_out(outline):
+    text = (
+        "# Fish\n\n[TOC]\n\n## Table of Contents\n\n- [Cod](#cod)\n  - [Cold *seas*](#cold)\n"
+        "- [Eel](#eel)\n\n## Cod\n\n- [Eel](#eel)\n- [Seas](#seas)\n- [Seas](https://sea.org)\n"
+        "- [Cod](#cod) are fish.\n"
+    )
+    document = Document.from_text(text, format="markdown")
+    assert outline(document) == [("Cod", ["Eel", "Seas", "Seas", "Cod are fish."])]
