@@ -231,14 +231,13 @@ class _Walk:
 
 def _is_entry(token: Token) -> bool:
     """Return whether an item only links to a place in the same text."""
-    children = token.children or [token]
-    first, last = children[0], children[-1]
-    return (
-        first.type == "link_open"
-        and last.type == "link_close"
-        and sum(child.type == "link_open" for child in children) == 1
-        and str(first.attrs.get("href", "")).startswith("#")
-    )
+    children = token.children or []
+    links = [child for child in children if child.type == "link_open"]
+    if len(links) != 1 or not str(links[0].attrs.get("href", "")).startswith("#"):
+        return False
+    start = children.index(links[0])
+    end = next((i for i, child in enumerate(children) if child.type == "link_close"), start)
+    return not any(child.content.strip() for child in (*children[:start], *children[end:]))
 
 
 def _mark(state: StateInline, silent: bool) -> bool:
