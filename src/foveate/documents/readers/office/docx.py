@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.metadata import first_date
-from foveate.documents.readers.office.looks import Look
+from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.numbering import format_number
 from foveate.documents.readers.office.package import (
     Element,

@@ -216,7 +216,9 @@ def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
             element.clear(keep_tail=True)
         elif roles & _NOTES:
             element.set("role", "doc-footnote")  # the one that the HTML reader knows
-    page = html.read(f"<html>{etree.tostring(body, encoding='unicode', method='html')}</html>")
+    page = html.read(
+        f"<html>{etree.tostring(body, encoding='unicode', method='html')}</html>", is_part=True
+    )
     blocks = page.blocks
     if page.title:  # the first heading, which is that of a chapter and not of the book
         levels = [block.level for block in blocks if isinstance(block, Heading)]

@@ -15,7 +15,7 @@ from foveate.documents.blocks import (
     lift_title,
 )
 from foveate.documents.metadata import split_names
-from foveate.documents.readers.office.looks import Look, headings_by_look, without_contents
+from foveate.documents.readers.looks import Look, headings_by_look, without_contents
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 

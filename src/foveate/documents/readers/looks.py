@@ -1,4 +1,4 @@
-"""Headings of documents without styles for headings: recognized by their looks."""
+"""Headings of documents without styles or elements for headings: recognized by their looks."""
 
 import re
 from collections import Counter
