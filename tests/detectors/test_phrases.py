@@ -157,8 +157,16 @@ def test_chinese_and_japanese():
 def test_other_languages():
     german = Document.from_text("Der Grauwal schwimmt. Er sieht den Grauwal.", language="de")
     assert texts(german, language="de")[0] == "Grauwal"
+    text = "L'écluse est fermée. On a vu l'écluse et l’écluse."
+    assert texts(Document.from_text(text, language="fr"), language="fr")[0] == "écluse"
     with pytest.raises(ValueError, match="no word frequencies for the language 'xx': name one of"):
         phrases(german, 3, language="xx")
+
+
+def test_function_words_of_contracts_are_in_no_phrase():
+    lease = flat("The Lessee shall sail. The Lessee shall row. The Lessee shall rest.")
+    assert texts(lease)[0] == "Lessee"
+    assert not any("shall" in text for text in texts(lease))
 
 
 def test_a_phrase_has_at_least_one_word():

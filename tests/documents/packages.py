@@ -7,7 +7,7 @@ WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
-_ODT_SPACES = "".join(
+_ODT_SPACES = f' xmlns:fo="{OASIS}:xsl-fo-compatible:1.0"' + "".join(
     f' xmlns:{name}="{OASIS}:{name}:1.0"' for name in ("office", "text", "table", "style", "draw")
 )
 

@@ -357,3 +357,22 @@ class TestTables:
 )
 def test_malformed_and_deep_pages(page):
     assert sentences(page + "<p>End.")[-1].endswith("End.")
+
+
+def test_headings_of_a_page_without_elements_for_headings():
+    page = (
+        '<title>ex10.htm</title><p style="text-align: center"><b>LEASE</b></p><p>A and B agree.</p>'
+        "<p><b>1.&nbsp; Term</b></p><p><u>Start</u>. It begins now.</p>"
+        '<div><font style="font-weight: bold">2. Fees</font></div><div>They are due in May.</div>'
+        '<p align="center"><b>ARTICLE III</b></p><center><b>DUTIES</b></center><p>None exist.</p><p>None will.</p>'
+    )
+    document = Document.from_text(page, format="html")
+    assert document.title == "LEASE"
+    assert [section.title for section in document.sections][1:] == [
+        "1. Term",
+        "2. Fees",
+        "ARTICLE III DUTIES",
+    ]
+    with_headings = Document.from_text(f"<h1>Rooms</h1>{page}", format="html")
+    assert with_headings.title == "Rooms"
+    assert len(with_headings.sections) == 1

@@ -474,3 +474,20 @@ def test_sentences_end_within_unfinished_markup():
     text = f"Cod\n===\n\nThey eat {link} and ``cmde`y eat {link} and ``cmde`"
     document = Document.from_text(text, format="rst")
     assert all(sentence.end <= len(text) for sentence in document.sentences())
+
+
+def test_contents_of_markdown_are_left_out(outline):
+    text = (
+        "# Fish\n\n[TOC]\n\n## Table of Contents\n\n- [Cod](#cod)\n  - [Cold *seas*](#cold)\n"
+        "1. **[Eel](#eel)**\n\n## Cod\n\n- [Eel](#eel)\n- [Seas](#seas)\n- [Seas](https://sea.org)\n"
+        "- [Cod](#cod) are fish.\n"
+    )
+    document = Document.from_text(text, format="markdown")
+    assert outline(document) == [("Cod", ["Eel", "Seas", "Seas", "Cod are fish."])]
+
+
+def test_marks_of_footnotes_leave_no_space_before_punctuation():
+    text = "Seas are cold [#a]_. They are wet [#b]_ [#c]_, deep [#a]_ and wide [#b]_\n\n.. [#a] A."
+    sentences = [one.text for one in Document.from_text(text, format="rst").sentences()]
+    assert sentences[0] == "Seas are cold."
+    assert sentences[1].endswith("deep and wide")

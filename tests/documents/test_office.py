@@ -131,6 +131,68 @@ def item(text, level=0, number=1, style=""):
     return paragraph(text, style, properties)
 
 
+CLAUSES = ["1.\tTerm", "It lasts three years.", "2.\tFees", "The fee is due in May."]
+
+
+def test_headings_of_a_word_document_without_styles(outline):
+    def bold(text):
+        return f"<w:p>{run(text, '<w:b/>')}</w:p>"
+
+    centred = '<w:pPr><w:jc w:val="center"/></w:pPr>'
+    cover = "".join(
+        f"<w:p>{centred}{run(text, '<w:b/>')}</w:p>" for text in ("Dated 1 May 2024", "Lease")
+    )
+    cover += f"<w:p>{centred}{run('between')}</w:p>"
+    contents = "".join(paragraph(f"{n}.\tSection\t{n}") for n in (1, 2, 3))
+    body = (
+        cover + bold("CONTENTS") + contents + bold("Parties:") + paragraph("A and B.")
+        + "".join((bold if text[0].isdigit() else paragraph)(text) for text in CLAUSES)
+        + bold("Schedule 1") + bold("Rooms") + paragraph("One is red.")
+        + paragraph("One is blue.") + bold("Signed")
+    )  # fmt: skip
+    document = Document.from_bytes(docx(body), format="docx")
+    assert document.title == "Lease"
+    assert outline(document) == [
+        ("", ["Dated 1 May 2024", "between", "Parties:", "A and B."]),
+        ("1. Term", ["It lasts three years."]),
+        ("2. Fees", ["The fee is due in May."]),
+        ("Schedule 1 Rooms", ["One is red.", "One is blue.", "Signed"]),
+    ]
+
+
+def test_what_is_bold_is_no_heading_among_others_or_where_styles_mark_the_headings(outline):
+    body = "".join(f"<w:p>{run(text, '<w:b/>')}</w:p>" for text in ("Cod", "Eel", "Hake", "Ling"))
+    [(_, fish)] = outline(Document.from_bytes(docx(body), format="docx"))
+    assert fish == ["Cod", "Eel", "Hake", "Ling"]
+    styled = paragraph("Fish", "Heading1") + body + paragraph("They are fish.")
+    document = Document.from_bytes(docx(styled), format="docx")
+    assert document.title == "Fish"
+    [(_, fish)] = outline(document)
+    assert fish == ["Cod", "Eel", "Hake", "Ling", "They are fish."]
+
+
+def test_headings_of_an_odt_without_styles(outline):
+    styles = "".join(
+        f'<style:style style:name="{name}" style:family="{family}"><style:text-properties '
+        f'{more}fo:font-weight="bold"/></style:style>'
+        for name, family, more in (("P1", "paragraph", 'fo:font-size="16pt" '), ("T1", "text", ""))
+    )
+    body = (
+        '<text:p text:style-name="P1">Rules</text:p><text:p>They hold for all.</text:p>'
+        '<text:p><text:span text:style-name="T1">1. Boats</text:span></text:p>'
+        '<text:p>Tie <text:span text:style-name="T1">all</text:span> boats.</text:p>'
+        '<text:p><text:span text:style-name="T1">2. Nets</text:span></text:p>'
+        "<text:p>Dry the nets.</text:p>"
+    )
+    document = Document.from_bytes(odt(body, styles), format="odt")
+    assert document.title == "Rules"
+    assert outline(document) == [
+        ("", ["They hold for all."]),
+        ("1. Boats", ["Tie all boats."]),
+        ("2. Nets", ["Dry the nets."]),
+    ]
+
+
 def test_items_have_their_numbers_as_word_shows_them():
     levels = [("decimal", "%1."), ("lowerLetter", "%1.%2)"), ("upperRoman", "(%3)"), ("bullet", "")]
     restart = (

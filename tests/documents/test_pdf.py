@@ -579,6 +579,48 @@ def scan(words):
     return writer
 
 
+def contract():
+    """Pages without heads that begin with a short line, after contents without leaders."""
+    writer = Writer()
+    writer.center(100, "CONTENTS")
+    for number, entry in enumerate(("1. Term", "2. Fees", "3. Duties", "Schedule 1"), 2):
+        writer.text(72, 92 + 18 * number, entry)
+        writer.text(500, 92 + 18 * number, str(number))
+    writer.page()
+    starts = ("(c) keep the keys;", "The rest follows.", "2. The fee is due.", "Schedule 1")
+    for number, start in enumerate(starts, 2):
+        y = writer.column(72, 100, 450, start, "Times-Bold" if "Sch" in start else "Times-Roman")
+        for _ in range(6):
+            y = writer.column(72, y + 8, 450, LOREM)
+        writer.text(72, 770, f"Page {number} of 5", size=8)
+        writer.page()
+    return writer.bytes()
+
+
+def test_the_first_lines_of_pages_without_heads_are_read():
+    document = document_of(contract())
+    firsts = [sentence.text for sentence in document.sentences()]
+    assert {"(c) keep the keys;", "The rest follows.", "2. The fee is due."} <= set(firsts)
+    assert [section.title for section in document.sections][-1] == "Schedule 1"
+
+
+def test_contents_without_leaders_are_left_out():
+    assert "Fees" not in document_of(contract()).text
+    assert "CONTENTS" not in document_of(contract()).text
+
+
+def test_items_that_are_joined_by_or():
+    writer = Writer()
+    y = writer.column(72, 100, 300, "Either of them may end this agreement at once if the other:")
+    breach = "(a) commits a breach that is not mended within thirty (30) days of notice; or"
+    y = writer.column(72, y, stringWidth(breach, "Times-Roman", 10) + 5, breach)
+    writer.column(72, y, 300, "(B) ceases to carry on business.")
+    assert texts(document_of(writer.bytes()), "item") == [
+        breach,
+        "(B) ceases to carry on business.",
+    ]
+
+
 def test_files_are_opened_again(monkeypatch):
     data = paper()
     whole = document_of(data)

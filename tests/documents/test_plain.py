@@ -25,6 +25,36 @@ def test_books_and_chapters():
     ]
 
 
+@pytest.mark.parametrize(
+    "titles", [("THE SHORE", "THE END OF DAYS"), ("The Shore", "The End of Days")]
+)
+def test_titles_below_the_numbers_of_chapters(titles):
+    one, two = titles
+    text = (
+        "THE PORT\n\nCONTENTS\n\nPREFACE . . . . . . v\n\nPART I. SHIPS\n\n"
+        f"I. {one} . . . . . . 1\n\nII. {two} . . . . . . 20\n\n\nPREFACE\n\nIt is old.\n\n"
+        f"PART I\n\nSHIPS\n\nCHAPTER I\n\n{one}\n\nText one.\n\n* * * * *\n\nMore.\n\n"
+        f"CHAPTER II\n\n{two}\n\nText two."
+    )
+    assert headings(text) == [
+        "PREFACE",
+        "PART I SHIPS",
+        f"PART I SHIPS > CHAPTER I {one}",
+        f"PART I SHIPS > CHAPTER II {two}",
+    ]
+    assert "*" not in "".join(one.text for one in Document.from_text(text).sentences())
+
+
+def test_unnumbered_headings_in_capitals_among_others():
+    text = "THE LEASE\n\nBACKGROUND\n\nText.\n\n1. TERM\n\nText.\n\n2. FEES\n\nText."
+    assert headings(text) == ["BACKGROUND", "1. TERM", "2. FEES"]
+    assert headings(text.replace("TERM", "Term").replace("FEES", "Fees")) == [
+        "",
+        "1. Term",
+        "2. Fees",
+    ]
+
+
 def test_numbered_headings():
     text = (
         "Abstract\n\nText.\n\n1 Introduction\n\nText.\n\n2 Methods\n\n2.1 Data\n\nText.\n\n"
@@ -125,6 +155,9 @@ def paragraphs(text):
         ["A. Standard Procedure", "B. Other Procedure"],
         ["I. Introduction", "II. Methods"],
         ["0. Definitions.", "1. Source Code."],
+        ["1. Use.", "2. Use with the Library."],
+        ["Article 1er – Objet", "Article 2 – Durée"],
+        ["Schedule 1", "Exhibit A"],
     ],
 )
 def test_headings_of_laws_manuals_and_other_languages(titles):
@@ -171,6 +204,7 @@ def test_items_of_lists_are_paragraphs_with_their_markers():
     "text",
     [
         "It happened in the year\n1805. Then it was over, as far\nas anybody knew.",
+        "This clause holds for a period of five\n    (5) years.",
         "They went from here to there\n- nobody knows why - and\nback again.",
     ],
 )

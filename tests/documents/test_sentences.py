@@ -19,12 +19,17 @@ def sentences(text, language="en"):
         ("en", ["Smith et al. showed it in vol. 3, no. 4 of it.", "He said no.", "They left."]),
         ("en", ["Visit https://example.com/a.b?c=d.", "Then go to version 3.2.1."]),
         ("en", ["See README.Debian, changelog.Debian.gz or foo/../bar.", "They say how."]),
+        ("en", ["(2) The rooms may be used as an office.", "A change needs consent."]),
+        ("en", ["It held so (see Hadley v. Baxendale (1854) 9 Exch. 341).", "It was right."]),
+        ("en", ["Rolls of the 14th cent. and later list wool, &c. as goods.", "Cllr. Webb left."]),
+        ("de", ["(2) Miete ist zu zahlen, insb. am 3. Werktag.", "Sie ist fällig."]),
         ("de", ["Das ist z. B. ein Test nach § 3 Abs. 2 Satz 1 BGB, d. h. es geht.", "Ja."]),
         ("de", ["Siehe Nr. 5 und Art. 3 Abs. 2 GG.", "Am 3. Oktober 1990 war es so."]),
         ("de", ["Im 19. Jahrhundert lebte Dr. Müller.", "Danach nicht mehr."]),
         ("de", ["Er sagte: „Das ist gut.", "Wir gehen.“", "Dann ging er."]),
         ("fr", ["Il a dit, p. ex. que M. Dupont et Mme. Curie viendront.", "Puis il partit."]),
         ("fr", ["Voir l'art. 3 et p. 5.", "« C'est bien.", "Nous partons. »", "C'est bon !"]),
+        ("fr", ["M. J.-P. Martin est présent.", "Mme A. Leroy aussi."]),
         ("es", ["El Dr. Pérez et al. dicen que sí.", "¿Qué es esto?", "¡Es bueno!"]),
         ("es", ["Véase el art. 3, pág. 5.", "«Es así.", "Nos vamos.»", "Luego se fue."]),
         ("zh", ["他说：“我们走吧。", "去哪里？”", "然后他走了。", "价格是3.5元。"]),
@@ -46,6 +51,7 @@ def test_sentences(language, expected):
         "• A bullet.",
         "Table 4.2. Ports and services",
         "（一）第一项。",
+        "§ 3. Everyone may leave.",
     ],
 )
 def test_the_marker_of_an_item_belongs_to_its_first_sentence(item):
@@ -54,6 +60,10 @@ def test_the_marker_of_an_item_belongs_to_its_first_sentence(item):
 
 def test_a_number_that_ends_a_sentence_is_no_marker():
     assert sentences("There are 3. They are good.") == ["There are 3.", "They are good."]
+
+
+def test_who_writes_no_capitals_still_ends_sentences():
+    assert sentences("we saw it. and then it fell.") == ["we saw it.", "and then it fell."]
 
 
 def test_long_sentences_are_cut_at_clauses():

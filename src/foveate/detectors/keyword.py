@@ -10,6 +10,16 @@ from foveate.detectors.segmentation import needs_segmentation, segment
 from foveate.documents import Document, Span
 
 _HIRAGANA = re.compile(r"[\u3041-\u309f]+")
+_ELISIONS = {  # words shortened by an apostrophe before another, by language
+    "fr": re.compile(r"(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu)['’]", re.IGNORECASE),
+    "it": re.compile(r"(?:[cdls]|un|quest|quell|(?:d|n)?ell|(?:a|da|su)ll)['’]", re.IGNORECASE),
+}
+_FUNCTION_WORDS = frozenset(  # of contracts, and abbreviations, which are rare elsewhere
+    [
+        *("approx", "etc", "excl", "hereby", "herein", "hereof", "hereto", "hereunder", "incl"),
+        *("pursuant", "shall", "thereby", "therefor", "therein", "thereof", "thereto", "whereas"),
+    ]
+)
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
 
@@ -59,7 +69,8 @@ def words(text: str, language: str | None = None) -> list[Word]:
 
     Args:
         text: The text.
-        language: Its language; "zh" and "ja" are split by `foveate.detectors.segmentation.segment`.
+        language: Its language; "zh" and "ja" are split by `foveate.detectors.segmentation.segment`,
+            and in "fr" and "it", elided words such as "l'" are left out.
 
     Example:
         >>> [word.key for word in words("Don't re-enter Room_12!")]
@@ -68,6 +79,9 @@ def words(text: str, language: str | None = None) -> list[Word]:
     found = [(match.start(), match.end()) for match in _WORD.finditer(text)]
     if language is not None and needs_segmentation(language):
         found = _segmented(text, language, found)
+    if elision := _ELISIONS.get(language or ""):
+        elided = ((elision.match(text, start, end), start, end) for start, end in found)
+        found = [(match.end() if match else start, end) for match, start, end in elided]
     return [Word(text[start:end].lower().replace("’", "'"), start, end) for start, end in found]
 
 
@@ -87,11 +101,12 @@ def _segmented(text: str, language: str, runs: list[tuple[int, int]]) -> list[tu
 
 
 def is_content_word(key: str) -> bool:
-    """Return whether the characters of a word allow it to be a keyword.
+    """Return whether a word can be a keyword.
 
-    Digits and, in Chinese and Japanese, single characters and words of hiragana alone cannot.
+    Digits, words such as "shall" and, in Chinese and Japanese, single characters and words of
+    hiragana alone cannot.
     """
-    if not key[0].isalpha() or _HIRAGANA.fullmatch(key):
+    if not key[0].isalpha() or _HIRAGANA.fullmatch(key) or key in _FUNCTION_WORDS:
         return False
     return len(key) > 1 or key < "\u3000"
 

@@ -19,11 +19,16 @@ _WORD = re.compile(r"\w")
 _ASCII_END = re.compile(r"[.!?]")
 _NAME_PART = re.compile(r"[A-Za-z0-9/\\_~@#=&%+-]")
 _CLOSING = "」』）》】〉"
+_PARENTHESIZED_MARKER = re.compile(r"\s*\(\w{1,5}\)\s")  # (a)
 _MARKER = re.compile(
-    r"[(\[（]?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxlcdmIVXLCDM]{1,6}|[一二三四五六七八九十]{1,3})"
+    r"§\s*\d{1,4}[.:]|[(\[（]?(?:\d{1,3}(?:\.\d{1,3})*|[A-Za-z]|[ivxlcdmIVXLCDM]{1,6}|[一二三四五六七八九十]{1,3})"
     r"[.)\]）、]+|[①-⑳]|[^\w\s]"
     r"|[A-Z]\w+\.? \d{1,3}(?:\.\d{1,3})*[.:]"  # Table 1.2.
 )
+_INITIALS = re.compile(r"(?:[A-ZÀ-ÖØ-Þ][a-zà-ÿ]{0,2}\.-)+[A-ZÀ-ÖØ-Þ]\.")  # J.-P.
+_SHORT_WORD = re.compile(r"(?:[^\W\d_]{1,5}|&c)\.")
+_INNER_WORD = re.compile(r"\s+(?:and|as|at|by|for|from|in|of|on|or|the|to|with|within)\b")
+_MAX_PARENTHESIS = 120  # characters between the end of a sentence and the parenthesis around it
 _LAST_WORD = re.compile(r"[^\s(\[（«“„\"']+$")
 _ORDINAL = re.compile(
     r"\b(?:am|ab|beim?|bis|das|de[rmns]|die|ein\w*|i[mn]|jede\w*|seit|und|vo[mn]|zu[mr])"
@@ -40,8 +45,9 @@ def _words(text: str) -> frozenset[str]:
 
 # Abbreviations after which no sentence ends before a name, a number or a small letter.
 _BEFORE_NAMES = _words(
-    "capt. col. dr. dra. gen. gov. hon. lt. m. mgr. mlle. mm. mme. mmes. mr. mrs. ms. prof. rev. "
-    "sen. sgt. sr. sra. srta. st. ste. cf. vgl. bzw. ca. z.b. d.h. e.g. i.e. viz. vs. approx."
+    "capt. cllr. col. dr. dra. gen. gov. hon. hrn. lt. m. messrs. mgr. mlle. mm. mme. mmes. mr. "
+    "mrs. ms. prof. rev. sen. sgt. sr. sra. srta. st. ste. supt. dipl.-ing. ets. cf. vgl. bzw. ca. "
+    "evtl. excl. gem. ggf. incl. inkl. insb. sog. zzgl. z.b. d.h. e.g. i.e. viz. vs. approx."
 )
 _BEFORE_NUMBERS = _words(
     "abb. abs. anm. app. approx. art. arts. bd. ca. cap. ch. chap. chs. eq. eqs. ex. fig. figs. "
@@ -129,9 +135,36 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             (last in _BEFORE_NAMES and following[0].isalnum())
             or (last in _BEFORE_NUMBERS and (following[0].isdigit() or following[0] in "(§"))
             or (last in _BEFORE_SMALL and following[0].islower())
+            or (word is not None and _INITIALS.fullmatch(word[0]) is not None)
+            or (word is not None and _is_shortened(word[0], text, start, end))
+            or _is_inside_parentheses(text, start, end)
             or (language == "de" and _ORDINAL.search(text, max(start, end - 30), end) is not None)
         )
     return following[0] in "とっだ" and text[end - 1] in "」』"
+
+
+def _is_shortened(word: str, text: str, start: int, end: int) -> bool:
+    """Return whether a short word is an abbreviation: one that begins no sentence follows it.
+
+    People who write no capitals begin sentences with any word.
+    """
+    return (
+        not text[start].islower()
+        and _SHORT_WORD.fullmatch(word) is not None
+        and _INNER_WORD.match(text, end) is not None
+    )
+
+
+def _is_inside_parentheses(text: str, start: int, end: int) -> bool:
+    """Return whether parentheses opened after the first character close after the end."""
+    depth = text.count("(", start + 1, end) - text.count(")", start + 1, end)
+    if depth < 1:
+        return False
+    for index in range(end, min(end + _MAX_PARENTHESIS, len(text))):
+        depth += (text[index] == "(") - (text[index] == ")")
+        if not depth:
+            return True
+    return False
 
 
 def _pieces(text: str, language: str) -> Iterator[tuple[int, int]]:
@@ -167,6 +200,9 @@ def _sentence_starts(text: str, language: str) -> Iterator[int]:
     # Imported late: models import documents, and must run with torch alone installed.
     from sentencex import get_sentence_boundaries
 
+    # `sentencex` does not split what begins like "(a) " at all.
+    if marker := _PARENTHESIZED_MARKER.match(text):
+        text = " " * marker.end() + text[marker.end() :]
     quoted = [i for quotation in _QUOTATION.finditer(text) for i in quotation.span()]
     offset = 0
     while offset < len(text):

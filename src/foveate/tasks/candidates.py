@@ -25,7 +25,7 @@ _MIN_WHOLE = 0.2  # share of standalone sentences needed for the others to be le
 
 _NUMBERING = re.compile(
     r"(?:(?:appendix|annex|chapter|section|part|anhang|kapitel|annexe|chapitre|anexo|capítulo)\s+)?"
-    r"(?:[\divxlc]+[.)]|[a-z][.)]|[\d.]+|§\s*\d+|第.{1,3}[章节節])?[\s:.–—-]*"
+    r"(?:[\divxlc]+[.)]|[a-z][.)]|[\d./]+|§\s*\d+|第.{1,3}[章节節])?[\s:.–—-]*"
 )
 
 # Sections that list or thank rather than say something, as they are headed in the languages that
@@ -49,6 +49,9 @@ _LISTINGS = frozenset(
         "literatur|literaturverzeichnis|quellen|quellenverzeichnis|danksagung|inhalt",
         "inhaltsverzeichnis|stichwortverzeichnis|sachregister|abbildungsverzeichnis",
         "tabellenverzeichnis|abkürzungsverzeichnis|einzelnachweise|weblinks|fußnoten|impressum",
+        "definitions and interpretation|interpretation|apologies|apologies for absence|attendance"
+        "|attendees|date of next meeting|next meeting|declarations of interest|approval of minutes"
+        "|approval of the minutes|minutes of the last meeting|minutes of the previous meeting",
         "begriffsbestimmungen|begriffsdefinitionen|glossar",
         "références|références bibliographiques|bibliographie|remerciements|table des matières",
         "sommaire|liste des figures|liste des tableaux|notes et références|voir aussi",
@@ -85,14 +88,26 @@ _MIN_SPEECH = 0.2  # share of a story's paragraphs that begin with speech
 
 # What contracts and laws begin with: "Work" shall mean …
 _DEFINITION = re.compile(
-    r"[\"“„«'‘].{1,60}?[\"”“»'’](?: \([^)]*\))?,? "
-    r"(?:shall mean|means?|is|are|refers to|bedeutet|bezeichnet|désigne|significa)\b"
+    r"(?:(?:The|An?|To) )?[\"“„«'‘].{1,60}?[\"”“»'’](?: \([^)]*\))?,? "
+    r"(?:(?:of|for) .{1,60}? )?"
+    r"(?:shall mean|means?|is|are|includes?|refers to|has the meaning|bedeutet|bezeichnet|désigne"
+    r"|significa)\b"
 )
 _COPYRIGHT = re.compile(
     r".{0,80}free software[;,] you (?:can|may) redistribute|copyright (?:\(c\)|©|\d)|©"
     r"|permission is (?:hereby )?granted to (?:copy|make)"
     r"|(?:copying and distribution|redistribution) of this (?:file|document)"
-    r"|everyone is permitted to copy|all rights reserved",
+    r"|everyone is permitted to copy|all rights reserved"
+    r"|no part of this (?:book|document|publication|work) may be",
+    re.IGNORECASE,
+)
+# What all minutes say, whatever the meeting was about.
+_FORMALITY = re.compile(
+    r"(?:the )?(?:meeting|session|sitting) (?:was )?(?:adjourned|called to order|closed|opened)"
+    r"|(?:.{0,40}\b)?minutes of .{0,80}\b(?:approved|confirmed|held)\b"
+    r"|apologies .{0,20}\breceived\b"
+    r"|die sitzung (?:wird|wurde) .{0,60}(?:eröffnet|geschlossen)"
+    r"|.{0,60}\bprocès-verbal .{0,80}\bapprouvé|.{0,60}\bla séance est (?:levée|ouverte)",
     re.IGNORECASE,
 )
 
@@ -126,12 +141,12 @@ def candidates(document: Document, *, skip_backchannels: bool) -> list[int]:
 
     They are sentences of running text and lists. Left out are code, tables, formulas, captions,
     footnotes and references; sections that list or thank, by their headings ("References", "Table
-    of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); copyright notices;
-    text that ends in a colon or "as follows", is shorter than 20 characters or less than four
-    fifths letters; and, provided that at least a fifth of the document then remains, sentences that
-    cannot stand alone: those that are part of a quotation, begin in lower case, with a symbol or
-    with a word that refers back ("But", "These"), do not end in a full stop, are in capitals, or
-    are longer than 400 characters.
+    of contents", "Danksagung"); questions; definitions ('"Work" shall mean …'); copyright notices
+    and the formalities of minutes; text that ends in a colon or "as follows", is shorter than 20
+    characters or less than four fifths letters; and, provided that at least a fifth of the document
+    then remains, sentences that cannot stand alone: those that are part of a quotation, begin in
+    lower case, with a symbol or with a word that refers back ("But", "These"), do not end in a full
+    stop, are in capitals, or are longer than 400 characters.
 
     Args:
         document: The document.
@@ -233,7 +248,9 @@ def _plain(title: str) -> str:
 def _is_fragment(text: str) -> bool:
     if _width(text) < _MIN_WIDTH:
         return True
-    if _LEADS_OR_ASKS.search(text) or _DEFINITION.match(text) or _COPYRIGHT.match(text):
+    if _LEADS_OR_ASKS.search(text) or any(
+        pattern.match(text) for pattern in (_DEFINITION, _COPYRIGHT, _FORMALITY)
+    ):
         return True
     return sum(c.isalpha() or c.isspace() for c in text) < _MIN_LETTERS * len(text)
 

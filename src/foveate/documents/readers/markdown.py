@@ -10,6 +10,7 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import yaml
@@ -48,17 +49,31 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _ALERT = re.compile(r"\[![A-Za-z]+\][+-]?[ \t]*(?:\n|\Z)")  # "> [!NOTE]" of GitHub
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
+_MIN_ENTRIES = 3  # of a table of contents
+_CONTENTS_MARKS = ("[TOC]", "[[TOC]]", "[[_TOC_]]")  # where a table of contents is inserted
 _KINDS: dict[str, Kind] = {"list_item": "item", "footnote_reference": "footnote"}
 
 
 def read(text: str) -> ParsedText:
-    """Read headings and paragraphs; code and images are skipped."""
+    """Read headings and paragraphs; code, images and tables of contents are skipped."""
     front = _FRONT_MATTER.match(text)
-    parsed = lift_title(list(_Walk(text, front.end() if front else 0).blocks()))
+    walk = _Walk(text, front.end() if front else 0)
+    blocks = list(walk.blocks())
+    parsed = lift_title(
+        [
+            block
+            for is_entry, run in groupby(blocks, lambda block: id(block) in walk.entries)
+            for block in _unless_contents(list(run), is_entry)
+        ]
+    )
     if not parsed.title and front and (title := _TITLE.search(front[0])):
         parsed.title = title[1].strip("\"'")
     parsed.authors, parsed.date = find_metadata(text)
     return parsed
+
+
+def _unless_contents(blocks: list[Block], are_entries: bool) -> list[Block]:
+    return [] if are_entries and len(blocks) >= _MIN_ENTRIES else blocks
 
 
 def find_metadata(text: str) -> tuple[tuple[str, ...], str | None]:
@@ -104,6 +119,7 @@ class _Walk:
         self.kinds: list[Kind] = ["prose"]
         self.marker: Token | None = None  # of the list item that begins, if it is numbered
         self.terms: list[MappedText] = []  # that the next paragraph defines
+        self.entries: set[int] = set()  # identities of items that only link to a heading
         self.at = start  # where the last cell of the current row ends
 
     def blocks(self) -> Iterator[Block]:
@@ -146,6 +162,9 @@ class _Walk:
         self.marker = token if token.info and kind == "item" else None
 
     def paragraph(self, token: Token) -> Iterator[Prose]:
+        is_entry = self.kinds[-1] == "item" and _is_entry(token)
+        if token.content in _CONTENTS_MARKS:
+            return
         shown = self.display(token)
         if self.marker is not None:
             shown = self.numbered(shown)
@@ -155,7 +174,10 @@ class _Walk:
                 yield from self.lone_terms()
             shown = joined or shown
             self.terms = []
-        yield Prose(shown, kind=self.kinds[-1])
+        block = Prose(shown, kind=self.kinds[-1])
+        if is_entry:
+            self.entries.add(id(block))
+        yield block
 
     def lone_terms(self) -> Iterator[Prose]:
         """Yield terms without a definition, or with a long name, as paragraphs of their own."""
@@ -205,6 +227,17 @@ class _Walk:
     def line(self, token: Token) -> re.Match[str]:
         assert token.map is not None
         return self.lines[token.map[0]]
+
+
+def _is_entry(token: Token) -> bool:
+    """Return whether an item only links to a place in the same text."""
+    children = token.children or []
+    links = [child for child in children if child.type == "link_open"]
+    if len(links) != 1 or not str(links[0].attrs.get("href", "")).startswith("#"):
+        return False
+    start = children.index(links[0])
+    end = next((i for i, child in enumerate(children) if child.type == "link_close"), start)
+    return not any(child.content.strip() for child in (*children[:start], *children[end:]))
 
 
 def _mark(state: StateInline, silent: bool) -> bool:

@@ -11,7 +11,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -64,6 +64,7 @@ _KINDS: dict[type[nodes.Node], Kind] = {
     nodes.citation: "reference",
     nodes.caption: "caption",
 }
+_PUNCTUATION = ".,;:!?)"
 _FARTHEST = 100  # lines until a cell whose place docutils does not know
 _NUMBER = re.compile(r"\(?(?:\d+|[A-Za-z]|[ivxlcdmIVXLCDM]+)[.)](?=\s*$)")
 
@@ -348,10 +349,13 @@ class _Walk:
         """Return the displayed text of a paragraph's children with its source offsets."""
         shown = MappedText()
         at = 0
-        for child in node.children:
+        for index, child in enumerate(node.children):
             written = getattr(child, "rawsource", "")
             if isinstance(child, nodes.Text):
-                at = _add_literally(shown, child.astext(), raw, at, offsets)
+                text = child.astext()
+                if self.is_before_mark(node.children[index + 1 : index + 3]):
+                    text = text.rstrip()
+                at = _add_literally(shown, text, raw, at, offsets)
             elif written and (start := raw.find(written, at)) >= 0:
                 text = self.displayed(child)
                 at = start + len(written)
@@ -361,6 +365,13 @@ class _Walk:
                 else:
                     shown.add(text, offsets[start], offsets[at - 1] + 1)
         return shown
+
+    def is_before_mark(self, following: Sequence[nodes.Node]) -> bool:
+        """Return whether a footnote's mark that is not shown comes next, before punctuation."""
+        mark, *after = following or [None]
+        return isinstance(mark, nodes.footnote_reference) and not (
+            mark.astext() or any(one.astext()[:1] not in _PUNCTUATION for one in after)
+        )
 
     def displayed(self, node: nodes.Node) -> str:
         """Return the displayed text of an inline element."""

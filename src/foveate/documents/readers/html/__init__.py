@@ -19,6 +19,7 @@ from foveate.documents.blocks import (
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
+from foveate.documents.readers.looks import Look, headings_by_look, without_contents
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -46,22 +47,32 @@ _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _BULLET = re.compile(r"\s*(?:[•·‣▪◦●○■–—*-]|\(?\d{1,3}[.)])\s")
 _SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
 _WORD = re.compile(r"\w")
+_BOLD = re.compile(r"font-weight\s*:\s*(?:bold|[7-9]00)", re.IGNORECASE)
+_CENTRED = re.compile(r"text-align\s*:\s*center", re.IGNORECASE)
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
 
 
-def read(text: str) -> ParsedText:
+def read(text: str, *, is_part: bool = False) -> ParsedText:
     """Read the headings and paragraphs of the content of a page.
 
-    Tables become a sentence for each row. Code is left out.
+    Tables become a sentence for each row. Code is left out. In a page without elements for
+    headings, as word processors write them, they are recognized by their looks.
+
+    Args:
+        text: The HTML.
+        is_part: Whether it is a part of a larger document, which has headings elsewhere.
     """
     root = parse(text)
     regions, left_out = find_content(root)
     walk = _Walk(left_out)
     for region in regions:
         walk.read(region)
-    lifted = lift_title(walk.blocks)
+    shown_title, blocks = None, walk.blocks
+    if not is_part and not any(isinstance(block, Heading) for block in blocks):
+        shown_title, blocks = headings_by_look(without_contents(blocks), walk.looks)
+    lifted = lift_title(blocks)
     authors, date = find_metadata(root)
-    title = lifted.title or _title(root, walk.blocks)
+    title = shown_title or lifted.title or _title(root, blocks)
     return ParsedText(title, lifted.blocks, authors=authors, date=date)
 
 
@@ -119,6 +130,8 @@ class _Context:
     heading: int | None = None
     is_preformatted: bool = False
     is_definition: bool = False
+    is_bold: bool = False
+    is_centred: bool = False
 
 
 class _Walk:
@@ -131,6 +144,8 @@ class _Walk:
         self.context = _Context()
         self.marker = ""  # of the list item that begins
         self.terms: list[MappedText] = []  # that the next paragraph defines
+        self.looks: dict[int, Look] = {}  # of paragraphs, by their identities
+        self.is_bold = True  # whether all of the current block is
         self.num_breaks = 0  # since the last visible text
         self.numbers: dict[Element, int] = {}  # of the next item of each open ordered list
 
@@ -169,7 +184,9 @@ class _Walk:
                     self.show(text)
             return
         if tag in INLINE:
-            pending.append((element, self.context, iter(element.children)))
+            is_bold = self.context.is_bold or _is_bold(element)
+            context = replace(self.context, is_bold=is_bold) if is_bold else self.context
+            pending.append((element, context, iter(element.children)))
             return
         self.flush()
         if tag == "pre" and _is_code(element):
@@ -224,6 +241,8 @@ class _Walk:
             kind=kind,
             is_preformatted=context.is_preformatted or tag == "pre",
             is_definition=tag == "dd" or (context.is_definition and tag != "dl"),
+            is_bold=context.is_bold or _is_bold(element),
+            is_centred=context.is_centred or _is_centred(element),
         )
 
     def item_marker(self, item: Element) -> str:
@@ -264,6 +283,7 @@ class _Walk:
             self.shown.add(self.marker, start, start)
             self.marker = ""
         self.shown.add(shown, start, end)
+        self.is_bold &= self.context.is_bold or shown.isspace()
 
     def flush(self) -> None:
         """End the current block, if any."""
@@ -272,8 +292,14 @@ class _Walk:
                 self.end_terms()
                 self.blocks.append(Heading(self.context.heading, str(self.shown)))
             else:
-                self.blocks.append(Prose(self.defined(self.shown), kind=self.context.kind))
+                block = Prose(self.defined(self.shown), kind=self.context.kind)
+                self.blocks.append(block)
+                is_upper = str(self.shown).isupper()
+                look = Look(self.is_bold, self.context.is_centred, is_upper, None)
+                if block.kind == "prose":
+                    self.looks[id(block)] = look
         self.shown = MappedText()
+        self.is_bold = True
 
     def defined(self, definition: MappedText) -> MappedText:
         """Put the terms that are waiting for their definition before it."""
@@ -305,6 +331,20 @@ class _Walk:
             num_head_rows += 1
         cells = [[_cell(cell, self.left_out) for cell in row] for row in rows]
         self.blocks += table_blocks(cells, num_head_rows)
+
+
+def _is_bold(element: Element) -> bool:
+    return element.tag in ("b", "strong", "u") or bool(
+        _BOLD.search(element.attributes.get("style", ""))
+    )
+
+
+def _is_centred(element: Element) -> bool:
+    return (
+        element.tag == "center"
+        or element.attributes.get("align", "").lower() == "center"
+        or bool(_CENTRED.search(element.attributes.get("style", "")))
+    )
 
 
 def _is_code(pre: Element) -> bool:

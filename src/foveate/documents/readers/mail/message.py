@@ -184,7 +184,7 @@ def _body(message: EmailMessage, leave_out: bool) -> list[Block]:
     for part in _text_parts(message):
         written = _content(part)
         if part.get_content_subtype() == "html":
-            shown = html.read(written).blocks
+            shown = html.read(written, is_part=True).blocks
             blocks += _before_quotes(shown) if leave_out else shown
         else:
             parsed = plain.read(_own_words(written) if leave_out else written)

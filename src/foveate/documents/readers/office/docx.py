@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from foveate.documents.blocks import ParsedText, name_set
 from foveate.documents.metadata import first_date
+from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.numbering import format_number
 from foveate.documents.readers.office.package import (
     Element,
@@ -96,6 +97,10 @@ class _Style:
     list: str | None = None  # the list whose items have this style
     list_level: int | None = None
     has_head_row: bool = False  # of a table: the first row looks different
+    bold: bool | None = None
+    upper: bool | None = None  # shown in capitals
+    centred: bool | None = None
+    size: int | None = None  # in half points
 
 
 class _Styles:
@@ -129,6 +134,11 @@ class _Styles:
                 number, depth = _list_of(properties)
                 style.list = number if style.list is None else style.list
                 style.list_level = depth if style.list_level is None else style.list_level
+                style.centred = _is_centred(properties, style.centred)
+            if (font := element.find("{*}rPr")) is not None:
+                style.bold = _switch(font.find("{*}b"), style.bold)
+                style.upper = _switch(font.find("{*}caps"), style.upper)
+                style.size = _size(font) if style.size is None else style.size
             kinds = (attribute(one, "type") for one in element.iterfind("{*}tblStylePr"))
             style.has_head_row = style.has_head_row or "firstRow" in kinds
             identifier = attribute(element.find("{*}basedOn"), "val")
@@ -273,7 +283,8 @@ class _Reader:
         else:
             kind: Kind = "prose" if marker is None else "item"
             kind = "formula" if _is_formula(paragraph) else kind
-            self.collector.add_paragraph(text, style_kind(style.names) or kind)
+            look = _look(paragraph, properties, style, text)
+            self.collector.add_paragraph(text, style_kind(style.names) or kind, look)
         self.read_appended(shown)
 
     def read_appended(self, shown: "_Shown") -> None:
@@ -419,6 +430,42 @@ def _children(parent: Element, name: str) -> Iterator[Element]:
 def _is_on(switch: Element | None) -> bool:
     """Return whether a property is given and not switched off."""
     return switch is not None and attribute(switch, "val", "1") not in ("0", "false", "off")
+
+
+def _switch(switch: Element | None, otherwise: bool | None) -> bool | None:
+    """Return whether a property is on, or what holds if it is not given or known already."""
+    return otherwise if switch is None or otherwise is not None else _is_on(switch)
+
+
+def _is_centred(properties: Element, otherwise: bool | None) -> bool | None:
+    alignment = properties.find("{*}jc")
+    if alignment is None or otherwise is not None:
+        return otherwise
+    return attribute(alignment, "val") == "center"
+
+
+def _size(font: Element) -> int | None:
+    return integer(attribute(font.find("{*}sz"), "val"), 0) or None
+
+
+def _look(paragraph: Element, properties: Element | None, style: _Style, text: str) -> Look:
+    """Return how a paragraph looks, by its own properties and those of its style."""
+    fonts = [
+        run.find("{*}rPr")
+        for run in paragraph.iter("{*}r")
+        if any((part.text or "").strip() for part in run.iterfind("{*}t"))
+    ]
+    own = (None if font is None else font.find("{*}b") for font in fonts)
+    bold = [bool(style.bold) if switch is None else _is_on(switch) for switch in own]
+    caps = [font is not None and _is_on(font.find("{*}caps")) for font in fonts]
+    sizes = [size for font in fonts[:1] if font is not None and (size := _size(font))]
+    centred = None if properties is None else _is_centred(properties, None)
+    return Look(
+        is_bold=bool(bold) and all(bold),
+        is_centred=bool(style.centred if centred is None else centred),
+        is_upper=text.isupper() or bool(style.upper) or (bool(caps) and all(caps)),
+        size=sizes[0] if sizes else style.size,
+    )
 
 
 def _is_invisible(run: Element) -> bool:

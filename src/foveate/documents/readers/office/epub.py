@@ -34,11 +34,15 @@ from foveate.documents.readers.office.package import (
     parse_xml,
     resolve,
 )
+from foveate.documents.readers.plain.contents import is_announcement
+from foveate.documents.readers.plain.headings import heading_key, is_bare_part
 from foveate.documents.structure import DocumentError
 
 _CONTAINER = "META-INF/container.xml"
 _TYPE = "{http://www.idpf.org/2007/ops}type"
 _HTML = name_set("application/xhtml+xml text/html text/x-oeb1-document")
+_PARAGRAPHS = ("p", "div")
+_MOSTLY = 0.8  # share of a page's characters
 _HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
 _NAMED_CHARACTER = re.compile(rb"&([A-Za-z][A-Za-z0-9]*);")
 _INLINE = name_set("a abbr b big cite code em font i q s small span strong sub sup u")
@@ -202,6 +206,8 @@ def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
     for element in body.iter("{*}*"):
         if element.tag.startswith("{"):  # of a namespace, which HTML does not have
             element.tag = local(element)
+    if _is_contents(body):
+        return []
     if next(body.iter(*_HEADINGS), None) is None:
         _insert_headings(body, entries)
     for element in list(body.iterdescendants("*")):
@@ -210,7 +216,9 @@ def _read_page(content: bytes | None, entries: list[_Entry]) -> list[Block]:
             element.clear(keep_tail=True)
         elif roles & _NOTES:
             element.set("role", "doc-footnote")  # the one that the HTML reader knows
-    page = html.read(f"<html>{etree.tostring(body, encoding='unicode', method='html')}</html>")
+    page = html.read(
+        f"<html>{etree.tostring(body, encoding='unicode', method='html')}</html>", is_part=True
+    )
     blocks = page.blocks
     if page.title:  # the first heading, which is that of a chapter and not of the book
         levels = [block.level for block in blocks if isinstance(block, Heading)]
@@ -244,9 +252,28 @@ def _insert_headings(body: Element, entries: list[_Entry]) -> None:
         heading = etree.Element(tag)
         heading.text = entry.title
         if element is body:
+            _drop_printed(body, entry.title)
             body.insert(0, heading)
         else:
             element.addprevious(heading)
+
+
+def _drop_printed(body: Element, title: str) -> None:
+    """Leave out the paragraphs at the start of a page that print its title or its number."""
+    for element in list(body.iter(*_PARAGRAPHS)):
+        text = _text(element)
+        if not text or any(child.tag in _PARAGRAPHS for child in element):
+            continue
+        if heading_key(text) not in heading_key(title) and not is_bare_part(text):
+            return
+        element.clear(keep_tail=True)
+
+
+def _is_contents(body: Element) -> bool:
+    """Return whether a page is a table of contents: an announcement and links to pages."""
+    first = next((part for part in map(_text, body.iter(*_HEADINGS, "p")) if part), "")
+    linked = sum(len(_text(link)) for link in body.iter("a") if link.get("href"))
+    return is_announcement(first) and linked > _MOSTLY * (len(_text(body)) - len(first))
 
 
 def _set_levels(blocks: list[Block], entries: list[_Entry], shift: int) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from foveate.documents import mathml
 from foveate.documents.blocks import ParsedText, collapse, name_set
+from foveate.documents.readers.looks import Look
 from foveate.documents.readers.office.numbering import format_number
 from foveate.documents.readers.office.package import (
     Element,
@@ -37,6 +38,7 @@ _INDEXES = name_set(  # they repeat words of the text
     "table-of-content illustration-index table-index object-index user-index alphabetical-index"
 )
 _SPACE = re.compile(r"\s+")
+_SIZE = re.compile(r"(\d{1,3}(?:\.\d+)?)pt")
 _MAX_NUMBER = 64  # of spaces, columns, rows and characters that one attribute stands for
 _MAX_FORMULA = 500  # characters
 _MAX_DEPTH = 10  # of lists
@@ -116,11 +118,14 @@ class _Reader:
     def __init__(self, package: Package | None, parts: Sequence[Element]) -> None:
         self.package = package
         self.styles: dict[str, Element] = {}  # of paragraphs
+        self.text_styles: dict[str, Element] = {}  # of parts of paragraphs
         self.lists: dict[str, _Levels] = {}
         self.outline: _Levels = {}
         for element in (element for part in parts for element in part.iter("{*}style")):
             if attribute(element, "family") == "paragraph":
                 self.styles[attribute(element, "name")] = element
+            elif attribute(element, "family") == "text":
+                self.text_styles[attribute(element, "name")] = element
         for element in (element for part in parts for element in part.iter("{*}list-style")):
             self.lists[attribute(element, "name")] = _levels(element)
         for element in (element for part in parts for element in part.iter("{*}outline-style")):
@@ -190,7 +195,7 @@ class _Reader:
         else:
             kind: Kind = "prose" if marker is None else "item"
             text = f"{marker} {text}" if marker and text.strip() else text
-            self.collector.add_paragraph(text, style_kind(names) or kind)
+            self.collector.add_paragraph(text, style_kind(names) or kind, self.look(element, text))
         self.read_appended(shown)
 
     def read_appended(self, shown: "_Shown") -> None:
@@ -212,6 +217,27 @@ class _Reader:
             names.append(shown.lower())
             name = attribute(style, "parent-style-name")
         return [*names, name.replace("_20_", " ").lower()]
+
+    def look(self, element: Element, text: str) -> Look:
+        """Return how a paragraph looks, by its style and those of its parts."""
+        chain: list[Element] = []
+        name = attribute(element, "style-name")
+        while name in self.styles and len(chain) < _MAX_NUMBER:
+            chain.append(self.styles[name])
+            name = attribute(chain[-1], "parent-style-name")
+        spans = list(element.iterchildren("{*}span"))
+        inside = sum(len("".join(span.itertext()).strip()) for span in spans)
+        own = [self.text_styles.get(attribute(span, "style-name")) for span in spans]
+        fonts: list[list[Element | None]] = [[style, *chain] for style in own]
+        if inside < len(text.strip()) or not fonts:  # some of it is in no span
+            fonts.insert(0, list(chain))
+        size = _SIZE.fullmatch(_property(fonts[0], "font-size"))
+        return Look(
+            is_bold=all(_property(font, "font-weight") == "bold" for font in fonts),
+            is_centred=_property(chain, "text-align") == "center",
+            is_upper=text.isupper(),
+            size=float(size[1]) if size else None,
+        )
 
     def text(self, element: Element) -> "_Shown":
         """Return the visible text of a paragraph, cell or note."""
@@ -298,6 +324,15 @@ class _Shown:
 
 def _levels(style: Element) -> _Levels:
     return {integer(attribute(one, "level"), 1): _Level.from_element(one) for one in style}
+
+
+def _property(styles: Iterable[Element | None], name: str) -> str:
+    """Return a property of paragraphs or characters from the first style that gives it."""
+    for style in styles:
+        for part in () if style is None else style.iterchildren():
+            if local(part).endswith("-properties") and (value := attribute(part, name)):
+                return value
+    return ""
 
 
 def _symbols(element: Element) -> Iterator[str]:

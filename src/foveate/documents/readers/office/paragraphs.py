@@ -15,6 +15,7 @@ from foveate.documents.blocks import (
     lift_title,
 )
 from foveate.documents.metadata import split_names
+from foveate.documents.readers.looks import Look, headings_by_look, without_contents
 from foveate.documents.structure import Kind
 from foveate.documents.tables import Cell, table_blocks
 
@@ -44,6 +45,7 @@ class BlockCollector:
         self._titles: list[str] = []
         self._num_paragraphs = 0
         self._num_tables = 0
+        self._looks: dict[int, Look] = {}  # of blocks, by their identities
 
     def skip_paragraph(self, text: str) -> None:
         """Count a paragraph that is seen but not read, such as a line of a table of contents."""
@@ -63,13 +65,22 @@ class BlockCollector:
             self.skip_paragraph(text)
             self.blocks.append(Heading(level, text))
 
-    def add_paragraph(self, text: str, kind: Kind = "prose") -> None:
-        """Add a paragraph, or the lines of code that are in one."""
+    def add_paragraph(self, text: str, kind: Kind = "prose", look: Look | None = None) -> None:
+        """Add a paragraph, or the lines of code that are in one.
+
+        Args:
+            text: Its text.
+            kind: What it is.
+            look: How it looks, for formats that say so: where no style marks the headings of a
+                document, they are recognized by their looks.
+        """
         if not text.strip():
             return
         self.skip_paragraph(text)
         for line in text.split("\n") if kind == "code" else [text]:
             self._add(line, kind, f"paragraph {self._num_paragraphs}")
+        if look is not None and kind in ("prose", "item"):
+            self._looks[id(self.blocks[-1])] = look
 
     def add_note(self, text: str, place: str) -> None:
         """Add a footnote or endnote after the paragraph that refers to it."""
@@ -98,10 +109,14 @@ class BlockCollector:
             author: The author or authors that the properties state.
             date: The date of publication in ISO 8601.
         """
-        if self._titles:
-            parsed = compose_text(collapse(" ".join(self._titles)), self.blocks)
+        blocks, shown_title = without_contents(self.blocks), collapse(" ".join(self._titles))
+        if self._looks and not any(isinstance(block, Heading) for block in blocks):
+            found, blocks = headings_by_look(blocks, self._looks)
+            shown_title = shown_title or found or ""
+        if shown_title:
+            parsed = compose_text(shown_title, blocks)
         else:
-            lifted = lift_title(self.blocks)
+            lifted = lift_title(blocks)
             parsed = compose_text(lifted.title or collapse(title) or None, lifted.blocks)
         return replace(parsed, authors=split_names(author), date=date)
 

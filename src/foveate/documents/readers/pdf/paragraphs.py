@@ -8,11 +8,13 @@ from itertools import groupby, pairwise
 
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
+from foveate.documents.readers.plain.contents import is_announcement
 from foveate.documents.structure import Kind
 
 BULLET = re.compile(r"^[•‣▪■●○◦⁃►➢✓∗·*–—-]$")
 _DASH = re.compile(r"^[∗·*–—-]$")  # what may be between words, too
-_ENUMERATOR = re.compile(r"^(\(?(\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\[\d{1,3}\])$")
+_ENUMERATOR = re.compile(r"^(\(?(\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\([A-Z]\)|\[\d{1,3}\])$")
+_END_OF_ITEM = re.compile(r"[.:;]$|[;,] (?:and|or|und|oder|et|ou|y|o)$")
 CAPTION = re.compile(
     r"^(Fig(ure|\.)?|Table|Tab\.|Listing|Algorithm|Scheme|Plate|Abbildung|Abb\.|Tabelle|Tableau|"
     r"Figura|Tabla|Cuadro|Рис\.?|Рисунок|Таблица|图|表|圖|図|FIG\.|FIGURE|TABLE)\s*"
@@ -25,6 +27,7 @@ NUMBERING = re.compile(
 RUN_IN_MARK = re.compile(r"^(?:\d{1,2}\)|[a-z][.)])$")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
+_FEWEST_ENTRIES = 3
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _TERMINAL = tuple('.!?。！？”"»)')
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
@@ -150,7 +153,8 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
     """Leave out tables of contents: lines with leaders, and the lines between them."""
     leading = [number for number, line in enumerate(lines) if _LEADERS.search(line.text)]
     if len(leading) < 3:
-        return list(lines)
+        listed = _announced_contents(lines)
+        return [line for number, line in enumerate(lines) if number not in listed]
     superfluous = set(leading)
     for number in range(len(lines)):
         line = lines[number]
@@ -164,6 +168,31 @@ def _without_contents(lines: Sequence[Line]) -> list[Line]:
         if number + 1 in superfluous and number - 1 in superfluous:
             superfluous.add(number)
     return [line for number, line in enumerate(lines) if number not in superfluous]
+
+
+def _announced_contents(lines: Sequence[Line]) -> set[int]:
+    """Return the indices of a table of contents without leaders: its heading and its entries.
+
+    Its entries end in page numbers that never fall; one of them may take two lines.
+    """
+    order = sorted(range(len(lines)), key=lambda number: lines[number].baseline)
+    start = next((n for n in order if is_announcement(lines[n].text)), None)
+    if start is None:
+        return set()
+    found: list[int] = [start]
+    pending: list[int] = []
+    last = entries = 0
+    for number in order[order.index(start) + 1 :]:
+        page = _ENDS_IN_NUMBER.search(lines[number].text)
+        if page and page[1].isdigit() and int(page[1]) >= last:
+            found += [*pending, number]
+            pending = []
+            last, entries = int(page[1]), entries + 1
+        elif pending:
+            break
+        else:
+            pending = [number]
+    return set(found) if entries >= _FEWEST_ENTRIES else set()
 
 
 def _blocks_of_frame(lines: list[Line], typography: Typography) -> Iterator[TextBlock]:
@@ -340,7 +369,7 @@ def _begins_item(line: Line, above: Line) -> bool:
         indented = line.left > line.frame.left + 0.3 * line.size and line.left != above.left
         return indented or _fits(above, line) or above.text.endswith((":", ".", ";"))
     if _ENUMERATOR.match(first) and len(line.words) > 1:
-        return _fits(above, line) or above.text.endswith((".", ":", ";"))
+        return _fits(above, line) or _END_OF_ITEM.search(above.text) is not None
     return False
 
 

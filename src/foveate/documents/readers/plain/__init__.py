@@ -11,7 +11,7 @@ These kinds are recognized:
 - listed in a table of contents
 - underlined with `===` or `---`
 - less indented than the text around them, or centred
-- in CAPITALS, if there are no other headings or a table of contents lists it
+- in CAPITALS, if a table of contents lists it, or the others are, too, or if there are no others
 
 Tables of contents and page headers and footers are left out. Each item of a list is a paragraph.
 Code, drawn tables, logs and other records are cut by line.
@@ -32,6 +32,7 @@ from foveate.documents.blocks import (
 from foveate.documents.metadata import parse_date, split_names
 from foveate.documents.readers.plain.contents import find_contents, is_announcement
 from foveate.documents.readers.plain.headings import (
+    join_titles,
     levels_of,
     mark_by_typography,
     mark_listed,
@@ -63,6 +64,7 @@ _CAPTION = re.compile(
     r"\s*(?:\d{1,3}(?:\.\d{1,3})*|[A-Z]\.\d{1,3})[.:：]?\s+\S.*",
     re.IGNORECASE,
 )
+_ILLUSTRATION = re.compile(r"\[Illustration\b[^\[\]]*\]")
 _REFERENCES = re.compile(
     r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:(?:normative |informative )?references|bibliography|"
     r"literature cited|literatur(?:verzeichnis)?|bibliographie|références|bibliografía|"
@@ -93,6 +95,7 @@ def read(text: str) -> ParsedText:
     mark_numbered(body)
     title = _lift_title(text, body)
     mark_by_typography(body, listed)
+    body = join_titles(body)
     parsed = lift_title(list(_blocks(text, body))) if not title else None
     parsed = parsed or ParsedText(title, list(_blocks(text, body)))
     header = text[:_HEADER]
@@ -186,7 +189,9 @@ def _paragraphs(text: str, chunk: Chunk, base: int) -> Iterator[Prose]:
         yield from (_line(text, line, "item") for line in lines)
     elif _NOTE.match(chunk.shown):
         yield Prose(mapped(text, lines), kind="footnote")
-    elif len(lines) < 3 and _CAPTION.fullmatch(chunk.shown.replace("\n", " ")):
+    elif _ILLUSTRATION.fullmatch(chunk.shown) or (
+        len(lines) < 3 and _CAPTION.fullmatch(chunk.shown.replace("\n", " "))
+    ):
         yield Prose(mapped(text, lines), kind="caption")
     else:
         yield Prose(mapped(text, lines))

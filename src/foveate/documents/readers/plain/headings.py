@@ -10,7 +10,9 @@ from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text
 
 _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
 _NUMBER = (
-    r"(?:\d{1,3}|[ivxlcdm]{1,9}|(?:the )?(?:" + _ORDINALS + r"|last)|one|two|three|four|five|six|"
+    r"(?:\d{1,3}(?:er|re|º|ª)?|[ivxlcdm]{1,9}|(?:the )?(?:"
+    + _ORDINALS
+    + r"|last)|one|two|three|four|five|six|"
     r"seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|"
     r"nineteen|(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|"
     r"nine))?|premi(?:er|ère)|seconde?|prime[ro]a?|segund[oa])"
@@ -27,7 +29,7 @@ _PART_WORDS = {  # by what they are called in English
     "canto": "canto gesang chant",
     "letter": "letter brief lettre carta",
     "article": "article artikel artículo articolo",
-    "annex": "annex appendix anhang anlage annexe anexo allegato",
+    "annex": "annex appendix anhang anlage annexe anexo allegato schedule exhibit attachment",
 }
 _PART_NAMES = {word: name for name, words in _PART_WORDS.items() for word in words.split()}
 _WORDS = "|".join(_PART_NAMES)
@@ -36,12 +38,17 @@ _PART = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ANNEX = re.compile(
-    r"(?:(?:annex|appendix|anhang|anlage|annexe|anexo|allegato)\s+[A-Z]\d{0,2}"
+    r"(?:(?:annex|appendix|anhang|anlage|annexe|anexo|allegato|schedule|exhibit|attachment)\s+"
+    r"[A-Z]\d{0,2}"
     r"|(?:附录|附錄|付録)\s*[A-Z\d])(?:\s*[.:–—-]\s*.*|(?<=録[A-Z])\s.*|(?<=录[A-Z])\s.*)?",
     re.IGNORECASE | re.DOTALL,
 )
 _TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Rechte
     rf"(?i:({_WORDS}))\s+(?:\d{{1,3}}|[IVXLC]{{1,7}}|[A-Z])\s+\w.*[^\W_]"
+)
+_BARE_PART = re.compile(
+    rf"(?:(?:{_WORDS})\s+(?:{_NUMBER}|[A-Z])|第\s*[\d０-９〇零一二三四五六七八九十百千]{{1,7}}\s*\w)[.:]?",
+    re.IGNORECASE,
 )
 _CHINESE_PART = re.compile(
     r"第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*([章回話话講讲節节条條款卷部篇編编幕])"
@@ -75,17 +82,26 @@ _NUMBER_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*)\s+\S")
-_PAGE = re.compile(r"(?:\s*\.\s*\.[\s.]*|\s*…[\s…]*|\s{2,}|\t)\d+$")
+_PAGE = re.compile(
+    r"(?:\s*\.\s*\.[\s.]*|\s*…[\s…]*|\s{2,}|\t)\d+$|(?:(?:\s*\.){3,}\s*|\s*…[\s…]*)[ivxlc]{1,7}$",
+    re.IGNORECASE,
+)
+_MOST = 0.6  # of the headings of parts
 _MAX_GAP = 200  # characters between an entry and its page
 _NOT_WORD = re.compile(r"[\W_]+")
 _WITH_NUMBER = "#"  # before the words of headings that have a number
 _MAX_WRAPPED = 4  # lines of a heading that the table of contents lists
+_SMALL_WORDS = re.compile(  # which titles write without capitals
+    r"about|between|from|into|over|than|that|their|through|under|upon|with|without"
+    r"|nach|oder|über|unter|zwischen|avec|dans|entre|leur|pour|sans|para"
+)
 _IMPRINT = re.compile(r"^v(?:ersion\b|\d)|©|copyright|https?:|\b(?:19|20)\d\d$", re.IGNORECASE)
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _END_OF_SENTENCE = ".,;:!?。，；：！？"
 
 # Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
 _PART_LEVELS = {"chapter": 10, "letter": 10, "annex": 10, "section": 11, "scene": 11}
+_BOOK_PARTS = ("volume", "book", "chapter", "letter", "act", "scene", "canto")
 _PARAGRAPHS, _CENTRED, _NUMBERS, _UNDERLINED, _CAPITALS, _INDENTED = 15, 19, 20, 40, 50, 60
 
 
@@ -94,6 +110,18 @@ def mark_parts(chunks: Iterable[Chunk]) -> None:
     for chunk in chunks:
         if not chunk.heading and not chunk.shown[0].islower():
             chunk.heading = _kind(chunk)
+
+
+def is_part(heading: str) -> bool:
+    """Return whether a heading is that of a part: "Schedule 1", "Chapter IV. Silt", "Annex B"."""
+    return any(one.fullmatch(heading) for one in (_PART, _ANNEX, _CHINESE_PART)) or (
+        _TITLED_PART.fullmatch(heading) is not None and _is_title(heading)
+    )
+
+
+def is_bare_part(heading: str) -> bool:
+    """Return whether a heading is that of a part without its title: "Schedule 1"."""
+    return _BARE_PART.fullmatch(heading) is not None
 
 
 def _kind(chunk: Chunk) -> str:
@@ -211,7 +239,8 @@ def _is_numbered_title(shown: str, number: re.Match[str]) -> bool:
     if title[-1] == "?":
         return "." in number[1]
     if title[-1] == "." and shown[number.end(1)] == ".":  # 3. Rights of Others.
-        words = [word for word in title.split() if len(word) > 3]
+        long_words = (word for word in title.split() if len(word) > 3)
+        words = [word for word in long_words if not _SMALL_WORDS.fullmatch(word)]
         return len(title) <= 80 and bool(words) and all(word[0].isupper() for word in words)
     return title[-1] not in _END_OF_SENTENCE
 
@@ -238,7 +267,8 @@ def _roman(number: str) -> int:
 def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
     """Mark lines that stand out by their position: less indented than the text, or centred.
 
-    Lines in capitals are headings if the contents list them or if there are no other headings.
+    Lines in capitals are headings if the contents list them, or if there are no other headings or
+    at least half of them are in capitals, too, as long as it is no book.
     """
     base = prevailing_indent(chunks)
     for chunk in chunks:
@@ -248,15 +278,56 @@ def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
     _mark_indented(chunks[first:], base)  # what comes before other headings is a title page
     capitals = [chunk for chunk in chunks if not chunk.heading and _is_capitals(chunk)]
     counts = Counter(heading_key(chunk.shown) for chunk in capitals)
-    has_headings = any(chunk.heading for chunk in chunks)
+    kinds = {chunk.heading for chunk in chunks}
+    others = [
+        chunk.shown.isupper() for chunk in chunks if chunk.heading.startswith(("num", "named"))
+    ]
+    in_capitals = 2 * sum(others) >= len(others) > 0 and kinds.isdisjoint(_BOOK_PARTS)
+    alone = kinds == {""} and len(counts) > 1
     entries = sorted(entry.removeprefix(_WITH_NUMBER) for entry in listed)
     for chunk in capitals:
         key = heading_key(chunk.shown)
         first = bisect_left(entries, key)  # which may be shortened in the text
         if first < len(entries) and entries[first].startswith(key):
             chunk.heading = "named"
-        elif not has_headings and len(counts) > 1 and counts[key] == 1:  # not a running title
+        elif (in_capitals or alone) and counts[key] == 1:  # not a running title
             chunk.heading = "capitals"
+
+
+def join_titles(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Join the headings of parts with the titles below them: "CHAPTER I" and "The Roman Shore".
+
+    A title that is not marked as a heading is one if most of these headings have one.
+    """
+    bare = [
+        index
+        for index, chunk in enumerate(chunks[:-2])
+        if chunk.heading and is_bare_part(chunk.shown)
+    ]
+    plain = [
+        index
+        for index in bare
+        if not chunks[index + 1].heading
+        and _is_title_like(chunks[index + 1])
+        and _is_title_case(chunks[index + 1].shown)
+    ]
+    titled = {
+        index
+        for index in bare
+        if chunks[index + 1].heading in ("named", "capitals", "centred")
+        and not is_part(chunks[index + 1].shown)
+    }
+    if len(plain) > 1 and len(plain) + len(titled) > _MOST * len(bare):
+        titled.update(plain)
+    joined: list[Chunk] = []
+    for index, chunk in enumerate(chunks):
+        if index in titled:
+            title = chunks[index + 1]
+            shown = f"{chunk.shown}\n{title.shown}"
+            joined.append(Chunk([[*chunk.lines, *title.lines]], shown, heading=chunk.heading))
+        elif index - 1 not in titled:
+            joined.append(chunk)
+    return joined
 
 
 def _mark_indented(chunks: Sequence[Chunk], base: int) -> None:
@@ -374,7 +445,7 @@ def _without_page(line: str) -> str:
 
 def _page(line: str) -> re.Match[str] | None:
     """Find the page number that a line ends in, after a gap that fits on a line."""
-    before = line.rstrip("0123456789")
+    before = line.rstrip("0123456789") if line[-1:].isdigit() else line.rstrip("ivxlcIVXLC")
     if len(before) == len(line):
         return None
     gap = max(len(before.rstrip(" \t.…")), len(before) - _MAX_GAP)

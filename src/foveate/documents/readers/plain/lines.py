@@ -12,7 +12,7 @@ from foveate.documents.blocks import MappedText
 MAX_HEADING = 120  # characters
 MAX_WRAPPED_HEADING = 250  # characters of a heading that fills several lines
 
-RULE = re.compile(r"([=~*#_-])\1{2,}")
+RULE = re.compile(r"([=~*#_-])(?: *\1){2,}")
 
 # Bullets need a space after them. A letter o is a bullet of RFCs only before two spaces.
 _MARKER = re.compile(
@@ -20,6 +20,7 @@ _MARKER = re.compile(
     r"|\(?(?P<number>\d{1,3}|[a-z]|[ivxlc]{2,6})[.)]|\((?P<letter>[A-Z])\))\s+(?=\S)"
     r"|(?P<chinese>[（(][一二三四五六七八九十]{1,3}[)）]|[一二三四五六七八九十]{1,3}、|[①-⑳])"
 )
+_COUNT = re.compile(r"\(\d{1,3}\)\s+[a-z]")
 _WIDE = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")  # scripts without spaces
 _PAGE_LINE = re.compile(r"^[^\S\n]*\S[^\n]*\[Page \d+\][^\S\n]*$", re.MULTILINE)
 _END = ".;,!?。；，！？"
@@ -314,7 +315,7 @@ def _markers(lines: list[Line], shown: list[str]) -> list[bool]:
             match is not None
             and (
                 index == 0
-                or line.indent > lines[index - 1].indent
+                or (line.indent > lines[index - 1].indent and not _counts(shown[index], previous))
                 or previous[-1] in ":："
                 or (index == len(lines) - 1 and _may_be_title(shown[index], previous))
                 or (marked[-1] and line.indent == lines[index - 1].indent)
@@ -332,6 +333,11 @@ def _markers(lines: list[Line], shown: list[str]) -> list[bool]:
         if match and marked[-1]:
             numbers[line.indent] = match["number"] or ""
     return marked
+
+
+def _counts(line: str, previous: str) -> bool:
+    """Return whether a number in parentheses repeats the word before it: five (5) years."""
+    return _COUNT.match(line) is not None and previous[-1].isalpha()
 
 
 def _may_be_title(line: str, previous: str) -> bool:
