@@ -364,7 +364,8 @@ def test_headings_of_a_page_without_elements_for_headings():
         '<title>ex10.htm</title><p style="text-align: center"><b>LEASE</b></p><p>A and B agree.</p>'
         "<p><b>1.&nbsp; Term</b></p><p><u>Start</u>. It begins now.</p>"
         '<div><font style="font-weight: bold">2. Fees</font></div><div>They are due in May.</div>'
-        '<p align="center"><b>ARTICLE III</b></p><center><b>DUTIES</b></center><p>None exist.</p><p>None will.</p>'
+        '<p align="center"><b>ARTICLE III</b></p><center><b>DUTIES</b></center><p>None exist.</p>'
+        "<p>None will.</p>"
     )
     document = Document.from_text(page, format="html")
     assert document.title == "LEASE"
