@@ -85,7 +85,7 @@ def kill_at(write: int) -> None:
         return call
 
     patched: tuple[tuple[type, tuple[str, ...]], ...] = (
-        (LanceTable, ("add", "delete", "optimize", "restore")),
+        (LanceTable, ("add", "delete", "optimize")),
         (Store, ("write_state", "_create")),
         (Writer, ("commit",)),
     )

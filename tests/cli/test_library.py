@@ -90,13 +90,37 @@ def test_a_library_is_kept_in_order(foveate, fish, library):
     assert "1 document removed" in foveate("library", "remove", library, fish)[1]
     code, output, _ = foveate("search", "cod", "--library", library)
     assert (code, output) == (0, "nothing found\n")
-    [data] = (library / "terms.lance" / "data").iterdir()
-    data.write_bytes(data.read_bytes()[:99])
-    fish.write_text("# Fish\n\nCod swim.")
+
+
+def test_damage_is_said_in_a_sentence(foveate, fish, library):
+    manifests = sorted((library / "terms.lance" / "_versions").glob("*.manifest"))
+    content = manifests[0].read_bytes()
+    manifests[0].write_bytes(content[: len(content) // 2])
+    for command in (
+        ("search", "cod", "--library", library),
+        ("index", fish, "--library", library),
+        ("library", "list", library),
+        ("library", "compact", library),
+    ):
+        code, output, errors = foveate(*command)
+        assert (code, output, errors.count("\n")) == (2, "", 1)
+        assert f"see what is wrong with `foveate library verify {library}`" in errors
+    code, output, errors = foveate("library", "verify", library)
+    assert (code, output, errors.count("\n")) == (1, "", 1)
+    assert f"foveate: {manifests[0]} has {len(content) // 2} bytes instead of " in errors
+    assert "restore it from a copy of the library, or index the files into a new one" in errors
+
+
+def test_a_library_without_checksums_says_so(foveate, fish, library):
+    state = library / "library.json"
+    fields = json.loads(state.read_text())
+    del fields["checksum"], fields["files"]
+    state.write_text(json.dumps({**fields, "schema": 2}))
+    code, output, errors = foveate("library", "verify", library)
+    assert (code, "all as they should be" in output) == (0, True)
+    assert "an older foveate wrote this library, without checksums: the next" in errors
     foveate("index", fish, "--library", library)
-    code, _, errors = foveate("library", "verify", library)
-    assert code == 1
-    assert "the table of terms cannot be read" in errors
+    assert foveate("library", "verify", library)[2] == ""
 
 
 @pytest.mark.parametrize(

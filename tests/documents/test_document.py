@@ -60,6 +60,17 @@ def test_headings_without_text_are_left_out(outline):
     assert outline(document) == [("A", ["a."]), ("D", ["d."])]
 
 
+def test_sections_and_paragraphs_without_sentences_are_left_out():
+    full = Paragraph((Sentence("Cod swim.", 0, 9),))
+    sections = (
+        Section("A", (), (Section("B", (Paragraph(()), full), (Section("C", ()),)),)),
+        Section("D", (Paragraph(()),)),
+    )
+    document = Document("Fish", sections, "Cod swim.")
+    assert document.sections == (Section("A", (), (Section("B", (full,)),)),)
+    assert [span.text for span in document.section_spans()] == ["A", "B"]
+
+
 @pytest.mark.parametrize("format", ["text", "markdown", "rst", "html"])
 def test_without_headings_every_32_sentences_are_a_section(format):
     document = Document.from_text("Cats purr. Dogs bark.\n\n" * 40, format=format)

@@ -70,7 +70,7 @@ def test_an_old_file_of_known_size_and_time_is_not_read(index, folder, monkeypat
     for name in PARTS:
         os.utime(folder / name, (1e9, 1e9))
     index.add(folder)
-    monkeypatch.setattr(sources.hashlib, "file_digest", None)
+    monkeypatch.setattr(sources.hashlib, "sha256", None)
     assert index.add(folder).unchanged == 4
 
 

@@ -229,13 +229,14 @@ def test_wrong_rows_are_noticed(index, folder):
     assert any("differ from its text" in problem for problem in problems)
     assert any("has 1 sections instead of 2" in problem for problem in problems)
     assert any("whale.md has another date in the table" in problem for problem in problems)
-    assert "the words of 1 documents are not counted as they should be" in problems
+    assert any("words of 1 documents are not counted as they should" in one for one in problems)
 
 
 def test_a_state_of_another_version_or_none_is_said(index, folder):
     index.add(folder)
     state = index.path / "library.json"
     fields = json.loads(state.read_text())
+    del fields["checksum"]
     for version, maker in ((99, "a newer"), (1, "an older")):
         state.write_text(json.dumps({**fields, "schema": version}))
         with pytest.raises(LibraryError, match=rf"{maker} foveate \(version {version} .*: index"):

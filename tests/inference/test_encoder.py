@@ -1,7 +1,6 @@
 import copy
 import json
 import pickle
-from dataclasses import replace
 from threading import Event
 from time import sleep
 from weakref import ref
@@ -24,7 +23,6 @@ from transformers import (
 )
 
 from foveate import Document, Encoder
-from foveate.documents import Section
 from foveate.inference import encoder as encoder_module
 from foveate.inference.encoder import _one_ahead
 from foveate.models.hdt import HDTConfig, HDTModel
@@ -54,7 +52,6 @@ WHALE = Document.from_sections(
 
 
 LONG = "whale " * 600 + "and a very small shark"
-EMPTY = Section("", ())
 RAGGED = Document.from_sections(
     "",
     [
@@ -62,7 +59,6 @@ RAGGED = Document.from_sections(
         ("", ["Nothing is said."]),
     ],
 )
-RAGGED = replace(RAGGED, sections=(EMPTY, *RAGGED.sections, Section("Last", (), (EMPTY,))))
 
 
 @pytest.fixture(scope="module")
@@ -234,9 +230,9 @@ def test_what_is_prepared_is_not_kept_when_the_model_fails(small_tree_bert, monk
     assert error.match("out of memory")
 
 
-def test_empty_sections_and_long_sentences(default):
+def test_sections_of_subsections_and_long_sentences(default):
     vectors = default.encode(RAGGED)
-    assert vectors.sections.shape == (7, 384)
+    assert vectors.sections.shape == (4, 384)
     assert vectors.sentences.shape == (5, 384)
     assert vectors.salience.shape == (5,)
     for x in (vectors.document, *vectors.sections, *vectors.sentences):

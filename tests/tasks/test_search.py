@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from foveate import Document
+from foveate.documents import Paragraph, Section, Sentence
 from foveate.tasks.search import search
 
 
@@ -53,6 +54,13 @@ def test_a_section_of_subsections_is_found_by_its_heading(encoder):
     assert fish.best.text in ("Cod swim.", "Eels are long.")
     assert fish.span.end == document.section_spans()[2].end
     assert hits.index(fish) < [hit.span.text for hit in hits].index("Salt")
+
+
+def test_sections_without_sentences_are_not_found(encoder):
+    cod = Section("Cod", (Paragraph((Sentence("Cod swim.", 0, 9),)),))
+    document = Document("Fish", (Section("Eel", ()), cod, Section("Ray", ())), "Cod swim.")
+    [hit] = search("rays and eels", document, by="section", model=encoder)
+    assert (hit.span.text, hit.best.text) == ("Cod", "Cod swim.")
 
 
 def test_documents_are_found_by_each_sentence_of_the_query(sea, encoder):

@@ -117,6 +117,9 @@ def remove(library: Folder, names: Names) -> None:
 def verify(library: Folder) -> None:
     """Read everything in a library, and say what is wrong; the exit code is then 1.
 
+    Each file is compared with the checksum that was recorded when it was written,
+    and the sentences, sections and words with the documents.
+
     \b
     foveate library verify papers.library
     """
@@ -125,13 +128,14 @@ def verify(library: Folder) -> None:
     for problem in problems:
         print(f"foveate: {problem}", file=sys.stderr)
     if problems:
-        print(
-            "foveate: remove these documents with `foveate library remove` and index their files "
-            "again; if a table cannot be read, index the files into a new library",
-            file=sys.stderr,
-        )
         raise typer.Exit(1)
     state = index.state
+    if not state.files:
+        print(
+            "foveate: an older foveate wrote this library, without checksums: the next "
+            f"`foveate index` or `foveate library compact {library}` records them",
+            file=sys.stderr,
+        )
     common.console.print(
         f"{library}: {common.count(state.num_documents, 'document')}, "
         f"{common.count(state.num_sentences, 'sentence')}, all as they should be",

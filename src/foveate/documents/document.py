@@ -25,6 +25,7 @@ from foveate.documents.structure import (
     Section,
     Sentence,
     Span,
+    drop_empty,
     shift_sections,
 )
 
@@ -38,8 +39,9 @@ _Located: TypeAlias = tuple[tuple[str, ...], str | None, int, int, str]
 class Document:
     """A text with its structure.
 
-    Every section holds at least one sentence, directly or in a subsection. Sections nest at most 64
-    deep. A document without headings is split into untitled sections of 32 sentences.
+    Every section holds at least one sentence, directly or in a subsection: sections and paragraphs
+    without any are left out. Sections nest at most 64 deep. A document without headings is split
+    into untitled sections of 32 sentences.
 
     Attributes:
         title: The document's title; empty if it has none.
@@ -93,6 +95,11 @@ class Document:
         name = self.source or (f'"{self.title}"' if self.title else "The text")
         if next(self.sentences(), None) is None:
             raise DocumentError(f"{name} has no sentence to read: give it some text.")
+        if any(
+            not section.num_sentences or not all(one.sentences for one in section.paragraphs)
+            for _, section in self.walk()
+        ):
+            object.__setattr__(self, "sections", drop_empty(self.sections))
         titles = (section.title for _, section in self.walk())
         sentences = (sentence.text for sentence in self.sentences())
         for text in (self.title, *self.authors, *titles, *sentences):

@@ -136,6 +136,26 @@ class Span:
     boxes: tuple[Box, ...] = ()
 
 
+def drop_empty(sections: tuple[Section, ...]) -> tuple[Section, ...]:
+    """Leave out paragraphs and sections without a sentence.
+
+    Example:
+        >>> cod = Section("Cod", (Paragraph((Sentence("Cod swim.", 0, 9),)), Paragraph(())))
+        >>> [kept] = drop_empty((Section("Eel", ()), cod))
+        >>> kept.title, len(kept.paragraphs)
+        ('Cod', 1)
+    """
+    return tuple(
+        Section(
+            section.title,
+            tuple(paragraph for paragraph in section.paragraphs if paragraph.sentences),
+            drop_empty(section.sections),
+        )
+        for section in sections
+        if section.num_sentences
+    )
+
+
 def shift_sections(sections: Iterable[Section], offset: int, levels: int) -> tuple[Section, ...]:
     """Shift the offsets of all sentences in the sections.
 

@@ -411,7 +411,8 @@ def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:
     if not names:
         return {}
     columns = ("file", "sha256", "size", "modified", "indexed", "document")
-    found = read(writer.tables["documents"], columns, f"file IN {quote_list(names)}")
+    with writer.store.explained():
+        found = read(writer.tables["documents"], columns, f"file IN {quote_list(names)}")
     for i, name in enumerate(columns):
         if name in ("modified", "indexed"):
             found = found.set_column(i, name, found[name].cast("int64"))

@@ -1,6 +1,7 @@
 """A library of documents on disk: built once, kept up to date, and searched immediately."""
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,8 @@ from operator import index
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, TypeVar
+
+import pyarrow as pa
 
 from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
@@ -85,7 +88,8 @@ class Index:
     """A library of documents on disk; make one with `Index.open`.
 
     A search always sees the library's newest state. Several processes may search it, even while one
-    of them adds documents, which the others see once they are complete.
+    of them adds documents, which the others see once they are complete. Copies, and what is pickled
+    and loaded elsewhere, name the same folder and have the same model.
 
     Args:
         store: Where it is stored.
@@ -115,6 +119,10 @@ class Index:
         self._snapshot: Snapshot | None = None
         self._stamp: tuple[int, int] | None = None
         self._unpack = lru_cache(_DOCUMENTS_IN_MEMORY)(self._load_document)
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
+        """Copy or pickle where the library is and its model, but nothing that was read of it."""
+        return partial(type(self), **self._options), (self._store, self._model)
 
     @classmethod
     def open(
@@ -378,7 +386,12 @@ class Index:
     def documents(self) -> Iterator[LibraryDocument]:
         """Iterate over what is in the library, in the order of the files' names."""
         columns = ("document", "member", *DOCUMENT_COLUMNS)
-        rows = self._read(lambda snapshot: read(snapshot.tables["documents"], columns))
+
+        def load(snapshot: Snapshot) -> pa.Table:
+            with snapshot.store.explained():
+                return read(snapshot.tables["documents"], columns)
+
+        rows = self._read(load)
         rows = rows.sort_by([("file", "ascending"), ("member", "ascending")])
         for batch in rows.to_batches():
             for row in batch.to_pylist():
@@ -401,10 +414,14 @@ class Index:
         return self._read(lambda snapshot: self._unpack(snapshot, number))
 
     def verify(self) -> list[str]:
-        """Read the whole library, and check that its tables agree on each document.
+        """Read the whole library, and check its files and that its tables agree on each document.
+
+        Every file is compared with the checksum that was recorded when it was written. What an
+        older foveate wrote has none, and gets one when something is next added or removed, or the
+        library is compacted: `state.files` is empty until then.
 
         Returns:
-            A sentence for each problem.
+            A sentence for each problem, which says what to do.
 
         Raises:
             FileNotFoundError: There is no library.
@@ -483,6 +500,12 @@ class Index:
                 is_replaced = self._store.exists() and self._store.stamp() != stamp
                 if attempt + 1 == _ATTEMPTS or not is_replaced:
                     raise
+            except (LookupError, ArithmeticError, RuntimeError, MemoryError) as error:
+                # Wrong numbers from a damaged file lead anywhere.
+                self._store.check(self.state, is_thorough=True)
+                if isinstance(error, LookupError):
+                    raise self._store.unreadable("its tables do not agree") from error
+                raise
         raise AssertionError("the last attempt returns or raises")
 
     def _load_document(self, snapshot: Snapshot, number: int) -> Document:
@@ -491,7 +514,11 @@ class Index:
             rows = read(snapshot.tables["documents"], ("content",), wanted)
         if not rows.num_rows:
             raise ValueError(f"the library {self.path} has no document of number {number}")
-        return unpack_document(rows["content"][0].as_py())
+        try:
+            return unpack_document(rows["content"][0].as_py())
+        except (zlib.error, ValueError) as error:
+            reason = f"document {number} cannot be unpacked"
+            raise snapshot.store.unreadable(reason) from error
 
     def _sources(
         self, paths: Sequence[str | PathLike[str]], on_error: ErrorHandler
@@ -512,12 +539,13 @@ class Index:
         ]
         gone: dict[str, list[int]] = {}
         tables = self._store.open_tables(self.state)
-        for batch in read_batches(tables["documents"], ("file", "document")):
-            for row in batch.to_pylist():
-                file = row["file"]
-                is_inside = any(file == one or _is_under(file, one) for one in folders)
-                if file in gone or (is_inside and is_gone(file)):
-                    gone.setdefault(file, []).append(row["document"])
+        with self._store.explained():
+            for batch in read_batches(tables["documents"], ("file", "document")):
+                for row in batch.to_pylist():
+                    file = row["file"]
+                    is_inside = any(file == one or _is_under(file, one) for one in folders)
+                    if file in gone or (is_inside and is_gone(file)):
+                        gone.setdefault(file, []).append(row["document"])
         return gone.values()
 
 

@@ -17,7 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+
+OLDEST_SCHEMA = 2
+"""The oldest version that is still read: it has the same tables, but no checksums."""
 
 _KEY_BITS = 32
 

@@ -4,7 +4,10 @@ Lance commits each table by itself, and a reader must never see the sentences of
 its other tables do not have. So the file `library.json` names the version of each table that
 belongs to the library. A writer first writes new versions of the tables, which nobody sees, and
 then replaces that file, which is atomic. What a writer that was killed left behind is undone by
-the next one, which restores the named versions before it writes.
+the next one, which removes the manifests of later versions before it writes.
+
+That file also has a checksum of each file of these versions, and one of itself. They are replaced
+together, so that there is no moment at which they disagree.
 
 When tables are merged, their old versions are removed; a reader that was still using them starts
 over with the new state. A tag in each table keeps Lance from removing the version that the file
@@ -14,11 +17,13 @@ names, whatever happens in between.
 import json
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from itertools import zip_longest
+from operator import gt, lt
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +32,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from foveate.files import atomic_write
+from foveate.index.checksums import (
+    Checksum,
+    Damage,
+    checksums,
+    digest,
+    find_damage,
+    find_missing,
+    find_unfinished,
+)
 from foveate.index.lock import write_lock
-from foveate.index.schema import SCHEMA_VERSION, schemas
+from foveate.index.manifest import manifests
+from foveate.index.schema import OLDEST_SCHEMA, SCHEMA_VERSION, schemas
 
 _STATE = "library.json"
 _TAG = "library"  # marks the version of a table that the library's state names
@@ -60,6 +75,9 @@ _INDEXED = {
     "terms": ("term",),
 }
 """Columns by which rows are looked up."""
+
+_PANICS = ("RustPanic", "PanicException")
+"""What Lance raises if it meets what it never expects. Python has no name to import for either."""
 
 
 class LibraryError(ValueError):
@@ -94,6 +112,8 @@ class State:
         num_documents: Number of documents.
         num_sentences: Number of sentences.
         num_batches: Number of batches in which terms were written since they were last merged.
+        files: The checksums of the files that it needs, by their names; none if an older foveate
+            wrote it.
     """
 
     model: ModelRecord
@@ -102,6 +122,7 @@ class State:
     num_documents: int = 0
     num_sentences: int = 0
     num_batches: int = 0
+    files: dict[str, Checksum] = field(default_factory=dict, repr=False)
 
 
 class Store:
@@ -138,13 +159,17 @@ class Store:
             )
         path = self.folder / _STATE
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
+            fields = json.loads(path.read_bytes())
+            checksum = fields.pop("checksum", None)  # which an older foveate did not write
+            if checksum is not None and checksum != _checksum(fields):
+                raise ValueError("it is not as it was written")
             schema = int(fields.pop("schema"))
-            if schema == SCHEMA_VERSION:
-                return State(**{**fields, "model": ModelRecord(**fields["model"])})
+            if OLDEST_SCHEMA <= schema <= SCHEMA_VERSION:
+                return _as_state(fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LibraryError(
-                f"{path} is damaged ({error}): index the files into a new library"
+                f"{path} is damaged ({error}): restore it from a copy of the library, or index the "
+                "files into a new one"
             ) from error
         made_by = "an older foveate" if schema < SCHEMA_VERSION else "a newer foveate"
         raise LibraryError(
@@ -158,7 +183,12 @@ class Store:
         return found.st_mtime_ns, found.st_ino
 
     def open_tables(self, state: State) -> dict[str, Any]:
-        """Open the tables for reading, as of a given state."""
+        """Open the tables for reading, as of a given state.
+
+        Raises:
+            LibraryError: Files are damaged so that Lance cannot read them.
+        """
+        self.check(state)
         connection = _connect(self.folder)
         tables = {}
         with self.explained():
@@ -167,24 +197,54 @@ class Store:
                 tables[name].checkout(version)
         return tables
 
+    def check(self, state: State, *, is_thorough: bool = False) -> None:
+        """Check the files of a state.
+
+        Args:
+            state: The state.
+            is_thorough: Whether to read all of them. Otherwise, what is wrong in a file of the
+                right size may remain unnoticed.
+
+        Raises:
+            LibraryError: Files are damaged.
+        """
+        for one in self.find_damage(state, is_thorough=is_thorough):
+            raise self.unreadable(one)
+
+    def find_damage(self, state: State, *, is_thorough: bool = True) -> list[Damage]:
+        """Find the damaged files of a state; see `check`."""
+        unfinished = find_unfinished(self.folder, state.versions)
+        if not state.files:
+            return unfinished + find_missing(self.folder, state.versions)
+        return unfinished + find_damage(self.folder, state.files, is_thorough=is_thorough)
+
+    def unreadable(self, reason: str | Damage) -> LibraryError:
+        """Return the error that says that the library cannot be read, and why."""
+        if isinstance(reason, Damage):
+            reason = f"{reason.name} {reason.reason}"
+        return LibraryError(
+            f"the library {self.folder} cannot be read ({reason}): see what is wrong with "
+            f"`foveate library verify {self.folder}`"
+        )
+
     @contextmanager
     def explained(self, *, is_write: bool = False) -> Iterator[None]:
         """Turn errors of Lance into readable messages."""
         try:
-            yield
+            with without_panics():
+                yield
         except (LibraryError, FileNotFoundError, MemoryError):
             raise
         except (RuntimeError, ValueError, OSError, pa.ArrowException) as error:
             reason = str(error).split(", /")[0]  # after it comes a place in Lance's code
             if is_write:
+                if self.exists():  # what is written is made of what is there
+                    self.check(self.read_state(), is_thorough=True)
                 raise OSError(
                     f"the library {self.folder} cannot be written ({reason}): what was committed "
                     "before is whole; free some space or check the disk, and start again"
                 ) from error
-            raise LibraryError(
-                f"the library {self.folder} cannot be read ({reason}): see what is wrong with "
-                f"`foveate library verify {self.folder}`"
-            ) from error
+            raise self.unreadable(reason) from error
 
     @contextmanager
     def writing(self, model: ModelRecord) -> Iterator["Writer"]:
@@ -217,6 +277,7 @@ class Store:
     def write_state(self, state: State) -> None:
         """Replace the state."""
         fields = {"schema": SCHEMA_VERSION, **asdict(state)}
+        fields["checksum"] = _checksum(fields)
         with atomic_write(self.folder / _STATE) as path, path.open("w", encoding="utf-8") as file:
             json.dump(fields, file, indent=1)
             file.flush()
@@ -236,24 +297,38 @@ class Store:
             name: connection.create_table(name, schema=schema).version
             for name, schema in schemas(model.dimension).items()
         }
-        self.write_state(State(model, versions))
+        self.write_state(State(model, versions, files=checksums(self.folder, versions, {})))
 
     def _recover(self, state: State) -> tuple[State, dict[str, Any]]:
-        """Undo what a writer that was killed has left, and open the tables for writing."""
-        connection = _connect(self.folder)
-        versions, tables = {}, {}
+        """Undo what a writer that was killed has left, and open the tables for writing.
+
+        Damaged indexes are dropped; they are built again when the tables are optimized.
+        """
         for name, version in state.versions.items():
-            tables[name] = connection.open_table(name)
-            if tables[name].version != version:
-                tables[name].checkout(version)
-                tables[name].restore()
-            versions[name] = tables[name].version
-        if versions != state.versions:
-            state = replace(state, versions=versions)
+            self.forget(name, partial(lt, version))
+        damaged = self.find_damage(state, is_thorough=False)
+        for one in damaged:
+            if one.repair is None:
+                raise self.unreadable(one)
+        connection = _connect(self.folder)
+        tables = {name: connection.open_table(name) for name in state.versions}
+        for name in {one.table for one in damaged}:
+            for index in tables[name].list_indices():
+                tables[name].drop_index(index.name)
+        if damaged:
+            versions = {name: table.version for name, table in tables.items()}
+            files = checksums(self.folder, versions, state.files)
+            state = replace(state, versions=versions, files=files)
             self.write_state(state)
         for name, table in tables.items():
             self.tag(name, table)
         return state, tables
+
+    def forget(self, name: str, is_unneeded: Callable[[int], bool]) -> None:
+        """Remove the manifests of versions of a table that are not needed."""
+        for version, path in manifests(self.folder / f"{name}.lance").items():
+            if is_unneeded(version):
+                path.unlink()
 
     def tag(self, name: str, table: Any) -> None:
         """Keep Lance from removing the latest version of a table."""
@@ -307,10 +382,16 @@ class Writer:
 
     def commit(self) -> State:
         """Make the changes visible."""
+        before = self.state
+        # Other files without a checksum were merged, or an older foveate wrote them.
+        has_new = before.files and self.next_document > before.next_document
+        documents = (before.next_document, self.next_document) if has_new else None
         with self.store.explained(is_write=True):
+            versions = {name: table.version for name, table in self.tables.items()}
             state = replace(
-                self.state,
-                versions={name: table.version for name, table in self.tables.items()},
+                before,
+                versions=versions,
+                files=checksums(self.store.folder, versions, before.files, documents),
                 next_document=self.next_document,
                 num_batches=self.num_batches,
                 num_documents=self.tables["documents"].count_rows(),
@@ -326,16 +407,20 @@ class Writer:
         Args:
             is_end: Whether nothing will be added soon, so that building indexes pays off.
         """
-        for name, table in self.tables.items():
-            if table.stats()["fragment_stats"]["num_fragments"] >= _MAX_FRAGMENTS:
-                self.optimize()
-                return
-            if is_end:
-                indexed = {one.columns[0]: one.num_indexed_rows for one in table.list_indices()}
-                least = min(indexed.get(column, 0) for column in _INDEXED[name])
-                if table.count_rows() - least >= _ROWS_WITHOUT_INDEX:
-                    self.optimize()
-                    return
+        with self.store.explained():
+            is_due = any(self._is_untidy(*one, is_end=is_end) for one in self.tables.items())
+        if is_due:
+            self.optimize()
+
+    def _is_untidy(self, name: str, table: Any, *, is_end: bool) -> bool:
+        """Return whether there is reason to optimize a table."""
+        if table.stats()["fragment_stats"]["num_fragments"] >= _MAX_FRAGMENTS:
+            return True
+        if not is_end:
+            return False
+        indexed = {one.columns[0]: one.num_indexed_rows for one in table.list_indices()}
+        least = min(indexed.get(column, 0) for column in _INDEXED[name])
+        return bool(table.count_rows() - least >= _ROWS_WITHOUT_INDEX)
 
     def optimize(self, *, merges_terms: bool = False) -> None:
         """Merge small files and bring indexes up to date; then remove what is no longer needed.
@@ -345,8 +430,15 @@ class Writer:
 
         Args:
             merges_terms: Merge the postings of each term even if there are few batches.
+
+        Raises:
+            LibraryError: Files are damaged: what is wrong in them must not get into new ones.
         """
+        self.store.check(self.state, is_thorough=True)
         with self.store.explained(is_write=True):
+            for name, version in self.state.versions.items():
+                # Lance would read them, to find out what else is not needed.
+                self.store.forget(name, partial(gt, version))
             many = max(_MAX_BATCHES, self.state.num_sentences // _SENTENCES_PER_BATCH)
             if self.num_batches >= many or merges_terms:
                 merge_terms(self)
@@ -469,16 +561,43 @@ def quote_list(values: Iterable[str]) -> str:
 
 def read(table: Any, columns: Sequence[str], condition: str | None = None) -> pa.Table:
     """Read some columns of the rows of a table that satisfy a condition."""
-    query = table.search().select(list(columns))
-    return (query.where(condition) if condition else query).to_arrow()
+    with without_panics():
+        query = table.search().select(list(columns))
+        return (query.where(condition) if condition else query).to_arrow()
 
 
 def read_batches(
     table: Any, columns: Sequence[str], condition: str | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Read like `read`, but a few rows at a time."""
-    query = table.search().select(list(columns))
-    yield from (query.where(condition) if condition else query).to_batches()
+    with without_panics():
+        query = table.search().select(list(columns))
+        yield from (query.where(condition) if condition else query).to_batches()
+
+
+@contextmanager
+def without_panics() -> Iterator[None]:
+    """Raise a `RuntimeError` with a readable message instead of what Lance raises in a panic."""
+    try:
+        yield
+    except BaseException as error:  # which PanicException is
+        if type(error).__name__ not in _PANICS and "panicked with message" not in str(error):
+            raise
+        raise RuntimeError("Lance does not understand a file") from error
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    """Return the checksum of a state, as its fields are written."""
+    return digest(json.dumps(fields, sort_keys=True).encode())
+
+
+def _as_state(fields: dict[str, Any]) -> State:
+    """Return the state that has the given fields."""
+    files = {
+        name: Checksum(size, its_digest, tuple(documents) if documents else None)
+        for name, (size, its_digest, documents) in fields.pop("files", {}).items()
+    }
+    return State(**{**fields, "model": ModelRecord(**fields["model"]), "files": files})
 
 
 def _connect(folder: Path) -> Any:

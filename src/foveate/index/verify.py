@@ -1,57 +1,116 @@
-"""Verification of a library: everything is read, and its tables are compared."""
+"""Verification of a library: its files are compared with their checksums, and its tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from foveate.index.checksums import Damage
 from foveate.index.records import SPAN_COLUMNS, unpack_document, vectors_of
 from foveate.index.schema import SENTENCE, pack_keys
-from foveate.index.store import Store, read, read_batches
+from foveate.index.store import LibraryError, State, Store, read, read_batches
 
 _MAX_ERROR = 1e-2  # of a vector's length, which is 1 but for the rounding to float16
 _METADATA = ("title", "authors", "date", "language")
 _PLACE = SPAN_COLUMNS[: SPAN_COLUMNS.index("boxes")]
 
+_MAX_NAMED = 20
+"""Most documents that are named at a time; when they have been removed, the next ones are."""
+
+_NEW = "index the files into a new library"
+_RESTORE_OR_NEW = "restore it from a copy of the library, or index the files into a new one"
+_AGAIN = "remove it with `foveate library remove`, and index it again"
+
 
 def verify(store: Store) -> list[str]:
-    """Return a sentence for each problem in a library.
+    """Return a sentence for each problem in a library, which says what to do.
 
-    Documents are read one at a time: each is unpacked, and its sentences and sections are compared
-    with those in the tables.
+    All files are hashed. If they are as they were written, documents are read one at a time: each
+    is unpacked, and its sentences and sections are compared with those in the tables. If not, they
+    are not read, since that could end the process.
     """
-    return list(_problems(store))
-
-
-def _problems(store: Store) -> Iterator[str]:
     state = store.read_state()
+    if damaged := store.find_damage(state):
+        return list(_damage_problems(store, state, damaged))
+    return list(_problems(store, state))
+
+
+def _damage_problems(store: Store, state: State, damaged: Sequence[Damage]) -> Iterator[str]:
+    """Describe damaged files, with the documents that are concerned if these are known."""
+    sources: dict[int, str] = {}
+    if not any(one.table == "documents" for one in damaged):
+        with suppress(LibraryError):
+            sources = _sources(store, state)
+    for one in damaged:
+        problem = f"{store.folder / one.name} {one.reason}"
+        checksum = state.files.get(one.name)
+        first, after = (checksum and checksum.documents) or (0, 0)
+        concerned = [sources[number] for number in sorted(sources) if first <= number < after]
+        if one.repair:
+            yield f"{problem}: `foveate library compact {store.folder}` {one.repair}"
+        elif one.is_readable and 0 < len(concerned) < len(sources):
+            yield (
+                f"{problem}, and it holds {one.table} of {_join(concerned)}: "
+                "restore it from a copy of the library, or remove these documents with "
+                "`foveate library remove`, and index them again"
+            )
+        else:
+            yield f"{problem}: {_RESTORE_OR_NEW}"
+
+
+def _sources(store: Store, state: State) -> dict[int, str]:
+    """Return the name of each document, by its number, reading only the table of documents."""
+    name = "documents"
+    files = {file: one for file, one in state.files.items() if file.startswith(f"{name}.lance/")}
+    only = replace(state, versions={name: state.versions[name]}, files=files)
+    with store.explained():
+        rows = read(store.open_tables(only)[name], ("document", "source"))
+    return dict(zip(rows["document"].to_pylist(), rows["source"].to_pylist(), strict=True))
+
+
+def _join(names: Sequence[str]) -> str:
+    """List names in a sentence, if there are not too many.
+
+    Example:
+        >>> _join(["cod", "eel", "crab"])
+        'cod, eel and crab'
+    """
+    num_others = len(names) - _MAX_NAMED
+    parts = [*names[:_MAX_NAMED], f"{num_others:,} others"] if num_others > 0 else names
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def _problems(store: Store, state: State) -> Iterator[str]:
     try:
         tables = store.open_tables(state)
         outline = read(tables["documents"], ("document", "source", "sentence_lengths"))
     except Exception as error:  # whatever Lance raises
-        yield f"the table of documents cannot be read: {_reason(error)}"
+        yield f"the table of documents cannot be read ({_reason(error)}): {_RESTORE_OR_NEW}"
         return
     numbers = outline["document"].to_pylist()
     sources = dict(zip(numbers, outline["source"].to_pylist(), strict=True))
     if len(numbers) != state.num_documents:
-        yield f"there are {len(numbers):,} documents instead of {state.num_documents:,}"
+        yield f"there are {len(numbers):,} documents instead of {state.num_documents:,}: {_NEW}"
     if len(sources) != len(numbers):
-        yield "several documents have the same number"
+        yield f"several documents have the same number: {_NEW}"
     for number in sources:
         try:
-            yield from _document_problems(number, sources[number], tables)
+            for problem in _document_problems(number, sources[number], tables):
+                yield f"{problem}: {_AGAIN}"
         except Exception as error:
-            yield f"{sources[number]} cannot be read: {_reason(error)}"
+            yield f"{sources[number]} cannot be read ({_reason(error)}): {_AGAIN}"
     for name in ("sections", "sentences"):
         try:
             found = read(tables[name], ("document",))["document"].to_numpy()
         except Exception as error:
-            yield f"the table of {name} cannot be read: {_reason(error)}"
+            yield f"the table of {name} cannot be read ({_reason(error)}): {_RESTORE_OR_NEW}"
             continue
         num_orphans = int((~np.isin(found, numbers)).sum())
         if num_orphans:
-            yield f"{num_orphans:,} {name} belong to no document"
+            yield f"{num_orphans:,} {name} belong to no document: {_NEW}"
     yield from _term_problems(outline, tables)
 
 
@@ -108,12 +167,15 @@ def _term_problems(outline: pa.Table, tables: dict[str, Any]) -> Iterator[str]:
                 if number in counted:
                     counted[number] += total
     except Exception as error:
-        yield f"the table of terms cannot be read: {_reason(error)}"
+        yield f"the table of terms cannot be read ({_reason(error)}): {_RESTORE_OR_NEW}"
         return
     num_wrong = sum(counted[number] != total for number, total in expected.items())
     if num_wrong:
-        yield f"the words of {num_wrong:,} documents are not counted as they should be"
+        yield f"the words of {num_wrong:,} documents are not counted as they should be: {_NEW}"
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
+    """Return what went wrong, without the place in Lance's code."""
+    if isinstance(error, LibraryError) and error.__cause__:
+        error = error.__cause__
     return " ".join(str(error).split(", /")[0].split())

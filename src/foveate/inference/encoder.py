@@ -415,7 +415,7 @@ class Encoder:
 
     def _finish(self, sums: Tensor, counts: Tensor) -> Tensor:
         """Divide sums by counts and normalize if requested; in place, to save memory."""
-        means = sums.div_(counts.clamp(min=1))  # a section may be empty
+        means = sums.div_(counts.clamp(min=1))  # sentences may be empty strings
         return F.normalize(means, dim=-1, out=means) if self.pooling.normalize else means
 
 
