@@ -10,7 +10,7 @@ import pytest
 from lancedb.table import LanceTable
 
 from foveate import Document, Index
-from foveate.index import LibraryError, store
+from foveate.index import LibraryError, manifest, store
 from foveate.index.manifest import files_of, manifests
 from foveate.index.store import Store
 
@@ -308,6 +308,13 @@ def test_a_manifest_that_makes_no_sense_is_said(library):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"it breaks off|it cannot be understood"):
             list(files_of(table, version))
+
+
+def test_manifests_of_a_later_lance_leave_a_library_without_checksums(library, monkeypatch):
+    monkeypatch.setattr(manifest, "_FORMAT", (0, 1))
+    library.add(animal("seal"))
+    assert not library.state.files
+    assert library.search("The seal eats.")[0].span.text == "The seal eats."
 
 
 def test_manifests_are_found_by_their_version(tmp_path):

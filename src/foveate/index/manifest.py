@@ -13,7 +13,8 @@ from uuid import UUID
 
 _LAST_VERSION = 2**64 - 1
 _END = b"LANC"
-_FOOTER = struct.Struct("<Q4x4s")
+_FORMAT = (0, 2)  # major and minor version
+_FOOTER = struct.Struct("<QHH4s")
 _LENGTH = struct.Struct("<I")
 
 # Fields of messages.
@@ -62,6 +63,7 @@ def files_of(table: Path, version: int) -> Iterator[Path]:
         version: The version. If it has no manifest, there are no files.
 
     Raises:
+        NotImplementedError: A later Lance has written the manifest, in another format.
         ValueError: The manifest is damaged.
     """
     path = manifests(table).get(version)
@@ -70,9 +72,11 @@ def files_of(table: Path, version: int) -> Iterator[Path]:
     yield path
     content = path.read_bytes()
     try:
-        start, end = _FOOTER.unpack(content[-_FOOTER.size :])
+        start, *version_of_format, end = _FOOTER.unpack(content[-_FOOTER.size :])
         if end != _END:
             raise ValueError("it breaks off")
+        if tuple(version_of_format) > _FORMAT:
+            raise NotImplementedError(f"{path} has a later format")
         manifest = _fields(_message(content, start))
         for fragment in map(_fields, manifest.get(_FRAGMENTS, ())):
             for file in map(_fields, fragment.get(_DATA_FILES, ())):
