@@ -107,12 +107,14 @@ def main() -> None:
             base.add(files)
             return base
 
-        results = [measure(add)]
-        for size in options.sizes:
-            path = folder / str(size)
-            results.append(measure(partial(enlarge, base, path, size, options.noise)))
+        copies = (
+            partial(enlarge, base, folder / str(size), size, options.noise)
+            for size in options.sizes
+        )
+        results = []
+        for build in (add, *copies):
+            results.append(measure(build))
             report.save(options.output, results, "lancedb")
-    report.save(options.output, results, "lancedb")
     print(report.table(list(results[0]), [list(one.values()) for one in results]))
 
 

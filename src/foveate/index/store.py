@@ -208,8 +208,8 @@ class Store:
         Raises:
             LibraryError: Files are damaged.
         """
-        for one in self.find_damage(state, is_thorough=is_thorough):
-            raise self.unreadable(one)
+        if damaged := self.find_damage(state, is_thorough=is_thorough):
+            raise self.unreadable(damaged[0])
 
     def find_damage(self, state: State, *, is_thorough: bool = True) -> list[Damage]:
         """Find the damaged files of a state; see `check`."""

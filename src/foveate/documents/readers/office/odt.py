@@ -180,7 +180,8 @@ class _Reader:
             element: The heading or paragraph.
             marker: The number of an item, empty for a bullet; None for other paragraphs.
         """
-        names = self.style_names(element)
+        styles = self.styles_of(element)
+        names = _names(styles, attribute(element, "style-name"))
         shown = self.text(element)
         text = shown.text
         if local(element) == "h":
@@ -195,7 +196,8 @@ class _Reader:
         else:
             kind: Kind = "prose" if marker is None else "item"
             text = f"{marker} {text}" if marker and text.strip() else text
-            self.collector.add_paragraph(text, style_kind(names) or kind, self.look(element, text))
+            look = self.look(element, styles, text)
+            self.collector.add_paragraph(text, style_kind(names) or kind, look)
         self.read_appended(shown)
 
     def read_appended(self, shown: "_Shown") -> None:
@@ -207,34 +209,27 @@ class _Reader:
         for box in shown.boxes:
             self.read_blocks(box)
 
-    def style_names(self, element: Element) -> list[str]:
-        """Return the names of a paragraph's style and of its ancestors."""
-        names: list[str] = []
-        name = attribute(element, "style-name")
-        while name in self.styles and len(names) < _MAX_NUMBER:
-            style = self.styles[name]
-            shown = attribute(style, "display-name") or name.replace("_20_", " ")
-            names.append(shown.lower())
-            name = attribute(style, "parent-style-name")
-        return [*names, name.replace("_20_", " ").lower()]
-
-    def look(self, element: Element, text: str) -> Look:
-        """Return how a paragraph looks, by its style and those of its parts."""
+    def styles_of(self, element: Element) -> list[Element]:
+        """Return a paragraph's style and its ancestors."""
         chain: list[Element] = []
         name = attribute(element, "style-name")
         while name in self.styles and len(chain) < _MAX_NUMBER:
             chain.append(self.styles[name])
             name = attribute(chain[-1], "parent-style-name")
+        return chain
+
+    def look(self, element: Element, styles: Sequence[Element], text: str) -> Look:
+        """Return how a paragraph looks, by its style, its ancestors and those of its parts."""
         spans = list(element.iterchildren("{*}span"))
         inside = sum(len("".join(span.itertext()).strip()) for span in spans)
         own = [self.text_styles.get(attribute(span, "style-name")) for span in spans]
-        fonts: list[list[Element | None]] = [[style, *chain] for style in own]
+        fonts: list[list[Element | None]] = [[style, *styles] for style in own]
         if inside < len(text.strip()) or not fonts:  # some of it is in no span
-            fonts.insert(0, list(chain))
+            fonts.insert(0, list(styles))
         size = _SIZE.fullmatch(_property(fonts[0], "font-size"))
         return Look(
             is_bold=all(_property(font, "font-weight") == "bold" for font in fonts),
-            is_centred=_property(chain, "text-align") == "center",
+            is_centred=_property(styles, "text-align") == "center",
             is_upper=text.isupper(),
             size=float(size[1]) if size else None,
         )
@@ -324,6 +319,21 @@ class _Shown:
 
 def _levels(style: Element) -> _Levels:
     return {integer(attribute(one, "level"), 1): _Level.from_element(one) for one in style}
+
+
+def _names(styles: Sequence[Element], name: str) -> list[str]:
+    """Return the names of a paragraph's styles in lower case, up to one that is not defined.
+
+    Args:
+        styles: The paragraph's style and its ancestors.
+        name: The name of its style, which may not be defined.
+    """
+    shown = [
+        attribute(style, "display-name") or attribute(style, "name").replace("_20_", " ")
+        for style in styles
+    ]
+    last = attribute(styles[-1], "parent-style-name") if styles else name
+    return [one.lower() for one in (*shown, last.replace("_20_", " "))]
 
 
 def _property(styles: Iterable[Element | None], name: str) -> str:
