@@ -195,17 +195,17 @@ def test_preparing_ahead_changes_nothing(small_tree_bert, monkeypatch):
         assert torch.equal(all_of(one), all_of(other))
     assert encoder.encode([]) == []
     assert encoder.encode_texts([]).shape == (0, encoder.dimension)
-    monkeypatch.setattr(encoder, "_forest", lambda outlines: 1 / 0)
+    monkeypatch.setattr(encoder.processor, "tree", lambda *outlines: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         encoder.encode(documents)
 
 
 def test_what_is_prepared_is_not_kept_when_the_model_fails(small_tree_bert, monkeypatch):
     encoder, prepared, both = small_tree_bert, [], Event()
-    forest = encoder._forest
+    tree = encoder.processor.tree
 
-    def prepare(outlines):
-        nodes, owners = forest(outlines)
+    def prepare(*outlines):
+        nodes, owners = tree(*outlines)
         prepared.append(ref(nodes.input_ids))
         if len(prepared) == 2:
             both.set()
@@ -217,7 +217,7 @@ def test_what_is_prepared_is_not_kept_when_the_model_fails(small_tree_bert, monk
 
     monkeypatch.setattr(encoder, "_batch_tokens", 60)
     monkeypatch.setattr(encoder, "_prepare", _one_ahead)
-    monkeypatch.setattr(encoder, "_forest", prepare)
+    monkeypatch.setattr(encoder.processor, "tree", prepare)
     monkeypatch.setattr(encoder, "_read", fail)
     with pytest.raises(RuntimeError) as error:
         encoder.encode([WHALE, RAGGED, WHALE, RAGGED])

@@ -65,6 +65,25 @@ def test_trees_have_a_level_for_every_level_of_nesting(processor, tokenizer):
     assert len(sentences_of(flat)) == len(sentences_of(features))
 
 
+def test_a_forest_is_its_trees_one_after_the_other(processor):
+    outlines = [outline(document) for document in (DEEP, Document.from_text("Cod swim."), DEEP)]
+    forest, owners = processor.tree(*outlines)
+    nodes = anchors = 0
+    for own in outlines:
+        tree, _ = processor.tree(own)
+        size = len(tree.input_ids)
+        here = slice(nodes, nodes + size)
+        for name in ("input_ids", "node_types", "positions"):
+            assert torch.equal(getattr(forest, name)[here], getattr(tree, name))
+        is_root = tree.parent_ids < 0
+        shifted = torch.where(is_root, -1, tree.parent_ids + nodes)
+        assert torch.equal(forest.parent_ids[here], shifted)
+        assert torch.equal(forest.anchor_idx[here], tree.anchor_idx + anchors)
+        nodes, anchors = nodes + size, anchors + len(own)
+    assert len(forest.input_ids) == nodes
+    assert owners == list(range(anchors))
+
+
 @given(
     st.lists(st.text("abc .", max_size=30), min_size=1, max_size=4),
     st.integers(1, 6),

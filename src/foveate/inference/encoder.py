@@ -310,7 +310,9 @@ class Encoder:
         vectors: list[DocumentVectors] = []
         with (
             progress("Encoding", len(outlines), show_progress) as advance,
-            closing(self._prepare(self._forest, forests)) as prepared,
+            closing(
+                self._prepare(lambda outlines: self.processor.tree(*outlines), forests)
+            ) as prepared,
         ):
             for forest, (nodes, owners) in zip(forests, prepared, strict=True):
                 vectors += self._encode_forest(forest, nodes, owners)
@@ -327,20 +329,10 @@ class Encoder:
         ahead = self.model.device.type == "cuda" and len(items) > 1
         return _one_ahead(prepare, items) if ahead else (prepare(item) for item in items)
 
-    def _forest(self, outlines: list[list[Anchor]]) -> tuple[TreeNodes, list[int]]:
-        """Build the nodes of documents as one forest; see `TreeBuilder.tree`."""
-        starts = accumulate(map(len, outlines), initial=0)
-        forest = [
-            anchor._replace(parent=anchor.parent + start) if anchor.parent >= 0 else anchor
-            for anchors, start in zip(outlines, starts, strict=False)
-            for anchor in anchors
-        ]
-        return self.processor.tree(forest)
-
     def _encode_forest(
         self, outlines: list[list[Anchor]], nodes: TreeNodes, owners: list[int]
     ) -> list[DocumentVectors]:
-        """Encode documents whose nodes `_forest` has built."""
+        """Encode documents whose nodes are built; see `TreeBuilder.tree`."""
         starts = list(accumulate(map(len, outlines), initial=0))
         states = self._read(nodes)
         sums = torch.zeros(starts[-1], self.dimension)

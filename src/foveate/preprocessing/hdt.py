@@ -114,7 +114,7 @@ class HDTProcessor(TreeBuilder, DocumentProcessor):
             Columns `(nodes,)`, `node_types` among them, see `NODE_TYPES`, and `anchor_ids`, the
             index in `anchors` of the anchor that each node is or belongs to.
         """
-        nodes, owners = self.tree(anchors, query)
+        nodes, owners = self.tree(anchors, query=query)
         owner = torch.tensor(owners)[nodes.anchor_idx]
         sentences = [anchor.sentence_idx for anchor in anchors]
         return {

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -111,15 +113,16 @@ class TreeNodes:
             tokens: Token ids under each anchor.
             anchor_ids: Token id of each kind of anchor.
         """
-        parent_ids, anchor_idx, positions = place_nodes(parents, [len(ids) for ids in tokens])
-        input_ids = [
-            i for kind, ids in zip(kinds, tokens, strict=True) for i in (anchor_ids[kind], *ids)
-        ]
+        num_tokens = [len(ids) for ids in tokens]
+        parent_ids, anchor_idx, positions = place_nodes(parents, num_tokens)
+        is_token = positions > 0
+        input_ids = torch.tensor([anchor_ids[kind] for kind in kinds], dtype=torch.long)[anchor_idx]
         types = torch.tensor([NODE_TYPES[kind] for kind in kinds], dtype=torch.long)[anchor_idx]
-        types[positions > 0] = NODE_TYPES["token"]
-        return cls(
-            torch.tensor(input_ids, dtype=torch.long), parent_ids, types, anchor_idx, positions
-        )
+        # From lists, NumPy makes an array in a fifth of the time that PyTorch takes for a tensor.
+        token_ids = np.fromiter(chain.from_iterable(tokens), np.int64, sum(num_tokens))
+        input_ids[is_token] = torch.from_numpy(token_ids)
+        types[is_token] = NODE_TYPES["token"]
+        return cls(input_ids, parent_ids, types, anchor_idx, positions)
 
 
 def place_nodes(
@@ -152,10 +155,13 @@ def split_long(
     owners: list[int] = []
     pieces: list[list[int]] = []
     for owner, ids in enumerate(tokens):
-        step = max_tokens or max(1, len(ids))
-        for start in range(0, max(1, len(ids)), step):
+        if max_tokens is None or len(ids) <= max_tokens:
             owners.append(owner)
-            pieces.append(ids[start : start + step])
+            pieces.append(ids)
+        else:
+            for start in range(0, len(ids), max_tokens):
+                owners.append(owner)
+                pieces.append(ids[start : start + max_tokens])
     return owners, pieces
 
 

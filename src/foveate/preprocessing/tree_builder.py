@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -43,17 +44,26 @@ class TreeBuilder:
         """Tokenize texts of any length, without special tokens."""
         raise NotImplementedError
 
-    def tree(self, anchors: Sequence[Anchor], query: str = "") -> tuple[TreeNodes, list[int]]:
-        """Build the nodes of a tree of anchors.
+    def tree(self, *outlines: Sequence[Anchor], query: str = "") -> tuple[TreeNodes, list[int]]:
+        """Build the nodes of a document as a tree, or those of several as a forest.
 
         Args:
-            anchors: The anchors in reading order, see `foveate.preprocessing.tree.outline`.
-            query: Text directly below the first anchor, next to the sections.
+            outlines: The anchors of each document in reading order, see
+                `foveate.preprocessing.tree.outline`.
+            query: Text directly below the first anchor of all, next to the sections.
 
         Returns:
-            The nodes, and the index in `anchors` that each of their anchors is from: a sentence
-            that is too long has several.
+            The nodes, and the index, among the anchors of all documents, that each of their anchors
+            is from: a sentence that is too long has several.
         """
+        anchors = list(chain.from_iterable(outlines))
+        parents = [
+            anchor.parent + start if anchor.parent >= 0 else -1
+            for outline, start in zip(
+                outlines, accumulate(map(len, outlines), initial=0), strict=False
+            )
+            for anchor in outline
+        ]
         owners, pieces = self.pieces([anchor.text for anchor in anchors])
         # Only sentences have tokens: other anchors do not even have a closing one.
         pieces = [
@@ -64,7 +74,7 @@ class TreeBuilder:
             [pieces[0]] = self.token_ids([query])
         nodes = TreeNodes.from_anchors(
             [anchors[owner].kind for owner in owners],
-            parents_of_pieces(owners, [anchor.parent for anchor in anchors]),
+            parents_of_pieces(owners, parents),
             pieces,
             self._anchor_ids,
         )
