@@ -66,17 +66,17 @@ class DocumentVectors:
 
 
 @dataclass(frozen=True)
-class _States:
-    """A model's outputs for the anchors of a forest, float32 on the CPU.
+class _AnchorSums:
+    """A model's outputs for the anchors of a forest, in their order, float32 on the CPU.
 
     Attributes:
-        vectors: `(states, dimension)`; an anchor's vector is the mean of its states.
-        anchor_idx: `(states,)` int64, the anchor that each state belongs to.
-        salience: `(states,)`, None if the model has no head for it.
+        vectors: `(anchors, dimension)`, the sum of the vectors that belong to each anchor.
+        counts: `(anchors, 1)`, their number.
+        salience: `(anchors,)`, None if the model has no head for it.
     """
 
     vectors: Tensor
-    anchor_idx: Tensor
+    counts: Tensor
     salience: Tensor | None = None
 
     def add_to(self, sums: Tensor, counts: Tensor, owners: list[int]) -> None:
@@ -87,15 +87,15 @@ class _States:
             counts: Changed in place.
             owners: Which row each anchor belongs to.
         """
-        owner = torch.tensor(owners)[self.anchor_idx]
+        owner = torch.tensor(owners)
         sums.index_add_(0, owner, self.vectors)
-        counts.index_add_(0, owner, torch.ones(len(owner), 1))
+        counts.index_add_(0, owner, self.counts)
 
     def mean_salience(self, owners: list[int]) -> Tensor | None:
         """Average the salience of the pieces of each owner: `(owners,)`."""
         if self.salience is None:
             return None
-        owner = torch.tensor(owners)[self.anchor_idx]
+        owner = torch.tensor(owners)
         sums = torch.zeros(int(owner.max()) + 1).index_add_(0, owner, self.salience)
         return sums / torch.bincount(owner)
 
@@ -276,20 +276,27 @@ class Encoder:
         chunks = [texts[start : start + _TEXTS_PER_CHUNK] for start in starts]
         with (
             progress("Encoding", len(texts), show_progress) as advance,
-            closing(self._prepare(self.processor.pieces, chunks)) as prepared,
+            closing(self._prepare(self._batches, chunks)) as prepared,
         ):
-            for start, (owners, pieces) in zip(starts, prepared, strict=True):
-                sizes = [1 + len(piece) for piece in pieces]
-                by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
-                for batch in fill_packs(by_length, sizes, self._batch_tokens):
-                    states = self._read(self.processor.forest([pieces[i] for i in batch]))
-                    states.add_to(sums, counts, [start + owners[i] for i in batch])
-                    advance(len(batch))
+            for start, batches in zip(starts, prepared, strict=True):
+                for nodes, owners in batches:
+                    self._read(nodes).add_to(sums, counts, [start + owner for owner in owners])
+                    advance(len(owners))
         return self._finish(sums, counts)
 
     def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
         """Encode queries, to be compared with the vectors of `encode`; see `encode_texts`."""
         return self.encode_texts(queries)
+
+    def _batches(self, texts: Sequence[str]) -> list[tuple[TreeNodes, list[int]]]:
+        """Build forests of texts of similar length, and list the text that each tree is from."""
+        owners, pieces = self.processor.pieces(texts)
+        sizes = [1 + len(piece) for piece in pieces]
+        by_length = sorted(range(len(pieces)), key=sizes.__getitem__)
+        return [
+            (self.processor.forest([pieces[i] for i in batch]), [owners[i] for i in batch])
+            for batch in fill_packs(by_length, sizes, self._batch_tokens)
+        ]
 
     def _encode_lists(
         self, lists: list[list[str]], show_progress: bool | None
@@ -346,11 +353,16 @@ class Encoder:
         ]
 
     @torch.inference_mode()
-    def _read(self, nodes: TreeNodes) -> "_States":
+    def _read(self, nodes: TreeNodes) -> _AnchorSums:
         """Run the model on the nodes of a forest."""
         device, dtype = self.model.device, self.linear_dtype
         builder = device if device.type == "cuda" else torch.device("cpu")  # of the tree
         tree = Tree.from_parents(nodes.parent_ids.to(builder))
+        forest = tree.in_level_order.to(device)
+
+        def reorder(x: Tensor) -> Tensor:
+            return tree.to_level_order(x.to(builder)).to(device)
+
         inputs = {"input_ids": nodes.input_ids}
         if self._is_tree_bert:
             inputs["node_types"] = nodes.node_types
@@ -358,27 +370,31 @@ class Encoder:
             inputs["position_ids"] = nodes.positions + self._first_position
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             output = self.model(
-                tree=tree.in_level_order.to(device),
-                **{
-                    name: tree.to_level_order(x.to(builder))[None].to(device)
-                    for name, x in inputs.items()
-                },
+                tree=forest, **{name: reorder(x)[None] for name, x in inputs.items()}
             )
+        anchor_idx = reorder(nodes.anchor_idx)
+        sums = torch.zeros(int(nodes.anchor_idx[-1]) + 1, self.dimension, device=device)
+        counts = sums.new_zeros(len(sums), 1)
+
+        def add(vectors: Tensor, owner: Tensor) -> None:
+            sums.index_add_(0, owner, vectors.float())
+            counts.index_add_(0, owner, counts.new_ones(len(owner), 1))
+
         if self._is_tree_bert:
-            indices = output.anchor_indices.to(builder)
-            anchor_idx = tree.to_level_order(nodes.anchor_idx.to(builder))[indices]
-            return _States(output.embeddings.cpu(), anchor_idx.cpu(), output.salience.cpu())
-        hidden_states = tree.from_level_order(output.last_hidden_state[0].float().to(builder)).cpu()
-        is_anchor = nodes.positions == 0
+            owner = anchor_idx[output.anchor_indices]
+            add(output.embeddings, owner)
+            salience = torch.empty_like(output.salience).index_copy_(0, owner, output.salience)
+            return _AnchorSums(sums.cpu(), counts.cpu(), salience.cpu())
+        hidden_states = output.last_hidden_state[0]
+        is_anchor = reorder(nodes.positions) == 0
         if self.pooling.takes_first_token:
-            return _States(hidden_states[is_anchor], nodes.anchor_idx[is_anchor])
-        # The mean of an anchor, its tokens and, in a tree, the anchors below it.
-        is_child = is_anchor & (nodes.parent_ids >= 0)
-        parents = nodes.anchor_idx[nodes.parent_ids[is_child]]
-        return _States(
-            torch.cat([hidden_states, hidden_states[is_child]]),
-            torch.cat([nodes.anchor_idx, parents]),
-        )
+            add(hidden_states[is_anchor], anchor_idx[is_anchor])
+        else:
+            # The mean of an anchor, its tokens and, in a tree, the anchors below it.
+            add(hidden_states, anchor_idx)
+            is_child = is_anchor & (forest.parent >= 0)
+            add(hidden_states[is_child], anchor_idx[forest.parent[is_child]])
+        return _AnchorSums(sums.cpu(), counts.cpu())
 
     def _from_sentences(
         self, anchors: list[Anchor], sentences: Tensor, titles: Tensor
