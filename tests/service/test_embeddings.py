@@ -128,3 +128,7 @@ def test_a_body_that_is_no_json(served):
     error = answer.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["message"].partition(":")[0], error["param"]) == ("Invalid JSON", None)
+
+    answer = served.client.post("/v1/embeddings", content=b'{"input": "Cod.", "model": "foveate"}')
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in answer.json()["error"]["message"]

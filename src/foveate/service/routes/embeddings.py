@@ -137,6 +137,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         404: "There is no such model.",
         408: "The request took too long to arrive.",
         413: "The request is too large.",
+        415: "The request is not JSON.",
         503: "The service is busy.",
         504: "It took too long.",
     }.items()
