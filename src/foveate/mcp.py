@@ -45,8 +45,8 @@ A library of documents, kept ready to be searched. It only finds: what it return
 own sentences with their places, so quote them and name the document and the page or section.
 
 Begin with `search` or `ask`. `list_documents` shows what there is, `outline` how a document is
-built, `summarize` what a document or a section of it says, and `read` gives its own words. Where a tool takes a document, give
-the name that the others return."""
+built, `summarize` what a document or a section of it says, and `read` gives its own words. Where a
+tool takes a document, give the name that the others return."""
 
 _EXPECTED = (ValueError, OSError, ImportError, MemoryError)
 """Exceptions whose message is a sentence for the assistant."""
