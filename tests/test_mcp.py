@@ -77,7 +77,7 @@ def test_tools_explain_themselves(index):
             return (await client.list_tools()).tools, client.instructions
 
     tools, instructions = anyio.run(run)
-    names = ["search", "ask", "summarize", "outline", "list_documents"]
+    names = ["search", "ask", "read", "summarize", "outline", "list_documents"]
     assert [tool.name for tool in tools] == names
     assert all(f"`{name}`" in instructions for name in names)
     for tool in tools:
@@ -135,6 +135,23 @@ def test_summarize(call, sea):
     assert {tuple(one["section_path"]) for one in part["sentences"]} == {("Species", "Cod")}
     by_path, _ = call("summarize", document="Herring", section="Methods › Counting")
     assert by_path["text"] in COUNTING
+
+
+def test_read(call, sea):
+    found, text = call("read", document="Herring")
+    assert [one["section_path"] for one in found["parts"]] == [
+        ["Methods"],
+        ["Methods", "Counting"],
+        ["Results"],
+    ]
+    assert found["parts"][1]["text"] == COUNTING
+    assert (found["num_sentences"], found["next_offset"]) == (5, None)
+    assert text.splitlines()[-2:] == ["[Herring · line 11 · Results]", "Herring fell by a third."]
+    found, text = call("read", document="Herring", section="counting", offset=1, sentences=1)
+    [part] = found["parts"]
+    assert part["text"] == "Each count was repeated three times."
+    assert (found["num_sentences"], found["next_offset"]) == (3, 2)
+    assert text.endswith("… and 1 sentence more: give offset=2")
 
 
 def test_outline(call):
@@ -199,6 +216,7 @@ def test_nothing_is_found_in_an_empty_section(call):
         ),
         ("summarize", {"document": "Herring", "section": ""}, "Herring has no section ''"),
         ("outline", {"document": "Herring", "max_depth": 0}, "max_depth must be at least 1"),
+        ("read", {"document": "Herring", "offset": 5}, "offset must be from 0 to 4, got 5"),
         ("list_documents", {"offset": -1}, "offset must be at least 0"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A Model Context Protocol server over a library, for assistants: search, ask, summarize, outline.
+"""A Model Context Protocol server over a library: assistants search, ask, read and summarize.
 
 The tools only read. Their results are structured, and also written out as text.
 """
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MAX_RESULTS = 50
 MAX_CONTEXT = 20
+MAX_READ = 200
 LISTED = 50
 
 INSTRUCTIONS = """\
@@ -44,8 +45,8 @@ A library of documents, kept ready to be searched. It only finds: what it return
 own sentences with their places, so quote them and name the document and the page or section.
 
 Begin with `search` or `ask`. `list_documents` shows what there is, `outline` how a document is
-built, and `summarize` what a document or a section of it says. Where a tool takes a document, give
-the name that the others return."""
+built, `summarize` what a document or a section of it says, and `read` gives its own words. Where a
+tool takes a document, give the name that the others return."""
 
 _EXPECTED = (ValueError, OSError, ImportError, MemoryError)
 """Exceptions whose message is a sentence for the assistant."""
@@ -89,6 +90,16 @@ class SummaryResult(BaseModel):
 
     text: str = Field(description="The summary: sentences of the document, in its order.")
     sentences: list[Place] = Field(description="These sentences with their places.")
+
+
+class Text(BaseModel):
+    """The text of a document or of a section, or a part of it."""
+
+    parts: list[Place] = Field(
+        description="The text, divided where a section, a page or a speaker's turn begins."
+    )
+    num_sentences: int = Field(description="Length of the whole text.")
+    next_offset: int | None = Field(description="Where to go on; null at the end.")
 
 
 class OutlineSection(BaseModel):
@@ -205,6 +216,7 @@ def make_server(
     for title, tool in (
         ("Search the library", tools.search),
         ("Find passages that answer a question", tools.ask),
+        ("Read a document", tools.read),
         ("Summarize a document", tools.summarize),
         ("Show a document's outline", tools.outline),
         ("List the documents", tools.list_documents),
@@ -282,6 +294,49 @@ class _Tools:
             where = self._condition(document)
             answer = self._index.ask(query, top_k=top_k, where=where, section=section)
             return self._results(answer.passages, 0)
+
+    def read(
+        self,
+        document: Name,
+        section: Annotated[
+            str | None,
+            Field(description="Only the section with this title, which `outline` shows."),
+        ] = None,
+        offset: Annotated[int, Field(description="Number of sentences to pass over.")] = 0,
+        sentences: Annotated[
+            int, Field(description=f"Number of sentences, 1 to {MAX_READ}.")
+        ] = 100,
+    ) -> Annotated[CallToolResult, Text]:
+        """Read the text of a document, or of one section of it, word for word.
+
+        Use it where the sentences around a search result are not enough, for example to read a
+        whole clause or chapter. Long texts come in portions: go on with the next offset.
+        """
+        _check_range("sentences", sentences, 1, MAX_READ)
+        with self._lock:
+            read = self._document(document)
+        part = read if section is None else _part(read, section)
+        spans = part.spans()
+        _check_range("offset", offset, 0, len(spans) - 1)
+        end = min(offset + sentences, len(spans))
+        from foveate.tasks.context import sentence_separators
+
+        separators = sentence_separators(part)
+        parts: list[Place] = []
+        for span, separator in zip(spans[offset:end], separators[offset:end], strict=True):
+            place = _place(span, read)
+            last = parts[-1] if parts else None
+            if last and _turn(last) == _turn(place):
+                last.text += separator + place.text
+                last.end = place.end
+            else:
+                parts.append(place)
+        lines = [f"[{_where(one)}]\n{one.text}\n" for one in parts]
+        rest = len(spans) - end
+        if rest:
+            lines.append(f"… and {_sentences(rest)} more: give offset={end}")
+        text = Text(parts=parts, num_sentences=len(spans), next_offset=end if rest else None)
+        return _reply(text, lines)
 
     def summarize(
         self,
@@ -512,6 +567,11 @@ def _place(span: Span, document: Document) -> Place:
         end=span.end,
         text=span.text,
     )
+
+
+def _turn(place: Place) -> tuple[list[str], int | None, str | None]:
+    """Return what stays the same within a part of a text that is read."""
+    return place.section_path, place.page, place.speaker
 
 
 def _title_path(path: Iterable[str]) -> str:

@@ -209,6 +209,8 @@ def test_a_library_is_a_retriever(index, fish):
     assert [one.node.node_id for one in again] == [first.node.node_id, second.node.node_id]
     with pytest.raises(ValueError, match="by must be"):
         FoveateRetriever(index, by="page")
+    with pytest.raises(TypeError, match=r"foveate\.Index\.open\('sea\.library'\)"):
+        FoveateRetriever("sea.library")
 
 
 def test_relationships_name_nodes_that_exist(nodes):

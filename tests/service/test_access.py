@@ -1,5 +1,7 @@
 """Who may ask, and what answers carry."""
 
+import sys
+
 import pytest
 
 from foveate.service.server import check_address
@@ -37,6 +39,7 @@ def test_the_schema_says_what_needs_the_token(protected, served):
     assert paths["/documents"]["get"]["security"] == [{"bearer": []}]
     assert "401" in paths["/documents"]["get"]["responses"]
     assert "security" not in paths["/healthz"]["get"]
+    assert "head" not in paths["/healthz"]
     assert "securitySchemes" not in served.client.get("/openapi.json").json()["components"]
 
 
@@ -77,7 +80,7 @@ def test_origins_that_were_allowed(strict):
             headers={
                 "Origin": site,
                 "Access-Control-Request-Method": "POST",
-                "Access-Control-Request-Headers": "authorization",
+                "Access-Control-Request-Headers": "authorization, x-stainless-os",
             },
         )
         assert asked.status_code == 200
@@ -85,8 +88,11 @@ def test_origins_that_were_allowed(strict):
         headers = {"Origin": site, "Authorization": f"Bearer {TOKEN}"}
         sent = served.client.post("/documents", json={"text": "Cod."}, headers=headers)
         assert sent.status_code == 201
+        assert sent.headers["access-control-expose-headers"] == "Retry-After"
         other = served.client.get("/healthz", headers={"Origin": "https://evil.example"})
         assert "access-control-allow-origin" not in other.headers
+        for name, status in (("reader.example", 200), ("evil.example", 421)):  # passed by a proxy
+            assert served.client.get("/healthz", headers={"Host": name}).status_code == status
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/docs", "/nothing", "/documents"])
@@ -105,6 +111,8 @@ def test_the_page_about_the_interface_loads_nothing_from_elsewhere(served):
     page = served.client.get("/docs").text
     assert "/v1/contextualizedembeddings" in page
     assert "<script" not in page
+    assert "<code>detail</code>" in page
+    assert "`" not in page
     assert "//" not in page.replace("http://", "").replace("https://", "") or "src=" not in page
     assert served.client.get("/docs.css").headers["content-type"].startswith("text/css")
 
@@ -117,6 +125,8 @@ def test_paths_that_lead_out_of_the_page(served):
 def test_the_page_hides_no_wrong_method(served):
     answer = served.client.get("/search", params={"query": "cod"})
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    asked = served.client.head("/healthz")
+    assert (asked.status_code, asked.content) == (200, b"")
     assert served.client.get("/app.js").headers["content-type"].startswith("text/javascript")
     assert "<html" in served.client.get("/").text
 
@@ -128,6 +138,7 @@ def test_counters(served):
     assert 'foveate_requests_total{method="GET",route="/documents",status="200"}' in text
     assert "/nothing/of/this/name" not in text
     assert "foveate_batch_tokens_bucket" in text
+    assert "process_start_time_seconds" in text or sys.platform != "linux"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])

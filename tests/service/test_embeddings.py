@@ -58,6 +58,8 @@ def test_errors_have_the_form_of_openai(client):
             client.embeddings.create(model="foveate", **arguments)
         assert wrong.value.type == "invalid_request_error"
         assert wrong.value.param == param
+        if arguments["input"] == [1, 2]:
+            assert "check_embedding_ctx_length=False" in wrong.value.message
     whole = client.embeddings.create(model="foveate", input="Cod", dimensions=16)
     assert len(whole.data[0].embedding) == 16
 
@@ -120,6 +122,41 @@ def test_contextual_requests_that_make_no_sense(served, arguments, param):
     assert answer.json()["error"]["param"] == param
 
 
+def test_rerank(served):
+    texts = ["Salt is white.", {"text": "The cod eats herring. It is a fish."}, "Nets are mended."]
+    request = {"model": "foveate", "query": "The cod eats herring.", "documents": texts}
+    answer = served.client.post("/v1/rerank", json=request)
+    assert answer.status_code == 200, answer.text
+    results = answer.json()["results"]
+    assert sorted(one["index"] for one in results) == [0, 1, 2]
+    scores = [one["relevance_score"] for one in results]
+    assert scores == sorted(scores, reverse=True)
+    assert results[0]["index"] == 1
+    assert "document" not in results[0]
+    assert answer.json()["usage"]["total_tokens"] > 10
+
+    asked = served.client.post("/v1/rerank", json={**request, "top_n": 1, "return_documents": True})
+    [best] = asked.json()["results"]
+    assert best["document"] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "param"),
+    [
+        ({"query": " "}, "query"),
+        ({"documents": []}, "documents"),
+        ({"documents": ["Cod.", ""]}, "documents"),
+        ({"documents": ["\0"]}, None),
+        ({"top_n": 0}, "top_n"),
+    ],
+)
+def test_ranking_that_makes_no_sense(served, arguments, param):
+    request = {"model": "foveate", "query": "cod", "documents": ["Cod swim."], **arguments}
+    answer = served.client.post("/v1/rerank", json=request)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
 def test_a_body_that_is_no_json(served):
     answer = served.client.post(
         "/v1/embeddings", content=b"{", headers={"Content-Type": "application/json"}
@@ -128,3 +165,7 @@ def test_a_body_that_is_no_json(served):
     error = answer.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["message"].partition(":")[0], error["param"]) == ("Invalid JSON", None)
+
+    answer = served.client.post("/v1/embeddings", content=b'{"input": "Cod.", "model": "foveate"}')
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in answer.json()["error"]["message"]

@@ -16,6 +16,11 @@ def operations(served):
     return [result.ok() for result in schema.get_all_operations()]
 
 
+def test_the_addresses_are_relative_to_the_schema(served):
+    """So that they are right behind a proxy that adds a prefix."""
+    assert served.client.get("/openapi.json").json()["servers"] == [{"url": "."}]
+
+
 @pytest.mark.parametrize("mode", generation.GenerationMode)
 def test_nothing_breaks(served, operations, mode):
     """No answer is a failure of the server, and each has a status and a form that are documented.

@@ -45,8 +45,8 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="URL",
-            help="A site whose pages may use the service, such as https://example.org; may be "
-            "repeated. Default: none.",
+            help="A site whose pages may use the service, and whose name a proxy may pass on, such "
+            "as https://example.org; may be repeated. Default: none.",
             show_default=False,
         ),
     ] = None,

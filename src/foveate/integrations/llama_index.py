@@ -302,6 +302,7 @@ class FoveateRetriever(BaseRetriever):
 
     Raises:
         ValueError: `by` is something else.
+        TypeError: `index` is a path.
     """
 
     def __init__(
@@ -317,6 +318,10 @@ class FoveateRetriever(BaseRetriever):
     ) -> None:
         super().__init__(callback_manager)
         check_unit(by)
+        if isinstance(index, str | PathLike):
+            raise TypeError(
+                f"expected an Index, got a path: give foveate.Index.open({str(index)!r})"
+            )
         self._find = partial(
             find, index, by=by, top_k=top_k, where=where, path=path, section=section
         )

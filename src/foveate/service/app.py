@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse, Response
@@ -16,7 +17,7 @@ from foveate import __version__
 from foveate.inference import Encoder
 from foveate.service import errors
 from foveate.service.encoder import SharedEncoder
-from foveate.service.guard import LOOPBACK_NAMES, Access, Bodies, SecurityHeaders
+from foveate.service.guard import LOOPBACK_NAMES, Access, Bodies, SecurityHeaders, host_name
 from foveate.service.limits import Limits
 from foveate.service.metrics import Measured, Metrics
 from foveate.service.routes import documents, embeddings, operations, tasks
@@ -30,8 +31,8 @@ _OPEN = re.compile(
 )
 _DESCRIPTION = """Read long documents: search, ask, summarize, and see what stands where.
 
-Answers that refuse something have a `detail`, a sentence that says why and what to do; those under
-`/v1/` have an `error` as OpenAI's have.
+When a request is refused, the answer has a `detail`, a sentence that says why and what to do; under
+`/v1/`, it has an `error` as OpenAI's have.
 """
 
 
@@ -53,7 +54,8 @@ def create_app(
         limits: The limits of the service.
         token: The token that clients must send; None if anybody may ask.
         allowed_hosts: Host names under which the service may be addressed; None for any.
-        allowed_origins: Origins whose pages may use the service.
+        allowed_origins: Origins whose pages may use the service, and by whose names it may be
+            addressed.
         model_name: What clients call the model.
 
     Raises:
@@ -84,6 +86,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        servers=[{"url": "."}],  # relative to the schema's address, under any prefix
         lifespan=lifespan,
     )
     app.state.service = service
@@ -93,7 +96,7 @@ def create_app(
         Access,
         token=token,
         is_open=lambda path: _OPEN.fullmatch(path) is not None,
-        allowed_hosts=allowed_hosts,
+        allowed_hosts=_with_names_of(origins, allowed_hosts),
         allowed_origins=origins,
     )
     if origins:
@@ -101,7 +104,8 @@ def create_app(
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type"],
+            allow_headers=["*"],  # clients such as OpenAI's send some of their own
+            expose_headers=["Retry-After"],
         )
     app.add_middleware(Measured, metrics=metrics)
     app.add_middleware(SecurityHeaders, allowed_origins=origins)
@@ -111,6 +115,13 @@ def create_app(
     _add_page(app)
     app.openapi_schema = _tidy_schema(app.openapi(), needs_token=token is not None)
     return app
+
+
+def _with_names_of(origins: list[str], hosts: Iterable[str] | None) -> list[str] | None:
+    """Add the host names of sites, since a proxy may pass on the name by which it is called."""
+    if hosts is None:
+        return None
+    return [*hosts, *(host_name(urlsplit(origin).netloc) for origin in origins)]
 
 
 def _tidy_schema(schema: dict[str, Any], *, needs_token: bool) -> dict[str, Any]:

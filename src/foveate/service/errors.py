@@ -101,6 +101,8 @@ def add_handlers(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         detail, param = describe(error.errors(), skip=1)  # "body" and the like
         status = 400 if request.url.path.startswith(OPENAI_PREFIX) else 422
+        if isinstance(error.body, bytes):  # which was not taken for JSON
+            status, detail = 415, "Send JSON, with the header Content-Type: application/json."
         return refuse(request.url.path, Refusal(status, detail, param=param))
 
     @app.exception_handler(HTTPException)

@@ -111,14 +111,22 @@ class Access:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
         host = headers.get("host", "")
-        if self._hosts is not None and _host_name(host) not in self._hosts:
-            return Refusal(421, "This service is not called by that name: use localhost.")
+        if self._hosts is not None and host_name(host) not in self._hosts:
+            return Refusal(
+                421,
+                "This service is not called by that name: use localhost, or start it with "
+                "--allow-origin and the address that others use.",
+            )
         origin = headers.get("origin")
         is_foreign = origin is not None and not (
             origin in self._origins or urlsplit(origin).netloc == host
         )
         if is_foreign and scope["method"] not in _SAFE_METHODS:
-            return Refusal(403, "Pages of other sites may not use this service.")
+            return Refusal(
+                403,
+                "Pages of other sites may not use this service: start it with --allow-origin and "
+                "the site's address.",
+            )
         if self._token is None or self._is_open(scope["path"]):
             return None
         scheme, _, given = headers.get("authorization", "").partition(" ")
@@ -222,7 +230,7 @@ class _Body:
         self._num_counted = 0
 
 
-def _host_name(host: str) -> str:
+def host_name(host: str) -> str:
     """Return the Host header without its port, in lower case."""
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     return name.lower().rstrip(".")

@@ -2,7 +2,7 @@
 
 from time import perf_counter
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -15,6 +15,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # its memory, time and open files
         labels = ("method", "route", "status")
         self.requests = Counter(
             "foveate_requests", "Requests answered or refused.", labels, registry=self.registry

@@ -1,6 +1,7 @@
 """The API reference page: the OpenAPI schema as HTML, without any script."""
 
 import json
+import re
 from collections.abc import Iterator
 from html import escape
 from typing import Any
@@ -33,6 +34,7 @@ def _page(schema: dict[str, Any]) -> Iterator[str]:
     yield (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width">'
+        '<link rel="icon" href="favicon.svg">'
         f'<link rel="stylesheet" href="docs.css"></head><body><h1>{title} '
         f'<span class="dim">{escape(info["version"])}</span></h1>'
     )
@@ -79,7 +81,7 @@ def _table(rows: list[tuple[str, str, bool, str]]) -> str:
     cells = "".join(
         f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}"
         f"{'' if is_required else ' <span class=dim>optional</span>'}</td>"
-        f"<td>{escape(about)}</td></tr>"
+        f"<td>{_inline(about)}</td></tr>"
         for name, kind, is_required, about in rows
     )
     return f"<table>{cells}</table>"
@@ -136,4 +138,9 @@ def _resolve(schema: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part)}</p>" for part in text.split("\n\n") if part.strip())
+    return "".join(f"<p>{_inline(part)}</p>" for part in text.split("\n\n") if part.strip())
+
+
+def _inline(text: str) -> str:
+    """Escape a text, and set what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))

@@ -55,12 +55,7 @@ def contexts(
         raise ValueError(f"the number of sentences around a result is at least 0: {num_sentences}")
     spans = document.spans()
     starts = [span.start for span in spans]
-    space = join_sentences(("", ""), document.language)
-    separators = [
-        "\n" if position == 0 or paragraph.kind in UNSPLIT else space
-        for paragraph in document.paragraphs()
-        for position in range(len(paragraph.sentences))
-    ]
+    separators = sentence_separators(document)
     section_ends = list(accumulate(section.num_own_sentences for _, section in document.walk()))
     found = []
     for result, part in zip(results, marked or results, strict=True):
@@ -74,6 +69,16 @@ def contexts(
         is_marked = range(*_sentences_of(part, starts))
         found.append([ContextSentence(spans[i], i in is_marked, separators[i]) for i in around])
     return found
+
+
+def sentence_separators(document: Document) -> list[str]:
+    """Return what precedes each sentence, see `ContextSentence`."""
+    space = join_sentences(("", ""), document.language)
+    return [
+        "\n" if position == 0 or paragraph.kind in UNSPLIT else space
+        for paragraph in document.paragraphs()
+        for position in range(len(paragraph.sentences))
+    ]
 
 
 def _sentences_of(span: Span, starts: list[int]) -> tuple[int, int]:

@@ -52,6 +52,19 @@ def test_dark_colors(home):
     assert background(home) > 200
 
 
+def test_what_is_printed(fish):
+    """The answers in black on white, whatever the colors and the width of the window."""
+    fish.emulate_media(media="print", color_scheme="dark")
+    fish.set_viewport_size({"width": 600, "height": 800})
+    expect(fish.locator("#summary-list li").last).to_be_visible()
+    expect(fish.locator("#title")).to_be_visible()
+    for part in ("#outline-list", "#text", "#summary-form", ".foot", "#theme", ".tabs"):
+        expect(fish.locator(part).first).to_be_hidden()
+    ink = fish.evaluate("getComputedStyle(document.body).color")
+    assert max(map(int, re.findall(r"\d+", ink))) < 60
+    assert fish.evaluate("document.documentElement.scrollWidth") <= 600
+
+
 def focused(page, element: str, keys: str = "Tab") -> None:
     """Press a key until an element has the focus."""
     for _ in range(60):

@@ -51,6 +51,17 @@ def test_search_as_one_types(fish):
 
     fish.get_by_label("Find", exact=True).select_option("sections")
     expect(results.first.locator(".heading")).to_have_text(re.compile("Cod|Boats"))
+    assert results.first.locator(".words > *").first.get_attribute("class") == "heading"
+
+    fish.get_by_label("Search for").fill("FISH  is")
+    fish.get_by_label("Find", exact=True).select_option("exact words")
+    expect(results).to_have_count(0)
+    fish.get_by_label("Search for").fill("IS A  fish")
+    expect(results).to_have_count(1)
+    expect(results.locator("strong")).to_have_text("is a fish")
+    fish.get_by_label("Search for").fill("long fish")
+    expect(fish.locator("#search-note")).to_have_text("1 result.")
+    expect(fish.locator("#text [data-mark]")).to_have_text("The eel is a long fish.")
     fish.get_by_label("Search for").fill("")
     expect(results).to_have_count(0)
     expect(fish.locator("#text [data-mark]")).to_have_count(0)
@@ -72,9 +83,13 @@ def test_answers_that_are_out_of_date_are_dropped(fish):
     fish.get_by_role("tab", name="Search").click()
     fish.get_by_label("Search for").fill("diesel")
     expect(fish.locator("#search")).to_have_attribute("aria-busy", "true")
+    reading = fish.locator("#search .waiting-note")
+    expect(reading).to_be_visible()
+    expect(fish.locator("#status")).to_have_text(re.compile("The model is reading"))
     fish.get_by_label("Search for").fill("larvae")
     first = fish.locator("#search-list li").first
     expect(first).to_contain_text("larvae")
+    expect(reading).to_be_hidden()
     assert second_came.is_set()
     assert len(held) == 1
     held[0].fulfill(json={"hits": [], "section_scores": None})
@@ -90,6 +105,9 @@ def test_question_marks_passages(fish):
     expect(first.locator("strong")).to_have_text("The owner pays the crew.")
     expect(fish.locator("#text [data-mark=best]").last).to_have_text("The owner pays the crew.")
     expect(fish.locator("#text [data-mark=passage]").first).to_be_attached()
+    upload(fish, "Salt is white.", "salt.txt")
+    expect(fish.get_by_label("Question")).to_have_value("")  # it was about fish
+    expect(fish.locator("#ask-list li")).to_have_count(0)
 
 
 def test_keyword_shows_its_places(fish):

@@ -73,8 +73,28 @@ def test_file_that_cannot_be_read_is_explained(home):
         "#file", {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.4 no"}
     )
     expect(home.get_by_role("alert")).to_contain_text("broken.pdf")
-    home.get_by_role("button", name="Dismiss").click()
+    home.set_viewport_size({"width": 390, "height": 800})
+    dismiss = home.get_by_role("button", name="Dismiss")
+    assert dismiss.bounding_box()["height"] < 40  # one line
+    dismiss.click()
     expect(home.get_by_role("alert")).to_be_hidden()
+
+
+def test_several_files_are_listed(home):
+    files = [
+        {"name": name, "mimeType": "text/plain", "buffer": text}
+        for name, text in (("no.txt", b""), ("cod.txt", b"Cod swim."), ("nor.txt", b""))
+    ]
+    home.set_input_files("#file", files)
+    expect(home.get_by_role("alert")).to_have_text(re.compile("no.txt is empty.*nor.txt is empty"))
+    expect(home.locator("#uploads-list li")).to_contain_text(["cod.txt"])
+    home.reload()
+    expect(home.locator("#uploads-list li")).to_contain_text(["cod.txt"])
+    home.get_by_role("button", name="Remove").click()
+    expect(home.locator("#uploads")).to_be_hidden()
+    home.reload()
+    home.locator("#library-list li").first.wait_for()
+    expect(home.locator("#uploads")).to_be_hidden()
 
 
 def test_document_that_is_gone_is_explained(page, address):
@@ -104,6 +124,38 @@ def test_click_leads_to_the_place_and_back(home):
     assert 1000 < text.evaluate("element => element.scrollTop") < 2000
     home.get_by_role("button", name="Forward").click()
     expect(sentence).to_be_in_viewport()
+
+
+def test_the_address_names_the_place(home):
+    """Also one that was scrolled to or chosen, so that it survives a reload and can be shared."""
+    upload(home, LONG)
+    text = home.locator("#text")
+    text.evaluate("element => { element.scrollTop = 1500 }")
+    home.wait_for_url("**&sentence=*")
+    place = home.locator("#outline-list [aria-current]").text_content()
+    home.reload()
+    expect(home.locator("#outline-list [aria-current]")).to_have_text(place)
+    expect(home.locator("#chosen")).to_be_hidden()
+
+    sentence = text.locator(".sentence").nth(30)
+    index = sentence.get_attribute("data-sentence")
+    sentence.click()
+    home.wait_for_url(f"**&sentence={index}")
+    home.reload()
+    expect(text.locator(".current")).to_have_attribute("data-sentence", index)
+    expect(home.locator("#chosen")).to_be_visible()
+
+
+def test_text_comes_when_the_connection_is_back(home):
+    upload(home, "\n\n".join(f"The ship sails on day {day}." for day in range(2000)))
+    home.route("**/sentences*", lambda route: route.abort())
+    text = home.locator("#text")
+    text.press("End")
+    expect(home.get_by_role("alert")).to_contain_text("does not answer")
+    assert text.locator(".sentence").count() == 0
+    home.unroute("**/sentences*")
+    expect(text.locator(".sentence").last).to_have_text("The ship sails on day 1999.")
+    expect(home.get_by_role("alert")).to_be_hidden()
 
 
 def test_only_what_is_near_is_built(home):
@@ -140,6 +192,27 @@ def test_pages_of_a_pdf_have_boxes_over_their_sentences(home):
     home.locator("#outline-list").get_by_text("Rejected Ideas").click()
     home.get_by_role("button", name="Pages", exact=True).click()
     expect(home.locator("[data-page='15'], [data-page='14']").first).to_be_in_viewport()
+
+    number = home.get_by_label("Page", exact=True)
+    expect(number).to_have_value(re.compile("1[45]"))
+    expect(number).to_have_accessible_description(re.compile(r"of \d+"))
+    number.fill("3")
+    number.press("Enter")
+    top = home.locator("#text").bounding_box()["y"]
+    home.wait_for_function(
+        "top => Math.abs(document.querySelector('[data-page=\"3\"]')"
+        "?.getBoundingClientRect().top - top) < 2",
+        arg=top,
+    )
+    expect(number).to_have_value("3")
+    home.get_by_role("button", name="Text", exact=True).click()
+    number.fill("5")
+    number.press("Enter")
+    expect(number).to_have_value("5")
+    home.set_viewport_size({"width": 320, "height": 800})
+    for control in ("#views", "#attention"):
+        assert home.locator(control).bounding_box()["height"] < 40  # one line
+    assert home.locator(".tools").evaluate("element => element.scrollWidth") <= 320
 
 
 def test_library_is_searched_and_read(home):

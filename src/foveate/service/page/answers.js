@@ -1,7 +1,7 @@
 // The panel of answers: a summary, search, questions and keywords of the open document.
 
 import * as api from "./api.js";
-import { citation } from "./citation.js";
+import { citation, spanOf } from "./citation.js";
 import { announce, byId, count, debounce, element } from "./dom.js";
 import { Latest, copy, resultItem } from "./results.js";
 
@@ -9,6 +9,7 @@ const TYPING = 250; // milliseconds without a key after which a request is sent
 const MIN_QUERY = 2; // characters
 const TOP_HITS = 12;
 const TOP_PASSAGES = 5;
+const MAX_EXACT = 200; // sentences with the exact words that are listed
 const TOP_KEYWORDS = 30;
 const TOP_PLACES = 30; // of a keyword
 const MAX_SUMMARY = 40; // sentences
@@ -90,11 +91,17 @@ class SummaryPanel {
 
 /** Search and questions: a query whose results come while one types. */
 class QueryPanel {
-  constructor(answers, name, request, what) {
+  /**
+   * @param {Function} request Takes a query, the document and an AbortSignal, and gives hits.
+   * @param {string} what Names a hit.
+   * @param {Function} isAboutAll Tells whether the query is about all documents of the library.
+   */
+  constructor(answers, name, request, what, isAboutAll) {
     this.answers = answers;
     this.name = name;
     this.request = request;
     this.what = what;
+    this.isAboutAll = isAboutAll;
     this.marked = nothing();
     this.latest = new Latest(byId(name));
     this.query = byId(`${name}-query`);
@@ -113,6 +120,7 @@ class QueryPanel {
   open(reading) {
     this.reading = reading;
     this.marked = nothing();
+    if (!this.isAboutAll()) this.query.value = "";
     this.run(); // a result in another document may have led here
   }
 
@@ -142,7 +150,7 @@ class QueryPanel {
     return { heading: span.text, text: best.text };
   }
 
-  #show({ hits, section_scores: scores }) {
+  #show({ hits, section_scores: scores, total = hits.length, isInOrder = false }) {
     const { reading } = this;
     const items = hits.map((hit) =>
       resultItem(
@@ -159,8 +167,10 @@ class QueryPanel {
       ),
     );
     this.list.replaceChildren(...items);
-    const found = hits.length ? count(hits.length, this.what) : `No ${this.what} found`;
-    this.note.textContent = hits.length > 1 ? `${found}, best first.` : `${found}.`;
+    const found = total ? count(total, this.what) : `No ${this.what} found`;
+    const order = isInOrder ? "in the document’s order" : "best first";
+    const shown = total > hits.length ? `; the first ${hits.length} are listed` : "";
+    this.note.textContent = hits.length > 1 ? `${found}, ${order}${shown}.` : `${found}.`;
     announce(`${found}.`);
     this.marked = nothing();
     const here = hits.filter((hit) => hit.document === reading.id);
@@ -168,10 +178,22 @@ class QueryPanel {
       for (let i = 0; i < (size ?? 0); i++) this.marked.kinds.set(first + i, "passage");
       this.marked.kinds.set(at, size ? "best" : "passage");
     }
-    if (here.length) this.marked.kinds.set(here[0].sentence_idx, "best");
+    if (here.length && !isInOrder) this.marked.kinds.set(here[0].sentence_idx, "best");
     this.marked.scores = scores ?? null;
     this.answers.update(this);
   }
+}
+
+/** Find the sentences that have the words of a query as they are written. */
+async function findWords(query, reading) {
+  const found = await reading.find(query);
+  const hits = found.slice(0, MAX_EXACT).map(({ at, words }) => {
+    const sentence = reading.sentence(at);
+    const span = { ...spanOf(reading, sentence), ...sentence };
+    const place = { document: reading.id, title: reading.title, sentence_idx: at };
+    return { ...place, span, best: { text: words } };
+  });
+  return { hits, total: found.length, isInOrder: true };
 }
 
 class KeywordsPanel {
@@ -259,7 +281,10 @@ export class Answers {
     this.onGo = onGo;
     this.onMarks = onMarks;
     const search = (query, reading, signal) => {
-      const request = { query, by: byId("search-by").value, top_k: TOP_HITS };
+      const by = byId("search-by").value;
+      byId("search-scope").disabled = by === "words";
+      if (by === "words") return findWords(query, reading);
+      const request = { query, by, top_k: TOP_HITS };
       if (byId("search-scope").value === "document") request.document = reading.id;
       return api.search(request, signal);
     };
@@ -268,10 +293,11 @@ export class Answers {
       const { passages, section_scores } = await api.ask(request, signal);
       return { hits: passages, section_scores };
     };
+    const isAboutAll = () => byId("search-scope").value === "library";
     this.panels = {
       summary: new SummaryPanel(this),
-      search: new QueryPanel(this, "search", search, "result"),
-      ask: new QueryPanel(this, "ask", ask, "passage"),
+      search: new QueryPanel(this, "search", search, "result", isAboutAll),
+      ask: new QueryPanel(this, "ask", ask, "passage", () => false),
       keywords: new KeywordsPanel(this),
     };
     this.tabs = [...document.querySelectorAll("#answers [role=tab]")];

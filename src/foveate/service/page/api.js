@@ -41,7 +41,10 @@ async function send(method, path, { json, form, signal } = {}) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The service does not answer. Check that “foveate serve” is running.", 0);
+    throw new ApiError(
+      "The service does not answer. Check the connection, and that “foveate serve” is running.",
+      0,
+    );
   }
   if (response.status === 401) {
     // Another request may have got a new token since this one was sent.

@@ -17,6 +17,7 @@ import { TextView } from "./text-view.js";
 
 const MAX_AUTHORS = 3; // that are named
 const HOVERING = 60; // milliseconds over a sentence until its attention is fetched
+const RESTING = 400; // milliseconds in a place until the address names it
 
 class App {
   constructor() {
@@ -24,11 +25,15 @@ class App {
     this.view = null;
     this.marks = new Marks();
     this.attention = new Map(); // sentence → promise
-    this.home = new Home((id) => this.visit(id));
+    this.home = new Home(
+      (id) => this.visit(id),
+      () => this.#visitHome(),
+    );
     this.answers = new Answers(
       (sentence, id) => this.visit(id ?? this.reading.id, sentence),
       (kinds, scores) => this.#mark(kinds, scores),
     );
+    this.rest = debounce(() => this.#remember(), RESTING);
     this.hover = debounce((sentence) => this.#attend(sentence), HOVERING);
     this.#listen();
     this.#arrive();
@@ -43,13 +48,32 @@ class App {
     return this.#arrive();
   }
 
-  /** Note in the history where the reader is before going elsewhere. */
+  #visitHome() {
+    this.#remember();
+    history.pushState({ step: this.#step() + 1 }, "", location.pathname + location.search);
+    return this.#arrive();
+  }
+
+  /** Go to a page of the open document, so that one can go back. */
+  async #visitPage(number) {
+    this.#remember();
+    history.pushState({ step: this.#step() + 1 }, "", location.hash);
+    byId("back").disabled = false;
+    this.#select(null);
+    byId("text").focus({ preventScroll: true });
+    await this.view.showPage(number);
+    announce(`Page ${number}.`);
+  }
+
+  /** Note in the history where the reader is, to come back there or to share the address. */
   #remember() {
-    if (!this.view || byId("reader").hidden) return;
-    const first = this.#currentPlace() ?? this.view.first();
+    if (!this.view || this.isArriving || byId("reader").hidden) return;
+    const current = this.#currentPlace();
+    const first = current ?? this.view.first();
     if (!first) return;
     const place = new URLSearchParams({ document: this.reading.id, sentence: first.sentence });
-    history.replaceState({ step: this.#step(), offset: first.offset }, "", `#${place}`);
+    const state = { step: this.#step(), offset: first.offset, isChosen: current !== null };
+    history.replaceState(state, "", `#${place}`);
   }
 
   #step() {
@@ -58,6 +82,17 @@ class App {
 
   /** Show what the address says. */
   async #arrive() {
+    this.rest.cancel(); // the place that was left is not this one
+    const arriving = {};
+    this.isArriving = arriving;
+    try {
+      await this.#showPlace();
+    } finally {
+      if (this.isArriving === arriving) this.isArriving = null;
+    }
+  }
+
+  async #showPlace() {
     const place = new URLSearchParams(location.hash.slice(1));
     const id = place.get("document");
     byId("back").disabled = this.#step() === 0;
@@ -77,7 +112,8 @@ class App {
       const sentence = place.get("sentence");
       if (sentence === null) return;
       this.#panel("text");
-      await this.#goTo(Number(sentence), history.state?.offset ?? null);
+      const { offset = null, isChosen = true } = history.state ?? {};
+      await this.#goTo(Number(sentence), offset, isChosen);
     } catch (error) {
       showError(error);
       if (this.reading?.id === id) return;
@@ -125,6 +161,8 @@ class App {
       .join(" · ");
     this.#show("reader");
     byId("views").hidden = !reading.pages.length;
+    byId("page-form").hidden = !reading.pages.length;
+    byId("page-count").textContent = `of ${reading.pages.length}`;
     this.outline = new Outline(byId("outline-list"), reading, (section) => {
       this.visit(id, reading.starts[section]);
     });
@@ -179,12 +217,13 @@ class App {
     this.#choose("words");
   }
 
-  /** Choose a sentence or, with an offset, come back to where it was left. */
-  async #goTo(sentence, offset = null) {
+  /** Go to a sentence or, with an offset, come back to where it was left, and choose it. */
+  async #goTo(sentence, offset = null, isChosen = true) {
     const at = Math.min(Math.max(Math.trunc(sentence) || 0, 0), this.reading.numSentences - 1);
-    if (offset === null) this.marks.current = at; // the next arrow key goes on from here
+    const chosen = isChosen ? at : null;
+    this.marks.current = chosen; // the next arrow key goes on from here
     await this.view.show(at, { focus: offset === null, offset });
-    if (offset === null) this.#select(at);
+    this.#select(chosen);
   }
 
   /** Return where the current sentence is; null if it is out of sight. */
@@ -198,6 +237,10 @@ class App {
   #followed() {
     const place = this.#currentPlace();
     this.outline.follow(place ? this.reading.sectionOf(place.sentence) : this.view.section());
+    const number = byId("page-number");
+    if (this.reading.pages.length && document.activeElement !== number) {
+      number.value = this.view.page() ?? number.value;
+    }
   }
 
   #mark(kinds, scores) {
@@ -215,6 +258,7 @@ class App {
     byId("chosen").hidden = !chosen;
     if (!chosen) return;
     byId("chosen-place").textContent = placeName(spanOf(this.reading, chosen));
+    this.rest();
     if (this.isAttending) this.#attend(sentence);
   }
 
@@ -259,9 +303,7 @@ class App {
     byId("open").addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return; // to another tab or window
       event.preventDefault();
-      this.#remember();
-      history.pushState({ step: this.#step() + 1 }, "", location.pathname + location.search);
-      this.#arrive();
+      this.#visitHome();
     });
     byId("back").addEventListener("click", () => history.back());
     byId("forward").addEventListener("click", () => history.forward());
@@ -276,6 +318,14 @@ class App {
     for (const button of document.querySelectorAll("#views button")) {
       button.addEventListener("click", () => this.#choose(button.dataset.view));
     }
+    byId("page-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const number = Math.trunc(Number(byId("page-number").value)) || 1;
+      const last = this.reading.pages.length;
+      this.#visitPage(Math.min(Math.max(number, 1), last)).catch(showError);
+    });
+    byId("page-number").addEventListener("focus", () => byId("page-number").select());
+    byId("page-number").addEventListener("blur", () => this.#followed());
     this.#listenToText(byId("text"));
     byId("chosen-copy").addEventListener("click", () => this.#copyChosen());
     byId("chosen-close").addEventListener("click", () => this.#select(null));
@@ -302,6 +352,7 @@ class App {
       const isSelecting = !getSelection().isCollapsed;
       if (sentenceAt(event) !== null && !isSelecting) this.#select(sentenceAt(event));
     });
+    text.addEventListener("scroll", () => this.rest(), { passive: true });
     text.addEventListener("pointerover", (event) => {
       if (this.isAttending) this.hover(sentenceAt(event) ?? this.marks.current);
     });

@@ -42,6 +42,25 @@ export function clearError() {
   byId("error-text").textContent = "";
 }
 
+const RETRYING = 2000; // milliseconds
+const PASSING = new Set([0, 503]); // no answer, and a service that is busy
+
+/** Repeat a request that failed for the moment until it succeeds or is not wanted anymore. */
+export async function persist(request, isWanted) {
+  for (let failures = 0; ; failures++) {
+    try {
+      const answer = await request();
+      if (failures) clearError();
+      return answer;
+    } catch (error) {
+      if (!PASSING.has(error.status)) throw error;
+      if (!failures) showError(error);
+      await new Promise((resolve) => setTimeout(resolve, RETRYING));
+      if (!isWanted()) throw error;
+    }
+  }
+}
+
 /** Return a function that runs `action` once it has not been called for some milliseconds. */
 export function debounce(action, milliseconds) {
   let timer = 0;

@@ -5,29 +5,34 @@ import { announce, byId, clearError, count, debounce, element, hidden, showError
 
 const ROWS = 20; // documents that are listed at once
 const TYPING = 250; // milliseconds
+const UPLOADS = "foveate.uploads"; // what sessionStorage has them under
 
 export class Home {
-  /** @param {Function} onOpen Called with the id of a document. */
-  constructor(onOpen) {
+  /**
+   * @param {Function} onOpen Called with the id of a document.
+   * @param {Function} onList Called when the list of documents is to be shown.
+   */
+  constructor(onOpen, onList) {
     this.onOpen = onOpen;
+    this.onList = onList;
     this.listing = null;
     this.uploads = new Map(); // id → what the service said of it
     byId("choose").addEventListener("click", () => byId("file").click());
     byId("file").addEventListener("change", (event) => {
-      const [file] = event.target.files;
-      if (file) this.#upload(() => api.uploadFile(file), file.name);
+      this.#uploadFiles([...event.target.files]);
       event.target.value = ""; // so that the same file can be chosen again
     });
     byId("paste-form").addEventListener("submit", (event) => {
       event.preventDefault();
       const text = byId("paste-text").value;
       const title = byId("paste-title").value.trim();
-      this.#upload(() => api.uploadText(text, title), "the text");
+      this.#uploadAndOpen(() => api.uploadText(text, title), "the text");
     });
     byId("library-query").addEventListener("input", debounce(() => this.list(), TYPING));
     byId("library-form").addEventListener("submit", (event) => event.preventDefault());
     byId("library-more").addEventListener("click", () => this.list(this.shown));
     this.#acceptDrops();
+    this.#restoreUploads();
   }
 
   /** List documents of the library from a number on. */
@@ -88,6 +93,7 @@ export class Home {
     try {
       await api.removeDocument(id);
       this.uploads.delete(id);
+      this.#saveUploads();
       this.#listUploads();
       announce("Removed.");
     } catch (error) {
@@ -96,21 +102,61 @@ export class Home {
     }
   }
 
-  async #upload(send, name) {
+  /** Send a text or a file, and open it. */
+  async #uploadAndOpen(send, name) {
     clearError();
+    try {
+      const info = await this.#upload(send, name);
+      this.onOpen(info.id);
+    } catch (error) {
+      showError(error);
+    }
+  }
+
+  /** Send files; a single one is opened, and of several, the list is shown. */
+  async #uploadFiles(files) {
+    if (files.length === 1) {
+      const [file] = files;
+      await this.#uploadAndOpen(() => api.uploadFile(file), file.name);
+      return;
+    }
+    clearError();
+    const failures = [];
+    for (const file of files) {
+      await this.#upload(() => api.uploadFile(file), file.name).catch((error) => {
+        failures.push(error.message);
+      });
+    }
+    this.onList();
+    if (failures.length) showError(new Error(failures.join(" ")));
+  }
+
+  async #upload(send, name) {
     announce(`Reading ${name}.`);
     byId("busy-text").textContent = `Reading ${name}…`;
     byId("busy").hidden = false;
     try {
       const info = await send();
       this.uploads.set(info.id, info);
+      this.#saveUploads();
       this.#listUploads();
-      this.onOpen(info.id);
-    } catch (error) {
-      showError(error);
+      return info;
     } finally {
       byId("busy").hidden = true;
     }
+  }
+
+  #saveUploads() {
+    sessionStorage.setItem(UPLOADS, JSON.stringify([...this.uploads.keys()]));
+  }
+
+  /** List what was opened before the page was loaded again, as far as the service still has it. */
+  async #restoreUploads() {
+    for (const id of JSON.parse(sessionStorage.getItem(UPLOADS) ?? "[]")) {
+      const info = await api.describe(id).catch(() => null);
+      if (info) this.uploads.set(id, info);
+    }
+    this.#listUploads();
   }
 
   /** Accept a file that is dropped anywhere on the page. */
@@ -128,8 +174,7 @@ export class Home {
       if (!isFile(event)) return;
       event.preventDefault();
       document.body.classList.remove("dropping");
-      const [file] = event.dataTransfer.files;
-      if (file) this.#upload(() => api.uploadFile(file), file.name);
+      this.#uploadFiles([...event.dataTransfer.files]);
     });
   }
 }

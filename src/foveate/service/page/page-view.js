@@ -1,7 +1,7 @@
 // A document as the pictures of its pages, with boxes over the sentences.
 
 import * as api from "./api.js";
-import { element, hidden, showError } from "./dom.js";
+import { element, hidden, persist, showError } from "./dom.js";
 import { VirtualList } from "./virtual-list.js";
 
 const MAX_WIDTH = 860; // of a page, in pixels
@@ -78,6 +78,15 @@ export class PageView {
     return last === null ? null : this.reading.sectionOf(last);
   }
 
+  page() {
+    return this.reading.pages[this.list.middle()].number;
+  }
+
+  async showPage(number) {
+    const i = number - this.reading.pages[0].number;
+    this.list.show(() => i, () => this.list.nodes.get(i), 0);
+  }
+
   #page(sentence) {
     const { boxes, page } = this.reading.sentence(sentence);
     return boxes?.[0]?.[0] ?? page ?? 1;
@@ -114,7 +123,9 @@ export class PageView {
   async #sentences(i, sheet, signal) {
     await settled();
     if (signal.aborted) return; // it was only passed by
-    const sentences = await this.reading.pageSentences(this.reading.pages[i].number);
+    const { number } = this.reading.pages[i];
+    const load = () => this.reading.pageSentences(number);
+    const sentences = await persist(load, () => !signal.aborted);
     if (signal.aborted) return;
     for (const sentence of sentences) this.#boxes(sheet, sentence, i);
     if (this.list.target) this.list.schedule();
@@ -127,7 +138,8 @@ export class PageView {
     const { number, width: points } = this.reading.pages[i];
     const exact = (width * devicePixelRatio) / points;
     const scale = Math.min(Math.ceil(exact * 4) / 4, MAX_SCALE);
-    const blob = await api.pageImage(this.reading.id, number, scale, signal);
+    const draw = () => api.pageImage(this.reading.id, number, scale, signal);
+    const blob = await persist(draw, () => !signal.aborted);
     if (!signal.aborted) image.src = URL.createObjectURL(blob);
   }
 

@@ -107,17 +107,32 @@ export class Reading {
     return path;
   }
 
+  /**
+   * Find words as they are written, but for letter case, spaces and the form of apostrophes.
+   *
+   * @returns {Promise<Array>} The index of each sentence that has them, and its `words`.
+   */
+  async find(query) {
+    const parts = query.split(/\s+/).map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+    const pattern = new RegExp(parts.join("\\s+").replace(/['‘’]/g, "['‘’]"), "iu");
+    await this.load(0, this.numSentences);
+    return this.fetched.flatMap((sentence, at) => {
+      const [words] = sentence.text.match(pattern) ?? [];
+      return words ? [{ at, words }] : [];
+    });
+  }
+
   /** Fetch the sentences of a page, and return them in order. */
   async pageSentences(number) {
-    const first = await this.#firstFrom(number);
-    const last = await this.#firstFrom(number + 1);
+    const first = await this.firstFrom(number);
+    const last = await this.firstFrom(number + 1);
     await this.load(Math.max(first - 1, 0), last);
     const indices = [...(this.onPage.get(number) ?? [])].sort((a, b) => a - b);
     return indices.map((index) => this.fetched[index]);
   }
 
   /** Find the first sentence that begins on a page or after it. */
-  async #firstFrom(page) {
+  async firstFrom(page) {
     let low = 0;
     let high = this.numSentences;
     while (high - low > BLOCK) {

@@ -1,8 +1,10 @@
 // Lists of found sentences, and requests of which only the newest counts.
 
 import { citation, placeParts } from "./citation.js";
-import { announce, clearError, copyText, element, hidden, showError } from "./dom.js";
+import { announce, clearError, copyText, debounce, element, hidden, showError } from "./dom.js";
 
+const WAITING = 1500; // milliseconds without an answer until that is explained
+const READING = "The model is reading the document. A long one takes a while, but only once.";
 const CONTEXT = 70; // characters of the sentences around a result
 
 /** Runs requests for a panel; the answer to one is dropped when another has been started. */
@@ -10,9 +12,19 @@ export class Latest {
   constructor(panel) {
     this.panel = panel;
     this.running = null;
+    this.note = element("p", { class: "note waiting-note", hidden: "" }, READING);
+    const form = panel.querySelector("form");
+    if (form) form.after(this.note);
+    else panel.prepend(this.note);
+    this.explain = debounce(() => {
+      this.note.hidden = false;
+      announce(READING);
+    }, WAITING);
   }
 
   cancel() {
+    this.explain.cancel();
+    this.note.hidden = true;
     this.running?.abort();
     this.running = null;
     this.panel.removeAttribute("aria-busy");
@@ -27,6 +39,7 @@ export class Latest {
     const mine = new AbortController();
     this.running = mine;
     this.panel.setAttribute("aria-busy", "true");
+    this.explain();
     try {
       const answer = await request(mine.signal);
       if (this.running !== mine) return;
@@ -60,9 +73,9 @@ export async function copy(text) {
  */
 export function resultItem({ span, title, text = span.text, ...rest }, onGo) {
   const words = element("span", { class: "words", dir: "auto" });
+  if (rest.heading) words.append(element("span", { class: "heading" }, rest.heading));
   if (rest.before) words.append(element("span", { class: "context" }, lastWords(rest.before)), " ");
   if (span.speaker) words.append(element("span", { class: "speaker" }, span.speaker), " ");
-  if (rest.heading) words.append(element("span", { class: "heading" }, rest.heading));
   words.append(...emphasize(text, rest.best));
   if (rest.after) words.append(" ", element("span", { class: "context" }, firstWords(rest.after)));
   // The page comes first: a long path may be cut.

@@ -1,6 +1,6 @@
 // A document as text: headings and paragraphs, of which those near the visible part are built.
 
-import { element, showError } from "./dom.js";
+import { element, persist, showError } from "./dom.js";
 import { lastAtMost } from "./reading.js";
 import { VirtualList } from "./virtual-list.js";
 
@@ -100,9 +100,18 @@ export class TextView {
 
   /** Return the index of the section at a third of the visible part. */
   section() {
-    const middle = this.scroller.scrollTop + this.scroller.clientHeight / 3;
-    const chunk = Math.max(lastAtMost(this.list.offsets, middle, this.chunks.length), 0);
-    return this.chunks[chunk].section;
+    return this.chunks[this.list.middle()].section;
+  }
+
+  /** Return the number of the page at the upper edge; null if it is not known. */
+  page() {
+    return this.reading.sentence(this.first().sentence)?.page ?? null;
+  }
+
+  /** Scroll to the beginning of a page. */
+  async showPage(number) {
+    const sentence = await this.reading.firstFrom(number);
+    await this.show(Math.min(sentence, this.reading.numSentences - 1), { offset: 0 });
   }
 
   #estimate(i) {
@@ -177,7 +186,8 @@ export class TextView {
         if (!waiting.isConnected) return; // it was only passed by
         // By then, `show` may have built it, and a sentence in it have the focus.
         const replace = () => waiting.isConnected && this.list.rebuild(i);
-        this.reading.load(from, to).then(replace, showError);
+        const load = () => this.reading.load(from, to);
+        persist(load, () => waiting.isConnected).then(replace, showError);
       }, SETTLING);
       return waiting;
     }

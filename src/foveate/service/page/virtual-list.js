@@ -94,6 +94,11 @@ export class VirtualList {
     return this.#at(this.scroller.scrollTop);
   }
 
+  /** Return the index of the item at a third of what is visible. */
+  middle() {
+    return this.#at(this.scroller.scrollTop + this.scroller.clientHeight / 3);
+  }
+
   layout() {
     cancelAnimationFrame(this.frame);
     this.frame = 0;

@@ -1,4 +1,4 @@
-"""Embeddings, for clients that were written for the APIs of OpenAI and Voyage."""
+"""Embeddings and ranking, for clients written for the APIs of OpenAI, Voyage, Cohere and Jina."""
 
 import base64
 from typing import Annotated, Any, Literal
@@ -11,9 +11,11 @@ from torch import Tensor
 from foveate.documents import Document
 from foveate.service.errors import Refusal
 from foveate.service.service import Service, service_of
+from foveate.tasks.search import search
 
 _MAX_INPUTS = 2048
 _MAX_CHUNKS = 16_000
+_MAX_RANKED = 1000
 
 Format = Literal["float", "base64"]
 Texts = Annotated[list[str], Field(min_length=1, max_length=_MAX_INPUTS)]
@@ -114,6 +116,40 @@ class ContextualResult(BaseModel):
     usage: TotalUsage
 
 
+class RankedText(BaseModel):
+    """A text to rank, or that was ranked."""
+
+    text: str
+
+
+class RerankRequest(BaseModel):
+    """Texts to rank by how well they match a query."""
+
+    model: str = Field(description="Name of the model, see /v1/models.")
+    query: str
+    documents: Annotated[list[str | RankedText], Field(min_length=1, max_length=_MAX_RANKED)] = (
+        Field(description="Up to 1,000 texts.")
+    )
+    top_n: int | None = Field(None, ge=1, description="Number of results; by default all texts.")
+    return_documents: bool = Field(False, description="Whether results have the texts.")
+
+
+class RerankedText(BaseModel):
+    """A text's place in the order."""
+
+    index: int = Field(description="Its index among those sent.")
+    relevance_score: float = Field(description="How well it matches, at most 1.")
+    document: RankedText | None = Field(None, description="The text, if it was asked for.")
+
+
+class RerankResult(BaseModel):
+    """Texts in the order of how well they match, best first."""
+
+    model: str
+    results: list[RerankedText]
+    usage: TotalUsage
+
+
 class ModelInfo(BaseModel):
     """A model."""
 
@@ -137,6 +173,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         404: "There is no such model.",
         408: "The request took too long to arrive.",
         413: "The request is too large.",
+        415: "The request is not JSON.",
         503: "The service is busy.",
         504: "It took too long.",
     }.items()
@@ -152,7 +189,12 @@ async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsRes
     _check(service, arguments.model, arguments.dimensions, "dimensions")
     texts = [arguments.input] if isinstance(arguments.input, str) else arguments.input
     if not all(isinstance(text, str) for text in texts):
-        raise Refusal(400, "Send text: token ids of other models mean nothing here.", param="input")
+        raise Refusal(
+            400,
+            "Send text: token ids of other models mean nothing here. LangChain's OpenAIEmbeddings "
+            "sends text with check_embedding_ctx_length=False.",
+            param="input",
+        )
     texts = [text for text in texts if isinstance(text, str)]
     if not all(text.strip() for text in texts):
         raise Refusal(400, "A text is empty.", param="input")
@@ -204,6 +246,53 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
         )
 
     async def answer() -> ContextualResult:
+        return await service.work.call(compute)
+
+    return await service.work.run(request, answer)
+
+
+@router.post(
+    "/rerank", summary="Rank texts", responses=_RESPONSES, response_model_exclude_none=True
+)
+async def rerank(request: Request, arguments: RerankRequest) -> RerankResult:
+    """Rank texts by how well they match a query, as the endpoints of Cohere and Jina do.
+
+    A text is scored like a document in a search: by its sentences, read in their context, and by
+    its words.
+    """
+    service = service_of(request)
+    _check(service, arguments.model, None, "")
+    texts = [one if isinstance(one, str) else one.text for one in arguments.documents]
+    for name, given in (("query", [arguments.query]), ("documents", texts)):
+        if not all(text.strip() for text in given):
+            raise Refusal(400, "A text is empty.", param=name)
+
+    def compute() -> RerankResult:
+        documents = [Document.from_text(text) for text in texts]
+        top_k = arguments.top_n or len(texts)
+        try:
+            hits = search(
+                arguments.query, documents, by="document", top_k=top_k, model=service.encoder
+            )
+        finally:
+            for document in documents:
+                service.encoder.forget(document)
+        return RerankResult(
+            model=service.model_name,
+            results=[
+                RerankedText(
+                    index=hit.document_idx,
+                    relevance_score=round(hit.score, 4),
+                    document=RankedText(text=texts[hit.document_idx])
+                    if arguments.return_documents
+                    else None,
+                )
+                for hit in hits
+            ],
+            usage=TotalUsage(total_tokens=service.count_tokens([arguments.query, *texts])),
+        )
+
+    async def answer() -> RerankResult:
         return await service.work.call(compute)
 
     return await service.work.run(request, answer)
