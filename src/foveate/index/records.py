@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.documents import Box, Document, Span
-from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys, schemas
+from foveate.index.schema import DOCUMENT, KINDS, SECTION, SENTENCE, pack_keys, schemas
 from foveate.inference import DocumentVectors
 from foveate.tasks.bm25 import terms
 from foveate.tasks.relevance import all_titles, titles_above
@@ -85,7 +87,7 @@ def rows(
     tables = {}
     for name, schema in schemas(dimension).items():
         if name == "terms":
-            tables[name] = pa.Table.from_pylist(postings.rows(), schema)
+            tables[name] = postings.table(schema)
             continue
         without_vectors = pa.schema([field for field in schema if field.name != "vector"])
         table = pa.Table.from_pylist(records[name], without_vectors)
@@ -187,30 +189,43 @@ class _Postings:
     """How often each term occurs in which texts."""
 
     def __init__(self) -> None:
-        self._lists: dict[tuple[str, int], tuple[list[int], list[int], list[int]]] = {}
+        self._terms: list[str] = []  # of all texts, one after the other
+        self._texts: list[tuple[int, int, int, int]] = []  # kind, document, position, terms
 
     def add(self, kind: int, number: int, position: int, text: str) -> int:
-        """Count the terms of a text, and return how many there are in all."""
+        """Note the terms of a text, and return how many there are in all."""
         found = terms(text)
-        for term, count in Counter(found).items():
-            lists = self._lists.setdefault((term, kind), ([], [], []))
-            for values, value in zip(lists, (number, position, count), strict=True):
-                values.append(value)
+        self._terms += found
+        self._texts.append((kind, number, position, len(found)))
         return len(found)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each term and kind of text."""
-        return [
-            {"term": term, "kind": kind, "documents": lists[0]}
-            | {"positions": lists[1], "counts": lists[2]}
-            for (term, kind), lists in sorted(self._lists.items())
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """Return a row for each term and kind of text, sorted."""
+        encoded = pa.array(self._terms, pa.string()).dictionary_encode()
+        order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        kind, number, position, num_terms = np.array(self._texts, np.int64).reshape(-1, 4).T
+        text = np.repeat(np.arange(len(kind)), num_terms)
+        # Equal for the same term in the same text, and ascending by term, kind and text.
+        keys = (rank[encoded.indices.to_numpy()] * len(KINDS) + kind[text]) * len(kind) + text
+        keys, counts = np.unique(keys, return_counts=True)
+        rows, text = np.divmod(keys, max(len(kind), 1))
+        rows, starts = np.unique(rows, return_index=True)
+        offsets = pa.array(np.append(starts, len(keys)), pa.int32())
+        term, kind_of_row = np.divmod(rows, len(KINDS))
+        lists = (number[text], position[text].astype(np.int32), counts.astype(np.int32))
+        columns = [
+            encoded.dictionary.take(pa.array(order[term])),
+            pa.array(kind_of_row.astype(np.int8)),
+            *(pa.ListArray.from_arrays(offsets, pa.array(values)) for values in lists),
         ]
+        return pa.table(columns, schema=schema)
 
 
 def _half(vectors: Iterable[Tensor]) -> pa.FixedSizeListArray:
     """Return vectors, scaled to unit length, as a column of float16."""
-    arrays = [F.normalize(vector, dim=-1).numpy().astype(np.float16) for vector in vectors]
-    joined = np.concatenate(arrays)
+    joined = F.normalize(torch.cat(list(vectors)), dim=-1).half().numpy()
     return pa.FixedSizeListArray.from_arrays(pa.array(joined.reshape(-1)), joined.shape[1])
 
 

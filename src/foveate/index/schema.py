@@ -24,7 +24,7 @@ OLDEST_SCHEMA = 2
 
 _KEY_BITS = 32
 
-SENTENCE, SECTION, DOCUMENT = range(3)
+SENTENCE, SECTION, DOCUMENT = KINDS = (0, 1, 2)
 """Kinds of texts whose terms are counted: sentences; the titles above the sentences of a section,
 with the document's name; a document's name and the titles of its sections."""
 

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
+from foveate.index.schema import KINDS, SENTENCE
 from foveate.tasks.bm25 import LENGTH_NORMALIZATION, SATURATION
 
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
-
-KINDS = (SENTENCE, SECTION, DOCUMENT)
 
 _CACHED_BYTES = 2**28
 """Bytes that the terms of former queries may take in memory; a million sentences need less."""

@@ -41,11 +41,13 @@ def terms(text: str) -> list[str]:
     """
     found: list[str] = []
     for match in _TERM.finditer(text.lower()):
-        term = match[0]
-        if match["unspaced"]:
+        term, kind = match[0], match.lastgroup
+        if kind == "unspaced":
             found += [term[i : i + 2] for i in range(max(len(term) - 1, 1))]
-        elif match["paragraph"]:
+        elif kind == "paragraph":
             found.append("".join(term.split()))
+        elif term.isalnum():  # most terms are, and have no parts
+            found.append(term)
         else:
             found.append(term.replace("’", "'"))
             parts = _PART.findall(term)
