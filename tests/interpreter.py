@@ -3,20 +3,20 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 
-def run_interpreted(test_file: str) -> None:
-    """Run the `test_triton.py` next to a test file in a new process, in the interpreter."""
+def run_interpreted(tests: Iterable[Path]) -> None:
+    """Run files of tests in a new process, in the interpreter."""
     pytest.importorskip("triton")
-    tests = Path(test_file).with_name("test_triton.py")
     # Neither fixtures nor other plugins are needed, and they take seconds to import.
     options = ["--quiet", "-p", "no:cacheprovider", "--noconftest", "-p", "tests.interpreter"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(tests)],
+        [sys.executable, "-m", "pytest", *options, *map(str, tests)],
         env=os.environ
         | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
