@@ -7,20 +7,15 @@ import random
 
 import hypothesis
 import pytest
-import torch
-from transformers import AutoTokenizer
 
-from foveate import Document, Encoder
-from foveate.data import Corpus
-from foveate.inference import default_model_path
-from foveate.models.hdt import HDTConfig, HDTModel
+# torch and what imports it are imported late: where tests run in several processes, the first of
+# them runs none, and the others start when it has read this file.
 
 # The time of an example depends on the machine's load.
 hypothesis.settings.register_profile("foveate", deadline=None)
 hypothesis.settings.load_profile("foveate")
 
 # Threads slow down operations on small tensors, in processes that tests start as well.
-torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 
 WORDS = ["the", "whale", "swims", "under", "ice", "and", "a", "ship", "follows", "home", "again"]
@@ -28,6 +23,9 @@ WORDS = ["the", "whale", "swims", "under", "ice", "and", "a", "ship", "follows",
 
 def pytest_collection_finish() -> None:
     """Keep what has been imported out of collections of garbage, of which a trainer makes many."""
+    import torch
+
+    torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
 
@@ -59,33 +57,49 @@ def corpus_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def samples(corpus_file):
+    from foveate.data import Corpus
+
     return Corpus(corpus_file)
 
 
 @pytest.fixture(scope="session")
 def tokenizer():
+    from transformers import AutoTokenizer
+
+    from foveate.inference import default_model_path
+
     return AutoTokenizer.from_pretrained(default_model_path())
 
 
 @pytest.fixture
 def hdt_config():
+    from foveate.models.hdt import HDTConfig
+
     return HDTConfig(vocab_size=60, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2)
 
 
 @pytest.fixture
 def hdt(hdt_config):
+    import torch
+
+    from foveate.models.hdt import HDTModel
+
     torch.manual_seed(0)
     return HDTModel(hdt_config).double().eval()
 
 
 @pytest.fixture(scope="session")
-def encoder() -> Encoder:
+def encoder():
+    from foveate import Encoder
+
     return Encoder.from_pretrained(device="cpu")
 
 
 @pytest.fixture(scope="session")
-def sea() -> Document:
+def sea():
     """Three sections, one of them with subsections."""
+    from foveate import Document
+
     return Document.from_sections(
         "Fish of the sea",
         [

@@ -3,20 +3,20 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 
-def run_interpreted(test_file: str) -> None:
-    """Run the `test_triton.py` next to a test file in a new process, in the interpreter."""
+def run_interpreted(tests: Iterable[Path]) -> None:
+    """Run files of tests in a new process, in the interpreter."""
     pytest.importorskip("triton")
-    tests = Path(test_file).with_name("test_triton.py")
     # Neither fixtures nor other plugins are needed, and they take seconds to import.
     options = ["--quiet", "-p", "no:cacheprovider", "--noconftest", "-p", "tests.interpreter"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, str(tests)],
+        [sys.executable, "-m", "pytest", *options, *map(str, tests)],
         env=os.environ
         | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
@@ -29,10 +29,11 @@ def run_interpreted(test_file: str) -> None:
 
 
 def pytest_configure() -> None:
-    """Patch Triton's language once for each module, as the plugin of those processes.
+    """Let the interpreter do once what it does again and again, as the plugin of those processes.
 
-    The interpreter patches it whenever one kernel calls another, which takes it half of the time.
+    Most of its time goes into types and shapes rather than into arithmetic.
     """
+    from triton.language import core
     from triton.runtime import interpreter
 
     patch, patched = interpreter._patch_lang, set()
@@ -43,4 +44,48 @@ def pytest_configure() -> None:
             patch(function)
         return SimpleNamespace(restore=lambda: None)
 
+    # It patches Triton's language whenever one kernel calls another.
     interpreter._patch_lang = patch_once
+    # It computes sums and products of integers again in 64 bits, for an assertion that only
+    # kernels compiled with `debug` make.
+    interpreter.interpreter_builder.options = interpreter.InterpreterOptions(
+        sanitize_overflow=False
+    )
+    interpreter._get_np_dtype = _by_name(interpreter._get_np_dtype)
+    _share_shapes(core)
+
+
+def _by_name(function):
+    """Remember what a function returns for each type."""
+    known = {}
+
+    def remembered(dtype):
+        if dtype.name not in known:
+            known[dtype.name] = function(dtype)
+        return known[dtype.name]
+
+    return remembered
+
+
+def _share_shapes(core) -> None:
+    """Check and wrap each shape of a block once, rather than for each block."""
+    make_type, make_tensor = core.block_type.__init__, core.tensor.__init__
+    types, shapes = {}, {}
+
+    def block_type(self, element_ty, shape):
+        key = element_ty.name, *(getattr(size, "value", size) for size in shape)
+        if key in types:
+            vars(self).update(types[key], element_ty=element_ty)
+        else:
+            make_type(self, element_ty, shape)
+            types[key] = dict(vars(self))
+
+    def tensor(self, handle, type):
+        if type.name in shapes:
+            self.handle, self.type, self.dtype = handle, type, type.scalar
+            self.shape, self.numel = shapes[type.name]
+        else:
+            make_tensor(self, handle, type)
+            shapes[type.name] = self.shape, self.numel
+
+    core.block_type.__init__, core.tensor.__init__ = block_type, tensor

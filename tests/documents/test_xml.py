@@ -236,6 +236,13 @@ def test_a_table_whose_caption_stands_below_rows():
     assert [sentence.text for sentence in sentences] == ["Cod.", "Fish.", "All of it.", "Ray."]
 
 
+def test_rows_in_the_caption_of_a_table_are_text_of_it():
+    head = "<head><row>Cod. Cod. </row><cell>Eel. </cell>Ray. </head>"
+    text = f"<TEI><text><body><table>{head}</table></body></text></TEI>"
+    sentences = list(Document.from_text(text, format="tei").sentences())
+    assert [sentence.text for sentence in sentences] == ["Cod.", "Cod.", "Eel.", "Ray."]
+
+
 @pytest.mark.parametrize("format", NAMES)
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)

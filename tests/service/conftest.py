@@ -12,8 +12,10 @@ pytest.importorskip("fastapi", reason="the service needs the extra `service`")
 import httpx
 
 from foveate import Encoder, Index
+from foveate.service import reader
 from foveate.service.app import create_app
 from foveate.service.limits import Limits
+from foveate.service.processes import Readers
 from foveate.service.server import listen
 from tests.tree_bert import save_tree_bert
 
@@ -116,6 +118,20 @@ def strict(small_encoder):
         return serving(small_encoder, limits=Limits(**(limits or {})), **options)
 
     return run
+
+
+@pytest.fixture
+def without_processes(monkeypatch):
+    """Have documents read in this process, where a test is not about those that read them.
+
+    Each takes a second to start.
+    """
+
+    async def ask(self, header, content):
+        return reader.read(header, content.data)
+
+    monkeypatch.setattr(Readers, "_ask", ask)
+    monkeypatch.setattr(Readers, "_replenish", lambda self: None)
 
 
 def write_pdf(path, *, num_pages=2):

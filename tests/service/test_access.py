@@ -72,6 +72,7 @@ def test_the_page_itself(served):
     assert answer.status_code == 201
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_origins_that_were_allowed(strict):
     site = "https://reader.example"
     with strict(allowed_origins=[site], token=TOKEN) as served:

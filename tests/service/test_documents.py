@@ -164,6 +164,7 @@ def test_deleting(served):
     assert served.client.delete(f"/documents/{document_id}").status_code == 404
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_uploads_make_room_and_expire(strict):
     one = DocumentView("u-1", _fish(), "markdown").num_bytes
     with strict(limits={"upload_bytes": int(2.5 * one)}) as served:

@@ -55,6 +55,7 @@ class Slow:
             monkeypatch.setattr(worker, "_encode", wait)
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_a_body_that_is_too_large(strict):
     with strict(limits={"body_bytes": 1000}) as served:
         announced = raw(served, head("/documents", "Content-Length: 1073741824"))  # not sent
@@ -68,6 +69,7 @@ def test_a_body_that_is_too_large(strict):
         assert served.client.get("/healthz").status_code == 200
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_a_body_that_does_not_come(strict):
     with strict(limits={"body_seconds": 0.3}) as served:
         started = time.monotonic()
@@ -77,6 +79,7 @@ def test_a_body_that_does_not_come(strict):
         assert is_well(served)
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_all_bodies_together_are_bounded(strict):
     with strict(limits={"body_bytes": 10_000, "pending_bytes": 12_000}) as served:
         with socket.create_connection(("127.0.0.1", served.port)) as first:
@@ -230,6 +233,7 @@ def test_a_file_that_takes_much_memory(strict):
         ("", "file"),
     ],
 )
+@pytest.mark.usefixtures("without_processes")
 def test_names_of_files(served, name, kept):
     quoted = name.replace("\\", "\\\\").encode()
     body = (
@@ -258,6 +262,7 @@ def test_scripts_come_back_as_text(served):
     assert script in " ".join(texts)
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_a_client_that_leaves(strict, monkeypatch):
     """What it asked for is dropped before the model reads it."""
     with strict() as served:
@@ -289,6 +294,7 @@ def _keywords(document_id):
     return {"json": {"document": document_id, "method": "embedding"}}
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_too_many_requests(strict, monkeypatch):
     with strict(limits={"requests": 2}) as served:
         slow = Slow(served, monkeypatch)
@@ -314,6 +320,7 @@ def test_too_many_requests(strict, monkeypatch):
         assert served.service.work.num_running == 0
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_a_request_that_takes_long(strict, monkeypatch):
     with strict(limits={"request_seconds": 0.3}) as served:
         slow = Slow(served, monkeypatch)
@@ -346,6 +353,7 @@ def test_stopping_finishes_what_runs(strict, monkeypatch):
             os.kill(pid, 0)
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_a_document_that_breaks_the_model_harms_no_other(strict, monkeypatch):
     with strict() as served:
         worker = served.service.encoder._short

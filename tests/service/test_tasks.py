@@ -190,6 +190,7 @@ def test_requests_that_make_no_sense(served):
         assert "\n" not in detail
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_without_a_library(strict):
     with strict() as served:
         given = served.client.post("/search", json={"query": "cod"})
@@ -204,6 +205,7 @@ def test_a_library_that_another_model_made(tmp_path, tokenizer, library_folder):
         create_app(Encoder.from_pretrained(tmp_path), library=library_folder)
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_a_library_that_is_removed(small_encoder, library_folder, tmp_path):
     """Uploads are answered as before."""
     folder = tmp_path / "library"

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.cross_entropy import cross_entropy
-from tests.interpreter import run_interpreted
 from tests.numerics import TOLERANCE, relative_error
 
 
@@ -66,8 +65,3 @@ def test_labels_that_do_not_match_are_rejected():
         cross_entropy(logits, labels.float())
     with pytest.raises(ValueError, match="unknown backend 'cuda'"):
         cross_entropy(logits, labels, backend="cuda")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_the_kernels_in_the_interpreter():
-    run_interpreted(__file__)

@@ -1,4 +1,4 @@
-"""The kernels: on a GPU, or else in Triton's interpreter (test_cross_entropy.py starts that)."""
+"""The kernels: on a GPU, or else in Triton's interpreter (../test_interpreter.py starts that)."""
 
 import torch
 from hypothesis import example, given, settings

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.float8 import float8_linear, quantize_rows
-from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
 HALF_STEP = 2**-4
@@ -102,8 +101,3 @@ def test_what_cannot_be_multiplied():
             quantize_rows(torch.ones(shape))
     with pytest.raises(ValueError, match="unknown backend 'cuda'"):
         quantize_rows(torch.ones(1, 3), backend="cuda")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_the_kernel_in_the_interpreter():
-    run_interpreted(__file__)

@@ -1,4 +1,4 @@
-"""The kernel: on a GPU, or else in Triton's interpreter (test_float8.py starts that)."""
+"""The kernel: on a GPU, or else in Triton's interpreter (../test_interpreter.py starts that)."""
 
 import pytest
 import torch

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from foveate.ops.fovea_attention import fovea_attention
-from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
 SIZES = {"block_size": 4, "k_neighbours": 1}
@@ -30,8 +29,3 @@ def test_kernels_reject_what_they_cannot_run(monkeypatch):
 def test_autocast_decides_the_dtype():
     with torch.autocast("cpu", torch.bfloat16):
         assert fovea_attention(*inputs(), **SIZES).dtype == torch.bfloat16
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_kernels_in_the_interpreter():
-    run_interpreted(__file__)

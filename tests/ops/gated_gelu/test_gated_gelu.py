@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops.gated_gelu import gated_gelu
-from tests.interpreter import run_interpreted
 from tests.numerics import TOLERANCE, relative_error
 
 
@@ -56,8 +55,3 @@ def test_halves_that_differ_are_rejected():
             gated_gelu(a, other)
     with pytest.raises(ValueError, match="unknown backend 'cuda'"):
         gated_gelu(a, b, backend="cuda")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_kernels_in_the_interpreter():
-    run_interpreted(__file__)

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from foveate.ops.relative_attention import relative_attention
-from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
 
@@ -52,8 +51,3 @@ def test_autocast_decides_the_dtype():
     with torch.autocast("cpu", torch.bfloat16):
         assert relative_attention(q, k.bfloat16(), v).dtype == torch.bfloat16
         assert relative_attention(q.double(), k.double(), v.double()).dtype == torch.float64
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_kernels_in_the_interpreter():
-    run_interpreted(__file__)

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from foveate.ops.rms_norm import residual_rms_norm, rms_norm
-from tests.interpreter import run_interpreted
 from tests.numerics import TOLERANCE, relative_error
 
 
@@ -53,8 +52,3 @@ def test_a_residual_connection():
     for other in (update[:2], update[:1], update[:0], update.to("meta")):
         with pytest.raises(ValueError, match=r"update must be \(3, 4\) on cpu"):
             residual_rms_norm(x, weight, 1e-6, update=other)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_the_kernel_in_the_interpreter():
-    run_interpreted(__file__)

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from foveate.ops.tree_attention import Tree, tree_attention
-from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
 TREE = Tree.from_parents([-1, 0, 1, 1, 0, 4])
@@ -45,8 +44,3 @@ def test_autocast_decides_the_dtype():
     with torch.autocast("cpu", torch.bfloat16):
         assert tree_attention(q, k.bfloat16(), v, TREE).dtype == torch.bfloat16
         assert tree_attention(q.double(), k.double(), v.double(), TREE).dtype == torch.float64
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_kernels_in_the_interpreter():
-    run_interpreted(__file__)

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 
 from foveate.ops.tree_attention import Tree
 from foveate.ops.tree_positions import tree_positions
-from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 from tests.trees import forests
 
@@ -41,8 +40,3 @@ def test_wrong_tables_are_rejected():
         tree_positions(tree, torch.zeros(3), levels=2)
     with pytest.raises(ValueError, match="unknown backend"):
         tree_positions(tree, torch.zeros(3, 2), levels=2, backend="cuda")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_kernels_in_the_interpreter():
-    run_interpreted(__file__)

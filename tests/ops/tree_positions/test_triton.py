@@ -1,4 +1,4 @@
-"""The kernel: on a GPU, or else in Triton's interpreter (test_tree_positions.py starts that)."""
+"""The kernel: on a GPU, or else in Triton's interpreter (../test_interpreter.py starts that)."""
 
 import torch
 from hypothesis import given, settings

@@ -1,15 +1,7 @@
-"""The kernels, in Triton's interpreter."""
-
 import pytest
 import torch
 
 from foveate.ops.vip_compression import CompressionLayout, SegmentTree, compress, vip_scores
-from tests.interpreter import run_interpreted
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_kernels_in_the_interpreter():
-    run_interpreted(__file__)
 
 
 def test_unknown_backends_are_rejected():

@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
-from tests.interpreter import run_interpreted
 from tests.numerics import relative_error
 
 
@@ -53,8 +52,3 @@ def test_autocast_decides_the_dtype():
         )
         q, k, v = inputs(torch.float64)
         assert window_attention(q, k, v, (1, 1)).dtype == torch.float64
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="test_triton.py runs on the GPU itself")
-def test_kernels_in_the_interpreter():
-    run_interpreted(__file__)

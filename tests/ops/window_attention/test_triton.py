@@ -1,4 +1,4 @@
-"""The kernels: on a GPU, or else in Triton's interpreter (test_backends.py starts that)."""
+"""The kernels: on a GPU, or else in Triton's interpreter (../test_interpreter.py starts that)."""
 
 from copy import deepcopy
 

@@ -247,7 +247,7 @@ class _Handler:
             roles.append("blocks")
         if name == "table" and within["parts"]:
             roles += ["blocks", "tables"]
-        if within["tables"]:
+        if within["tables"] and not within["label"]:  # a caption holds no rows
             roles += [role for role in ("rows", "cells") if name in getattr(vocabulary, role)]
         if name == "thead":
             roles.append("table heads")
