@@ -62,7 +62,6 @@ from small_encoders import (
     trees,
     write_documents,
 )
-from stages import run_in_parallel
 
 ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "anchors.json"
@@ -330,7 +329,7 @@ def places_of(batch: Batch, kind: int) -> Tensor:
 def run_all(options: argparse.Namespace) -> None:
     """Train and evaluate all seeds, and save the results of those that finished."""
     try:
-        run_in_parallel(run, [(seed, options) for seed in range(options.seeds)])
+        runs.run_in_parallel(run, [(seed, options) for seed in range(options.seeds)])
     finally:
         gather(options)
 

@@ -73,7 +73,6 @@ from small_encoders import (
     nodes_of,
     write_documents,
 )
-from stages import run_in_parallel
 
 ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "classification.json"
@@ -289,8 +288,8 @@ def run_all(options: argparse.Namespace) -> None:
     options.end = time.time() + 60 * options.minutes
     try:
         kinds = dict.fromkeys(MODELS[name][0] for name in options.models)
-        run_in_parallel(pretrain, [(kind, options) for kind in (*kinds, "TF-IDF")])
-        run_in_parallel(finetune, [(name, options) for name in options.models])
+        runs.run_in_parallel(pretrain, [(kind, options) for kind in (*kinds, "TF-IDF")])
+        runs.run_in_parallel(finetune, [(name, options) for name in options.models])
     finally:
         gather(options)
 

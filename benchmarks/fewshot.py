@@ -36,7 +36,6 @@ from transformers import (
 from transformers.utils import logging
 
 import report
-import stages
 from egad_protocol import Method, Protocol, few_shot, plan, table
 from finetune import Tuning
 from foveate import Document
@@ -47,6 +46,7 @@ from foveate.models.accelerate import speed_up
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.text import plain_text
 from report import write_tables
+from runs import run_in_parallel
 from structured_documents import answers, meetings, papers, without_abstracts
 
 HERE = Path(__file__).parent
@@ -373,7 +373,7 @@ def main() -> None:
     if options.controls:
         methods += [Method(name, options.controls) for name in ("random", "gibberish")]
     try:
-        stages.run_in_parallel(
+        run_in_parallel(
             tune, [(domain, method, options) for domain in options.domains for method in methods]
         )
     finally:

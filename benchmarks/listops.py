@@ -37,7 +37,6 @@ from foveate.ops.tree_attention import Tree
 from listops_data import Expressions, generate
 from listops_models import MODELS, ListOpsModel, build
 from report import write_tables
-from stages import run_in_parallel
 
 RESULTS = report.RESULTS / "listops.json"
 SEQUENCES = report.RESULTS / "listops-sequences.json"
@@ -86,7 +85,7 @@ def main() -> None:
     options.minutes -= (time.perf_counter() - begun) / 60
     jobs = [(*job, options) for job in product(options.models, range(options.seeds))]
     try:
-        run_in_parallel(train, jobs)
+        runs.run_in_parallel(train, jobs)
     finally:
         gather(options, times)
 
