@@ -63,9 +63,8 @@ from small_encoders import (
     write_documents,
 )
 
-ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "anchors.json"
-PAGE = ROOT / "docs" / "evidence" / "anchors.md"
+PAGE = report.ROOT / "docs" / "evidence" / "anchors.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "anchors"
 CORPORA = ("peps", "proposals", "meetings", "manuals")
 VOCABULARY, TOKENIZED = 16384, 2000
@@ -102,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="write the data and stop")
     parser.add_argument("--corpus", type=Path, help="folder that training_corpus.py wrote")
-    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--documents", type=Path, default=report.DATA)
     parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
     parser.add_argument("--data", type=Path, help="folder written by --prepare")
     parser.add_argument("--layers", type=int, default=6)
@@ -118,7 +117,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        saved = report.load(options.results)
         report.write_tables(PAGE, tables(saved))
     elif options.smoke:
         with tempfile.TemporaryDirectory() as folder:

@@ -43,7 +43,6 @@ left out of the tables.
 
 import argparse
 import copy
-import json
 import sys
 import tempfile
 import time
@@ -74,11 +73,10 @@ from small_encoders import (
     write_documents,
 )
 
-ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "classification.json"
 MARKED = report.RESULTS / "classification-marked.json"
 """Of a second run, with "dense, sections marked"."""
-PAGE = ROOT / "docs" / "evidence" / "classification.md"
+PAGE = report.ROOT / "docs" / "evidence" / "classification.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "classification"
 CORPORA = ("papers", "peps", "proposals")
 VOCABULARY, TOKENIZED = 16384, 2000
@@ -124,7 +122,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="write the data and stop")
     parser.add_argument(
-        "--corpus", type=Path, default=ROOT / "build" / "corpus", help="of training_corpus.py"
+        "--corpus",
+        type=Path,
+        default=report.ROOT / "build" / "corpus",
+        help="of training_corpus.py",
     )
     parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
     parser.add_argument("--data", type=Path, help="folder written by --prepare")
@@ -148,10 +149,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        saved, marked = (
-            tables(json.loads(file.read_text(encoding="utf-8"))["results"])
-            for file in (options.results, MARKED)
-        )
+        saved, marked = (tables(report.load(file)) for file in (options.results, MARKED))
         report.write_tables(PAGE, saved | {f"marked, {name}": its for name, its in marked.items()})
     elif options.smoke:
         with tempfile.TemporaryDirectory() as folder:

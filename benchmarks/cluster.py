@@ -53,7 +53,7 @@ from foveate.index.ray import RayCluster
 from foveate.index.sources import Source
 from foveate.index.store import Store
 from foveate.inference import DocumentVectors
-from library import DATA, make_queries, write_files
+from library import make_queries, write_files
 
 PATIENCE = 600
 """Seconds after which a run that hangs is ended."""
@@ -245,7 +245,7 @@ def rows(index: Index) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--model", help="a checkpoint other than the default model")
     parser.add_argument("--sentences", type=int, default=1_000_000)

@@ -56,8 +56,7 @@ from foveate.models.tree_bert_network import load_network
 from retrieval_systems import minilm_path
 from structured_documents import papers
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "numbers" / "cpu.md"
+PAGE = report.ROOT / "docs" / "numbers" / "cpu.md"
 RESULT = "cpu.json"
 SYSTEMS = (
     ("foveate", "float32"),
@@ -88,7 +87,7 @@ Encode = Callable[[list[str]], Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     parser.add_argument("--systems", nargs="+", help="such as foveate and OpenVINO; all if none")
     parser.add_argument("--rounds", type=int, default=9)
@@ -99,7 +98,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
-        saved = json.loads((options.output / RESULT).read_text(encoding="utf-8"))["results"]
+        saved = report.load(options.output / RESULT)
         report.write_tables(PAGE, tables(saved))
         return
     torch.set_num_threads(options.threads)

@@ -28,7 +28,6 @@ import json
 import random
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -48,8 +47,8 @@ SLOWEST = 10.0
 RESULTS = report.RESULTS / "encoders.json"
 COMPILED = report.RESULTS / "encoders-compiled.json"
 """Of a second run, which had time for the compiled forms of long documents."""
-PAGE = Path(__file__).parents[1] / "docs" / "numbers" / "hdt.md"
-IMAGE = Path(__file__).parents[1] / "docs" / "images" / "encoders.png"
+PAGE = report.ROOT / "docs" / "numbers" / "hdt.md"
+IMAGE = report.ROOT / "docs" / "images" / "encoders.png"
 VOCABULARY = 32768
 WEIGHTS = 85e6  # of HDT's matrices
 
@@ -281,7 +280,7 @@ def main() -> None:
     if options.docs or options.plot:
         saved = json.loads(target.read_text())
         if options.docs:
-            compiled = json.loads(COMPILED.read_text())["results"]["rows"]
+            compiled = report.load(COMPILED)["rows"]
             found = forms.tables(saved["results"]["rows"]) | forms.tables(compiled, "compiled, ")
             del found["compiled, failed"]  # an empty table
             report.write_tables(PAGE, found)

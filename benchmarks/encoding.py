@@ -49,13 +49,11 @@ from foveate.inference import default_model_path
 from foveate.preprocessing import load_tokenizer
 from foveate.preprocessing.tree import Anchor, outline
 from foveate.preprocessing.tree_builder import load_tree_tokenizer
-from report import write_tables
 from retrieval_systems import minilm_path
 from structured_documents import papers
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "numbers" / "sentence-vectors.md"
-PROPOSAL = HERE.parent / "examples" / "pep-0703.rst"
+PAGE = report.ROOT / "docs" / "numbers" / "sentence-vectors.md"
+PROPOSAL = report.ROOT / "examples" / "pep-0703.rst"
 LENGTHS = {"cpu": (4096, 16384, 65536, 262144), "cuda": (4096, 16384, 65536, 262144, 1048576)}
 SYSTEMS = {
     "cpu": (
@@ -78,7 +76,7 @@ WARM_UP = "Cod swim. They eat krill.\n\nEels are long."
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     parser.add_argument("--device", choices=LENGTHS, default="cpu")
     parser.add_argument(
@@ -90,7 +88,7 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
-        write_tables(PAGE, tables(options.output))
+        report.write_tables(PAGE, tables(options.output))
         return
     if options.worker:
         print(json.dumps(measure(*options.worker, options)))
@@ -310,7 +308,7 @@ def tables(folder: Path) -> dict[str, str]:
     for device in LENGTHS:
         path = folder / f"encoding-{device}.json"
         if path.exists():
-            rows = json.loads(path.read_text(encoding="utf-8"))["results"]["rows"]
+            rows = report.load(path)["rows"]
             found[f"{device} speed"] = speed_table(rows)
             found[f"{device} lengths"] = length_table(rows)
     return found

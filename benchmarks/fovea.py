@@ -12,9 +12,7 @@ Others are left out at greater lengths after all of their forms took over 15 tim
 ours.
 """
 
-import json
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 
 import torch
@@ -29,7 +27,7 @@ LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
 SLOWEST = 15.0
 RESULTS = report.RESULTS / "fovea.json"
-PAGE = Path(__file__).parents[1] / "docs" / "numbers" / "fovea.md"
+PAGE = report.ROOT / "docs" / "numbers" / "fovea.md"
 SIZES = T5 | {"d_kv": 64}
 
 
@@ -63,7 +61,7 @@ def main() -> None:
     if options.generation:
         print(report.table(["", "encoder tokens", "beams", "ms per token"], generation()))
     elif options.docs:
-        report.write_tables(PAGE, forms.tables(json.loads(target.read_text())["results"]["rows"]))
+        report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
     else:
         settings = {"matrix TFLOP/s": matrix_rate(options.device) / 1e12}
         forms.run(ENCODERS, options, target, SLOWEST, settings)

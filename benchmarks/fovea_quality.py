@@ -48,8 +48,7 @@ from fovea_studies import STUDIES
 from fovea_texts import prepare
 from rounds import Plan, Trainings, train_in_rounds
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "evidence" / "fovea.md"
+PAGE = report.ROOT / "docs" / "evidence" / "fovea.md"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 100  # steps
 SMOKE = {
@@ -77,7 +76,7 @@ SMOKE = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the texts and stop")
-    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--documents", type=Path, default=report.DATA)
     parser.add_argument(
         "--pieces", type=int, default=3000, help="maximum pieces to train with, prepared"
     )

@@ -1,7 +1,6 @@
 """How the encoders did, by distance and by what the published coverage hides, and tables."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +143,7 @@ def tables(folder: Path) -> dict[str, str]:
     found = {}
     for study, make in (("words", word_tables), ("facts", fact_tables)):
         path = folder / f"fovea_quality-{study}.json"
-        results = json.loads(path.read_text())["results"] if path.exists() else {}
+        results = report.load(path) if path.exists() else {}
         if "differences" in results:
             found |= make(results)
     return found

@@ -53,7 +53,6 @@ from foveate.index.store import Store, Writer
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
 
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
 WORDS_PER_QUERY = 8
@@ -336,7 +335,7 @@ def make_headings(index: Index, number: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=1000)

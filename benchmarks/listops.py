@@ -36,13 +36,12 @@ import runs
 from foveate.ops.tree_attention import Tree
 from listops_data import Expressions, generate
 from listops_models import MODELS, ListOpsModel, build
-from report import write_tables
 
 RESULTS = report.RESULTS / "listops.json"
 SEQUENCES = report.RESULTS / "listops-sequences.json"
 """The finished run of the models that read sequences, which had no time left in the first."""
-IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"
-PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "listops.md"
+IMAGE = report.ROOT / "docs" / "images" / "listops.png"
+PAGE = report.ROOT / "docs" / "evidence" / "listops.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "listops"
 RATE, WARM_UP = 3e-4, 500
 TIMED_STEPS = 60
@@ -67,14 +66,12 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.plot or options.docs:
-        trees, sequences = (
-            json.loads(file.read_text(encoding="utf-8"))["results"] for file in (RESULTS, SEQUENCES)
-        )
+        trees, sequences = (report.load(file) for file in (RESULTS, SEQUENCES))
         if options.docs:
             others = tables(sequences)
             del others["equal steps"]  # all have finished
             others = {f"{name}, sequences": table for name, table in others.items()}
-            write_tables(PAGE, tables(trees) | others)
+            report.write_tables(PAGE, tables(trees) | others)
         if options.plot:
             plot(sequences["models"] | finished(trees))
         return

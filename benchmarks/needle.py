@@ -42,9 +42,8 @@ from needle_data import PIECE, Batch, Needles
 from needle_models import ARMS, MAIN, SWEEP, Reader, compressed_length
 from rounds import Plan, Trainings, train_in_rounds
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "evidence" / "vcc.md"
-IMAGE = ROOT / "docs" / "images" / "needle.png"
+PAGE = report.ROOT / "docs" / "evidence" / "vcc.md"
+IMAGE = report.ROOT / "docs" / "images" / "needle.png"
 RESULTS = report.RESULTS / "needle.json"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 50  # steps
@@ -103,7 +102,7 @@ class Name(NamedTuple):
 def main() -> None:
     options = parse()
     if options.docs or options.plot:
-        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        saved = report.load(options.results)
         if options.docs:
             report.write_tables(PAGE, tables(saved))
         if options.plot:
@@ -118,7 +117,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the texts and stop")
-    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--documents", type=Path, default=report.DATA)
     parser.add_argument("--pieces", type=int, default=3000, help="maximum pieces to train with")
     parser.add_argument("--vocabulary", type=int, default=8192, help="of the prepared texts")
     parser.add_argument("--data", type=Path, help="the file that --prepare wrote")
@@ -207,7 +206,7 @@ def conduct(options: argparse.Namespace) -> None:
                 break
     trainings.close()
     gather(options, names)
-    for table in tables(json.loads(options.results.read_text())["results"]).values():
+    for table in tables(report.load(options.results)).values():
         print(f"\n{table}")
 
 

@@ -61,7 +61,7 @@ _NUMBERING = re.compile(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pdfs", type=Path, required=True, help="made by reading_corpus.py")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS))
     parser.add_argument("--files", nargs="+", help="only these PDFs, by name")
     parser.add_argument("--output", type=Path, default=report.RESULTS / "reading.json")

@@ -40,6 +40,7 @@ import pypdfium2
 from lxml import html
 from pypdf import PdfWriter
 
+import report
 from debian import unpack
 from reading_words import UNKNOWN, cut, masked, words
 
@@ -131,7 +132,7 @@ TYPESET = (*((name, "two columns") for name in PEPS), ("moby-dick", "book"))
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, required=True, help="where the PDFs go")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=report.DATA)
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)

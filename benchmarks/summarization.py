@@ -36,7 +36,6 @@ from foveate.data import Example
 from scisummnet import papers_with_abstract
 from structured_documents import meetings, papers, plos, proposals, without_abstracts
 
-HERE = Path(__file__).parent
 WORDS = 150
 SEED = 0
 RESAMPLES = 10_000
@@ -224,7 +223,7 @@ def show(name: str, columns: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS), dest="sets")
     parser.add_argument("--split", default="dev", choices=["dev", "train"])
     parser.add_argument("--limit", type=int, help="number of texts of each set, by default all")

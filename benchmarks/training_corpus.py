@@ -26,6 +26,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import report
 from foveate import Document
 from foveate.data import Example
 from manuals import Package, read_packages
@@ -39,13 +40,11 @@ from structured_documents import (
     section_records,
 )
 
-HERE = Path(__file__).parent
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument("--output", type=Path, default=HERE.parent / "build" / "corpus")
+    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser.add_argument("--output", type=Path, default=report.ROOT / "build" / "corpus")
     parser.add_argument(
         "--manuals", type=Path, metavar="FOLDER", help="where the packages of Debian are or go"
     )

@@ -31,8 +31,8 @@ from tree_documents import document
 DOCUMENTS, HEADS, HEAD_DIM = 4, 12, 64
 LENGTHS = [1024, 4096, 16_384, 65_536, 262_144]
 DENSE_FORWARD_UP_TO, DENSE_BACKWARD_UP_TO, FLEX_UP_TO = 262_144, 65_536, 65_536
-RESULTS = Path(__file__).parent / "results" / "tree_attention.json"
-PLOT = Path(__file__).parents[1] / "docs" / "images" / "tree-attention.png"
+RESULTS = report.RESULTS / "tree_attention.json"
+PLOT = report.ROOT / "docs" / "images" / "tree-attention.png"
 
 
 def batch(tokens: int) -> list[int]:

@@ -21,6 +21,7 @@ from long_context import (
     num_words,
     passkeys,
 )
+from report import write_tables
 from retrieval import (
     PAGE,
     About,
@@ -31,7 +32,6 @@ from retrieval import (
     sections_by_heading,
     within,
     without_headings,
-    write_tables,
 )
 from retrieval_measures import differences, hit, interval, ndcg, rank, reciprocal_rank
 from retrieval_systems import (
