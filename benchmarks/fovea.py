@@ -19,9 +19,10 @@ import torch
 
 import forms
 import report
-from encoders import VOCABULARY, matrix_rate, pegasus_x
+from encoders import VOCABULARY, pegasus_x
 from forms import Built, Encoder
 from speed_up import T5, longt5, sped_up, t5
+from timing import matmul_rate
 
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
@@ -63,7 +64,7 @@ def main() -> None:
     elif options.docs:
         report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
     else:
-        settings = {"matrix TFLOP/s": matrix_rate(options.device) / 1e12}
+        settings = {"matrix TFLOP/s": matmul_rate(options.device) / 1e12}
         forms.run(ENCODERS, options, target, SLOWEST, settings)
 
 
