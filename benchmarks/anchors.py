@@ -29,12 +29,12 @@ repeated; a seed that has not finished is named in the results and left out of t
 
 import argparse
 import copy
-import gzip
 import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,6 @@ from foveate import Document
 from foveate.data import Corpus
 from foveate.preprocessing import HDTProcessor
 from foveate.training.tokenizer import train_tokenizer
-from scisummnet import repeats
 from small_encoders import (
     Batch,
     Documents,
@@ -62,6 +61,7 @@ from small_encoders import (
     trees,
     write_documents,
 )
+from structured_documents import read_records, sections_beside_abstract
 
 RESULTS = report.RESULTS / "anchors.json"
 PAGE = report.ROOT / "docs" / "evidence" / "anchors.md"
@@ -176,16 +176,10 @@ def without_abstracts(
 ) -> Iterator[tuple[list[tuple[str, list[str]]], list[str]]]:
     """Yield sections and abstracts of papers without sections that repeat the abstract."""
     for split in ("train", "dev"):
-        path = options.documents / "scisummnet" / f"{split}.jsonl.gz"
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            records = [json.loads(line) for line in lines][: options.limit]
-        for paper in records:
+        records = read_records(options.documents / "scisummnet" / f"{split}.jsonl.gz")
+        for paper in islice(records, options.limit):
             abstract = [sentence for sentence in paper["abstract"] if len(sentence.split()) > 3]
-            sections = [
-                (section["heading"], section["sentences"])
-                for section in paper["sections"]
-                if section["sentences"] and not repeats(section["sentences"], paper["abstract"])
-            ]
+            sections = sections_beside_abstract(paper)
             if sections and abstract:
                 yield sections, abstract
 

@@ -25,9 +25,7 @@ sentences are found as the library is searched by default.
 """
 
 import argparse
-import gzip
 import json
-import lzma
 import random
 import shutil
 import tempfile
@@ -52,6 +50,7 @@ from foveate.index.schema import pack_keys
 from foveate.index.store import Store, Writer
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
+from structured_documents import read_records
 
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
@@ -67,7 +66,7 @@ SHARES = (0.005, 0.01, 0.02, 0.05)
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
     """Take texts from each source in turn, with the suffix of their format."""
-    sources = [read(data / name) for name in SOURCES]
+    sources = [read_records(data / name) for name in SOURCES]
     while sources:
         for source in list(sources):
             record = next(source, None)
@@ -77,13 +76,6 @@ def records(data: Path) -> Iterator[tuple[str, str]]:
                 yield record["text"], SUFFIXES[record["format"]]
             else:
                 yield as_markdown(record), "md"
-
-
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    open_file = lzma.open if path.suffix == ".xz" else gzip.open
-    with open_file(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
 
 
 def as_markdown(paper: dict[str, Any]) -> str:

@@ -33,8 +33,14 @@ from sumy.utils import get_stop_words
 import report
 from foveate import Document, Encoder, summarize
 from foveate.data import Example
-from scisummnet import papers_with_abstract
-from structured_documents import meetings, papers, plos, proposals, without_abstracts
+from structured_documents import (
+    meetings,
+    papers,
+    papers_with_abstract,
+    plos,
+    proposals,
+    without_abstracts,
+)
 
 WORDS = 150
 SEED = 0

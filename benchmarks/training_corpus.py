@@ -18,7 +18,6 @@ package, and its license. The corpus of the encoder was made with the versions o
 """
 
 import argparse
-import gzip
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -37,6 +36,7 @@ from structured_documents import (
     papers,
     peps,
     proposals,
+    read_records,
     section_records,
 )
 
@@ -79,13 +79,11 @@ def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
 
 def papers_with_abstracts(path: Path) -> Iterator[dict[str, Any]]:
     """Return papers whose first section is the abstract, unless they begin with it already."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for paper, line in zip(papers(path), lines, strict=True):
-            one, abstract = record(paper, "ScisummNet", "CC BY 4.0"), json.loads(line)["abstract"]
-            if not begins_with(one["sections"], abstract):
-                section = {"title": "Abstract", "sentences": abstract, "sections": []}
-                one["sections"].insert(0, section)
-            yield one
+    for paper, original in zip(papers(path), read_records(path), strict=True):
+        one, abstract = record(paper, "ScisummNet", "CC BY 4.0"), original["abstract"]
+        if not begins_with(one["sections"], abstract):
+            one["sections"].insert(0, {"title": "Abstract", "sentences": abstract, "sections": []})
+        yield one
 
 
 def begins_with(sections: list[dict[str, Any]], abstract: list[str]) -> bool:
