@@ -48,7 +48,6 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
@@ -589,8 +588,8 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     rows = [
         [
             name,
-            *(spread(one["each seed"]) for one in its),
-            *(spread(one["preferred"]) for one in its),
+            *(report.mean_and_deviation(one["each seed"]) for one in its),
+            *(report.mean_and_deviation(one["preferred"]) for one in its),
             ", ".join(f"{value:.1f}" for value in its[0]["each seed"]),
         ]
         for name, its in finished.items()
@@ -607,12 +606,6 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         if {its["of"], its["from"]} <= finished.keys()
     ]
     return found | {"differences": report.table(["shuffled", "HDT, whole, against", ""], rows)}
-
-
-def spread(values: Sequence[float]) -> str:
-    """Format a mean and the standard deviation over seeds."""
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
 
 
 if __name__ == "__main__":

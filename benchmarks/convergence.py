@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -545,12 +545,11 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         if len(of_seeds) < results["recipe"]["seeds"]:
             continue
         losses = [run["curve"][-1]["loss"] for run in of_seeds]
-        deviation = f" ± {stdev(losses):.3f}" if len(losses) > 1 else ""
         rows.append(
             [
                 name,
                 f"{rate:g}",
-                f"{mean(losses):.3f}{deviation}",
+                report.mean_and_deviation(losses, digits=3),
                 f"{mean(run['step'] for run in of_seeds):,.0f}",
                 f"{mean(1e3 * run['seconds'] / run['step'] for run in of_seeds):.1f}",
                 f"{of_seeds[0]['parameters'] / 1e6:.1f} M",

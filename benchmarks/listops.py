@@ -20,10 +20,9 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
 from itertools import pairwise, product
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import mean, median
 from typing import Any, cast
 
 import torch
@@ -269,7 +268,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     rows = [
         [
             name,
-            spread([log["accuracy"] for log in logs]),
+            report.mean_and_deviation([log["accuracy"] for log in logs]),
             ", ".join(f"{log['accuracy']:.1f}" for log in logs),
             PUBLISHED.get(name),
             f"{results['ms a step, alone'][name]['median']:.1f}",
@@ -281,7 +280,10 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     found["accuracy"] = report.table(header, rows)
     bins = next(iter(finished(results).values()))[0]["by length"]
     rows = [
-        [name, *(spread([rate(log, i) for log in logs]) for i in range(len(bins)))]
+        [
+            name,
+            *(report.mean_and_deviation([rate(log, i) for log in logs]) for i in range(len(bins))),
+        ]
         for name, logs in finished(results).items()
     ]
     header = ["tokens up to", *(f"{b['up to']}: {b['expressions']}" for b in bins)]
@@ -305,7 +307,7 @@ def at_equal_steps(results: dict[str, Any]) -> str:
     rows = [
         [
             name,
-            spread([curve[epochs - 1]["accuracy"] for curve in its]),
+            report.mean_and_deviation([curve[epochs - 1]["accuracy"] for curve in its]),
             ", ".join(f"{curve[epochs - 1]['accuracy']:.1f}" for curve in its),
         ]
         for name, its in curves.items()
@@ -318,12 +320,6 @@ def rate(log: dict[str, Any], i: int) -> float:
     """Return the accuracy in the i-th range of lengths, in percent."""
     of_range = log["by length"][i]
     return 100 * of_range["right"] / of_range["expressions"]
-
-
-def spread(values: Sequence[float]) -> str:
-    """Format a mean and the standard deviation over seeds."""
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
 
 
 def plot(models: dict[str, list[dict[str, Any]]]) -> None:

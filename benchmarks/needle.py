@@ -28,7 +28,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any, NamedTuple
 
 import torch
@@ -347,7 +347,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     lengths, asked = setting["lengths"], setting["asked"]
     found = {arm: by_length(results, arm) for arm in ARMS}
     means = {
-        arm: [spread(values[n]) if n in values else None for n in lengths]
+        arm: [report.mean_and_deviation(values[n]) if n in values else None for n in lengths]
         for arm, values in found.items()
         if values
     }
@@ -388,12 +388,6 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
 def label(arm: str) -> str:
     """Name an arm of the sweep, to which the main VCC belongs too."""
     return f"VCC, {ARMS[arm].count} of {ARMS[arm].block}" if arm == "VCC" else arm
-
-
-def spread(values: list[float]) -> str:
-    """Format a mean and the standard deviation over seeds."""
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
 
 
 def digits(value: float | None) -> str | None:

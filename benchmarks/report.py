@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 from time import perf_counter
 from typing import Any
 
@@ -117,6 +117,12 @@ def table(header: list[str], rows: list[list[Any]]) -> str:
     ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)
+
+
+def mean_and_deviation(values: Sequence[float], digits: int = 1) -> str:
+    """Format a mean and, of several values, their standard deviation."""
+    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{deviation}"
 
 
 def write_tables(page: Path, found: dict[str, str]) -> None:
