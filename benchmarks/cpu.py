@@ -49,12 +49,13 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 import report
-from encoding import PROPOSAL, anchors_with_text, resident, spread
+from encoding import PROPOSAL, anchors_with_text, count_tokens, spread
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
 from foveate.models.tree_bert_network import load_network
 from retrieval_systems import minilm_path
 from structured_documents import papers
+from timing import resident
 
 PAGE = report.ROOT / "docs" / "numbers" / "cpu.md"
 RESULT = "cpu.json"
@@ -111,7 +112,7 @@ def main() -> None:
     if ("OpenVINO", "int8") in present and not find_spec("nncf"):
         present.remove(("OpenVINO", "int8"))
     texts = read_texts(options.data)
-    tokens = sum(map(len, token_ids(texts)))
+    tokens = sum(count_tokens(texts))
     print(f"{len(texts)} sentences, {tokens} tokens", flush=True)
     with tempfile.TemporaryDirectory() as name:
         prepare(Path(name), texts, present, options)
@@ -161,13 +162,8 @@ def calibration_texts(data: Path) -> list[str]:
 def short_texts(documents: list[Document]) -> list[str]:
     """List the sentences and titles of documents that all systems read to the end."""
     texts = [anchor.text for anchor in anchors_with_text(documents)]
-    sizes = map(len, token_ids(texts))
+    sizes = count_tokens(texts)
     return [text for text, size in zip(texts, sizes, strict=True) if size <= MAX_TOKENS]
-
-
-def token_ids(texts: list[str]) -> list[list[int]]:
-    """Tokenize texts without special tokens."""
-    return [one.ids for one in tokenizer().encode_batch(texts, add_special_tokens=False)]
 
 
 @cache
@@ -327,7 +323,7 @@ def forms(
     if system == "ONNX Runtime":
         return {
             f"{graph} graph, batches of {size}": partial(
-                load_onnxruntime, dtype, folder / f"{graph}-{dtype}.onnx", size, options
+                load_onnxruntime, folder / f"{graph}-{dtype}.onnx", size, options
             )
             for graph, size in product(("exported", "fused"), BATCH_SIZES)
         }
@@ -348,7 +344,7 @@ def load_sentence_transformers(dtype: str, size: int, options: argparse.Namespac
     return lambda texts: model.encode(texts, batch_size=size, convert_to_tensor=True)
 
 
-def load_onnxruntime(dtype: str, path: Path, size: int, options: argparse.Namespace) -> Encode:
+def load_onnxruntime(path: Path, size: int, options: argparse.Namespace) -> Encode:
     """Load a graph in ONNX Runtime."""
     import onnxruntime
 
@@ -542,7 +538,7 @@ def floors() -> dict[str, dict[str, float]]:
     seconds = dict.fromkeys(LEVELS, 0.0)
     with torch.inference_mode():
         for dtype, (k, n) in product(LEVELS, shapes):
-            seconds[dtype] += seconds_of(product_of(dtype, k, n))
+            seconds[dtype] += least_seconds(product_of(dtype, k, n))
     flops = 2 * sum(k * n for k, n in shapes)
     return {
         dtype: {
@@ -568,10 +564,10 @@ def product_of(dtype: str, k: int, n: int) -> Callable[[], Tensor]:
     return lambda: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
 
 
-def seconds_of(run: Callable[[], Any], repeats: int = 30) -> float:
+def least_seconds(run: Callable[[], Any]) -> float:
     """Measure the least time of a call."""
     times = []
-    for _ in range(repeats):
+    for _ in range(30):
         begun = time.perf_counter()
         run()
         times.append(time.perf_counter() - begun)

@@ -32,7 +32,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import cycle
@@ -51,6 +50,7 @@ from foveate.preprocessing.tree import Anchor, outline
 from foveate.preprocessing.tree_builder import load_tree_tokenizer
 from retrieval_systems import minilm_path
 from structured_documents import papers
+from timing import Memory
 
 PAGE = report.ROOT / "docs" / "numbers" / "sentence-vectors.md"
 PROPOSAL = report.ROOT / "examples" / "pep-0703.rst"
@@ -247,40 +247,6 @@ def preparing(documents: list[Document]) -> float:
     for document in documents:
         processor.tree(outline(document))
     return time.perf_counter() - begun
-
-
-@dataclass
-class Memory:
-    """How much memory a computation takes.
-
-    Attributes:
-        device: "cpu", the resident set of this process, or "cuda", what PyTorch allocated.
-        before: Bytes at the start.
-    """
-
-    device: str
-    before: int
-
-    @classmethod
-    def start(cls, device: str) -> "Memory":
-        """Begin to measure."""
-        if device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-            return cls(device, torch.cuda.memory_allocated())
-        Path("/proc/self/clear_refs").write_text("5")  # Linux sets the peak to the present size
-        return cls(device, resident("VmRSS"))
-
-    def peak(self) -> int:
-        """Return the peak since the start, in bytes beyond what was held then."""
-        now = torch.cuda.max_memory_allocated() if self.device == "cuda" else resident("VmHWM")
-        return now - self.before
-
-
-def resident(name: str) -> int:
-    """Read a size of this process in bytes: VmRSS is the present one, VmHWM the peak."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (line,) = (line for line in lines if line.startswith(f"{name}:"))
-    return int(line.split()[1]) * 1024
 
 
 def relative_errors(device: str) -> dict[str, float]:
