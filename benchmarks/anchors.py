@@ -428,7 +428,7 @@ def ranks_of(found: Tensor) -> np.ndarray:
     return np.asarray(ranks.cpu().numpy())
 
 
-def save_bm25(folder: Path, papers: Documents, k1: float = 1.2, b: float = 0.75) -> None:
+def save_bm25(folder: Path, papers: Documents) -> None:
     """Save the ranks that BM25 gives over the tokens, `(queries, papers)`."""
     from scipy.sparse import csr_matrix
 
@@ -444,6 +444,7 @@ def save_bm25(folder: Path, papers: Documents, k1: float = 1.2, b: float = 0.75)
     lengths = np.asarray(theirs.sum(1)).ravel()
     present = np.bincount(theirs.indices, minlength=papers.vocabulary)
     idf = np.log(1 + (theirs.shape[0] - present + 0.5) / (present + 0.5))
+    k1, b = 1.2, 0.75
     norm = k1 * (1 - b + b * lengths / lengths.mean())
     rows = np.repeat(np.arange(theirs.shape[0]), np.diff(theirs.indptr))
     theirs.data = idf[theirs.indices] * theirs.data * (k1 + 1) / (theirs.data + norm[rows])

@@ -280,9 +280,7 @@ def gather(options: argparse.Namespace) -> None:
         **(measure(study, scores, options) if scores else {}),
     }
     path = options.results / f"fovea_quality-{options.study}.json"
-    partial = path.with_suffix(".partial")
-    report.save(partial, results, "transformers", "triton")
-    partial.replace(path)
+    report.save(path, results, "transformers", "triton")
     for name, table in tables(options.results).items():
         if name.startswith(options.study):
             print(f"{name}\n\n{table}\n", flush=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import report
 from fovea_arms import NEIGHBOURS
-from fovea_studies import Facts, Words, _distance_names, hidden_facts, word_groups
+from fovea_studies import Facts, Words, distance_names, hidden_facts, word_groups
 
 RESAMPLES = 1000
 
@@ -150,7 +150,7 @@ def tables(folder: Path) -> dict[str, str]:
 
 
 def word_tables(results: dict[str, Any]) -> dict[str, str]:
-    groups = ["all", *_distance_names(), "nowhere"]
+    groups = ["all", *distance_names(), "nowhere"]
     rows: list[list[Any]] = [["masked tokens", None, None]]
     rows[0] += [f"{results['tokens'][group]:,}" for group in groups]
     rows += [

@@ -49,7 +49,6 @@ MATTER = {
     *("bibliography", "index", "acknowledgments", "acknowledgements", "keywords", "footnotes"),
     *("inhaltsverzeichnis", "literatur", "stichwortverzeichnis", "目录", "参考文献", "索引"),
 }  # headings that outlines and sources often lack
-TITLES = ".//sec/title"
 APART = ("fig", "table-wrap", "boxed-text", "fn", "supplementary-material")  # from JATS' paragraphs
 _NUMBERING = re.compile(
     r"\s*(?:第\s*\w+?\s*[章节部篇]\s*|(?:(?:chapter|kapitel|appendix|anhang|part|teil|附录)\s+\w+"

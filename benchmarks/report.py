@@ -47,10 +47,11 @@ def _cores() -> int | None:
     return os.cpu_count()
 
 
-def _launch_time(launches: int = 2000, at_once: int = 100) -> float:
+def _launch_time() -> float:
     """Return the median microseconds in which the host launches an empty kernel."""
     import torch
 
+    launches, at_once = 2000, 100
     times = []
     for number in range(launches + at_once):  # the first ones warm up
         if number % at_once == 0:

@@ -89,18 +89,18 @@ class StockBert:
         vectors = torch.zeros(max(sentence_idx) + 1, sums.shape[1])
         return unit(vectors.index_add_(0, owner[inside], (sums / counts)[inside]))
 
-    def truncated(self, texts: Sequence[str], max_tokens: int = 256) -> Tensor:
-        """Encode the beginnings of texts as sentence-transformers does: `(texts, dimension)`."""
+    def truncated(self, texts: Sequence[str]) -> Tensor:
+        """Encode 256 tokens of each text as sentence-transformers does: `(texts, dimension)`."""
         tokens = self.tokenizer(
-            texts, add_special_tokens=False, truncation=True, max_length=max_tokens - 2
+            texts, add_special_tokens=False, truncation=True, max_length=256 - 2
         )["input_ids"]
         hidden_states = self._hidden_states([torch.tensor(ids) for ids in tokens])
         return unit(torch.stack([states.mean(0) for states in hidden_states]))
 
     @torch.inference_mode()
-    def _hidden_states(self, windows: Sequence[Tensor], batch_size: int = 16) -> list[Tensor]:
+    def _hidden_states(self, windows: Sequence[Tensor]) -> list[Tensor]:
         """Return hidden states `(1 + tokens + 1, dimension)`, special tokens included."""
-        device = self.model.device
+        batch_size, device = 16, self.model.device
         first = torch.tensor([self.tokenizer.cls_token_id])
         last = torch.tensor([self.tokenizer.sep_token_id])
         states: list[Tensor] = []

