@@ -36,6 +36,7 @@ import report
 from foveate import Document, Encoder
 from foveate.preprocessing import TreeBertProcessor
 from foveate.preprocessing.tree import Anchor
+from foveate.tasks.centrality import unit
 from foveate.training import Recipe, train
 from retrieval import run_documents, run_within
 from retrieval_systems import (
@@ -44,9 +45,8 @@ from retrieval_systems import (
     compare,
     encode_lists,
     minilm_path,
-    section_idx,
+    sections_of_sentences,
     sentence_texts,
-    unit,
 )
 from structured_documents import papers
 
@@ -209,8 +209,7 @@ class Vectors(Systems):
         wanted = encode_lists(self.encoder, queries)
         own = compare(wanted, [its.sentences for its in vectors])
         yield "sentence", own
-        pairs = zip(documents, vectors, strict=True)
-        sections = compare(wanted, [its.sections[section_idx(document)] for document, its in pairs])
+        sections = compare(wanted, sections_of_sentences(documents, vectors))
         yield (
             "sentence + section",
             [a + SECTION_WEIGHT * b for a, b in zip(own, sections, strict=True)],

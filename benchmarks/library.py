@@ -170,11 +170,16 @@ def add_copy(
     writer.add(rows)
 
 
+def texts_of(index: Index, table: str) -> list[str]:
+    """Return the sentences of a library, or the titles of its sections."""
+    rows = Store(index.path).open_tables(index.state)[table].search().select(["text"])
+    texts: list[str] = rows.to_arrow()["text"].to_pylist()
+    return texts
+
+
 def make_queries(index: Index, number: int) -> list[str]:
     rng = random.Random(0)
-    table = Store(index.path).open_tables(index.state)["sentences"]
-    texts = table.search().select(["text"]).to_arrow()["text"].to_pylist()
-    long = [text for text in texts if len(text.split()) >= WORDS_PER_QUERY]
+    long = [text for text in texts_of(index, "sentences") if len(text.split()) >= WORDS_PER_QUERY]
     chosen = rng.sample(long, min(number, len(long)))
     return [" ".join(text.split()[:WORDS_PER_QUERY]) for text in chosen]
 
@@ -255,10 +260,9 @@ def measure_flat(index: Index, encoded: Encoded, queries: list[str]) -> dict[str
 def measure_bm25s(index: Index, queries: list[str]) -> dict[str, float]:
     import bm25s
 
-    table = Store(index.path).open_tables(index.state)["sentences"]
-    texts = table.search().select(["text"]).to_arrow()["text"].to_pylist()
     retriever = bm25s.BM25()
-    retriever.index(bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False)
+    sentences = bm25s.tokenize(texts_of(index, "sentences"), stopwords=None, show_progress=False)
+    retriever.index(sentences, show_progress=False)
 
     def retrieve(query: str) -> None:
         tokens = bm25s.tokenize([query], stopwords=None, show_progress=False)
@@ -319,8 +323,7 @@ def spans(index: Index, query: str, by: Unit) -> set[tuple[int, int, int]]:
 
 
 def make_headings(index: Index, number: int) -> list[str]:
-    table = Store(index.path).open_tables(index.state)["sections"]
-    titles = sorted({*table.search().select(["text"]).to_arrow()["text"].to_pylist()})
+    titles = sorted({*texts_of(index, "sections")})
     long = [title for title in titles if len(title.split()) > 1]
     return random.Random(0).sample(long, min(number, len(long)))
 

@@ -32,6 +32,7 @@ from sumy.utils import get_stop_words
 import report
 from foveate import Document, Encoder, summarize
 from foveate.data import Example
+from retrieval_measures import RESAMPLES, SEED, interval
 from retrieval_systems import minilm_path
 from structured_documents import (
     meetings,
@@ -43,8 +44,6 @@ from structured_documents import (
 )
 
 WORDS = 150
-SEED = 0
-RESAMPLES = 10_000
 MEASURES = ("rouge1", "rouge2", "rougeL")
 
 Text = tuple[Document, str]  # with its human summary
@@ -152,19 +151,12 @@ SYSTEMS: dict[str, Callable[[argparse.Namespace], System]] = {
 }
 
 
-def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of the mean over texts, `(texts, measures)`, that hold 95 % of the resamples."""
-    draws = np.random.default_rng(SEED).integers(len(scores), size=(RESAMPLES, len(scores)))
-    low, high = np.quantile(scores[draws].mean(1), [0.025, 0.975], axis=0)
-    return low, high
-
-
 def statistics(scores: np.ndarray) -> dict[str, Any]:
     """Return each measure's mean and interval."""
     return {
         measure: {"mean": round(mean, 2), "interval": [round(low, 2), round(high, 2)]}
         for measure, mean, low, high in zip(
-            MEASURES, scores.mean(0), *interval(scores), strict=True
+            MEASURES, scores.mean(0), *interval(scores, range(len(scores))), strict=True
         )
     }
 

@@ -184,14 +184,12 @@ def show(result: dict[str, Any]) -> None:
 
 
 def plot(results: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     data = json.loads(results.read_text())
     runs = data["results"]
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
+    figure = Figure(figsize=(10, 4.2), layout="tight")
+    axes = figure.subplots(1, 2, sharey=True)
     names = {
         "foveate": "foveate",
         "flex": "FlexAttention, its mask not counted",
@@ -213,7 +211,6 @@ def plot(results: Path) -> None:
     axes[0].set_ylabel("milliseconds")
     axes[0].legend()
     figure.suptitle(f"Attention of 12 heads × 64, bfloat16, {data['machine']['gpu']}", fontsize=10)
-    figure.tight_layout()
     PLOT.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PLOT, dpi=110)
 
