@@ -139,7 +139,8 @@ def main() -> None:
 class Learner:
     """An arm in training: its study, its model and its log, saved in a folder."""
 
-    def __init__(self, name: str, seed: int, options: argparse.Namespace) -> None:
+    def __init__(self, run: tuple[str, int], options: argparse.Namespace) -> None:
+        name, seed = run
         self.seed, self.options = seed, options
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.study = STUDIES[options.study](options, self.device)
@@ -198,11 +199,6 @@ def run_folder(options: argparse.Namespace, name: str, seed: int) -> Path:
     return runs.run_folder(options.state / options.study, f"{name} {seed}".replace("=", ""))
 
 
-def make_learner(run: tuple[str, int], options: argparse.Namespace) -> Learner:
-    """Build the learner of an arm and a seed; called in a process of its own."""
-    return Learner(*run, options)
-
-
 def conduct(options: argparse.Namespace) -> None:
     """Train and evaluate the runs that are not finished, and save the results after each group."""
     end = time.perf_counter() + 60 * options.minutes
@@ -216,8 +212,8 @@ def conduct(options: argparse.Namespace) -> None:
     for group in range(groups):
         first, now = group * options.processes, time.perf_counter()
         runs_of_group = todo[first : first + options.processes]
-        make = partial(make_learner, options=options)
-        trainings = Trainings(make, runs_of_group, len(runs_of_group))
+        learner = partial(Learner, options=options)
+        trainings = Trainings(learner, runs_of_group, len(runs_of_group))
         limit = now + (end - now) / (groups - group) - options.reserve
         if train_in_rounds(
             trainings,
