@@ -41,6 +41,7 @@ import torch
 from torch import nn
 
 import report
+import rounds
 import runs
 from fovea_arms import ARMS, Reader, keys_and_radius
 from fovea_scores import measure_facts, measure_words, tables
@@ -74,31 +75,11 @@ SMOKE = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the texts and stop")
-    parser.add_argument("--documents", type=Path, default=report.DATA)
-    parser.add_argument(
-        "--pieces", type=int, default=3000, help="maximum pieces to train with, prepared"
-    )
-    parser.add_argument("--vocabulary", type=int, default=8192)
-    parser.add_argument("--data", type=Path, help="the file that --prepare wrote")
+    parser = rounds.parser(__doc__.splitlines()[0], ARMS)
+    parser.set_defaults(minutes=6.0, reserve=40.0, every=50, save_every=120.0)
     parser.add_argument("--study", choices=STUDIES, default="words")
-    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--steps", type=int, help="steps in all; as --minutes allow without it")
-    parser.add_argument("--minutes", type=float, default=6.0, help="everything included")
-    parser.add_argument(
-        "--reserve", type=float, default=40.0, help="seconds of --minutes for the evaluation"
-    )
-    parser.add_argument("--processes", type=int, default=10, help="runs side by side")
-    parser.add_argument("--every", type=int, default=50, help="steps between points of the curve")
-    parser.add_argument("--save-every", type=float, default=120, help="seconds between savings")
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--head", type=int, default=64, help="channels of a head")
     parser.add_argument("--block", type=int, default=64, help="tokens in a block of Fovea")
-    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
-    parser.add_argument("--tokens", type=int, default=32_768, help="tokens per step")
     parser.add_argument("--length", type=int, default=4096, help="words: tokens of a piece")
     parser.add_argument("--held-out", type=int, help="words: maximum held-out pieces of each kind")
     parser.add_argument("--draws", type=int, default=2, help="words: masks of each held-out piece")
@@ -118,8 +99,6 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=64, help="facts: texts per distance")
     parser.add_argument("--state", type=Path, default=TEMPORARY / "fovea_quality")
     parser.add_argument("--results", type=Path, default=report.RESULTS, help="folder")
-    parser.add_argument("--smoke", action="store_true", help="tiny models, for a CPU")
-    parser.add_argument("--docs", action="store_true", help="write the tables from saved results")
     if "--smoke" in sys.argv:
         parser.set_defaults(**SMOKE)
     options = parser.parse_args()

@@ -39,7 +39,6 @@ import report
 from library import write_files
 from retrieval_systems import minilm_path
 
-ROOT = Path(__file__).parents[1]
 WARM_UP = 2.0  # seconds
 RESULTS, SOAK = report.RESULTS / "service.json", report.RESULTS / "service-soak.json"
 PAGE = report.ROOT / "docs" / "numbers" / "service.md"
