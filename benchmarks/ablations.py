@@ -17,7 +17,6 @@ themselves with those of MiniLM. The variant "MiniLM" is not trained.
 """
 
 import argparse
-import json
 import random
 import tempfile
 import time
@@ -37,8 +36,8 @@ import report
 from foveate import Document, Encoder
 from foveate.preprocessing import TreeBertProcessor
 from foveate.preprocessing.tree import Anchor
+from foveate.tasks.centrality import unit
 from foveate.training import Recipe, train
-from report import write_tables
 from retrieval import run_documents, run_within
 from retrieval_systems import (
     Systems,
@@ -46,14 +45,12 @@ from retrieval_systems import (
     compare,
     encode_lists,
     minilm_path,
-    section_idx,
+    sections_of_sentences,
     sentence_texts,
-    unit,
 )
 from structured_documents import papers
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "numbers" / "tree-bert.md"
+PAGE = report.ROOT / "docs" / "numbers" / "tree-bert.md"
 PAIRS = 4000  # of sentences, whose cosines are compared with MiniLM's
 SECTION_WEIGHT = 0.3
 
@@ -112,8 +109,8 @@ SHAPE = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument("--corpus", type=Path, default=HERE.parent / "build" / "corpus")
+    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser.add_argument("--corpus", type=Path, default=report.ROOT / "build" / "corpus")
     parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     names = (UNTRAINED, *VARIANTS, *LONGER)
     parser.add_argument("--only", choices=names, nargs="+", default=names)
@@ -126,7 +123,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        write_tables(PAGE, tables(options.results))
+        report.write_tables(PAGE, tables(options.results))
         return
     minilm = options.minilm or minilm_path()
     sample = sentence_pairs(islice(papers(options.data / "scisummnet" / "dev.jsonl.gz"), 100))
@@ -212,8 +209,7 @@ class Vectors(Systems):
         wanted = encode_lists(self.encoder, queries)
         own = compare(wanted, [its.sentences for its in vectors])
         yield "sentence", own
-        pairs = zip(documents, vectors, strict=True)
-        sections = compare(wanted, [its.sections[section_idx(document)] for document, its in pairs])
+        sections = compare(wanted, sections_of_sentences(documents, vectors))
         yield (
             "sentence + section",
             [a + SECTION_WEIGHT * b for a, b in zip(own, sections, strict=True)],
@@ -274,7 +270,7 @@ def rank_correlation(a: Tensor, b: Tensor) -> float:
 
 def tables(path: Path) -> dict[str, str]:
     """Return the tables of saved results, by the names that the page gives them."""
-    runs = json.loads(path.read_text(encoding="utf-8"))["results"]["runs"]
+    runs = report.load(path)["runs"]
     short = {name: run for name, run in runs.items() if name not in LONGER}
     longer = {name: run for name, run in runs.items() if name in LONGER}
     found = {}

@@ -29,12 +29,11 @@ repeated; a seed that has not finished is named in the results and left out of t
 
 import argparse
 import copy
-import gzip
 import json
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -45,29 +44,24 @@ from torch import Tensor
 
 import report
 import runs
+import small_encoders
 from convergence import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes, latest, pieces
 from foveate import Document
 from foveate.data import Corpus
 from foveate.preprocessing import HDTProcessor
 from foveate.training.tokenizer import train_tokenizer
-from scisummnet import repeats
 from small_encoders import (
-    Batch,
     Documents,
     SmallEncoder,
     epochs,
-    minutes,
     nodes_of,
-    train,
     trees,
     write_documents,
 )
-from stages import run_in_parallel
+from structured_documents import read_records, sections_beside_abstract
 
-ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "anchors.json"
-PAGE = ROOT / "docs" / "evidence" / "anchors.md"
-STATE = Path(tempfile.gettempdir()) / "foveate" / "anchors"
+PAGE = report.ROOT / "docs" / "evidence" / "anchors.md"
 CORPORA = ("peps", "proposals", "meetings", "manuals")
 VOCABULARY, TOKENIZED = 16384, 2000
 MOST_TOKENS = 8_000_000  # to train on
@@ -100,39 +94,19 @@ SMOKE = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="write the data and stop")
+    parser = small_encoders.parser(__doc__.splitlines()[0], RESULTS, width=384)
     parser.add_argument("--corpus", type=Path, help="folder that training_corpus.py wrote")
-    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
-    parser.add_argument("--data", type=Path, help="folder written by --prepare")
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--width", type=int, default=384)
-    parser.add_argument("--tokens", type=int, default=32768, help="nodes per step, at most")
+    parser.add_argument("--documents", type=Path, default=report.DATA)
     parser.add_argument("--length", type=int, default=1024, help="tokens per piece of a document")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
     parser.add_argument("--minutes", type=float, default=7, help="of training, for each seed")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
-    options = parser.parse_args()
-    if options.docs:
-        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
-        report.write_tables(PAGE, tables(saved))
-    elif options.smoke:
-        with tempfile.TemporaryDirectory() as folder:
-            vars(options).update(SMOKE, state=Path(folder), data=Path(folder) / "data")
-            options.results = Path(folder) / "results.json"
-            prepare(options, options.data)
-            run_all(options)
-    elif options.prepare:
-        prepare(options, options.prepare)
-    elif options.data:
-        run_all(options)
-    else:
-        parser.error("give --data, or write it with --prepare")
+    small_encoders.run_script(parser, SMOKE, prepare, run_all, write_page)
+
+
+def write_page(results: Path) -> None:
+    """Write saved results into the page."""
+    report.write_tables(PAGE, tables(report.load(results)))
 
 
 # Documents
@@ -178,16 +152,10 @@ def without_abstracts(
 ) -> Iterator[tuple[list[tuple[str, list[str]]], list[str]]]:
     """Yield sections and abstracts of papers without sections that repeat the abstract."""
     for split in ("train", "dev"):
-        path = options.documents / "scisummnet" / f"{split}.jsonl.gz"
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            records = [json.loads(line) for line in lines][: options.limit]
-        for paper in records:
+        records = read_records(options.documents / "scisummnet" / f"{split}.jsonl.gz")
+        for paper in islice(records, options.limit):
             abstract = [sentence for sentence in paper["abstract"] if len(sentence.split()) > 3]
-            sections = [
-                (section["heading"], section["sentences"])
-                for section in paper["sections"]
-                if section["sentences"] and not repeats(section["sentences"], paper["abstract"])
-            ]
+            sections = sections_beside_abstract(paper)
             if sections and abstract:
                 yield sections, abstract
 
@@ -227,16 +195,15 @@ class Objectives:
         device = model.embeddings.weight.device.type
         batch = trees(documents, device)
         hidden = model(batch.ids, batch.structure)
-        is_token = batch.types == TOKEN
-        tokens = batch.ids[batch.places[torch.from_numpy(is_token).to(device)]]
-        weights = self.rarity.to(device)[tokens]
+        tokens = batch.nodes(TOKEN)
+        truth = batch.ids[batch.places[tokens]]
+        weights = self.rarity.to(device)[truth]
         losses = []
         for kind in (SECTION, DOCUMENT):
-            owner = torch.from_numpy((np.cumsum(batch.types == kind) - 1)[is_token]).to(device)
-            anchors = hidden[batch.places[torch.from_numpy(batch.types == kind).to(device)]]
+            anchors = hidden[batch.places[batch.nodes(kind)]]
             with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
                 logits = model.predictions(anchors)
-            found = logits.float().log_softmax(-1)[owner, tokens]
+            found = logits.float().log_softmax(-1)[batch.anchors(kind)[tokens], truth]
             losses.append(-(weights * found).sum() / weights.sum())
         return torch.stack(losses).mean()
 
@@ -301,13 +268,13 @@ def contrast(
     hidden = model(batch.ids, batch.structure)
     losses = []
     for kind, candidates, own in ((SECTION, before, sections), (DOCUMENT, len(left), owners)):
+        anchors = batch.nodes(kind)
         if of_tokens:
-            is_token = torch.from_numpy(batch.types == TOKEN).to(device)
-            owner = torch.from_numpy(np.cumsum(batch.types == kind) - 1).to(device)[is_token]
-            number = int((batch.types == kind).sum())
-            vectors, _ = mean_by(hidden[batch.places[is_token]].float(), owner, number)
+            tokens = batch.nodes(TOKEN)
+            owner = batch.anchors(kind)[tokens]
+            vectors, _ = mean_by(hidden[batch.places[tokens]].float(), owner, len(anchors))
         else:
-            vectors = hidden[places_of(batch, kind)].float()
+            vectors = hidden[batch.places[anchors]].float()
         theirs, ours = (centred(part) for part in vectors.tensor_split([candidates]))
         found = ours @ theirs.T / TEMPERATURE
         losses.append(F.cross_entropy(found, torch.tensor(own, device=device)))
@@ -319,18 +286,13 @@ def centred(vectors: Tensor) -> Tensor:
     return F.normalize(vectors - vectors.mean(0), dim=-1)
 
 
-def places_of(batch: Batch, kind: int) -> Tensor:
-    """Return where the nodes of a kind stand."""
-    return batch.places[torch.from_numpy(np.flatnonzero(batch.types == kind)).to(batch.ids.device)]
-
-
 # Runs
 
 
 def run_all(options: argparse.Namespace) -> None:
     """Train and evaluate all seeds, and save the results of those that finished."""
     try:
-        run_in_parallel(run, [(seed, options) for seed in range(options.seeds)])
+        runs.run_in_parallel(run, [(seed, options) for seed in range(options.seeds)])
     finally:
         gather(options)
 
@@ -347,8 +309,8 @@ def run(seed: int, options: argparse.Namespace) -> None:
     folder = options.state / f"seed_{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     save_ranks(folder, UNTRAINED, model, papers, options)
-    log = train(
-        minutes(SHARES["pretraining"] * options.minutes),
+    log = small_encoders.train(
+        small_encoders.minutes(SHARES["pretraining"] * options.minutes),
         model,
         lambda step: objectives.losses("masked words", model, step),
         folder / "pretraining",
@@ -363,8 +325,8 @@ def run(seed: int, options: argparse.Namespace) -> None:
             for part in (encoder.predictions.LayerNorm, encoder.predictions.transform):
                 part.requires_grad_(False)
             encoder.predictions.bias.requires_grad_(False)
-        logs[arm] = train(
-            minutes(SHARES["arm"] * options.minutes),
+        logs[arm] = small_encoders.train(
+            small_encoders.minutes(SHARES["arm"] * options.minutes),
             encoder,
             lambda step, arm=arm, encoder=encoder: objectives.losses(arm, encoder, step),
             runs.run_folder(folder, arm),
@@ -418,9 +380,9 @@ def embed(
         hidden = model(batch.ids, batch.structure).float()
         owner = torch.arange(number).repeat_interleave(torch.tensor(batch.sizes)).to(device)
         for name, kind in kinds.items():
-            chosen = torch.from_numpy(np.flatnonzero(batch.types == kind)).to(device)
+            chosen = batch.nodes(kind)
             found[name].append((hidden[batch.places[chosen]], start + owner[chosen]))
-        tokens = torch.from_numpy(np.flatnonzero(batch.types == TOKEN)).to(device)
+        tokens = batch.nodes(TOKEN)
         found["token"].append(mean_by(hidden[batch.places[tokens]], owner[tokens], number, start))
         start += number
     return {
@@ -466,7 +428,7 @@ def ranks_of(found: Tensor) -> np.ndarray:
     return np.asarray(ranks.cpu().numpy())
 
 
-def save_bm25(folder: Path, papers: Documents, k1: float = 1.2, b: float = 0.75) -> None:
+def save_bm25(folder: Path, papers: Documents) -> None:
     """Save the ranks that BM25 gives over the tokens, `(queries, papers)`."""
     from scipy.sparse import csr_matrix
 
@@ -482,6 +444,7 @@ def save_bm25(folder: Path, papers: Documents, k1: float = 1.2, b: float = 0.75)
     lengths = np.asarray(theirs.sum(1)).ravel()
     present = np.bincount(theirs.indices, minlength=papers.vocabulary)
     idf = np.log(1 + (theirs.shape[0] - present + 0.5) / (present + 0.5))
+    k1, b = 1.2, 0.75
     norm = k1 * (1 - b + b * lengths / lengths.mean())
     rows = np.repeat(np.arange(theirs.shape[0]), np.diff(theirs.indptr))
     theirs.data = idf[theirs.indices] * theirs.data * (k1 + 1) / (theirs.data + norm[rows])

@@ -28,10 +28,9 @@ from typing import Any
 import report
 from retrieval_systems import minilm_path
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "numbers" / "cpu.md"
+PAGE = report.ROOT / "docs" / "numbers" / "cpu.md"
 RESULTS = report.RESULTS / "busy.json"
-PROPOSAL = HERE.parent / "examples" / "pep-0703.rst"
+PROPOSAL = report.ROOT / "examples" / "pep-0703.rst"
 REPEATS = 3
 SYSTEMS = (("foveate", "float32"), ("foveate", "bfloat16"), ("MiniLM", "bfloat16"))
 LIMITS = {"libgomp's own": None, "1000": "1000"}
@@ -48,7 +47,7 @@ def main() -> None:
     if options.worker:
         print(json.dumps(encode(*options.worker)))
     elif options.docs:
-        rows = json.loads(options.output.read_text(encoding="utf-8"))["results"]["rows"]
+        rows = report.load(options.output)["rows"]
         report.write_tables(PAGE, {"busy": table(rows)})
     else:
         rows = compare(options.minilm or minilm_path(), options.rounds)

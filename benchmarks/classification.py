@@ -43,14 +43,11 @@ left out of the tables.
 
 import argparse
 import copy
-import json
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
@@ -73,14 +70,11 @@ from small_encoders import (
     nodes_of,
     write_documents,
 )
-from stages import run_in_parallel
 
-ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "classification.json"
 MARKED = report.RESULTS / "classification-marked.json"
 """Of a second run, with "dense, sections marked"."""
-PAGE = ROOT / "docs" / "evidence" / "classification.md"
-STATE = Path(tempfile.gettempdir()) / "foveate" / "classification"
+PAGE = report.ROOT / "docs" / "evidence" / "classification.md"
 CORPORA = ("papers", "peps", "proposals")
 VOCABULARY, TOKENIZED = 16384, 2000
 LEAST_SECTIONS, LEAST_TOKENS, MOST_TOKENS, SHORT = 5, 1024, 4096, 512
@@ -122,17 +116,10 @@ SMOKE = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="write the data and stop")
-    parser.add_argument(
-        "--corpus", type=Path, default=ROOT / "build" / "corpus", help="of training_corpus.py"
-    )
-    parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
-    parser.add_argument("--data", type=Path, help="folder written by --prepare")
+    parser = small_encoders.parser(__doc__.splitlines()[0], RESULTS, width=256)
+    corpus = report.ROOT / "build" / "corpus"
+    parser.add_argument("--corpus", type=Path, default=corpus, help="of training_corpus.py")
     parser.add_argument("--models", nargs="*", choices=MODELS, default=tuple(MODELS))
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--tokens", type=int, default=32768, help="nodes per step of pretraining")
     parser.add_argument("--documents", type=int, default=6, help="in all versions, per step")
     parser.add_argument("--steps", type=int, default=300, help="of fine-tuning")
     parser.add_argument(
@@ -143,29 +130,13 @@ def main() -> None:
         "--minutes", type=float, default=8, help="of the whole, after which fine-tuning stops"
     )
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--state", type=Path, default=STATE, help="folder of interrupted runs")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
-    options = parser.parse_args()
-    if options.docs:
-        saved, marked = (
-            tables(json.loads(file.read_text(encoding="utf-8"))["results"])
-            for file in (options.results, MARKED)
-        )
-        report.write_tables(PAGE, saved | {f"marked, {name}": its for name, its in marked.items()})
-    elif options.smoke:
-        with tempfile.TemporaryDirectory() as folder:
-            vars(options).update(SMOKE, state=Path(folder), data=Path(folder) / "data")
-            options.results = Path(folder) / "results.json"
-            prepare(options, options.data)
-            run_all(options)
-    elif options.prepare:
-        prepare(options, options.prepare)
-    elif options.data:
-        run_all(options)
-    else:
-        parser.error("give --data, or write it with --prepare")
+    small_encoders.run_script(parser, SMOKE, prepare, run_all, write_page)
+
+
+def write_page(results: Path) -> None:
+    """Write saved results, and those with marked sections, into the page."""
+    saved, marked = (tables(report.load(file)) for file in (results, MARKED))
+    report.write_tables(PAGE, saved | {f"marked, {name}": its for name, its in marked.items()})
 
 
 # Documents
@@ -289,8 +260,8 @@ def run_all(options: argparse.Namespace) -> None:
     options.end = time.time() + 60 * options.minutes
     try:
         kinds = dict.fromkeys(MODELS[name][0] for name in options.models)
-        run_in_parallel(pretrain, [(kind, options) for kind in (*kinds, "TF-IDF")])
-        run_in_parallel(finetune, [(name, options) for name in options.models])
+        runs.run_in_parallel(pretrain, [(kind, options) for kind in (*kinds, "TF-IDF")])
+        runs.run_in_parallel(finetune, [(name, options) for name in options.models])
     finally:
         gather(options)
 
@@ -617,8 +588,8 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     rows = [
         [
             name,
-            *(spread(one["each seed"]) for one in its),
-            *(spread(one["preferred"]) for one in its),
+            *(report.mean_and_deviation(one["each seed"]) for one in its),
+            *(report.mean_and_deviation(one["preferred"]) for one in its),
             ", ".join(f"{value:.1f}" for value in its[0]["each seed"]),
         ]
         for name, its in finished.items()
@@ -635,12 +606,6 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         if {its["of"], its["from"]} <= finished.keys()
     ]
     return found | {"differences": report.table(["shuffled", "HDT, whole, against", ""], rows)}
-
-
-def spread(values: Sequence[float]) -> str:
-    """Format a mean and the standard deviation over seeds."""
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
 
 
 if __name__ == "__main__":

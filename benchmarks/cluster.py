@@ -53,10 +53,18 @@ from foveate.index.ray import RayCluster
 from foveate.index.sources import Source
 from foveate.index.store import Store
 from foveate.inference import DocumentVectors
-from library import DATA, make_queries, write_files
+from library import make_queries, write_files
 
 PATIENCE = 600
 """Seconds after which a run that hangs is ended."""
+
+KEYS = {
+    "documents": ("document",),
+    "sections": ("key",),
+    "sentences": ("key",),
+    "terms": ("term", "kind"),
+}
+"""The columns that identify the rows of each table."""
 
 
 def build(
@@ -225,19 +233,11 @@ def compare(library: Path, expected: Path) -> dict[str, bool]:
 
 
 def rows(index: Index) -> dict[str, Any]:
+    """Return the sorted rows of all tables, without the times at which files were added."""
     tables = Store(index.path).open_tables(index.state)
     found = {
-        name: table.to_arrow().sort_by([(key, "ascending") for key in keys])
-        for (name, keys), table in zip(
-            {
-                "documents": ["document"],
-                "sections": ["key"],
-                "sentences": ["key"],
-                "terms": ["term", "kind"],
-            }.items(),
-            tables.values(),
-            strict=True,
-        )
+        name: tables[name].to_arrow().sort_by([(key, "ascending") for key in keys])
+        for name, keys in KEYS.items()
     }
     found["documents"] = found["documents"].drop_columns(["indexed"])
     return {name: table.combine_chunks() for name, table in found.items()}
@@ -245,7 +245,7 @@ def rows(index: Index) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--model", help="a checkpoint other than the default model")
     parser.add_argument("--sentences", type=int, default=1_000_000)

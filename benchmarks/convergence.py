@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,10 @@ from foveate.preprocessing import HDTProcessor
 from foveate.preprocessing.tree import NODE_TYPES
 from foveate.training.tokenizer import train_tokenizer
 from hat import HATConfig, HATModel
-from report import write_tables
 
-ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "convergence.json"
-IMAGE = ROOT / "docs" / "images" / "convergence.png"
-PAGE = ROOT / "docs" / "evidence" / "convergence.md"
+IMAGE = report.ROOT / "docs" / "images" / "convergence.png"
+PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
 VOCABULARY = 16384
 TOKENIZED = 2000  # documents that the tokenizer is trained on
@@ -101,9 +99,9 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.plot or options.docs:
-        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        saved = report.load(options.results)
         if options.docs:
-            write_tables(PAGE, tables(saved))
+            report.write_tables(PAGE, tables(saved))
         if options.plot:
             plot(saved)
     elif options.prepare:
@@ -547,12 +545,11 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
         if len(of_seeds) < results["recipe"]["seeds"]:
             continue
         losses = [run["curve"][-1]["loss"] for run in of_seeds]
-        deviation = f" ± {stdev(losses):.3f}" if len(losses) > 1 else ""
         rows.append(
             [
                 name,
                 f"{rate:g}",
-                f"{mean(losses):.3f}{deviation}",
+                report.mean_and_deviation(losses, digits=3),
                 f"{mean(run['step'] for run in of_seeds):,.0f}",
                 f"{mean(1e3 * run['seconds'] / run['step'] for run in of_seeds):.1f}",
                 f"{of_seeds[0]['parameters'] / 1e6:.1f} M",

@@ -49,15 +49,15 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 import report
-from encoding import PROPOSAL, anchors_with_text, resident, spread
+from encoding import PROPOSAL, anchors_with_text, count_tokens, spread
 from foveate import Document, Encoder
 from foveate.inference import default_model_path
 from foveate.models.tree_bert_network import load_network
 from retrieval_systems import minilm_path
 from structured_documents import papers
+from timing import resident
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "numbers" / "cpu.md"
+PAGE = report.ROOT / "docs" / "numbers" / "cpu.md"
 RESULT = "cpu.json"
 SYSTEMS = (
     ("foveate", "float32"),
@@ -88,7 +88,7 @@ Encode = Callable[[list[str]], Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     parser.add_argument("--systems", nargs="+", help="such as foveate and OpenVINO; all if none")
     parser.add_argument("--rounds", type=int, default=9)
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
-        saved = json.loads((options.output / RESULT).read_text(encoding="utf-8"))["results"]
+        saved = report.load(options.output / RESULT)
         report.write_tables(PAGE, tables(saved))
         return
     torch.set_num_threads(options.threads)
@@ -112,7 +112,7 @@ def main() -> None:
     if ("OpenVINO", "int8") in present and not find_spec("nncf"):
         present.remove(("OpenVINO", "int8"))
     texts = read_texts(options.data)
-    tokens = sum(map(len, token_ids(texts)))
+    tokens = sum(count_tokens(texts))
     print(f"{len(texts)} sentences, {tokens} tokens", flush=True)
     with tempfile.TemporaryDirectory() as name:
         prepare(Path(name), texts, present, options)
@@ -162,13 +162,8 @@ def calibration_texts(data: Path) -> list[str]:
 def short_texts(documents: list[Document]) -> list[str]:
     """List the sentences and titles of documents that all systems read to the end."""
     texts = [anchor.text for anchor in anchors_with_text(documents)]
-    sizes = map(len, token_ids(texts))
+    sizes = count_tokens(texts)
     return [text for text, size in zip(texts, sizes, strict=True) if size <= MAX_TOKENS]
-
-
-def token_ids(texts: list[str]) -> list[list[int]]:
-    """Tokenize texts without special tokens."""
-    return [one.ids for one in tokenizer().encode_batch(texts, add_special_tokens=False)]
 
 
 @cache
@@ -328,7 +323,7 @@ def forms(
     if system == "ONNX Runtime":
         return {
             f"{graph} graph, batches of {size}": partial(
-                load_onnxruntime, dtype, folder / f"{graph}-{dtype}.onnx", size, options
+                load_onnxruntime, folder / f"{graph}-{dtype}.onnx", size, options
             )
             for graph, size in product(("exported", "fused"), BATCH_SIZES)
         }
@@ -349,7 +344,7 @@ def load_sentence_transformers(dtype: str, size: int, options: argparse.Namespac
     return lambda texts: model.encode(texts, batch_size=size, convert_to_tensor=True)
 
 
-def load_onnxruntime(dtype: str, path: Path, size: int, options: argparse.Namespace) -> Encode:
+def load_onnxruntime(path: Path, size: int, options: argparse.Namespace) -> Encode:
     """Load a graph in ONNX Runtime."""
     import onnxruntime
 
@@ -543,7 +538,7 @@ def floors() -> dict[str, dict[str, float]]:
     seconds = dict.fromkeys(LEVELS, 0.0)
     with torch.inference_mode():
         for dtype, (k, n) in product(LEVELS, shapes):
-            seconds[dtype] += seconds_of(product_of(dtype, k, n))
+            seconds[dtype] += least_seconds(product_of(dtype, k, n))
     flops = 2 * sum(k * n for k, n in shapes)
     return {
         dtype: {
@@ -569,10 +564,10 @@ def product_of(dtype: str, k: int, n: int) -> Callable[[], Tensor]:
     return lambda: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
 
 
-def seconds_of(run: Callable[[], Any], repeats: int = 30) -> float:
+def least_seconds(run: Callable[[], Any]) -> float:
     """Measure the least time of a call."""
     times = []
-    for _ in range(repeats):
+    for _ in range(30):
         begun = time.perf_counter()
         run()
         times.append(time.perf_counter() - begun)

@@ -28,7 +28,6 @@ import json
 import random
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -40,7 +39,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import forms
 import report
 from forms import CAPTURED, EAGER, PARTS, STEP, Built, Encoder
+from timing import matmul_rate
 from tree_documents import document
+from window_attention import flash_windows
 
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 7.5  # and one measurement, in a command of ten minutes
@@ -48,8 +49,8 @@ SLOWEST = 10.0
 RESULTS = report.RESULTS / "encoders.json"
 COMPILED = report.RESULTS / "encoders-compiled.json"
 """Of a second run, which had time for the compiled forms of long documents."""
-PAGE = Path(__file__).parents[1] / "docs" / "numbers" / "hdt.md"
-IMAGE = Path(__file__).parents[1] / "docs" / "images" / "encoders.png"
+PAGE = report.ROOT / "docs" / "numbers" / "hdt.md"
+IMAGE = report.ROOT / "docs" / "images" / "encoders.png"
 VOCABULARY = 32768
 WEIGHTS = 85e6  # of HDT's matrices
 
@@ -199,42 +200,21 @@ def modernbert_flash(batch: int, length: int, backend: str = "FLASH_ATTENTION") 
             with sdpa_kernel(dense):
                 attended = F.scaled_dot_product_attention(query, key, value, scale=scaling)
             return attended.transpose(1, 2), None
-        return _flash_windows(query, key, value, scaling, sliding_window - 1), None
+        packed = (x.transpose(1, 2).flatten(0, 1) for x in (query, key, value))
+        windows = flash_windows(batch, length, sliding_window - 1, query.device, scaling)
+        return windows(*packed).unflatten(0, (batch, length)), None
 
     AttentionInterface.register("torch_kernels", attend)
     AttentionMaskInterface.register("torch_kernels", lambda **arguments: None)
     return modernbert(length, "torch_kernels"), {}
 
 
-def _flash_windows(q: Tensor, k: Tensor, v: Tensor, scale: float, reach: int) -> Tensor:
-    """FlashAttention within windows that reach so many tokens to each side.
-
-    Args:
-        q: Queries `(batch, heads, length, head_dim)`.
-        k: Keys, same shape.
-        v: Values, same shape.
-        scale: Factor of the scores.
-        reach: Tokens on each side.
-
-    Returns:
-        `(batch, length, heads, head_dim)`.
-    """
-    from torch.nn.attention.varlen import varlen_attn
-
-    batch, _, length, _ = q.shape
-    ends = torch.arange(batch + 1, dtype=torch.int32, device=q.device) * length
-    packed = [x.transpose(1, 2).flatten(0, 1) for x in (q, k, v)]
-    window = (reach, reach)
-    attended = varlen_attn(*packed, ends, ends, length, length, scale=scale, window_size=window)
-    return attended.unflatten(0, (batch, length))
-
-
-def sdpa_times(device: str, length: int = 16_384) -> dict[str, float]:
-    """Milliseconds of a forward and a backward pass of SDPA without a mask, by backend."""
+def sdpa_times(device: str) -> dict[str, float]:
+    """Milliseconds of SDPA without a mask on 16,384 tokens, forward and backward, by backend."""
     if device != "cuda":
         return {"MATH": 0.0}
     q, k, v = (
-        torch.randn(1, length, 12, 64, device=device, dtype=torch.bfloat16).transpose(1, 2)
+        torch.randn(1, 16_384, 12, 64, device=device, dtype=torch.bfloat16).transpose(1, 2)
         for _ in range(3)
     )
     leaves = [x.requires_grad_() for x in (q, k, v)]
@@ -281,7 +261,7 @@ def main() -> None:
     if options.docs or options.plot:
         saved = json.loads(target.read_text())
         if options.docs:
-            compiled = json.loads(COMPILED.read_text())["results"]["rows"]
+            compiled = report.load(COMPILED)["rows"]
             found = forms.tables(saved["results"]["rows"]) | forms.tables(compiled, "compiled, ")
             del found["compiled, failed"]  # an empty table
             report.write_tables(PAGE, found)
@@ -292,18 +272,11 @@ def main() -> None:
     dense = min(times, key=times.__getitem__)
     flash = ENCODERS[FLASH]._replace(build=partial(modernbert_flash, backend=dense))
     settings = {
-        "matrix TFLOP/s": matrix_rate(options.device) / 1e12,
+        "matrix TFLOP/s": matmul_rate(options.device) / 1e12,
         "ModernBERT, FlashAttention": "package flash-attn" if find_spec("flash_attn") else "torch",
         "SDPA without a mask, 16,384 tokens, forward and backward, ms": times,
     }
     forms.run(ENCODERS | {FLASH: flash}, options, target, SLOWEST, settings)
-
-
-def matrix_rate(device: str = "cuda") -> float:
-    """Measure the operations per second of a large matrix product, in bfloat16 on a GPU."""
-    size, dtype = (8192, torch.bfloat16) if device == "cuda" else (512, torch.float32)
-    a = torch.randn(size, size, device=device, dtype=dtype)
-    return 2 * size**3 / (median(forms.timed(lambda: a @ a, device)) * 1e-3)
 
 
 def plot(saved: dict[str, Any]) -> None:

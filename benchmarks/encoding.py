@@ -32,7 +32,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import cycle
@@ -49,13 +48,12 @@ from foveate.inference import default_model_path
 from foveate.preprocessing import load_tokenizer
 from foveate.preprocessing.tree import Anchor, outline
 from foveate.preprocessing.tree_builder import load_tree_tokenizer
-from report import write_tables
 from retrieval_systems import minilm_path
 from structured_documents import papers
+from timing import Memory
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "numbers" / "sentence-vectors.md"
-PROPOSAL = HERE.parent / "examples" / "pep-0703.rst"
+PAGE = report.ROOT / "docs" / "numbers" / "sentence-vectors.md"
+PROPOSAL = report.ROOT / "examples" / "pep-0703.rst"
 LENGTHS = {"cpu": (4096, 16384, 65536, 262144), "cuda": (4096, 16384, 65536, 262144, 1048576)}
 SYSTEMS = {
     "cpu": (
@@ -82,7 +80,7 @@ WARM_UP = "Cod swim. They eat krill.\n\nEels are long."
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     parser.add_argument("--device", choices=LENGTHS, default="cpu")
     parser.add_argument(
@@ -94,7 +92,7 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
-        write_tables(PAGE, tables(options.output))
+        report.write_tables(PAGE, tables(options.output))
         return
     if options.worker:
         print(json.dumps(measure(*options.worker, options)))
@@ -258,40 +256,6 @@ def preparing(documents: list[Document]) -> float:
     return time.perf_counter() - begun
 
 
-@dataclass
-class Memory:
-    """How much memory a computation takes.
-
-    Attributes:
-        device: "cpu", the resident set of this process, or "cuda", what PyTorch allocated.
-        before: Bytes at the start.
-    """
-
-    device: str
-    before: int
-
-    @classmethod
-    def start(cls, device: str) -> "Memory":
-        """Begin to measure."""
-        if device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-            return cls(device, torch.cuda.memory_allocated())
-        Path("/proc/self/clear_refs").write_text("5")  # Linux sets the peak to the present size
-        return cls(device, resident("VmRSS"))
-
-    def peak(self) -> int:
-        """Return the peak since the start, in bytes beyond what was held then."""
-        now = torch.cuda.max_memory_allocated() if self.device == "cuda" else resident("VmHWM")
-        return now - self.before
-
-
-def resident(name: str) -> int:
-    """Read a size of this process in bytes: VmRSS is the present one, VmHWM the peak."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (line,) = (line for line in lines if line.startswith(f"{name}:"))
-    return int(line.split()[1]) * 1024
-
-
 def relative_errors(device: str) -> dict[str, float]:
     """Compare the proposal's vectors with those in float32 on the CPU, by dtype."""
     document = Document.from_file(PROPOSAL, language="en")
@@ -317,7 +281,7 @@ def tables(folder: Path) -> dict[str, str]:
     for device in LENGTHS:
         path = folder / f"encoding-{device}.json"
         if path.exists():
-            rows = json.loads(path.read_text(encoding="utf-8"))["results"]["rows"]
+            rows = report.load(path)["rows"]
             found[f"{device} speed"] = speed_table(rows)
             found[f"{device} lengths"] = length_table(rows)
     return found

@@ -36,7 +36,6 @@ from transformers import (
 from transformers.utils import logging
 
 import report
-import stages
 from egad_protocol import Method, Protocol, few_shot, plan, table
 from finetune import Tuning
 from foveate import Document
@@ -46,11 +45,10 @@ from foveate.evaluation.metrics import ROUGE
 from foveate.models.accelerate import speed_up
 from foveate.preprocessing import LEDProcessor
 from foveate.preprocessing.text import plain_text
-from report import write_tables
+from runs import run_in_parallel
 from structured_documents import answers, meetings, papers, without_abstracts
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "evidence" / "keywords.md"
+PAGE = report.ROOT / "docs" / "evidence" / "keywords.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "fewshot"
 SEED = 0
 DOMAINS = ["product", "academic"]
@@ -323,7 +321,7 @@ def compared(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument(
         "--work", type=Path, default=STATE, help="folder for the model and the runs"
     )
@@ -352,13 +350,11 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--beams", type=int, default=4)
-    parser.add_argument("--output", type=Path, default=HERE / "results" / "fewshot.json")
+    parser.add_argument("--output", type=Path, default=report.RESULTS / "fewshot.json")
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        write_tables(
-            PAGE, tables(json.loads(options.output.read_text(encoding="utf-8"))["results"])
-        )
+        report.write_tables(PAGE, tables(report.load(options.output)))
         return
 
     logging.set_verbosity_error()
@@ -373,7 +369,7 @@ def main() -> None:
     if options.controls:
         methods += [Method(name, options.controls) for name in ("random", "gibberish")]
     try:
-        stages.run_in_parallel(
+        run_in_parallel(
             tune, [(domain, method, options) for domain in options.domains for method in methods]
         )
     finally:

@@ -15,7 +15,6 @@ vectors against float32, and how often the sentence nearest to another stays the
 """
 
 import argparse
-import json
 import random
 from collections.abc import Callable
 from itertools import product
@@ -35,10 +34,9 @@ from foveate.ops.tree_attention import Tree
 from timing import graph_milliseconds, matmul_rate, milliseconds
 from tree_documents import document
 
-ROOT = Path(__file__).parents[1]
 RESULTS = report.RESULTS / "float8.json"
-PAGE = ROOT / "docs" / "numbers" / "hdt.md"
-EXAMPLE = ROOT / "examples" / "pep-0703.rst"
+PAGE = report.ROOT / "docs" / "numbers" / "hdt.md"
+EXAMPLE = report.ROOT / "examples" / "pep-0703.rst"
 PACKAGES = "triton", "transformers", "torchao"
 VOCABULARY = 32768
 SIZES: dict[str, dict[str, int]] = {
@@ -55,7 +53,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        saved = json.loads(options.output.read_text(encoding="utf-8"))["results"]
+        saved = report.load(options.output)
         report.write_tables(PAGE, tables(saved))
         return
     wanted = list(product(FORMS, SIZES, options.lengths))

@@ -12,24 +12,24 @@ Others are left out at greater lengths after all of their forms took over 15 tim
 ours.
 """
 
-import json
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 
 import torch
 
 import forms
 import report
-from encoders import VOCABULARY, matrix_rate, pegasus_x
+from encoders import VOCABULARY, pegasus_x
 from forms import Built, Encoder
 from speed_up import T5, longt5, sped_up, t5
+from timing import matmul_rate
 
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
 SLOWEST = 15.0
 RESULTS = report.RESULTS / "fovea.json"
-PAGE = Path(__file__).parents[1] / "docs" / "numbers" / "fovea.md"
+PAGE = report.ROOT / "docs" / "numbers" / "fovea.md"
+WRITTEN = 64  # tokens that T5 generates
 SIZES = T5 | {"d_kv": 64}
 
 
@@ -63,14 +63,14 @@ def main() -> None:
     if options.generation:
         print(report.table(["", "encoder tokens", "beams", "ms per token"], generation()))
     elif options.docs:
-        report.write_tables(PAGE, forms.tables(json.loads(target.read_text())["results"]["rows"]))
+        report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
     else:
-        settings = {"matrix TFLOP/s": matrix_rate(options.device) / 1e12}
+        settings = {"matrix TFLOP/s": matmul_rate(options.device) / 1e12}
         forms.run(ENCODERS, options, target, SLOWEST, settings)
 
 
 @torch.inference_mode()
-def generation(written: int = 64) -> list[list]:
+def generation() -> list[list]:
     """Measure milliseconds per generated token of T5, without and with `speed_up`, with a cache."""
     from transformers import T5Config, T5ForConditionalGeneration
 
@@ -86,14 +86,14 @@ def generation(written: int = 64) -> list[list]:
         for beams in (1, 4):
             for change in (restore, speed_up):
                 change(model)
-                times = [_generate(model, encoded, mask, beams, written) for _ in range(4)][1:]
+                times = [_generate(model, encoded, mask, beams) for _ in range(4)][1:]
                 name = "speed_up(T5)" if change is speed_up else "T5"
-                rows.append([name, length, beams, min(times) / written * 1e3])
+                rows.append([name, length, beams, min(times) / WRITTEN * 1e3])
     return rows
 
 
 @torch.inference_mode()
-def _generate(model, encoded, mask, beams: int, written: int) -> float:
+def _generate(model, encoded, mask, beams: int) -> float:
     torch.cuda.synchronize()
     begun = perf_counter()
     model.generate(
@@ -101,8 +101,8 @@ def _generate(model, encoded, mask, beams: int, written: int) -> float:
         attention_mask=mask,
         num_beams=beams,
         do_sample=False,
-        max_new_tokens=written,
-        min_new_tokens=written,
+        max_new_tokens=WRITTEN,
+        min_new_tokens=WRITTEN,
     )
     torch.cuda.synchronize()
     return perf_counter() - begun

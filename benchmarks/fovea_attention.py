@@ -28,7 +28,7 @@ from timing import contender, copy_rate, matmul_rate
 BLOCK, NEIGHBOURS = 128, 1
 LENGTHS = [4096, 16_384, 65_536, 262_144]
 DENSE_UP_TO = 65_536
-RESULTS = Path(__file__).parent / "results" / "fovea_attention.json"
+RESULTS = report.RESULTS / "fovea_attention.json"
 
 
 def measure(n: int, rate: float, bandwidth: float) -> dict[str, Any]:

@@ -41,6 +41,7 @@ import torch
 from torch import nn
 
 import report
+import rounds
 import runs
 from fovea_arms import ARMS, Reader, keys_and_radius
 from fovea_scores import measure_facts, measure_words, tables
@@ -48,8 +49,7 @@ from fovea_studies import STUDIES
 from fovea_texts import prepare
 from rounds import Plan, Trainings, train_in_rounds
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "evidence" / "fovea.md"
+PAGE = report.ROOT / "docs" / "evidence" / "fovea.md"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 100  # steps
 SMOKE = {
@@ -75,31 +75,11 @@ SMOKE = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the texts and stop")
-    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument(
-        "--pieces", type=int, default=3000, help="maximum pieces to train with, prepared"
-    )
-    parser.add_argument("--vocabulary", type=int, default=8192)
-    parser.add_argument("--data", type=Path, help="the file that --prepare wrote")
+    parser = rounds.parser(__doc__.splitlines()[0], ARMS)
+    parser.set_defaults(minutes=6.0, reserve=40.0, every=50, save_every=120.0)
     parser.add_argument("--study", choices=STUDIES, default="words")
-    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--steps", type=int, help="steps in all; as --minutes allow without it")
-    parser.add_argument("--minutes", type=float, default=6.0, help="everything included")
-    parser.add_argument(
-        "--reserve", type=float, default=40.0, help="seconds of --minutes for the evaluation"
-    )
-    parser.add_argument("--processes", type=int, default=10, help="runs side by side")
-    parser.add_argument("--every", type=int, default=50, help="steps between points of the curve")
-    parser.add_argument("--save-every", type=float, default=120, help="seconds between savings")
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--head", type=int, default=64, help="channels of a head")
     parser.add_argument("--block", type=int, default=64, help="tokens in a block of Fovea")
-    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
-    parser.add_argument("--tokens", type=int, default=32_768, help="tokens per step")
     parser.add_argument("--length", type=int, default=4096, help="words: tokens of a piece")
     parser.add_argument("--held-out", type=int, help="words: maximum held-out pieces of each kind")
     parser.add_argument("--draws", type=int, default=2, help="words: masks of each held-out piece")
@@ -119,8 +99,6 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=64, help="facts: texts per distance")
     parser.add_argument("--state", type=Path, default=TEMPORARY / "fovea_quality")
     parser.add_argument("--results", type=Path, default=report.RESULTS, help="folder")
-    parser.add_argument("--smoke", action="store_true", help="tiny models, for a CPU")
-    parser.add_argument("--docs", action="store_true", help="write the tables from saved results")
     if "--smoke" in sys.argv:
         parser.set_defaults(**SMOKE)
     options = parser.parse_args()
@@ -140,7 +118,8 @@ def main() -> None:
 class Learner:
     """An arm in training: its study, its model and its log, saved in a folder."""
 
-    def __init__(self, name: str, seed: int, options: argparse.Namespace) -> None:
+    def __init__(self, run: tuple[str, int], options: argparse.Namespace) -> None:
+        name, seed = run
         self.seed, self.options = seed, options
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.study = STUDIES[options.study](options, self.device)
@@ -199,11 +178,6 @@ def run_folder(options: argparse.Namespace, name: str, seed: int) -> Path:
     return runs.run_folder(options.state / options.study, f"{name} {seed}".replace("=", ""))
 
 
-def make_learner(run: tuple[str, int], options: argparse.Namespace) -> Learner:
-    """Build the learner of an arm and a seed; called in a process of its own."""
-    return Learner(*run, options)
-
-
 def conduct(options: argparse.Namespace) -> None:
     """Train and evaluate the runs that are not finished, and save the results after each group."""
     end = time.perf_counter() + 60 * options.minutes
@@ -217,8 +191,8 @@ def conduct(options: argparse.Namespace) -> None:
     for group in range(groups):
         first, now = group * options.processes, time.perf_counter()
         runs_of_group = todo[first : first + options.processes]
-        make = partial(make_learner, options=options)
-        trainings = Trainings(make, runs_of_group, len(runs_of_group))
+        learner = partial(Learner, options=options)
+        trainings = Trainings(learner, runs_of_group, len(runs_of_group))
         limit = now + (end - now) / (groups - group) - options.reserve
         if train_in_rounds(
             trainings,
@@ -281,9 +255,7 @@ def gather(options: argparse.Namespace) -> None:
         **(measure(study, scores, options) if scores else {}),
     }
     path = options.results / f"fovea_quality-{options.study}.json"
-    partial = path.with_suffix(".partial")
-    report.save(partial, results, "transformers", "triton")
-    partial.replace(path)
+    report.save(path, results, "transformers", "triton")
     for name, table in tables(options.results).items():
         if name.startswith(options.study):
             print(f"{name}\n\n{table}\n", flush=True)

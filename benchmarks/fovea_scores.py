@@ -1,7 +1,6 @@
 """How the encoders did, by distance and by what the published coverage hides, and tables."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 import report
 from fovea_arms import NEIGHBOURS
-from fovea_studies import Facts, Words, _distance_names, hidden_facts, word_groups
+from fovea_studies import Facts, Words, distance_names, hidden_facts, word_groups
 
 RESAMPLES = 1000
 
@@ -144,14 +143,14 @@ def tables(folder: Path) -> dict[str, str]:
     found = {}
     for study, make in (("words", word_tables), ("facts", fact_tables)):
         path = folder / f"fovea_quality-{study}.json"
-        results = json.loads(path.read_text())["results"] if path.exists() else {}
+        results = report.load(path) if path.exists() else {}
         if "differences" in results:
             found |= make(results)
     return found
 
 
 def word_tables(results: dict[str, Any]) -> dict[str, str]:
-    groups = ["all", *_distance_names(), "nowhere"]
+    groups = ["all", *distance_names(), "nowhere"]
     rows: list[list[Any]] = [["masked tokens", None, None]]
     rows[0] += [f"{results['tokens'][group]:,}" for group in groups]
     rows += [

@@ -129,7 +129,7 @@ def _groups_of_masks(
     is_word, found = word >= 0, counts > 0
     ends = [0, *DISTANCES, length]
     groups = {"all": np.ones(len(masked), dtype=bool), "words": is_word}
-    for name, (low, high) in zip(_distance_names(), pairwise(ends), strict=True):
+    for name, (low, high) in zip(distance_names(), pairwise(ends), strict=True):
         groups[name] = found & (nearest > low) & (nearest <= high)
     groups |= {"beyond 512": found & (nearest > 512), "nowhere": is_word & ~found}
     for k, blocks in shown.items():
@@ -150,12 +150,9 @@ def _shown_blocks(num_blocks: int, k_neighbours: int) -> NDArray[np.bool_]:
     return shown
 
 
-def _distance_names() -> list[str]:
+def distance_names() -> list[str]:
     between = [f"{low}–{high}" for low, high in pairwise(DISTANCES)]
     return [f"up to {DISTANCES[0]}", *between, f"beyond {DISTANCES[-1]}"]
-
-
-# Study 2: facts by distance
 
 
 class Facts:

@@ -3,7 +3,6 @@
 import argparse
 import gzip
 import io
-import json
 import lzma
 import re
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from numpy.random import default_rng
 from numpy.typing import NDArray
 from torch import Tensor
 
+from structured_documents import read_records
+
 Ids = NDArray[np.integer]
 
 
@@ -28,34 +29,27 @@ def texts(folder: Path) -> Iterator[tuple[str, bool, list[str]]]:
             held_out,
             [
                 " ".join([paper["title"], *paper["abstract"], *_sentences(paper["sections"])])
-                for paper in _records(folder / "scisummnet" / f"{part}.jsonl.gz")
+                for paper in read_records(folder / "scisummnet" / f"{part}.jsonl.gz")
             ],
         )
         yield (
             "proposals",
             held_out,
-            [record["text"] for record in _records(folder / "proposals" / f"{part}.jsonl.xz")],
+            [record["text"] for record in read_records(folder / "proposals" / f"{part}.jsonl.xz")],
         )
         yield (
             "meetings",
             held_out,
             [
                 "\n".join(f"{turn['speaker']}: {turn['text']}" for turn in meeting["turns"])
-                for meeting in _records(folder / "qmsum" / f"{meetings}.jsonl.gz")
+                for meeting in read_records(folder / "qmsum" / f"{meetings}.jsonl.gz")
             ],
         )
         book = "moby_dick" if held_out else "war_and_peace"
         with gzip.open(folder / "books" / f"{book}.txt.gz", "rt", encoding="utf-8") as file:
             yield "novels", held_out, [file.read()]
-    peps = _records(folder / "peps" / "train.jsonl.gz")
+    peps = read_records(folder / "peps" / "train.jsonl.gz")
     yield "PEPs", False, [record["text"] for record in peps]
-
-
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    read = lzma.open if path.suffix == ".xz" else gzip.open
-    with read(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def _sentences(sections: list[dict[str, Any]]) -> Iterator[str]:

@@ -48,7 +48,7 @@ from foveate.tasks.relevance import match
 from retrieval import Query, flat, headings, without_headings
 from structured_documents import meetings, papers, peps, proposals, without_abstract
 
-HERE = Path(__file__).parent
+QUESTIONS = Path(__file__).parent / "questions.jsonl"
 Split = Literal["train", "dev"]
 LIMIT = 40  # documents of a set; half as many meetings, which are long
 STEPS = 10  # of a weight between 0 and 1
@@ -65,7 +65,7 @@ PARTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--model", help="name or path of an encoder")
     parser.add_argument("--device", help="by default a GPU if there is one")
     parser.add_argument("--split", choices=("train", "dev"), default="train")
@@ -126,7 +126,7 @@ def judge_all(data: Path, split: Split, limit: int, encoder: Encoder) -> dict[st
             encoder,
         )
     for part in ("train", "dev"):
-        tasks = questions(HERE / "questions.jsonl", part, data)
+        tasks = questions(QUESTIONS, part, data)
         name = f"questions, {part}"
         judged["sentences"][name], _ = judge(tasks, encoder)
         judged["sentences"][f"{name}, all documents"] = judge_together(tasks, encoder)
@@ -227,7 +227,7 @@ def named_document(name: str, data: Path) -> Document:
     """Read the document of a question: of the folder of examples, or of a training set."""
     folder, _, id = name.partition("/")
     if folder == "examples":
-        return Document.from_file(HERE.parent / name)
+        return Document.from_file(report.ROOT / name)
     return next(one.document for one in read(data, folder, "train") if one.id == id)
 
 

@@ -143,7 +143,7 @@ def summa(document: Document) -> list[str]:
     return keywords(document.text, split=True)[: 2 * TOP_K]
 
 
-def textrank(document: Document, window: int = 10) -> list[str]:
+def textrank(document: Document) -> list[str]:
     """Rank runs of words that are no stop words by the mean of their words' PageRank.
 
     This is TextRank (Mihalcea and Tarau, 2004) with a list of stop words in place of a tagger of
@@ -164,6 +164,7 @@ def textrank(document: Document, window: int = 10) -> list[str]:
                     runs.append(tuple(run))
                     run = []
     stream = [word for run in runs for word in run]
+    window = 10
     graph = networkx.Graph()
     graph.add_nodes_from(stream)
     for i, word in enumerate(stream):

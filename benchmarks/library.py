@@ -25,9 +25,7 @@ sentences are found as the library is searched by default.
 """
 
 import argparse
-import gzip
 import json
-import lzma
 import random
 import shutil
 import tempfile
@@ -52,8 +50,8 @@ from foveate.index.schema import pack_keys
 from foveate.index.store import Store, Writer
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
+from structured_documents import read_records
 
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
 SOURCES = ("peps/train.jsonl.gz", "proposals/train.jsonl.xz", "scisummnet/train.jsonl.gz")
 SUFFIXES = {"rst": "rst", "markdown": "md"}
 WORDS_PER_QUERY = 8
@@ -68,7 +66,7 @@ SHARES = (0.005, 0.01, 0.02, 0.05)
 
 def records(data: Path) -> Iterator[tuple[str, str]]:
     """Take texts from each source in turn, with the suffix of their format."""
-    sources = [read(data / name) for name in SOURCES]
+    sources = [read_records(data / name) for name in SOURCES]
     while sources:
         for source in list(sources):
             record = next(source, None)
@@ -78,13 +76,6 @@ def records(data: Path) -> Iterator[tuple[str, str]]:
                 yield record["text"], SUFFIXES[record["format"]]
             else:
                 yield as_markdown(record), "md"
-
-
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    open_file = lzma.open if path.suffix == ".xz" else gzip.open
-    with open_file(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
 
 
 def as_markdown(paper: dict[str, Any]) -> str:
@@ -179,11 +170,16 @@ def add_copy(
     writer.add(rows)
 
 
+def texts_of(index: Index, table: str) -> list[str]:
+    """Return the sentences of a library, or the titles of its sections."""
+    rows = Store(index.path).open_tables(index.state)[table].search().select(["text"])
+    texts: list[str] = rows.to_arrow()["text"].to_pylist()
+    return texts
+
+
 def make_queries(index: Index, number: int) -> list[str]:
     rng = random.Random(0)
-    table = Store(index.path).open_tables(index.state)["sentences"]
-    texts = table.search().select(["text"]).to_arrow()["text"].to_pylist()
-    long = [text for text in texts if len(text.split()) >= WORDS_PER_QUERY]
+    long = [text for text in texts_of(index, "sentences") if len(text.split()) >= WORDS_PER_QUERY]
     chosen = rng.sample(long, min(number, len(long)))
     return [" ".join(text.split()[:WORDS_PER_QUERY]) for text in chosen]
 
@@ -264,10 +260,9 @@ def measure_flat(index: Index, encoded: Encoded, queries: list[str]) -> dict[str
 def measure_bm25s(index: Index, queries: list[str]) -> dict[str, float]:
     import bm25s
 
-    table = Store(index.path).open_tables(index.state)["sentences"]
-    texts = table.search().select(["text"]).to_arrow()["text"].to_pylist()
     retriever = bm25s.BM25()
-    retriever.index(bm25s.tokenize(texts, stopwords=None, show_progress=False), show_progress=False)
+    sentences = bm25s.tokenize(texts_of(index, "sentences"), stopwords=None, show_progress=False)
+    retriever.index(sentences, show_progress=False)
 
     def retrieve(query: str) -> None:
         tokens = bm25s.tokenize([query], stopwords=None, show_progress=False)
@@ -328,15 +323,14 @@ def spans(index: Index, query: str, by: Unit) -> set[tuple[int, int, int]]:
 
 
 def make_headings(index: Index, number: int) -> list[str]:
-    table = Store(index.path).open_tables(index.state)["sections"]
-    titles = sorted({*table.search().select(["text"]).to_arrow()["text"].to_pylist()})
+    titles = sorted({*texts_of(index, "sections")})
     long = [title for title in titles if len(title.split()) > 1]
     return random.Random(0).sample(long, min(number, len(long)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=1000)

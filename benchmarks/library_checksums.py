@@ -27,7 +27,7 @@ import report
 from foveate import Index
 from foveate.index import store
 from foveate.index.store import Store
-from library import DATA, enlarge, write_files
+from library import enlarge, write_files
 
 REPETITIONS = 7
 
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=30)
     parser.add_argument("--sizes", type=int, nargs="*", default=[100_000])
     parser.add_argument("--noise", type=float, default=0.2)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--output", type=Path, default=report.RESULTS / "library-checksums.json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

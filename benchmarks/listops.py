@@ -20,10 +20,9 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
 from itertools import pairwise, product
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import mean, median
 from typing import Any, cast
 
 import torch
@@ -36,14 +35,12 @@ import runs
 from foveate.ops.tree_attention import Tree
 from listops_data import Expressions, generate
 from listops_models import MODELS, ListOpsModel, build
-from report import write_tables
-from stages import run_in_parallel
 
 RESULTS = report.RESULTS / "listops.json"
 SEQUENCES = report.RESULTS / "listops-sequences.json"
 """The finished run of the models that read sequences, which had no time left in the first."""
-IMAGE = Path(__file__).parents[1] / "docs" / "images" / "listops.png"
-PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "listops.md"
+IMAGE = report.ROOT / "docs" / "images" / "listops.png"
+PAGE = report.ROOT / "docs" / "evidence" / "listops.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "listops"
 RATE, WARM_UP = 3e-4, 500
 TIMED_STEPS = 60
@@ -68,14 +65,12 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.plot or options.docs:
-        trees, sequences = (
-            json.loads(file.read_text(encoding="utf-8"))["results"] for file in (RESULTS, SEQUENCES)
-        )
+        trees, sequences = (report.load(file) for file in (RESULTS, SEQUENCES))
         if options.docs:
             others = tables(sequences)
             del others["equal steps"]  # all have finished
             others = {f"{name}, sequences": table for name, table in others.items()}
-            write_tables(PAGE, tables(trees) | others)
+            report.write_tables(PAGE, tables(trees) | others)
         if options.plot:
             plot(sequences["models"] | finished(trees))
         return
@@ -86,7 +81,7 @@ def main() -> None:
     options.minutes -= (time.perf_counter() - begun) / 60
     jobs = [(*job, options) for job in product(options.models, range(options.seeds))]
     try:
-        run_in_parallel(train, jobs)
+        runs.run_in_parallel(train, jobs)
     finally:
         gather(options, times)
 
@@ -273,7 +268,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     rows = [
         [
             name,
-            spread([log["accuracy"] for log in logs]),
+            report.mean_and_deviation([log["accuracy"] for log in logs]),
             ", ".join(f"{log['accuracy']:.1f}" for log in logs),
             PUBLISHED.get(name),
             f"{results['ms a step, alone'][name]['median']:.1f}",
@@ -285,7 +280,10 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     found["accuracy"] = report.table(header, rows)
     bins = next(iter(finished(results).values()))[0]["by length"]
     rows = [
-        [name, *(spread([rate(log, i) for log in logs]) for i in range(len(bins)))]
+        [
+            name,
+            *(report.mean_and_deviation([rate(log, i) for log in logs]) for i in range(len(bins))),
+        ]
         for name, logs in finished(results).items()
     ]
     header = ["tokens up to", *(f"{b['up to']}: {b['expressions']}" for b in bins)]
@@ -309,7 +307,7 @@ def at_equal_steps(results: dict[str, Any]) -> str:
     rows = [
         [
             name,
-            spread([curve[epochs - 1]["accuracy"] for curve in its]),
+            report.mean_and_deviation([curve[epochs - 1]["accuracy"] for curve in its]),
             ", ".join(f"{curve[epochs - 1]['accuracy']:.1f}" for curve in its),
         ]
         for name, its in curves.items()
@@ -322,12 +320,6 @@ def rate(log: dict[str, Any], i: int) -> float:
     """Return the accuracy in the i-th range of lengths, in percent."""
     of_range = log["by length"][i]
     return 100 * of_range["right"] / of_range["expressions"]
-
-
-def spread(values: Sequence[float]) -> str:
-    """Format a mean and the standard deviation over seeds."""
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
 
 
 def plot(models: dict[str, list[dict[str, Any]]]) -> None:

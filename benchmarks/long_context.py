@@ -16,7 +16,6 @@ LongEmbed: Zhu et al., 2024, https://github.com/dwzhu-pku/LongEmbed.
 """
 
 import argparse
-import json
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,12 +27,10 @@ import torch.nn.functional as F
 
 import report
 from foveate import Document
-from report import write_tables
 from retrieval import FIFTHS, PAGE
 from retrieval_measures import SEED, hit, rank
 from retrieval_systems import Systems, minilm_path, sentence_texts
 
-HERE = Path(__file__).parent
 RESULTS = report.RESULTS / "long_context.json"
 LENGTHS = [2**n for n in range(8, 16)]
 WORDS_PER_TOKEN = 0.75
@@ -177,7 +174,7 @@ class Task(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--model", help="name or path of an encoder to compare with the peers")
     parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="in tokens")
@@ -187,8 +184,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        saved = json.loads(options.output.read_text(encoding="utf-8"))
-        write_tables(PAGE, tables(saved["results"]["tasks"]))
+        report.write_tables(PAGE, tables(report.load(options.output)["tasks"]))
         return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
     hay = {"passkey": GARBAGE, "needle": book(options.data / "books" / "moby_dick.txt.gz")}

@@ -28,7 +28,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any, NamedTuple
 
 import torch
@@ -36,15 +36,15 @@ import torch.nn.functional as F
 from torch import nn
 
 import report
+import rounds
 import runs
 from fovea_texts import prepare
 from needle_data import PIECE, Batch, Needles
 from needle_models import ARMS, MAIN, SWEEP, Reader, compressed_length
 from rounds import Plan, Trainings, train_in_rounds
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "evidence" / "vcc.md"
-IMAGE = ROOT / "docs" / "images" / "needle.png"
+PAGE = report.ROOT / "docs" / "evidence" / "vcc.md"
+IMAGE = report.ROOT / "docs" / "images" / "needle.png"
 RESULTS = report.RESULTS / "needle.json"
 TEMPORARY = Path(tempfile.gettempdir()) / "foveate"
 WARM_UP = 50  # steps
@@ -103,7 +103,7 @@ class Name(NamedTuple):
 def main() -> None:
     options = parse()
     if options.docs or options.plot:
-        saved = json.loads(options.results.read_text(encoding="utf-8"))["results"]
+        saved = report.load(options.results)
         if options.docs:
             report.write_tables(PAGE, tables(saved))
         if options.plot:
@@ -116,25 +116,9 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the texts and stop")
-    parser.add_argument("--documents", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--pieces", type=int, default=3000, help="maximum pieces to train with")
-    parser.add_argument("--vocabulary", type=int, default=8192, help="of the prepared texts")
-    parser.add_argument("--data", type=Path, help="the file that --prepare wrote")
-    parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM")
+    parser = rounds.parser(__doc__.splitlines()[0], ARMS)
+    parser.set_defaults(minutes=9.0, reserve=80.0, every=25, save_every=240.0)
     parser.add_argument("--seeds", type=int, default=3, help="of the main arms; others have one")
-    parser.add_argument("--steps", type=int, help="steps in all; as --minutes allow without it")
-    parser.add_argument("--minutes", type=float, default=9.0, help="everything included")
-    parser.add_argument(
-        "--reserve", type=float, default=80.0, help="seconds of --minutes for the test"
-    )
-    parser.add_argument("--processes", type=int, default=10, help="on the GPU at a time")
-    parser.add_argument("--every", type=int, default=25, help="steps in a round")
-    parser.add_argument("--save-every", type=float, default=240, help="seconds between savings")
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--head", type=int, default=64, help="channels of a head")
     parser.add_argument(
         "--segment",
         type=int,
@@ -152,8 +136,6 @@ def parse() -> argparse.Namespace:
         "--curriculum", type=int, nargs="+", default=[2**n for n in range(5, 13)], help="tokens"
     )
     parser.add_argument("--double-every", type=int, default=75, help="steps per length")
-    parser.add_argument("--tokens", type=int, default=32_768, help="tokens per step")
-    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
     parser.add_argument("--lengths", type=int, nargs="+", default=[2**n for n in range(9, 18)])
     parser.add_argument(
         "--examples", type=int, nargs=2, default=(16, 64), help="fewest and most texts per length"
@@ -161,8 +143,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--test-tokens", type=int, default=2**20, help="tokens per length, about")
     parser.add_argument("--state", type=Path, default=TEMPORARY / "needle", help="folder")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--smoke", action="store_true", help="tiny models and texts, for a CPU")
-    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     parser.add_argument("--plot", action="store_true", help="draw the picture from saved results")
     if "--smoke" in sys.argv:
         parser.set_defaults(**SMOKE)
@@ -207,7 +187,7 @@ def conduct(options: argparse.Namespace) -> None:
                 break
     trainings.close()
     gather(options, names)
-    for table in tables(json.loads(options.results.read_text())["results"]).values():
+    for table in tables(report.load(options.results)).values():
         print(f"\n{table}")
 
 
@@ -348,7 +328,7 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
     lengths, asked = setting["lengths"], setting["asked"]
     found = {arm: by_length(results, arm) for arm in ARMS}
     means = {
-        arm: [spread(values[n]) if n in values else None for n in lengths]
+        arm: [report.mean_and_deviation(values[n]) if n in values else None for n in lengths]
         for arm, values in found.items()
         if values
     }
@@ -389,12 +369,6 @@ def tables(results: dict[str, Any]) -> dict[str, str]:
 def label(arm: str) -> str:
     """Name an arm of the sweep, to which the main VCC belongs too."""
     return f"VCC, {ARMS[arm].count} of {ARMS[arm].block}" if arm == "VCC" else arm
-
-
-def spread(values: list[float]) -> str:
-    """Format a mean and the standard deviation over seeds."""
-    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{mean(values):.1f}{deviation}"
 
 
 def digits(value: float | None) -> str | None:

@@ -49,7 +49,6 @@ MATTER = {
     *("bibliography", "index", "acknowledgments", "acknowledgements", "keywords", "footnotes"),
     *("inhaltsverzeichnis", "literatur", "stichwortverzeichnis", "目录", "参考文献", "索引"),
 }  # headings that outlines and sources often lack
-TITLES = ".//sec/title"
 APART = ("fig", "table-wrap", "boxed-text", "fn", "supplementary-material")  # from JATS' paragraphs
 _NUMBERING = re.compile(
     r"\s*(?:第\s*\w+?\s*[章节部篇]\s*|(?:(?:chapter|kapitel|appendix|anhang|part|teil|附录)\s+\w+"
@@ -61,7 +60,7 @@ _NUMBERING = re.compile(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pdfs", type=Path, required=True, help="made by reading_corpus.py")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=list(READERS))
     parser.add_argument("--files", nargs="+", help="only these PDFs, by name")
     parser.add_argument("--output", type=Path, default=report.RESULTS / "reading.json")

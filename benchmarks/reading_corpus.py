@@ -40,6 +40,7 @@ import pypdfium2
 from lxml import html
 from pypdf import PdfWriter
 
+import report
 from debian import unpack
 from reading_words import UNKNOWN, cut, masked, words
 
@@ -131,7 +132,7 @@ TYPESET = (*((name, "two columns") for name in PEPS), ("moby-dick", "book"))
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, required=True, help="where the PDFs go")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=report.DATA)
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -227,7 +228,7 @@ def typeset_paper(source: dict[str, Any], target: Path) -> None:
     }
     body = [tabular(block) if block["t"] == "Table" else block for block in blocks[second:]]
     paper = source | {"meta": source["meta"] | meta, "blocks": body}
-    typeset(paper, target, "documentclass=IEEEtran", "classoption=journal")
+    typeset(paper, target, "--variable=documentclass=IEEEtran", "--variable=classoption=journal")
 
 
 def tabular(table: dict[str, Any]) -> dict[str, Any]:
@@ -255,18 +256,16 @@ def latex(blocks: list[dict[str, Any]]) -> str:
 
 
 def typeset_book(source: dict[str, Any], target: Path) -> None:
-    typeset(source, target, "documentclass=book", "classoption=11pt")
+    """Typeset a novel as a book with chapters."""
+    book = ("--variable=documentclass=book", "--variable=classoption=11pt")
+    typeset(source, target, *book, "--top-level-division=chapter")
 
 
-def typeset(source: dict[str, Any], target: Path, *variables: str) -> None:
+def typeset(source: dict[str, Any], target: Path, *options: str) -> None:
     """Typeset a document by pdflatex, with numbered sections."""
     command = ["pandoc", "--quiet", "--from", "json", "--no-highlight", "--number-sections"]
-    if "documentclass=book" in variables:
-        command.append("--top-level-division=chapter")
-    for variable in variables:
-        command += ["--variable", variable]
     data = json.dumps(source).encode()
-    subprocess.run([*command, "--output", target], input=data, check=True)
+    subprocess.run([*command, *options, "--output", target], input=data, check=True)
 
 
 def write_truth(folder: Path, name: str, sort: str, sources: list[dict[str, Any]]) -> None:

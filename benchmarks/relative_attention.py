@@ -27,7 +27,7 @@ from timing import contender, matmul_rate
 HEADS, HEAD_DIM, BUCKETS, MAX_DISTANCE = 12, 64, 32, 128
 LENGTHS = [1024, 4096, 16_384, 65_536]
 MASK_UP_TO, FLEX_BIAS_GRADIENT_UP_TO = 16_384, 4096
-RESULTS = Path(__file__).parent / "results" / "relative_attention.json"
+RESULTS = report.RESULTS / "relative_attention.json"
 
 
 def flex(by_distance: Tensor) -> Callable[..., Tensor]:

@@ -9,11 +9,14 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 from time import perf_counter
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+DATA = ROOT.parent / "shared" / "data"
+"""The folder of texts that README.md describes, unless a script is given another."""
 
 
 @cache
@@ -44,10 +47,11 @@ def _cores() -> int | None:
     return os.cpu_count()
 
 
-def _launch_time(launches: int = 2000, at_once: int = 100) -> float:
+def _launch_time() -> float:
     """Return the median microseconds in which the host launches an empty kernel."""
     import torch
 
+    launches, at_once = 2000, 100
     times = []
     for number in range(launches + at_once):  # the first ones warm up
         if number % at_once == 0:
@@ -99,6 +103,11 @@ def save(path: Path, results: Any, *packages: str, missing: Sequence[str] | None
         print(path)
 
 
+def load(path: Path) -> Any:
+    """Load results that `save` wrote."""
+    return json.loads(path.read_text(encoding="utf-8"))["results"]
+
+
 def table(header: list[str], rows: list[list[Any]]) -> str:
     """Format a Markdown table; floats get three significant digits."""
     cells = [[_cell(value) for value in row] for row in [header, *rows]]
@@ -109,6 +118,12 @@ def table(header: list[str], rows: list[list[Any]]) -> str:
     ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)
+
+
+def mean_and_deviation(values: Sequence[float], digits: int = 1) -> str:
+    """Format a mean and, of several values, their standard deviation."""
+    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{deviation}"
 
 
 def write_tables(page: Path, found: dict[str, str]) -> None:

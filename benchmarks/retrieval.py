@@ -30,7 +30,6 @@ same queries: the mean of the differences and its interval are saved.
 """
 
 import argparse
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -48,7 +47,6 @@ import report
 from foveate import Document
 from foveate.data import Example, read_benchmark
 from foveate.documents import Section
-from report import write_tables
 from retrieval_measures import MEASURES, OWN, RESAMPLES, SEED, differences, rank, summarize
 from retrieval_systems import Systems, minilm_path, section_slices, sentence_texts
 from structured_documents import (
@@ -61,8 +59,7 @@ from structured_documents import (
     without_abstracts,
 )
 
-HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "numbers" / "retrieval.md"
+PAGE = report.ROOT / "docs" / "numbers" / "retrieval.md"
 TASKS = ("within", "documents", "longembed")
 LONGEST_HEADING = 12  # words; longer ones are rows of tables
 DISTRACTORS = 88  # papers of the training part among those of the development part
@@ -74,7 +71,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--model", help="name or path of an encoder to compare with the peers")
     parser.add_argument("--minilm", help="folder of all-MiniLM-L6-v2, by default the package's")
     parser.add_argument("--only", choices=TASKS, nargs="+", default=TASKS)
@@ -85,7 +82,7 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="write saved results into the page")
     options = parser.parse_args()
     if options.docs:
-        write_tables(PAGE, tables(options.output))
+        report.write_tables(PAGE, tables(options.output))
         return
     systems = Systems(options.minilm or minilm_path(), options.model, options.device, options.dtype)
     runs = {"within": run_within, "documents": run_documents, "longembed": run_longembed}
@@ -396,7 +393,7 @@ def saved_sets(path: Path) -> dict[str, Any]:
     """Read the results of a task; none if they are not there."""
     if not path.exists():
         return {}
-    sets: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["results"]["sets"]
+    sets: dict[str, Any] = report.load(path)["sets"]
     return sets
 
 

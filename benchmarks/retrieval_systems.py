@@ -5,7 +5,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
@@ -13,6 +12,7 @@ from foveate import Document, Encoder
 from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
 from foveate.tasks.bm25 import bm25, count_terms, terms
+from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.relevance import WEIGHTS, relevance, weighted_mean
 
 
@@ -89,18 +89,18 @@ class StockBert:
         vectors = torch.zeros(max(sentence_idx) + 1, sums.shape[1])
         return unit(vectors.index_add_(0, owner[inside], (sums / counts)[inside]))
 
-    def truncated(self, texts: Sequence[str], max_tokens: int = 256) -> Tensor:
-        """Encode the beginnings of texts as sentence-transformers does: `(texts, dimension)`."""
+    def truncated(self, texts: Sequence[str]) -> Tensor:
+        """Encode 256 tokens of each text as sentence-transformers does: `(texts, dimension)`."""
         tokens = self.tokenizer(
-            texts, add_special_tokens=False, truncation=True, max_length=max_tokens - 2
+            texts, add_special_tokens=False, truncation=True, max_length=256 - 2
         )["input_ids"]
         hidden_states = self._hidden_states([torch.tensor(ids) for ids in tokens])
         return unit(torch.stack([states.mean(0) for states in hidden_states]))
 
     @torch.inference_mode()
-    def _hidden_states(self, windows: Sequence[Tensor], batch_size: int = 16) -> list[Tensor]:
+    def _hidden_states(self, windows: Sequence[Tensor]) -> list[Tensor]:
         """Return hidden states `(1 + tokens + 1, dimension)`, special tokens included."""
-        device = self.model.device
+        batch_size, device = 16, self.model.device
         first = torch.tensor([self.tokenizer.cls_token_id])
         last = torch.tensor([self.tokenizer.sep_token_id])
         states: list[Tensor] = []
@@ -150,8 +150,7 @@ class Systems:
         wanted = encode_lists(encoder, queries)
         cosines = compare(wanted, [its.sentences for its in vectors])
         yield "MiniLM", cosines
-        pairs = zip(documents, vectors, strict=True)
-        sections = compare(wanted, [its.sections[section_idx(document)] for document, its in pairs])
+        sections = compare(wanted, sections_of_sentences(documents, vectors))
         yield "MiniLM + section", [(a + b) / 2 for a, b in zip(cosines, sections, strict=True)]
         yield "MiniLM, fused", fuse_within(documents, vectors, queries, encoder)
         late = [self.stock.late_chunking(document) for document in documents]
@@ -205,10 +204,6 @@ def rank_by_vectors(
     yield f"{name}, fused", weighted_mean(torch.stack([closest, words], dim=-1), weights)
 
 
-def unit(vectors: Tensor) -> Tensor:
-    return F.normalize(vectors, dim=-1)
-
-
 def encode_lists(encoder: Encoder, lists: Sequence[Sequence[str]]) -> list[Tensor]:
     """Encode lists of queries together; `(queries, dimension)` for each list."""
     vectors = unit(encoder.encode_queries([text for texts in lists for text in texts]))
@@ -218,6 +213,16 @@ def encode_lists(encoder: Encoder, lists: Sequence[Sequence[str]]) -> list[Tenso
 def compare(queries: Sequence[Tensor], sentences: Sequence[Tensor]) -> list[Tensor]:
     """Compute the cosines of each document's queries and sentences."""
     return [a @ unit(b).T for a, b in zip(queries, sentences, strict=True)]
+
+
+def sections_of_sentences(
+    documents: Sequence[Document], vectors: Sequence[DocumentVectors]
+) -> list[Tensor]:
+    """Return the vector of the section of each of a document's sentences, for each document."""
+    return [
+        its.sections[SentencePositions.from_document(document).section_idx]
+        for document, its in zip(documents, vectors, strict=True)
+    ]
 
 
 def fuse_within(
@@ -281,12 +286,6 @@ def running_text(document: Document) -> tuple[list[str], list[int]]:
                 num_sentences += 1
     kept = [i for i, text in enumerate(texts) if text]
     return [texts[i] for i in kept], [sentence_idx[i] for i in kept]
-
-
-def section_idx(document: Document) -> Tensor:
-    """Return the section of each sentence, in the order of `Document.walk`."""
-    sizes = torch.tensor([section.num_own_sentences for _, section in document.walk()])
-    return torch.arange(len(sizes)).repeat_interleave(sizes)
 
 
 def section_slices(document: Document) -> list[slice]:

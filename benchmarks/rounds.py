@@ -6,19 +6,22 @@ what a last stretch of falling learning rate takes, a plan is made: from which s
 where training ends. The plan is saved, and holds for trainings that are added later.
 """
 
+import argparse
 import json
 import math
 import multiprocessing
 import sys
 import time
 import traceback
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+
+import report
 
 DECAY = 0.25  # of all steps, in which the learning rate falls to 0
 
@@ -194,3 +197,28 @@ def _save(plan: Plan, file: Path) -> Plan:
     partial.write_text(json.dumps(vars(plan)))
     partial.replace(file)
     return plan
+
+
+def parser(description: str, arms: Collection[str]) -> argparse.ArgumentParser:
+    """Return the options that the scripts share; some of their defaults are the script's to set."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--prepare", type=Path, metavar="FILE", help="write the texts and stop")
+    parser.add_argument("--documents", type=Path, default=report.DATA)
+    parser.add_argument("--pieces", type=int, default=3000, help="maximum pieces to train with")
+    parser.add_argument("--vocabulary", type=int, default=8192, help="of the prepared texts")
+    parser.add_argument("--data", type=Path, help="the file that --prepare wrote")
+    parser.add_argument("--arms", nargs="+", choices=arms, default=list(arms), metavar="ARM")
+    parser.add_argument("--steps", type=int, help="steps in all; as --minutes allow without it")
+    parser.add_argument("--minutes", type=float, help="everything included")
+    parser.add_argument("--reserve", type=float, help="seconds of --minutes for the evaluation")
+    parser.add_argument("--processes", type=int, default=10, help="on the GPU at a time")
+    parser.add_argument("--every", type=int, help="steps in a round")
+    parser.add_argument("--save-every", type=float, help="seconds between savings")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--head", type=int, default=64, help="channels of a head")
+    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
+    parser.add_argument("--tokens", type=int, default=32_768, help="tokens per step")
+    parser.add_argument("--smoke", action="store_true", help="tiny models and texts, for a CPU")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
+    return parser

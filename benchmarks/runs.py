@@ -1,7 +1,10 @@
-"""Shared by benchmarks that train: saving and resuming interrupted runs."""
+"""Shared by benchmarks that train: parallel runs, and saving and resuming interrupted ones."""
 
 import json
-from collections.abc import Sequence
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +57,29 @@ def run_folder(folder: Path, name: str) -> Path:
 
 def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def run_in_parallel(work: Callable[..., None], calls: Iterable[tuple[Any, ...]]) -> None:
+    """Run the calls in parallel processes, spread over the GPUs; small models can share one."""
+    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    processes = [
+        context.Process(target=_run_on_one_gpu, args=(number, work, call))
+        for number, call in enumerate(calls)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes):
+        sys.exit("a run failed")
+
+
+def _run_on_one_gpu(number: int, work: Callable[..., None], call: tuple[Any, ...]) -> None:
+    """Call with a single GPU visible."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = visible.split(",") if visible else [str(n) for n in range(torch.cuda.device_count())]
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
+    # Data loading workers need no CUDA, and spawned ones would import everything again.
+    multiprocessing.set_start_method("fork", force=True)
+    work(*call)

@@ -16,7 +16,9 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-PDF = Path(__file__).parents[1] / "examples" / "pep-0703.pdf"
+import report
+
+PDF = report.ROOT / "examples" / "pep-0703.pdf"
 QUESTION = "what happens to extensions that are not thread safe?"
 QUALITY = 70  # of WebP, up to 100
 

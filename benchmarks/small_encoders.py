@@ -1,10 +1,11 @@
-"""Shared by benchmarks that train small encoders from scratch: documents, models, masked words.
+"""Shared by benchmarks that train small encoders from scratch: documents, models, training.
 
 Documents are arrays of nodes in reading order, as `HDTProcessor` lists them: an anchor for the
 document, for each section and each sentence, and the tokens. HDT reads them as a tree. Its twin has
 the same layers, reads the tokens without anchors after one root, and attends from each to all.
 """
 
+import argparse
 import json
 import lzma
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +129,14 @@ class Batch(NamedTuple):
     places: Tensor
     types: np.ndarray
     sizes: list[int]
+
+    def nodes(self, kind: int) -> Tensor:
+        """Return the indices of the nodes of a kind, in reading order."""
+        return torch.from_numpy(np.flatnonzero(self.types == kind)).to(self.ids.device)
+
+    def anchors(self, kind: int) -> Tensor:
+        """Return the number of the anchor of a kind that each node is below, `(nodes,)`."""
+        return torch.from_numpy(np.cumsum(self.types == kind) - 1).to(self.ids.device)
 
 
 def trees(documents: Sequence[Nodes], device: str) -> Batch:
@@ -337,3 +347,57 @@ def train(
             if log["finished"]:
                 return log
     raise AssertionError("losses are for ever")
+
+
+# Scripts
+
+
+def parser(description: str, results: Path, width: int) -> argparse.ArgumentParser:
+    """Return the options that the scripts share, with the file of the results."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="write the data and stop")
+    parser.add_argument("--limit", type=int, help="maximum documents of each kind to prepare")
+    parser.add_argument("--data", type=Path, help="folder written by --prepare")
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=width)
+    parser.add_argument("--tokens", type=int, default=32768, help="nodes per step, at most")
+    state = Path(gettempdir()) / "foveate" / results.stem
+    parser.add_argument("--state", type=Path, default=state, help="folder of interrupted runs")
+    parser.add_argument("--results", type=Path, default=results)
+    parser.add_argument("--smoke", action="store_true", help="run everything on tiny data")
+    parser.add_argument("--docs", action="store_true", help="write saved results into the page")
+    return parser
+
+
+def run_script(
+    parser: argparse.ArgumentParser,
+    smoke: dict[str, Any],
+    prepare: Callable[[argparse.Namespace, Path], None],
+    run_all: Callable[[argparse.Namespace], None],
+    write_page: Callable[[Path], None],
+) -> None:
+    """Do what the command line asks for.
+
+    Args:
+        parser: What the function of that name returned, with more options.
+        smoke: The options of a trial on tiny data.
+        prepare: Writes the data to a folder.
+        run_all: Trains all models, evaluates them and saves the results.
+        write_page: Writes saved results into the page.
+    """
+    options = parser.parse_args()
+    if options.docs:
+        write_page(options.results)
+    elif options.smoke:
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            results = folder / "results.json"
+            vars(options).update(smoke, state=folder, data=folder / "data", results=results)
+            prepare(options, options.data)
+            run_all(options)
+    elif options.prepare:
+        prepare(options, options.prepare)
+    elif options.data:
+        run_all(options)
+    else:
+        parser.error("give --data, or write it with --prepare")

@@ -14,7 +14,6 @@ process of its own.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -31,11 +30,12 @@ import report
 from encoders import VOCABULARY, first_is_global, longformer
 from forms import EAGER, FORWARD, PARTS, Built, Encoder, Row
 from foveate.models.accelerate import speed_up
+from timing import Memory
 
 LENGTHS = (4096, 16_384, 65_536)
 MINUTES = 4.0
 SLOWEST = 20.0
-PAGE = Path(__file__).parents[1] / "docs" / "numbers" / "speed-ups.md"
+PAGE = report.ROOT / "docs" / "numbers" / "speed-ups.md"
 T5 = {
     "vocab_size": VOCABULARY,
     "d_model": 768,
@@ -143,10 +143,9 @@ def on_cpu(name: str, batch: int, length: int) -> dict[str, Callable[[], Any]]:
 def memory_on_cpu(name: str, batch: int, length: int, part: str) -> tuple[float, Any]:
     """Peak GiB above the weights, measured in this process, and output."""
     run = on_cpu(name, batch, length)[part]
-    Path("/proc/self/clear_refs").write_text("5")  # forget the highest memory so far
-    before = _memory("VmRSS")
+    memory = Memory.start("cpu")
     output = run()
-    return (_memory("VmHWM") - before) / 2**20, output
+    return memory.peak() / 2**30, output
 
 
 def alternate(
@@ -167,12 +166,6 @@ def alternate(
                     passed = (time.perf_counter() - begun) * 1e3
                     times.setdefault((name, part), []).append(passed)
     return times
-
-
-def _memory(field: str) -> int:
-    """Return a memory field of this process, such as its current or peak use, in KiB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -252,7 +245,7 @@ def main() -> None:
     options = parser.parse_args()
     target = options.output or report.RESULTS / f"speed_up-{options.device}.json"
     if options.docs:
-        report.write_tables(PAGE, forms.tables(json.loads(target.read_text())["results"]["rows"]))
+        report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
     elif options.device == "cpu":
         run_on_cpu(options, target)
     else:

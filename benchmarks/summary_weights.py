@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from rouge_score.tokenizers import DefaultTokenizer
 from torch import Tensor
 
+import report
 from foveate import Document, Encoder
 from foveate.tasks.candidates import abstract, candidates, is_paper
 from foveate.tasks.centrality import (
@@ -29,7 +30,7 @@ from foveate.tasks.centrality import (
     emphasis,
 )
 from foveate.tasks.summarize import REDUNDANCY_PENALTY, REPETITION_THRESHOLD, SALIENCE_WEIGHT
-from summarization import HERE, SEED, SETS, WORDS
+from summarization import SEED, SETS, WORDS
 
 TRAINING_SETS = ("papers", "papers-with-abstract", "proposals", "meetings")
 
@@ -202,7 +203,7 @@ def search(sets: dict[str, list[Text]], weights: Weights) -> Weights:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--set", nargs="+", choices=SETS, default=TRAINING_SETS, dest="sets")
     parser.add_argument("--split", default="train", choices=["dev", "train"])
     parser.add_argument("--limit", type=int, default=100, help="number of texts of each set")

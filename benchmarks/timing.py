@@ -1,7 +1,9 @@
-"""Times, memory and rates of single functions, such as those of `foveate.ops`."""
+"""Times, memory and rates of what runs in this process, such as the functions of `foveate.ops`."""
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -45,10 +47,43 @@ def extra_bytes(run: Callable[[], Any], device: str = "cuda") -> int | None:
     if device != "cuda":
         return None
     torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
+    memory = Memory.start(device)
     run()
-    return torch.cuda.max_memory_allocated() - before
+    return memory.peak()
+
+
+@dataclass
+class Memory:
+    """How much memory a computation takes.
+
+    Attributes:
+        device: "cpu", the resident set of this process, or "cuda", what PyTorch allocated.
+        before: Bytes at the start.
+    """
+
+    device: str
+    before: int
+
+    @classmethod
+    def start(cls, device: str) -> "Memory":
+        """Begin to measure."""
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            return cls(device, torch.cuda.memory_allocated())
+        Path("/proc/self/clear_refs").write_text("5")  # Linux sets the peak to the present size
+        return cls(device, resident("VmRSS"))
+
+    def peak(self) -> int:
+        """Return the peak since the start, in bytes beyond what was held then."""
+        now = torch.cuda.max_memory_allocated() if self.device == "cuda" else resident("VmHWM")
+        return now - self.before
+
+
+def resident(name: str) -> int:
+    """Read a size of this process in bytes: VmRSS is the present one, VmHWM the peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
 
 
 def contender(

@@ -38,6 +38,7 @@ from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration, HDTForMas
 from foveate.preprocessing import Features, pack_trees, pad_features
 from foveate.training.objectives.masked_lm import mask_tokens
 from foveate.training.packing import PackedDataset, collate_packs
+from timing import matmul_rate
 from tree_documents import document
 
 VOCABULARY, MASK, PADDING, RATIO = 32768, 4, 0, 0.15
@@ -70,10 +71,8 @@ def main() -> None:
         parser.error(f"--packs must be a multiple of the {cards} cards")
     rate = None
     if torch.cuda.is_available():
-        from encoders import matrix_rate
-
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-        rate = matrix_rate()
+        rate = matmul_rate()
     results: list[dict[str, Any]] = []
     for name in options.models:
         results.append(measure(name, cards, rate, options))

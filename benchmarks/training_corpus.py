@@ -18,7 +18,6 @@ package, and its license. The corpus of the encoder was made with the versions o
 """
 
 import argparse
-import gzip
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -26,6 +25,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import report
 from foveate import Document
 from foveate.data import Example
 from manuals import Package, read_packages
@@ -36,16 +36,15 @@ from structured_documents import (
     papers,
     peps,
     proposals,
+    read_records,
     section_records,
 )
-
-HERE = Path(__file__).parent
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument("--output", type=Path, default=HERE.parent / "build" / "corpus")
+    parser.add_argument("--data", type=Path, default=report.DATA)
+    parser.add_argument("--output", type=Path, default=report.ROOT / "build" / "corpus")
     parser.add_argument(
         "--manuals", type=Path, metavar="FOLDER", help="where the packages of Debian are or go"
     )
@@ -80,13 +79,11 @@ def shared_documents(data: Path) -> dict[str, Iterator[dict[str, Any]]]:
 
 def papers_with_abstracts(path: Path) -> Iterator[dict[str, Any]]:
     """Return papers whose first section is the abstract, unless they begin with it already."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for paper, line in zip(papers(path), lines, strict=True):
-            one, abstract = record(paper, "ScisummNet", "CC BY 4.0"), json.loads(line)["abstract"]
-            if not begins_with(one["sections"], abstract):
-                section = {"title": "Abstract", "sentences": abstract, "sections": []}
-                one["sections"].insert(0, section)
-            yield one
+    for paper, original in zip(papers(path), read_records(path), strict=True):
+        one, abstract = record(paper, "ScisummNet", "CC BY 4.0"), original["abstract"]
+        if not begins_with(one["sections"], abstract):
+            one["sections"].insert(0, {"title": "Abstract", "sentences": abstract, "sections": []})
+        yield one
 
 
 def begins_with(sections: list[dict[str, Any]], abstract: list[str]) -> bool:

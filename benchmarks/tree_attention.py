@@ -31,8 +31,8 @@ from tree_documents import document
 DOCUMENTS, HEADS, HEAD_DIM = 4, 12, 64
 LENGTHS = [1024, 4096, 16_384, 65_536, 262_144]
 DENSE_FORWARD_UP_TO, DENSE_BACKWARD_UP_TO, FLEX_UP_TO = 262_144, 65_536, 65_536
-RESULTS = Path(__file__).parent / "results" / "tree_attention.json"
-PLOT = Path(__file__).parents[1] / "docs" / "images" / "tree-attention.png"
+RESULTS = report.RESULTS / "tree_attention.json"
+PLOT = report.ROOT / "docs" / "images" / "tree-attention.png"
 
 
 def batch(tokens: int) -> list[int]:
@@ -44,10 +44,11 @@ def batch(tokens: int) -> list[int]:
     return parents
 
 
-def device_milliseconds(run: Callable[[], Any], device: str, times: int = 30) -> float | None:
+def device_milliseconds(run: Callable[[], Any], device: str) -> float | None:
     """Total device time of a call's kernels and copies."""
     if device != "cuda":
         return None
+    times = 30
     run()
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
@@ -183,14 +184,12 @@ def show(result: dict[str, Any]) -> None:
 
 
 def plot(results: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     data = json.loads(results.read_text())
     runs = data["results"]
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
+    figure = Figure(figsize=(10, 4.2), layout="tight")
+    axes = figure.subplots(1, 2, sharey=True)
     names = {
         "foveate": "foveate",
         "flex": "FlexAttention, its mask not counted",
@@ -212,7 +211,6 @@ def plot(results: Path) -> None:
     axes[0].set_ylabel("milliseconds")
     axes[0].legend()
     figure.suptitle(f"Attention of 12 heads × 64, bfloat16, {data['machine']['gpu']}", fontsize=10)
-    figure.tight_layout()
     PLOT.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PLOT, dpi=110)
 

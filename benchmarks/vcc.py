@@ -16,10 +16,8 @@ Then the decoder (12 layers): time of one step of generation, and memory of its 
 encoder's output, with ordinary and with compressed cross attention.
 """
 
-import json
 import sys
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -36,7 +34,7 @@ LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
 SLOWEST = 20.0
 RESULTS = report.RESULTS / "vcc.json"
-PAGE = Path(__file__).parents[1] / "docs" / "numbers" / "vcc.md"
+PAGE = report.ROOT / "docs" / "numbers" / "vcc.md"
 BASE = {
     "vocab_size": VOCABULARY,
     "d_model": 768,
@@ -126,7 +124,7 @@ def main() -> None:
     options = parser.parse_args()
     target = options.output or RESULTS
     if options.docs:
-        results = json.loads(target.read_text())["results"]
+        results = report.load(target)
         found = forms.tables(results["rows"])
         report.write_tables(PAGE, found | {GENERATION: generation_table(results[GENERATION])})
         return

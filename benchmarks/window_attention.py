@@ -75,12 +75,15 @@ def flex(n: int, reach: int, backend: str) -> Callable[..., Tensor]:
     return lambda q, k, v: compiled(q, k, v, block_mask=mask, kernel_options=options)
 
 
-def flash(n: int, reach: int) -> Callable[..., Tensor]:
-    """FlashAttention's windows, on packed tokens."""
+def flash_windows(
+    batch: int, n: int, reach: int, device: torch.device | str, scale: float | None = None
+) -> Callable[..., Tensor]:
+    """FlashAttention within the same windows, on packed sequences of `n` tokens."""
     from torch.nn.attention.varlen import varlen_attn
 
-    ends = torch.tensor([0, n], dtype=torch.int32, device="cuda")
-    return lambda q, k, v: varlen_attn(q, k, v, ends, ends, n, n, window_size=(reach, reach))
+    ends = torch.arange(batch + 1, dtype=torch.int32, device=device) * n
+    window = (reach, reach)
+    return lambda q, k, v: varlen_attn(q, k, v, ends, ends, n, n, scale=scale, window_size=window)
 
 
 def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
@@ -107,7 +110,7 @@ def measure(kind: str, n: int, rate: float, device: str) -> dict[str, Any]:
     if device == "cuda":
         peers: dict[str, tuple[Callable[[], Callable[..., Tensor]], list[Tensor], Tensor]] = {
             "FlexAttention": (lambda: flex(n, reach, "TRITON"), by_head, grad_by_head),
-            "FlashAttention": (lambda: flash(n, reach), packed, grad),
+            "FlashAttention": (lambda: flash_windows(1, n, reach, device), packed, grad),
         }
         if find_spec("flash_attn") is not None and find_spec("flash_attn.cute") is not None:
             in_flash = (lambda: flex(n, reach, "FLASH"), by_head, grad_by_head)

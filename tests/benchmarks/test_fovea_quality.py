@@ -158,11 +158,11 @@ def test_what_the_published_coverage_hides_is_far(options):
 @pytest.mark.parametrize("name", ARMS)
 def test_arms_learn_resume_and_are_evaluated(study, name, options):
     options.study = study
-    learner = Learner(name, 0, options)
+    learner = Learner((name, 0), options)
     learner.train(2, None)
     learner.save()
     learner.train(4, Plan(3, 4))
-    resumed = Learner(name, 0, options)
+    resumed = Learner((name, 0), options)
     assert resumed.log["step"] == 2
     resumed.train(4, Plan(3, 4))
     assert resumed.log["curve"] == learner.log["curve"]
@@ -173,7 +173,7 @@ def test_arms_learn_resume_and_are_evaluated(study, name, options):
 
 
 def test_held_out_losses_are_those_of_the_masks(options):
-    learner = Learner("dense", 0, options)
+    learner = Learner(("dense", 0), options)
     study, model = learner.study, learner.model.eval()
     scores = study.evaluate(model)
     ids, positions, truth = next(iter(study.held_out_batches()))
@@ -200,7 +200,7 @@ def test_differences_are_paired():
 def test_results_name_what_is_missing_and_fill_the_page(study, options, tmp_path, monkeypatch):
     options.study, options.seeds = study, [0, 1]
     for name, seed in (("Fovea k=1 full", 0), ("Fovea k=1 paper", 0), ("Fovea k=1 full", 1)):
-        learner = Learner(name, seed, options)
+        learner = Learner((name, seed), options)
         learner.train(1, None)
         learner.finish()
     gather(options)

@@ -69,7 +69,7 @@ def test_sections_are_relevant_if_half_of_their_sentences_are(sea, encoder):
 
 
 def test_questions_point_at_sentences(tmp_path):
-    path = fusion.HERE / "questions.jsonl"
+    path = fusion.QUESTIONS
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert len({record["query"] for record in records}) == len(records) > 50
     assert {record["part"] for record in records} == {"train", "dev"}

@@ -21,6 +21,7 @@ from long_context import (
     num_words,
     passkeys,
 )
+from report import write_tables
 from retrieval import (
     PAGE,
     About,
@@ -31,7 +32,6 @@ from retrieval import (
     sections_by_heading,
     within,
     without_headings,
-    write_tables,
 )
 from retrieval_measures import differences, hit, interval, ndcg, rank, reciprocal_rank
 from retrieval_systems import (
@@ -40,8 +40,8 @@ from retrieval_systems import (
     match_words,
     minilm_path,
     running_text,
-    section_idx,
     section_slices,
+    sections_of_sentences,
     sentence_texts,
 )
 from tests.numerics import relative_error
@@ -147,7 +147,9 @@ def test_without_headings_keeps_sections_and_sentences(nested):
     bare = without_headings(nested)
     assert [len(path) for path, _ in bare.walk()] == [len(path) for path, _ in nested.walk()]
     assert sentence_texts(bare) == sentence_texts(nested) == sentence_texts(flat(nested))
-    assert section_idx(bare).tolist() == [0, 0, 0, 1, 2, 2, 3, 3, 4, 5, 5]
+    numbers = torch.arange(6.0)[:, None]
+    [sections] = sections_of_sentences([bare], [DocumentVectors(numbers[0], numbers, numbers)])
+    assert sections.flatten().tolist() == [0, 0, 0, 1, 2, 2, 3, 3, 4, 5, 5]
     assert section_slices(bare)[1:3] == [slice(3, 6), slice(4, 6)]
     assert running_text(bare)[0] == ["Fish", *sentence_texts(nested)]
 

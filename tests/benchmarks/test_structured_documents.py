@@ -15,7 +15,6 @@ from structured_documents import (
     peps,
     plos,
     proposals,
-    topics,
     without_abstract,
 )
 
@@ -98,7 +97,7 @@ def test_a_pep_without_abstract(tmp_path):
     assert without_abstract(example) == example.document
 
 
-def test_queries_and_topics_of_meetings_are_mapped_from_turns_to_sentences(tmp_path):
+def test_queries_of_meetings_are_mapped_from_turns_to_sentences(tmp_path):
     turns = [
         {"speaker": "A", "text": "Cod swim. They eat ?"},
         {"speaker": "B", "text": "{vocalsound}"},  # is left out of the document
@@ -125,7 +124,7 @@ def test_queries_and_topics_of_meetings_are_mapped_from_turns_to_sentences(tmp_p
         ],
     }
     path = write(tmp_path / "a.jsonl.gz", [record])
-    [meeting], [same] = meetings(path), topics(path)
+    [meeting] = meetings(path)
     assert (meeting.references, meeting.labels) == (("Fish.",), ("product",))
     assert list(answers(path)) == [("Food?", 'Herring, "I think" … 鱈 . Rays glide.', "?")]
     assert [path for path, _ in meeting.document.walk()] == [("Cod",), ("Eels",), ("",)]
@@ -135,10 +134,6 @@ def test_queries_and_topics_of_meetings_are_mapped_from_turns_to_sentences(tmp_p
     assert [sentences[i] for i in query.sentence_ids] == [
         'Herring, "I think" … 鱈 .',
         "Rays glide.",
-    ]
-    assert [[sentences[i] for i in topic.sentence_ids] for topic in same.queries] == [
-        sentences[:3],
-        ["Eels are long."],
     ]
 
 

@@ -177,7 +177,7 @@ def test_embed_counts_in_words(foveate, tmp_path):
     assert output == f"{vectors}: 1 document, 1 section, 2 sentences; 384 dimensions\n"
 
 
-def test_embed_writes_a_share(foveate, fish, tmp_path, monkeypatch):
+def test_embed_writes_a_shard(foveate, fish, tmp_path, monkeypatch):
     monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 10)
     other = tmp_path / "salt.txt"
     other.write_text("Salt is white.")
@@ -196,14 +196,14 @@ def test_embed_writes_a_share(foveate, fish, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("shard", "message"),
     [
-        ("0/4", "there is no share 0 of 4: shares are numbered from 1/4 to 4/4"),
-        ("5/4", "there is no share 5 of 4"),
-        ("1/0", "there is no share 1 of 0"),
-        ("x", "--shard takes a share and the number of shares, as in 2/8, got x"),
-        ("-1/4", "--shard takes a share and the number of shares, as in 2/8, got -1/4"),
+        ("0/4", "there is no shard 0 of 4: shards are numbered from 1/4 to 4/4"),
+        ("5/4", "there is no shard 5 of 4"),
+        ("1/0", "there is no shard 1 of 0"),
+        ("x", "--shard takes a shard and the number of shards, as in 2/8, got x"),
+        ("-1/4", "--shard takes a shard and the number of shards, as in 2/8, got -1/4"),
     ],
 )
-def test_a_share_that_there_is_not_is_refused(foveate, fish, tmp_path, shard, message):
+def test_a_shard_that_there_is_not_is_refused(foveate, fish, tmp_path, shard, message):
     code, _, error = foveate("embed", fish, "-o", tmp_path / "a.parquet", f"--shard={shard}")
     assert code == 2
     assert message in error

@@ -147,7 +147,7 @@ def test_looking_whether_a_file_can_be_written_writes_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".parquet"])
-def test_shares_are_joined_to_the_whole(encoder, tmp_path, monkeypatch, suffix):
+def test_shards_are_joined_to_the_whole(encoder, tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 100)
     documents = [
         Document.from_text("Cod swim. They eat herring. " * (i % 4 + 1), source=f"{i}.txt")
@@ -157,24 +157,24 @@ def test_shares_are_joined_to_the_whole(encoder, tmp_path, monkeypatch, suffix):
     paths = [tmp_path / f"{number}{suffix}" for number in range(1, 10)]
     sizes = []
     for number, path in enumerate(paths, 1):
-        share = embed(documents, model=encoder, shard=(number, 9))
-        share.save(path)
-        sizes.append(len({one.document_idx for one in share.spans}))
+        shard = embed(documents, model=encoder, shard=(number, 9))
+        shard.save(path)
+        sizes.append(len({one.document_idx for one in shard.spans}))
     assert sum(sizes) == 9
     assert sizes[-1] == 0  # there are fewer groups
-    shares = [Embeddings.load(path) for path in reversed(paths)]
-    joined = Embeddings.join(shares)
+    shards = [Embeddings.load(path) for path in reversed(paths)]
+    joined = Embeddings.join(shards)
     assert joined.spans == whole.spans
     assert torch.equal(joined.vectors, whole.vectors)
-    with pytest.raises(ValueError, match="same documents: give each share once"):
-        Embeddings.join([*shares, shares[-1]])
-    with pytest.raises(ValueError, match=r"no share holds document 0, and .* missing: give all"):
-        Embeddings.join(shares[:-1])
+    with pytest.raises(ValueError, match="same documents: give each shard once"):
+        Embeddings.join([*shards, shards[-1]])
+    with pytest.raises(ValueError, match=r"no shard holds document 0, and .* missing: give all"):
+        Embeddings.join(shards[:-1])
     with pytest.raises(ValueError, match="there is nothing to join"):
-        Embeddings.join([shares[0]])
+        Embeddings.join([shards[0]])
 
 
-def test_shares_are_about_equal(encoder, monkeypatch):
+def test_shards_are_about_equal(encoder, monkeypatch):
     monkeypatch.setattr("foveate.tasks.embed._GROUP_CHARACTERS", 10)
     monkeypatch.setattr(
         type(encoder), "encode", lambda self, documents, **_: [None] * len(documents)
@@ -189,6 +189,6 @@ def test_shares_are_about_equal(encoder, monkeypatch):
 
 
 @pytest.mark.parametrize("shard", [(0, 4), (5, 4), (1, 0)])
-def test_a_share_that_there_is_not_is_refused(sea, encoder, shard):
-    with pytest.raises(ValueError, match=r"no share \d of \d: shares are numbered from 1/\d to"):
+def test_a_shard_that_there_is_not_is_refused(sea, encoder, shard):
+    with pytest.raises(ValueError, match=r"no shard \d of \d: shards are numbered from 1/\d to"):
         embed(sea, model=encoder, shard=shard)

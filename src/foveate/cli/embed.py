@@ -42,7 +42,7 @@ def command(
     foveate embed book.txt -o book.safetensors --dtype bfloat16
 
     Several jobs can share the work. All of them read the files, and each one
-    encodes its share:
+    encodes its shard:
 
     \b
     foveate embed papers/ -o vectors-2.parquet --shard 2/8
@@ -65,9 +65,7 @@ def command(
     if json:
         common.print_json({"output": output, "dimension": dimension, **counts})
     else:
-        numbers = ", ".join(
-            f"{count:,} {level if count == 1 else f'{level}s'}" for level, count in counts.items()
-        )
+        numbers = ", ".join(common.count(number, level) for level, number in counts.items())
         common.console.print(f"{output}: {numbers}; {dimension} dimensions", markup=False)
 
 
@@ -75,5 +73,5 @@ def _parse(shard: str) -> tuple[int, int]:
     """Parse the number of a shard and the number of shards."""
     number, slash, total = shard.partition("/")
     if not (slash and number.isdecimal() and total.isdecimal()):
-        raise ValueError(f"--shard takes a share and the number of shares, as in 2/8, got {shard}")
+        raise ValueError(f"--shard takes a shard and the number of shards, as in 2/8, got {shard}")
     return int(number), int(total)

@@ -1,6 +1,7 @@
 """`foveate library`: what is in a library, and keeping it in order."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -174,11 +175,5 @@ def _show_library(index: "Index", json: bool) -> None:
 
 
 def _as_json(document: "LibraryDocument") -> dict[str, object]:
-    from dataclasses import asdict
-
-    fields = asdict(document)
-    return {
-        **fields,
-        "modified": document.modified.isoformat(),
-        "indexed": document.indexed.isoformat(),
-    }
+    times = {"modified": document.modified.isoformat(), "indexed": document.indexed.isoformat()}
+    return asdict(document) | times

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from foveate.data import Example
-from foveate.inference.summarizer import longest_output
+from foveate.models.decoding import max_new_tokens
 from foveate.preprocessing import DocumentProcessor, Features
 from foveate.progress import progress
 from foveate.training.objectives import (
@@ -111,8 +111,7 @@ def _(
     limit, own = objective.max_target_length, model.generation_config
     if limit is None and not (own.max_length or own.max_new_tokens):
         # transformers would stop after 20 tokens.
-        longest = longest_output(model.config)
-        limit = DEFAULT_TARGET_TOKENS if longest is None else min(DEFAULT_TARGET_TOKENS, longest)
+        limit = max_new_tokens(model.config, DEFAULT_TARGET_TOKENS)
     length = {} if limit is None else {"max_new_tokens": limit}
     [token_ids] = model.generate(**inputs, num_beams=num_beams, **length)
     return str(processor.tokenizer.decode(token_ids, skip_special_tokens=True)).strip()

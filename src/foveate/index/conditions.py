@@ -120,16 +120,11 @@ def _table(condition: str) -> str:
 def _in_path(path: str, snapshot: Snapshot) -> Mask:
     """Return whether each document is at a path, in a folder, or matches a pattern."""
     absolute = str(Path(path).absolute())
+    sources = [snapshot.sources[number] for number in snapshot.numbers.tolist()]
     if _GLOB.search(path):
         patterns = (absolute, f"*{sep}{path}", path)
-        found = [
-            any(fnmatchcase(source, pattern) for pattern in patterns)
-            for source in (snapshot.sources[number] for number in snapshot.numbers.tolist())
-        ]
+        found = [any(fnmatchcase(source, one) for one in patterns) for source in sources]
     else:
         starts = (absolute.rstrip(sep) + sep, f"{absolute}:")  # a folder or archive; a record
-        found = [
-            source in (path, absolute) or source.startswith(starts)
-            for source in (snapshot.sources[number] for number in snapshot.numbers.tolist())
-        ]
+        found = [source in (path, absolute) or source.startswith(starts) for source in sources]
     return np.array(found, np.bool_)

@@ -1,7 +1,6 @@
 """Identification of the model that made a library's vectors."""
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -87,8 +86,6 @@ def _hash_files(stamps: tuple[tuple[str, int, int], ...]) -> str:
 
 def _hash_weights(encoder: Encoder) -> str:
     digest = hashlib.sha256()
-    weights: Iterable[str] = sorted(encoder.model.state_dict())
-    for name in weights:
-        tensor = encoder.model.state_dict()[name].float().cpu().contiguous()
-        digest.update(name.encode() + tensor.numpy().tobytes())
+    for name, weight in sorted(encoder.model.state_dict().items()):
+        digest.update(name.encode() + weight.float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()

@@ -4,11 +4,12 @@ from os import PathLike
 from typing import Any, Self
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from foveate.detectors import Detector
 from foveate.documents import Document
 from foveate.models.accelerate import speed_up_if_possible
+from foveate.models.decoding import max_new_tokens
 from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.preprocessing import DocumentProcessor, load_processor
@@ -103,19 +104,11 @@ class Summarizer:
             words = DEFAULT_WORDS
         limits = {}
         if words is not None:
-            limit = longest_output(self.model.config)
             tokens = _TOKENS_PER_WORD * words
-            limits["max_new_tokens"] = tokens if limit is None else min(tokens, limit)
+            limits["max_new_tokens"] = max_new_tokens(self.model.config, tokens)
         [output] = self.model.generate(**inputs, **limits)
         text = str(self.processor.tokenizer.decode(output, skip_special_tokens=True)).strip()
         return text if words is None else _first_sentences(text, words)
-
-
-def longest_output(config: PreTrainedConfig) -> int | None:
-    """Longest output in tokens, without the start token; None where nothing limits it."""
-    names = ("max_decoder_position_embeddings", "max_position_embeddings")
-    limit = next((limit for name in names if (limit := getattr(config, name, None))), None)
-    return None if limit is None else int(limit) - 1
 
 
 def _first_sentences(text: str, words: int) -> str:

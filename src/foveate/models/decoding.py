@@ -1,4 +1,4 @@
-"""Attention in decoders: over the tokens generated so far, and over an encoded document.
+"""Decoders: attention to the tokens generated so far and to an encoded document, and their limit.
 
 torch's own fused attention is avoided where gradients flow: with padding masks, its backward pass
 on a GPU occasionally returns NaN for the gradient of a query.
@@ -6,6 +6,7 @@ on a GPU occasionally returns NaN for the gradient of a query.
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 from foveate.ops.relative_attention import relative_attention
 
@@ -90,3 +91,10 @@ def decode_attention(
     # The softmax of a query that sees no key, all -inf, would be NaN.
     scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     return (scores.softmax(-1).to(v.dtype) @ v).transpose(1, 2)
+
+
+def max_new_tokens(config: PreTrainedConfig, wanted: int) -> int:
+    """Return how many tokens a decoder can generate, at most as many as are wanted."""
+    names = ("max_decoder_position_embeddings", "max_position_embeddings")
+    positions = next((number for name in names if (number := getattr(config, name, None))), None)
+    return wanted if positions is None else min(wanted, positions - 1)  # one is the start token's

@@ -11,8 +11,6 @@ from foveate.tasks.arguments import Unit, check_budget
 Query = Annotated[str, Field(min_length=1, max_length=10_000, pattern=r"\S")]
 TopK = Annotated[int, Field(ge=1, le=1000)]
 Text = Annotated[str, Field(min_length=1)]
-SectionIdx = Annotated[int, Field(ge=0, description="Index of a section in the outline.")]
-SentenceIdx = Annotated[int, Field(ge=0, description="Index of a sentence in the document.")]
 BoxNumbers = tuple[int, float, float, float, float]
 
 

@@ -50,7 +50,6 @@ class Service:
     ) -> None:
         self.encoder = encoder
         self.model_name = model_name
-        self.limits = limits
         self.metrics = metrics
         self.library = library
         self.needs_token = needs_token

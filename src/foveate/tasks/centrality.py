@@ -76,13 +76,13 @@ def closeness(
     vectors: DocumentVectors, positions: SentencePositions, title: Tensor | None
 ) -> Tensor:
     """Compute the mean in `centrality`: `(sentences,)`."""
-    sentences = _unit(vectors.sentences)
+    sentences = unit(vectors.sentences)
     cosines = [
-        (sentences * _unit(vectors.sections)[positions.section_idx]).sum(-1),
-        sentences @ _unit(vectors.document),
+        (sentences * unit(vectors.sections)[positions.section_idx]).sum(-1),
+        sentences @ unit(vectors.document),
     ]
     if title is not None:
-        cosines.append(sentences @ _unit(title))
+        cosines.append(sentences @ unit(title))
     return torch.stack(cosines).mean(0)
 
 
@@ -98,7 +98,8 @@ def emphasis(
     )
 
 
-def _unit(vectors: Tensor) -> Tensor:
+def unit(vectors: Tensor) -> Tensor:
+    """Scale vectors to length 1."""
     return F.normalize(vectors, dim=-1)
 
 

@@ -23,9 +23,9 @@ from foveate.progress import progress
 Level = Literal["document", "section", "sentence"]
 
 _GROUP_CHARACTERS = 2**17
-"""Characters of documents that are encoded together, and are in the same share.
+"""Characters of documents that are encoded together, and are in the same shard.
 
-The last bits of a vector depend on what is encoded with it, so that shares must not divide that.
+The last bits of a vector depend on what is encoded with it, so shards must not divide that.
 """
 
 
@@ -69,26 +69,26 @@ class Embeddings:
             ValueError: Shards have a document in common, lack one, or have vectors of different
                 lengths.
         """
-        several = list(shares)
-        spans = [one for share in several for one in share.spans]
+        shards = list(shares)
+        spans = [one for shard in shards for one in shard.spans]
         if not spans:
-            raise ValueError("there is nothing to join: give all shares")
-        owners = [{one.document_idx for one in share.spans} for share in several]
+            raise ValueError("there is nothing to join: give all shards")
+        owners = [{one.document_idx for one in shard.spans} for shard in shards]
         found = set().union(*owners)
         if sum(map(len, owners)) > len(found):
-            raise ValueError("some shares hold the same documents: give each share once")
+            raise ValueError("some shards hold the same documents: give each shard once")
         if missing := set(range(max(found))) - found:
             raise ValueError(
-                f"no share holds document {min(missing)}, and {len(missing)} are missing: give "
-                "all shares"
+                f"no shard holds document {min(missing)}, and {len(missing)} are missing: give "
+                "all shards"
             )
-        if len(dimensions := {share.vectors.shape[1] for share in several}) > 1:
+        if len(dimensions := {shard.vectors.shape[1] for shard in shards}) > 1:
             raise ValueError(
-                f"shares have vectors of {' and '.join(map(str, sorted(dimensions)))} dimensions: "
+                f"shards have vectors of {' and '.join(map(str, sorted(dimensions)))} dimensions: "
                 "encode all of them with the same model"
             )
         order = sorted(range(len(spans)), key=lambda i: spans[i].document_idx)
-        vectors = torch.cat([share.vectors for share in several])
+        vectors = torch.cat([shard.vectors for shard in shards])
         return cls([spans[i] for i in order], vectors[order])
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -175,7 +175,7 @@ def check_shard(number: int, total: int) -> tuple[int, int]:
     """
     if not 1 <= number <= total:
         raise ValueError(
-            f"there is no share {number} of {total}: shares are numbered from 1/{max(total, 1)} "
+            f"there is no shard {number} of {total}: shards are numbered from 1/{max(total, 1)} "
             f"to {max(total, 1)}/{max(total, 1)}"
         )
     return number, total

@@ -175,9 +175,7 @@ def _subtotals(sizes: list[int], depths: list[int]) -> list[int]:
         depths: The depths of the sections.
     """
     totals = list(sizes)
-    pending: dict[
-        int, int
-    ] = {}  # total at each depth of the sections whose parent is still to come
+    pending: dict[int, int] = {}  # by depth, of the sections whose parent is still to come
     for i in reversed(range(len(sizes))):
         totals[i] += pending.pop(depths[i] + 1, 0)
         pending[depths[i]] = pending.get(depths[i], 0) + totals[i]

@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.documents import Document
@@ -17,7 +16,7 @@ from foveate.documents.sentences import split_sentences
 from foveate.inference import DocumentVectors, Encoder
 from foveate.inference.encoder import Context
 from foveate.tasks.bm25 import bm25, count_terms, terms
-from foveate.tasks.centrality import SentencePositions
+from foveate.tasks.centrality import SentencePositions, unit
 
 
 class Weights(NamedTuple):
@@ -84,16 +83,16 @@ def match(
     """
     language = documents[0].language or FALLBACK
     parts = [query[start:end] for start, end in split_sentences(query, language)]
-    query_vector, *part_vectors = _unit(encoder.encode_queries([query, *parts]))
+    query_vector, *part_vectors = unit(encoder.encode_queries([query, *parts]))
     words = _match_words(query, documents)
     sentences, sections, closest = [], [], []
     for document, its_vectors, sentence_words, section_words in zip(
         documents, vectors, words.sentences, words.sections, strict=True
     ):
         section_idx = SentencePositions.from_document(document).section_idx
-        sentence_vectors = _unit(its_vectors.sentences)
+        sentence_vectors = unit(its_vectors.sentences)
         sentence_cosines = sentence_vectors @ query_vector
-        section_cosines = _unit(its_vectors.sections) @ query_vector
+        section_cosines = unit(its_vectors.sections) @ query_vector
         sentences.append(
             torch.stack(
                 [
@@ -228,7 +227,3 @@ def _add(
 def _maxima(values: Tensor, owner: Tensor, num_owners: int) -> Tensor:
     """Return the maximum of the values of each owner; 0 for those without any."""
     return values.new_zeros(num_owners).scatter_reduce(0, owner, values, "amax", include_self=False)
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    return F.normalize(vectors, dim=-1)

@@ -51,8 +51,8 @@ def plot_fovea(
         document: A document, which is cut into blocks of 128 tokens, or a number of blocks N.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
         k_neighbours: Number of nodes k of each level on each side.
-        model: Tokenizer, or checkpoint with one, as for `foveate.inspect`. The default is the
-            default encoder's.
+        model: Tokenizer, or checkpoint with one, as for `foveate.inspect`; by default foveate's own
+            model's.
         title: Title of the plot. The default is the document's title, or its source.
 
     Raises:

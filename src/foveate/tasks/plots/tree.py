@@ -56,8 +56,8 @@ def plot_tree(
             `(nodes,)`, -1 at a root.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
         window: Number of nodes to draw one by one.
-        model: Tokenizer, or checkpoint with one, as for `foveate.inspect`. The default is the
-            default encoder's.
+        model: Tokenizer, or checkpoint with one, as for `foveate.inspect`; by default foveate's own
+            model's.
         title: Title of the plot. The default is the document's title, or its source.
 
     Raises:

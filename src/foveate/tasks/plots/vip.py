@@ -41,7 +41,7 @@ def plot_vip(
         query: The query, whose tokens are the VIP tokens.
         document: Document of any length.
         path: Image file; its suffix (.png, .svg, .pdf, ...) gives the format.
-        model: BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub. The default is
+        model: BERT, RoBERTa, T5 or VCC checkpoint, a folder or a name on the hub; by default
             foveate's own model.
         device: Device of the model. The default is CUDA if available, else the CPU.
         segments: The result of `foveate.tasks.segments.segments` for the query and document, if
