@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import pairwise
 
 from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text_indents
@@ -122,6 +122,11 @@ def is_part(heading: str) -> bool:
 def is_bare_part(heading: str) -> bool:
     """Return whether a heading is that of a part without its title: "Schedule 1"."""
     return _BARE_PART.fullmatch(heading) is not None
+
+
+def is_name(heading: str) -> bool:
+    """Return whether a heading is one that any document may have: "Abstract", "Appendix B"."""
+    return _NAMED.fullmatch(heading) is not None
 
 
 def _kind(chunk: Chunk) -> str:
@@ -262,6 +267,13 @@ def _roman(number: str) -> int:
     return sum(
         -value if value < max(values[index:]) else value for index, value in enumerate(values)
     )
+
+
+def mark_apart(chunks: Iterable[Chunk], starts: Container[int]) -> None:
+    """Mark the lines that start there, which stand apart in a text without blank lines."""
+    for chunk in chunks:
+        if not chunk.heading and chunk.is_line and chunk.lines[0].start in starts:
+            chunk.heading = "named"
 
 
 def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
