@@ -391,7 +391,8 @@ def _is_capitals(chunk: Chunk) -> bool:
     return (
         chunk.is_line
         and chunk.shown.isupper()
-        and sum(character.isalpha() for character in chunk.shown) > 3
+        and sum(map(str.isalpha, chunk.shown)) < 2 * sum(map(str.isupper, chunk.shown))
+        and sum(map(str.isupper, chunk.shown)) > 3
         and chunk.shown[0].isalnum()
         and chunk.shown[-1] not in ",;:!?"
     )

@@ -28,7 +28,8 @@ _MAX_HEADING = 80  # columns
 _MAX_HEADING_WORDS = 9
 _FRONT = 40  # lines before the first heading: title, authors, affiliations
 _MIN_NUMBERED = 3  # headings of a text that numbers them
-_SENTENCE_END = re.compile(r"[.!?。！？][\"'”’»)\]]*")
+_SENTENCE_END = re.compile(r"[.!?。！？][\"'”’»)\]]*$")
+_LONE_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2})*\.?")
 _TRAILING = re.compile(r"\W*$")
 _NUMBER = re.compile(r"(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[A-Z]\.|[IVX]{1,5}\.)\s+(?=[A-ZÀ-Þ])")
 _FIRST = re.compile(r"(?:1|I)\.?\s")
@@ -178,8 +179,7 @@ def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
         return False
     if title[-1] in ".,;:-" or _LONG_WORD.search(title) is None or below[0].islower():
         return False
-    is_after_text = _SENTENCE_END.search(above[-3:]) or columns(above) < 0.6 * width
-    return title.isupper() or bool(is_after_text)
+    return title.isupper() or _may_end(above) or columns(above) < 0.6 * width
 
 
 def _stands_apart(shown: Sequence[str], n: int, width: int, apart: set[int]) -> bool:
@@ -190,17 +190,22 @@ def _stands_apart(shown: Sequence[str], n: int, width: int, apart: set[int]) -> 
         and len(line.split()) <= _MAX_HEADING_WORDS
         and _WORDS.fullmatch(line) is not None
         and _LONG_WORD.search(line) is not None
-        and (n - 1 in apart or _SENTENCE_END.search(above[-3:]) is not None)
+        and (n - 1 in apart or _may_end(above))
         and above.casefold() not in _TERMS
         and below[0].isupper()
         and (n + 1 in apart or columns(below) > 0.6 * width)
     )
 
 
+def _may_end(line: str) -> bool:
+    """Return whether a line ends with a sentence, or is the number of the heading below it."""
+    return _SENTENCE_END.search(line[-5:]) is not None or _LONE_NUMBER.fullmatch(line) is not None
+
+
 def _ends_paragraph(line: str, following: str, width: int) -> bool:
     """Return whether a paragraph ends with a line: at the end of a sentence, with room left."""
     return (
-        _SENTENCE_END.search(line[-3:]) is not None
+        _SENTENCE_END.search(line[-5:]) is not None
         and not following[0].islower()
         and breaks_on_purpose(line, following, int(0.9 * width))
     )
