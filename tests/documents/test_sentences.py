@@ -22,7 +22,10 @@ def sentences(text, language="en"):
         ("en", ["(2) The rooms may be used as an office.", "A change needs consent."]),
         ("en", ["It held so (see Hadley v. Baxendale (1854) 9 Exch. 341).", "It was right."]),
         ("en", ["Rolls of the 14th cent. and later list wool, &c. as goods.", "Cllr. Webb left."]),
-        ("en", ["Mangu et al. [18] and Tur et al. (2004) propose it.", "It works."]),
+        (
+            "en",
+            ["Mangu et al. [18], Ito et al. [3] and Tur et al. (2004) propose it.", "It works."],
+        ),
         ("en", ["He cites Fed. R. Civ. P. 12(b)(6) and Pub. L. No. 104-1.", "It failed."]),
         ("en", ["The State, ex rel. Roy Cooper, appealed to the 9th Cir. in May.", "It won."]),
         ("en", ["110 Stat. 3 amended 3d Cir. L.A.R. 113.", "He left the pub.", "Later he slept."]),

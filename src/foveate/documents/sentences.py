@@ -132,7 +132,9 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
         return False
     if text[end - 1] in ".?!" and _NAME_PART.match(text, end):  # README.Debian, foo/../bar
         return True
-    if following[0].islower() and _CITATION.search(text, max(start, end - 60), end):
+    if (following[0].islower() or following[0] in ",;") and _CITATION.search(
+        text, max(start, end - 60), end
+    ):
         return True
     if text[end - 1] == ".":
         word = _LAST_WORD.search(text, max(start, end - 20), end)

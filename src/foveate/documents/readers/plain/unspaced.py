@@ -7,7 +7,7 @@ each is a paragraph, as word processors export them.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple
 
 from foveate.documents.readers.plain.headings import is_name
@@ -165,9 +165,7 @@ def _number(line: str) -> int:
 def _is_named(line: str) -> bool:
     """Return whether a line is the name that sections of many documents have: Abstract."""
     name = _TRAILING.sub("", line[_number(line) :])
-    return line[:1].isupper() | line[:1].isdigit() and (
-        is_name(name) or name.casefold() in _NAMES
-    )
+    return line[:1].isupper() | line[:1].isdigit() and (is_name(name) or name.casefold() in _NAMES)
 
 
 def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
