@@ -152,8 +152,7 @@ def _divide_wrapped(text: str, blocks: list[list[Line]]) -> Divided:
         divided[-1].append(line)
         if n in apart:
             in_references = _REFERENCES.fullmatch(shown[n]) is not None
-    unnumbered = (n for n in apart if n in named or n not in numbered)
-    return Divided(divided, frozenset(lines[n].start for n in unnumbered if not _number(shown[n])))
+    return Divided(divided, frozenset(lines[n].start for n in apart if not _number(shown[n])))
 
 
 def _number(line: str) -> int:
@@ -165,7 +164,7 @@ def _number(line: str) -> int:
 def _is_named(line: str) -> bool:
     """Return whether a line is the name that sections of many documents have: Abstract."""
     name = _TRAILING.sub("", line[_number(line) :])
-    return line[:1].isupper() | line[:1].isdigit() and (is_name(name) or name.casefold() in _NAMES)
+    return not line[0].islower() and (is_name(name) or name.casefold() in _NAMES)
 
 
 def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
