@@ -99,6 +99,11 @@ def test_a_damaged_byte_does_not_hide_that_a_text_is_utf_8(write):
     assert Document.from_file(write("x.txt", data + b"\xc3")).text == data.decode() + "\ufffd"
 
 
+def test_carriage_returns_alone_end_lines(write):
+    document = Document.from_file(write("old.txt", b"1 Cod\r\rCod swim.\r\r2 Eel\r\rEel swim."))
+    assert [section.title for section in document.sections] == ["1 Cod", "2 Eel"]
+
+
 def test_pages_may_declare_what_they_are_not(write):
     html = '<meta charset="utf-8"><p>Schöne Grüße aus Köln.'.encode("cp1252")
     [sentence] = Document.from_file(write("x.html", html)).sentences()

@@ -621,6 +621,52 @@ def test_items_that_are_joined_by_or():
     ]
 
 
+def front_page(author):
+    """A paper whose authors are side by side, above its columns, in large type."""
+    writer = Writer()
+    writer.canvas.setAuthor(author)
+    writer.center(80, "Dredging the Harbour of Ys", size=18)
+    for x, name in ((60, "Ann Lee"), (324, "Bob Roe")):
+        writer.text(x, 115, name, size=12)
+        writer.text(x, 130, "1", size=6)
+        writer.text(x + 4, 133, "Department of Pilots, University of Ys", "Times-Bold")
+    writer.text(54, 180, "Abstract", "Times-Bold", 12)
+    writer.column(54, 198, 240, "Left. " + LOREM * 4 + "The measured depth of the chan-")
+    writer.column(318, 180, 240, "nel is small. Right. " + LOREM * 4)
+    writer.page()
+    return document_of(writer.bytes())
+
+
+def test_authors_side_by_side_are_before_the_text():
+    document = front_page("")
+    assert [section.title for section in document.sections] == ["", "Abstract"]
+    front = " ".join(
+        sentence.text for one in document.sections[0].paragraphs for sentence in one.sentences
+    )
+    assert front.index("Ann Lee") < front.index("Bob Roe")
+    assert front.count("Department of Pilots") == 2
+    assert "The measured depth of the channel is small." in texts(document, "prose")
+
+
+def test_the_names_of_authors_are_no_headings():
+    writer = Writer()
+    writer.canvas.setAuthor("Ann Lee")
+    writer.center(80, "Dredging the Harbour of Ys", size=18)
+    writer.center(120, "Preface", size=14)
+    writer.column(72, 150, 450, LOREM * 4)
+    writer.text(72, 320, "Ann Lee", "Times-Bold", 14)
+    writer.column(72, 345, 450, LOREM)
+    writer.page()
+    assert [one.title for one in document_of(writer.bytes()).sections] == ["Preface"]
+
+
+@pytest.mark.parametrize(
+    ("author", "expected"), [("jdoe", ()), ("Lee", ("Lee",)), ("Eve Fox", ("Eve Fox",))]
+)
+def test_a_user_of_a_computer_is_no_author(author, expected):
+    assert front_page(author).authors == expected
+
+
 def test_files_are_opened_again(monkeypatch):
     data = paper()
     whole = document_of(data)

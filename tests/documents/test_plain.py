@@ -1,5 +1,7 @@
 """Plain text: what is a heading, and what is not."""
 
+import textwrap
+
 import pytest
 
 from foveate.documents import Document
@@ -344,6 +346,86 @@ def test_records_are_cut_by_line():
     assert [sentences for _, sentences in paragraphs("\n".join(lines))] == [
         [line] for line in lines
     ]
+
+
+def wrapped(*paragraphs):
+    return "\n".join(textwrap.fill(paragraph, 60) for paragraph in paragraphs)
+
+
+FISH = (
+    "The cod is a fish of the northern seas, which people have caught for a thousand years. It "
+    "lives in large shoals near the ground and eats smaller fish, worms and crabs. Its young drift "
+    "with the currents until they are as long as a finger, and then look for shelter in the weed."
+)
+
+
+@pytest.mark.parametrize(
+    ("titles", "expected"),
+    [
+        (
+            ["ABSTRACT", "General Terms", "1. INTRODUCTION", "2. Methods", "2.1 Nets", "3. Ends"],
+            [
+                "ABSTRACT",
+                "General Terms",
+                "1. INTRODUCTION",
+                "2. Methods",
+                "2. Methods > 2.1 Nets",
+                "3. Ends",
+            ],
+        ),
+        (
+            ["Abstract", "Introduction", "How cod are caught", "RELATED WORK", "Endings"],
+            ["Abstract", "Introduction", "How cod are caught", "RELATED WORK", "Endings"],
+        ),
+    ],
+    ids=["numbered", "unnumbered"],
+)
+def test_text_without_blank_lines(titles, expected):
+    body = [FISH, FISH.replace("cod", "eel")]
+    text = wrapped("On Cod and Eel", "Ann Lee, Bob Ray", "University of Leeds")
+    for title in titles:
+        text += "\n" + wrapped(title, *body)
+    text += "\nReferences\n[1] A. Lee. Reading. 2020.\n[2] B. Ode. Writing. In: Books.\n2021."
+    document = Document.from_text(text)
+    assert document.title == "On Cod and Eel"
+    assert headings(text) == ["", *expected, "References"]
+    found = paragraphs(text)
+    assert [sentences for _, sentences in found[:2]] == [
+        ["Ann Lee, Bob Ray"],
+        ["University of Leeds"],
+    ]
+    assert [" ".join(sentences) for _, sentences in found[2:-1]] == body * len(titles)
+    assert {kind for kind, _ in found[:-1]} == {"prose"}
+    assert found[-1] == (
+        "reference",
+        ["[1] A. Lee. Reading. 2020.", "[2] B. Ode. Writing. In: Books. 2021."],
+    )
+    for sentence in document.sentences():
+        assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
+
+
+def test_a_long_line_among_wrapped_ones_does_not_make_them_records():
+    lines = wrapped(*[FISH.replace("finger,", "finger")] * 3).split("\n")
+    lines[3] += " and in the kelp near the coast of the northern isles"
+    found = paragraphs("On Cod\n\n" + "\n".join(lines) + "\n\nThe end.")
+    assert [len(sentences) for _, sentences in found] == [1, 9, 1]
+
+
+def test_lines_that_are_paragraphs():
+    body = [FISH, FISH.replace("cod", "eel") + " It tastes good.", FISH + " " + FISH]
+    text = "Acknowledgements\n" + "\n".join(body) + "\nAbstract\n" + "\n".join(body)
+    text += "\n1. Nets\n2. Rods\nthat are long\n"
+    assert headings(text) == ["Acknowledgements", "Abstract"]
+    assert [" ".join(sentences) for _, sentences in paragraphs(text)] == [
+        *body,
+        *body,
+        "1. Nets",
+        "2. Rods that are long",
+    ]
+
+
+def test_names_with_letters_after_them_are_not_in_capitals():
+    assert headings("出席：\n\n曾鈺成議員, G.B.S., J.P.\n\n何俊仁\n\n陳鑑林, S.B.S.") == [""]
 
 
 def test_drawn_tables_become_rows():

@@ -243,6 +243,13 @@ def test_rows_in_the_caption_of_a_table_are_text_of_it():
     assert [sentence.text for sentence in sentences] == ["Cod.", "Cod.", "Eel.", "Ray."]
 
 
+def test_a_reference_below_the_rows_of_a_table():
+    table = "<table><row><cell>Cod. </cell></row><biblStruct>Ray. </biblStruct></table>"
+    text = f"<TEI><text><body>{table}</body></text></TEI>"
+    sentences = list(Document.from_text(text, format="tei").sentences())
+    assert [sentence.text for sentence in sentences] == ["Cod.", "Ray."]
+
+
 @pytest.mark.parametrize("format", NAMES)
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)

@@ -122,7 +122,7 @@ def is_text(data: bytes) -> bool:
 
 
 def decode(data: bytes, encoding: str | None = None, *, markup: bool = False) -> str:
-    """Decode bytes.
+    """Decode bytes; lines that end in carriage returns alone, as on early Macs, end in line feeds.
 
     Args:
         data: The bytes.
@@ -134,6 +134,11 @@ def decode(data: bytes, encoding: str | None = None, *, markup: bool = False) ->
     Raises:
         DocumentError: The bytes are not text, or not in the given encoding.
     """
+    text = _decode(data, encoding, markup)
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _decode(data: bytes, encoding: str | None, markup: bool) -> str:
     if encoding is not None:
         return _decode_as(data, encoding)
     if marked := next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None):

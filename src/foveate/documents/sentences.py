@@ -26,10 +26,16 @@ _MARKER = re.compile(
     r"|[A-Z]\w+\.? \d{1,3}(?:\.\d{1,3})*[.:]"  # Table 1.2.
 )
 _INITIALS = re.compile(r"(?:[A-ZÀ-ÖØ-Þ][a-zà-ÿ]{0,2}\.-)+[A-ZÀ-ÖØ-Þ]\.")  # J.-P.
+_CITATION = re.compile(r"\bal\. ?(?:\[[^\[\]]*\]|\([^()]*\))$")  # et al. [7]
+_LEGAL = re.compile(  # Fed. R. Civ. P. 12, Pub. L. No. 104-1, 9th Cir.
+    r"\b(?:ex rel|Fed\. R|R\. (?:App|Bankr|Civ|Crim|Evid)|Pub\. L|F\. Supp|\d+ Stat"
+    r"|(?:\d(?:d|st|nd|rd|th)|D\.C\.|Fed\.) Cir)\.$"
+)
+_LEGAL_NEXT = re.compile(r"\s(?:Cir|L|R|Reg|Supp)\.")
 _SHORT_WORD = re.compile(r"(?:[^\W\d_]{1,5}|&c)\.")
 _INNER_WORD = re.compile(r"\s+(?:and|as|at|by|for|from|in|of|on|or|the|to|with|within)\b")
 _MAX_PARENTHESIS = 120  # characters between the end of a sentence and the parenthesis around it
-_LAST_WORD = re.compile(r"[^\s(\[（«“„\"']+$")
+_LAST_WORD = re.compile(r"[^\s>(\[（«“„\"']+$")
 _ORDINAL = re.compile(
     r"\b(?:am|ab|beim?|bis|das|de[rmns]|die|ein\w*|i[mn]|jede\w*|seit|und|vo[mn]|zu[mr])"
     r"\s\d{1,2}\.$",
@@ -126,6 +132,10 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
         return False
     if text[end - 1] in ".?!" and _NAME_PART.match(text, end):  # README.Debian, foo/../bar
         return True
+    if (following[0].islower() or following[0] in ",;") and _CITATION.search(
+        text, max(start, end - 60), end
+    ):
+        return True
     if text[end - 1] == ".":
         word = _LAST_WORD.search(text, max(start, end - 20), end)
         last = word[0].casefold() if word else ""
@@ -135,6 +145,8 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             (last in _BEFORE_NAMES and following[0].isalnum())
             or (last in _BEFORE_NUMBERS and (following[0].isdigit() or following[0] in "(§"))
             or (last in _BEFORE_SMALL and following[0].islower())
+            or _LEGAL.search(text, max(start, end - 20), end) is not None
+            or (last in ("fed.", "pub.") and _LEGAL_NEXT.match(text, end) is not None)
             or (word is not None and _INITIALS.fullmatch(word[0]) is not None)
             or (word is not None and _is_shortened(word[0], text, start, end))
             or _is_inside_parentheses(text, start, end)

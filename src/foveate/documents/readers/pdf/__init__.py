@@ -29,6 +29,7 @@ from foveate.documents.readers.pdf.furniture import drop_line_numbers, remove_fu
 from foveate.documents.readers.pdf.headings import (
     find_title,
     front_matter,
+    gather_front_matter,
     is_title,
     mark_headings,
     tidy_headings,
@@ -45,6 +46,7 @@ from foveate.progress import progress
 
 Engine = Literal["pdfium", "docling"]
 
+_FRONT = 3  # pages that name the authors
 _BATCH = 250  # pages after which the file is opened again: PDFium keeps what it has read of it
 
 
@@ -104,7 +106,8 @@ def read(
             "out: read them with --ocr (ocr=True), which needs the program tesseract.",
             stacklevel=2,
         )
-    return replace(_compose(pages, sheets, outline, title), authors=authors, date=date)
+    authors = _attested(authors, pages)
+    return replace(_compose(pages, sheets, outline, title, authors), authors=authors, date=date)
 
 
 def _read_lines(page: Page, words: Words) -> list[Line]:
@@ -115,6 +118,12 @@ def _read_lines(page: Page, words: Words) -> list[Line]:
         for frame, members in find_frames(segments, page.rules)
         for line in make_lines(page.number, words, members, frame)
     ]
+
+
+def _attested(authors: Sequence[str], pages: Sequence[list[Line]]) -> tuple[str, ...]:
+    """Leave out authors of one word that the first pages do not name: the users of computers."""
+    words = {word.strip(",;.:*") for page in pages[:_FRONT] for line in page for word in line.words}
+    return tuple(name for name in authors if " " in name or name in words)
 
 
 def _read_pictures(
@@ -146,6 +155,7 @@ def _compose(
     sheets: Sequence[Sheet],
     outline: Sequence[Bookmark],
     stated_title: str,
+    authors: Sequence[str],
 ) -> ParsedText:
     """Recognize what the lines are, and write the text; `pages` is empty afterwards."""
     kept = remove_furniture(pages, [sheet.reading_height for sheet in sheets])
@@ -155,7 +165,9 @@ def _compose(
     title = find_title(blocks, stated_title, typography)
     blocks = [block for block in blocks if not any(block is part for part in title)]
     blocks = part_run_ins(blocks, outline)
-    mark_headings(blocks, outline, typography)
+    if title:
+        blocks = gather_front_matter(blocks, typography)
+    mark_headings(blocks, outline, typography, authors)
     front = front_matter(blocks, typography) if title else 0
     blocks = divide_columns(blocks[:front]) + blocks[front:]
     blocks = join_flow(mark_references(tidy_headings(blocks)))

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from foveate.documents.readers.pdf.extraction import Bookmark
+from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import (
     NUMBERING,
     RUN_IN_MARK,
     TextBlock,
     Typography,
+    has_note_mark,
     is_centred,
 )
 
@@ -124,6 +126,12 @@ _LABEL = re.compile(
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _LONGEST = 150  # characters of a heading
 _TITLE_LENGTH = 250
+_AFFILIATION = re.compile(
+    r"@|\b(?:universi|univ\.|institut|facult|department|dept|laborator|labs?\b|research|school|"
+    r"college|academy|inc\b|gmbh|corporation)",
+    re.I,
+)
+_AUTHORS_LENGTH = 300  # characters of the authors and addresses above a column
 _SIGNIFICANT = 1.12  # times the usual size
 
 
@@ -156,9 +164,13 @@ def key_of(title: str) -> str:
 
 
 def mark_headings(
-    blocks: list[TextBlock], bookmarks: Sequence[Bookmark], typography: Typography
+    blocks: list[TextBlock],
+    bookmarks: Sequence[Bookmark],
+    typography: Typography,
+    authors: Sequence[str] = (),
 ) -> None:
-    """Set the levels of the blocks that are headings."""
+    """Set the levels of the blocks that are headings, which the authors' names are not."""
+    names = set(map(key_of, authors))
     matched = _match_outline(blocks, bookmarks)
     for block in blocks:
         if id(block) in matched:
@@ -178,13 +190,51 @@ def mark_headings(
             continue
         following = blocks[number + 1] if number + 1 < len(blocks) else None
         score = _score(block, blocks[number - 1] if number else None, following, typography)
-        if score < 3.0 or number < front:
+        if score < 3.0 or number < front or key_of(block.text) in names:
             continue
         if trusted and (style_of(block) not in styles or block.size < 1.05 * typography.size):
             continue
         candidates.append(block)
     _set_levels(blocks, candidates, trusted, deepest)
     _set_run_in_levels(blocks)
+
+
+def gather_front_matter(blocks: list[TextBlock], typography: Typography) -> list[TextBlock]:
+    """Put the authors above the text together: those above its second column follow the others.
+
+    Columns are read from the top of the page, even where the abstract begins in the middle of it.
+    """
+    front = front_matter(blocks, typography)
+    if not front:
+        return blocks
+    first = blocks[front].lines[0]
+    start = next(
+        (n for n in range(front, len(blocks)) if blocks[n].lines[0].frame is not first.frame), front
+    )
+    end = start
+    while end < len(blocks) and _may_be_author(blocks[end], first, typography):
+        end += 1
+    authors = blocks[start:end]
+    beside = {round(line.baseline) for block in blocks[:front] for line in block.lines}
+    if not any(
+        beside.intersection(range(round(line.baseline) - 1, round(line.baseline) + 2))
+        for block in authors
+        for line in block.lines
+    ) or not any(_AFFILIATION.search(block.text) for block in authors):
+        return blocks
+    return blocks[:front] + authors + blocks[front:start] + blocks[end:]
+
+
+def _may_be_author(block: TextBlock, line: Line, typography: Typography) -> bool:
+    """Return whether a block above a line is short, not a sentence, and not in a title's type."""
+    return (
+        block.kind in ("prose", "code")
+        and block.page == line.page
+        and block.lines[-1].baseline < line.baseline - 0.5 * line.size
+        and block.size < 1.45 * typography.size
+        and len(block.text) < _AUTHORS_LENGTH
+        and not block.text.endswith(".")
+    )
 
 
 def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
@@ -244,7 +294,7 @@ def _score(
     lines = block.lines
     if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1 or block.skipped:
         return 0.0
-    if text.strip(" :!.").casefold() in _ADMONITIONS:
+    if text.strip(" :!.").casefold() in _ADMONITIONS or has_note_mark(lines[0]):
         return 0.0
     if not any(character.isalpha() for character in text) or lines[0].mono > 0.8:
         return 0.0

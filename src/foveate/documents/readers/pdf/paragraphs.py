@@ -404,7 +404,7 @@ def _footnote_start(lines: Sequence[Line], typography: Typography) -> int:
     start = number
     while number and lines[number - 1].size < 0.93 * typography.size:
         number -= 1
-        if _is_note_mark(lines[number]) and not is_row(lines[number]):
+        if has_note_mark(lines[number]) and not is_row(lines[number]):
             start = number
     has_body = any(line.size > 0.93 * typography.size for line in lines[:start])
     if start == len(lines) or not has_body or lines[start].baseline < 150:
@@ -412,7 +412,7 @@ def _footnote_start(lines: Sequence[Line], typography: Typography) -> int:
     return start
 
 
-def _is_note_mark(line: Line) -> bool:
+def has_note_mark(line: Line) -> bool:
     """Return whether a line begins with a small or raised mark."""
     if len(line.words) < 2 or not _FOOTNOTE_MARK.match(line.words[0]):
         return False
@@ -421,7 +421,7 @@ def _is_note_mark(line: Line) -> bool:
 
 
 def _footnotes(lines: Sequence[Line]) -> Iterator[TextBlock]:
-    starts = [n for n, line in enumerate(lines) if n == 0 or _is_note_mark(line)]
+    starts = [n for n, line in enumerate(lines) if n == 0 or has_note_mark(line)]
     for start, end in pairwise([*starts, len(lines)]):
         yield TextBlock(list(lines[start:end]), "footnote", skipped=1)
 

@@ -13,6 +13,7 @@ These kinds are recognized:
 - less indented than the text around them, or centred
 - in CAPITALS, if a table of contents lists it, or the others are, too, or if there are no others
 
+A text without blank lines is divided by the lengths and the ends of its lines.
 Tables of contents and page headers and footers are left out. Each item of a list is a paragraph.
 Code, drawn tables, logs and other records are cut by line.
 """
@@ -34,6 +35,7 @@ from foveate.documents.readers.plain.contents import find_contents, is_announcem
 from foveate.documents.readers.plain.headings import (
     join_titles,
     levels_of,
+    mark_apart,
     mark_by_typography,
     mark_listed,
     mark_numbered,
@@ -55,6 +57,7 @@ from foveate.documents.readers.plain.preformatted import (
     is_log,
     table_rows,
 )
+from foveate.documents.readers.plain.unspaced import divide
 from foveate.documents.structure import Kind
 
 _NOTE = re.compile(r"\[\d{1,3}\]\s")
@@ -87,12 +90,14 @@ def read(text: str) -> ParsedText:
     lines = [line for block in blocks for line in block]
     if is_log(text, lines):
         return ParsedText(None, [_line(text, line, "table") for line in lines])
+    blocks, apart = divide(text, blocks)
     chunks = list(chunks_of(text, blocks))
     mark_parts(chunks)
     contents, listed = find_contents(chunks)
     body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
     mark_listed(body, listed)
     mark_numbered(body)
+    mark_apart(body, apart)
     title = _lift_title(text, body)
     mark_by_typography(body, listed)
     body = join_titles(body)

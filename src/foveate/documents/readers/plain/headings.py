@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import pairwise
 
 from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text_indents
@@ -122,6 +122,11 @@ def is_part(heading: str) -> bool:
 def is_bare_part(heading: str) -> bool:
     """Return whether a heading is that of a part without its title: "Schedule 1"."""
     return _BARE_PART.fullmatch(heading) is not None
+
+
+def is_name(heading: str) -> bool:
+    """Return whether a heading is one that any document may have: "Abstract", "Appendix B"."""
+    return _NAMED.fullmatch(heading) is not None
 
 
 def _kind(chunk: Chunk) -> str:
@@ -264,6 +269,13 @@ def _roman(number: str) -> int:
     )
 
 
+def mark_apart(chunks: Iterable[Chunk], starts: Container[int]) -> None:
+    """Mark the lines that start there, which stand apart in a text without blank lines."""
+    for chunk in chunks:
+        if not chunk.heading and chunk.is_line and chunk.lines[0].start in starts:
+            chunk.heading = "named"
+
+
 def mark_by_typography(chunks: Sequence[Chunk], listed: set[str]) -> None:
     """Mark lines that stand out by their position: less indented than the text, or centred.
 
@@ -379,7 +391,8 @@ def _is_capitals(chunk: Chunk) -> bool:
     return (
         chunk.is_line
         and chunk.shown.isupper()
-        and sum(character.isalpha() for character in chunk.shown) > 3
+        and sum(map(str.isalpha, chunk.shown)) < 2 * sum(map(str.isupper, chunk.shown))
+        and sum(map(str.isupper, chunk.shown)) > 3
         and chunk.shown[0].isalnum()
         and chunk.shown[-1] not in ",;:!?"
     )

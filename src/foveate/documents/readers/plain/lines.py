@@ -24,8 +24,10 @@ _COUNT = re.compile(r"\(\d{1,3}\)\s+[a-z]")
 _WIDE = re.compile("[\u3000-\u9fff\uf900-\ufaff\uff00-\uffef]")  # scripts without spaces
 _PAGE_LINE = re.compile(r"^[^\S\n]*\S[^\n]*\[Page \d+\][^\S\n]*$", re.MULTILINE)
 _END = ".;,!?。；，！？"
+_ENDS_LINE = ".;!?。；！？:{}()=|"  # a line of code or the last one of a paragraph
 _DIGITS = re.compile(r"\d+")
 _MIN_LONG = 40  # characters of a line that is likely text rather than a heading
+_MIN_WRAPPED, _MAX_WRAPPED = 30, 130  # columns of lines that were wrapped
 _MAX_EDGE = 2  # lines of a running head or foot
 _MIN_PAGES = 3  # on which a running head recurs
 
@@ -155,6 +157,35 @@ def breaks_on_purpose(line: str, following: str, width: int) -> bool:
     """
     word = following[0] if _WIDE.match(following) else following.split(maxsplit=1)[0]
     return columns(line) + 1 + columns(word) < width
+
+
+def is_wrapped(lines: Sequence[str]) -> bool:
+    """Return whether most sentences run on from line to line, which are of about one width.
+
+    Lines count by their lengths, so that labels of figures and lone numbers weigh little.
+    """
+    width = usual_width(lines)
+    running = wide = 0
+    for line, following in pairwise(lines):
+        if following[0].islower() and line[-1] not in _ENDS_LINE:
+            running += columns(line)
+            wide += columns(line) if columns(line) > 0.7 * width else 0
+    return (
+        _MIN_WRAPPED <= width <= _MAX_WRAPPED
+        and running > 0.35 * sum(map(columns, lines))
+        and wide > 0.6 * running
+    )
+
+
+def usual_width(lines: Iterable[str]) -> int:
+    """Return the width that a tenth of the lines exceed, or at least 1."""
+    widths = sorted(map(columns, lines))
+    return max(widths[len(widths) * 9 // 10], 1) if widths else 1
+
+
+def begins_item(line: str) -> bool:
+    """Return whether a line begins with a bullet or a number, as items of lists do."""
+    return _MARKER.match(line) is not None
 
 
 def columns(line: str) -> int:

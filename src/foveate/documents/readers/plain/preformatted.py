@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from foveate.documents.blocks import MappedText, Prose, table_row
-from foveate.documents.readers.plain.lines import Chunk, Line, breaks_on_purpose, columns
+from foveate.documents.readers.plain.lines import (
+    Chunk,
+    Line,
+    breaks_on_purpose,
+    columns,
+    is_wrapped,
+)
 
 _CODE = re.compile(
     r"^[$#%>] \S|^(?:for|while|if|elif|else|def|class|with|try)\b.*:$|^import \w+$|"
@@ -60,6 +66,8 @@ def are_records(chunk: Chunk) -> bool:
     """Return whether a chunk consists of lines that are not wrapped and do not form sentences."""
     lines = chunk.shown.split("\n")
     if chunk.is_list or len(lines) < _MIN_RECORDS:
+        return False
+    if is_wrapped(lines):
         return False
     width = max(map(columns, lines))
     if sum(columns(line) > width - 12 for line in lines) > 0.6 * len(lines):

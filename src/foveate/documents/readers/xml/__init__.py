@@ -161,8 +161,8 @@ class _Handler:
             self.separate(name, parent, at)
         if {"blocks", "floats", "label"}.intersection(roles):  # a label begins a paragraph
             self.flush()
-        if "label" in roles:  # of a table below its first rows
-            self.end_rows()
+        if "label" in roles or ("entries" in roles and not self.within["cells"]):
+            self.end_rows()  # of a table below whose first rows it stands
         if "sections" in roles and (self.within["parts"] or "parts" in roles):
             self.flush()
             heading = Heading(

@@ -1,0 +1,208 @@
+"""Paragraphs and headings of text without blank lines, by the lengths and the ends of its lines.
+
+There are two kinds: lines that were wrapped, as programs extract them from PDFs, and lines of which
+each is a paragraph, as word processors export them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from foveate.documents.readers.plain.headings import is_name
+from foveate.documents.readers.plain.lines import (
+    Line,
+    begins_item,
+    breaks_on_purpose,
+    columns,
+    is_wrapped,
+    usual_width,
+)
+
+_MIN_LINES = 30  # of a block that is too long for a paragraph
+_LONG = 200  # columns of a line that was not wrapped
+_MIN_WORDS = 20  # of a line that is a paragraph
+_MIN_PARAGRAPHS = 3
+_MAX_HEADING = 80  # columns
+_MAX_HEADING_WORDS = 9
+_FRONT = 40  # lines before the first heading: title, authors, affiliations
+_MIN_NUMBERED = 3  # headings of a text that numbers them
+_SENTENCE_END = re.compile(r"[.!?。！？][\"'”’»)\]]*$")
+_LONE_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2})*\.?")
+_TRAILING = re.compile(r"\W*$")
+_NUMBER = re.compile(r"(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[A-Z]\.|[IVX]{1,5}\.)\s+(?=[A-ZÀ-Þ])")
+_FIRST = re.compile(r"(?:1|I)\.?\s")
+_WORDS = re.compile(r"[A-ZÀ-Þ][^\W\d_]*(?:[\s/&,:'’-]+[^\W\d_]+)*\??")
+_LONG_WORD = re.compile(r"[^\W\d_]{4}")
+_REFERENCES = re.compile(r"(?:\d{1,2}\.?\s+)?(?:references|bibliography|literature cited)", re.I)
+_ENTRY = re.compile(r"\[[^\]\n]{1,20}\]\s|\d{1,3}\.\s")
+_SMALL_END = re.compile(r"\b(?:a|an|and|as|by|for|from|in|of|on|or|the|to|via|with|[:,&-])$")
+_TERMS = ("categories and subject descriptors", "general terms", "keywords", "index terms")
+_NAMES = frozenset(  # of sections, besides those of all documents
+    (
+        *_TERMS,
+        *("related work", "background", "methods", "materials and methods", "results"),
+        *("discussion", "evaluation", "future work", "conclusions and future work"),
+    )
+)
+
+
+class Divided(NamedTuple):
+    """Lines grouped into paragraphs.
+
+    Attributes:
+        blocks: The lines of each paragraph and heading.
+        headings: Where the lines start that are headings by where they stand.
+    """
+
+    blocks: list[list[Line]]
+    headings: frozenset[int]
+
+
+def divide(text: str, blocks: list[list[Line]]) -> Divided:
+    """Divide blocks of lines into paragraphs and headings, if blank lines do not.
+
+    Args:
+        text: The text.
+        blocks: The lines between blank lines.
+
+    Returns:
+        The same blocks without headings, unless the text is of one of the two kinds.
+    """
+    lines = list(chain.from_iterable(blocks))
+    if _has_long_lines(text, lines):
+        return Divided(
+            [part for block in blocks for part in _single_lines(text, block)], frozenset()
+        )
+    large = sum(len(block) for block in blocks if len(block) >= _MIN_LINES)
+    if 2 * large < len(lines) or not is_wrapped([text[one.start : one.end] for one in lines]):
+        return Divided(blocks, frozenset())
+    return _divide_wrapped(text, blocks)
+
+
+def _has_long_lines(text: str, lines: Sequence[Line]) -> bool:
+    """Return whether most of the text is in lines that are paragraphs."""
+    long = [
+        one.end - one.start
+        for one in lines
+        if one.end - one.start >= _LONG and text.count(" ", one.start, one.end) >= _MIN_WORDS
+    ]
+    if len(long) < _MIN_PARAGRAPHS:
+        return False
+    widest = max(long)
+    total = sum(one.end - one.start for one in lines)
+    wrapped = sum(length > 0.9 * widest for length in long)  # at a great width
+    return 2 * sum(long) > total and 2 * wrapped < len(long)
+
+
+def _single_lines(text: str, block: list[Line]) -> Iterator[list[Line]]:
+    """Yield each line, but lists and lines that go on from the one above together."""
+    part: list[Line] = []
+    for line in block:
+        shown = text[line.start : line.end]
+        is_long = line.end - line.start >= _LONG
+        goes_on = line.indent > 0 or shown[0].islower() or not shown[0].isalnum()
+        if part and (is_long or not (goes_on or begins_item(shown))):
+            yield part
+            part = []
+        part.append(line)
+        if is_long:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _divide_wrapped(text: str, blocks: list[list[Line]]) -> Divided:
+    lines = list(chain.from_iterable(blocks))
+    shown = [text[line.start : line.end] for line in lines]
+    width = usual_width(shown)
+    firsts = {block[0].start for block in blocks}
+    counts = Counter(shown)
+    once = [counts[line] == 1 for line in shown]
+    named = {n for n, line in enumerate(shown) if once[n] and _is_named(line)}
+    numbered = {
+        n
+        for n in range(1, len(shown) - 1)
+        if once[n] and n not in named and _is_numbered(shown, n, width)
+    }
+    has_numbers = len(numbered) >= _MIN_NUMBERED and any(
+        _FIRST.match(shown[n]) for n in named | numbered
+    )
+    apart = named | numbered
+    if not has_numbers:
+        for n in range(1, len(shown) - 1):
+            if once[n] and n not in apart and _stands_apart(shown, n, width, apart):
+                apart.add(n)
+    first = min(apart, default=0)
+    first = first if first < _FRONT else 0
+    divided: list[list[Line]] = []
+    in_references = False
+    for n, line in enumerate(lines):
+        begins = n == 0 or line.start in firsts or n in apart or n - 1 in apart
+        if not begins and n <= first:  # what is above the text: each line is a paragraph
+            begins = n > 1 or _SMALL_END.search(shown[0]) is None
+        if not begins and in_references:
+            begins = _ENTRY.match(shown[n]) is not None
+        elif not begins:
+            begins = _ends_paragraph(shown[n - 1], shown[n], width)
+        if begins:
+            divided.append([])
+        divided[-1].append(line)
+        if n in apart:
+            in_references = _REFERENCES.fullmatch(shown[n]) is not None
+    return Divided(divided, frozenset(lines[n].start for n in apart if not _number(shown[n])))
+
+
+def _number(line: str) -> int:
+    """Return the length of the number that a line begins with."""
+    found = _NUMBER.match(line)
+    return found.end() if found else 0
+
+
+def _is_named(line: str) -> bool:
+    """Return whether a line is the name that sections of many documents have: Abstract."""
+    name = _TRAILING.sub("", line[_number(line) :])
+    return not line[0].islower() and (is_name(name) or name.casefold() in _NAMES)
+
+
+def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
+    """Return whether a line is a title with a number, rather than a part of a sentence."""
+    line, above, below = shown[n], shown[n - 1], shown[n + 1]
+    start = _number(line)
+    title = line[start:]
+    if not start or len(title.split()) > _MAX_HEADING_WORDS or columns(line) > _MAX_HEADING:
+        return False
+    if title[-1] in ".,;:-" or _LONG_WORD.search(title) is None or below[0].islower():
+        return False
+    return title.isupper() or _may_end(above) or columns(above) < 0.6 * width
+
+
+def _stands_apart(shown: Sequence[str], n: int, width: int, apart: set[int]) -> bool:
+    """Return whether a short line without a number stands between two paragraphs."""
+    line, above, below = shown[n], shown[n - 1], shown[n + 1]
+    return (
+        columns(line) < 0.8 * width
+        and len(line.split()) <= _MAX_HEADING_WORDS
+        and _WORDS.fullmatch(line) is not None
+        and _LONG_WORD.search(line) is not None
+        and (n - 1 in apart or _may_end(above))
+        and above.casefold() not in _TERMS
+        and below[0].isupper()
+        and (n + 1 in apart or columns(below) > 0.6 * width)
+    )
+
+
+def _may_end(line: str) -> bool:
+    """Return whether a line ends with a sentence, or is the number of the heading below it."""
+    return _SENTENCE_END.search(line[-5:]) is not None or _LONE_NUMBER.fullmatch(line) is not None
+
+
+def _ends_paragraph(line: str, following: str, width: int) -> bool:
+    """Return whether a paragraph ends with a line: at the end of a sentence, with room left."""
+    return (
+        _SENTENCE_END.search(line[-5:]) is not None
+        and not following[0].islower()
+        and breaks_on_purpose(line, following, int(0.9 * width))
+    )
