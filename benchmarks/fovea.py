@@ -1,7 +1,7 @@
 """Fovea, T5 and other encoders of its size on one GPU, in the forms that users run them in.
 
-    python benchmarks/fovea.py                        # measure, print, save results/fovea-forms.json
-    python benchmarks/fovea.py --docs                 # write the tables into docs/numbers/fovea.md
+    python benchmarks/fovea.py                     # measure, print, save results/fovea-forms.json
+    python benchmarks/fovea.py --docs              # write the tables into docs/numbers/fovea.md
     python benchmarks/fovea.py --lengths 65536 --encoders Fovea LongT5 --output some.json
     python benchmarks/fovea.py --generation           # T5's milliseconds per generated token
 
