@@ -3,7 +3,7 @@
     python benchmarks/fovea.py                     # measure, print, save results/fovea-forms.json
     python benchmarks/fovea.py --docs              # write the tables into docs/numbers/fovea.md
     python benchmarks/fovea.py --lengths 65536 --encoders Fovea LongT5 --output some.json
-    python benchmarks/fovea.py --generation           # T5's milliseconds per generated token
+    python benchmarks/fovea.py --generation        # T5's milliseconds per generated token
 
 One sequence, LongT5-base shapes (12 layers, width 768, 12 heads of 64, gated feed-forward of 2,048;
 PEGASUS-X has a plain one of 3,072), bfloat16, random weights, no padding; the forms are those of
