@@ -102,8 +102,8 @@ def command(
     foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget
     cat notes.md | foveate summarize - --format markdown --json
 
-    Of a library, it summarizes what the documents that match a query best say
-    about that.
+    With --library, it summarizes what the documents that match a query best say
+    about it.
 
     \b
     foveate summarize --query "who pays for delays?" --library contracts.library
