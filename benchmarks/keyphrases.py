@@ -23,6 +23,7 @@ has a process of its own; times are of the processor, not of the clock.
 
     pip install keybert summa    # besides the extra "benchmark"
     python benchmarks/keyphrases.py --data ../shared/data/keyphrases --minilm MINILM
+    python benchmarks/keyphrases.py --docs    # write the saved tables into the page
 """
 
 import argparse
@@ -51,6 +52,22 @@ SEED = 0
 RESAMPLES = 10_000
 TOP_K = 20  # phrases asked for, of which some have the same stems
 OURS, BASELINE = "foveate phrases", "YAKE"
+
+PAGE = report.ROOT / "docs" / "numbers" / "keyphrases.md"
+MEASURES = ("exact F1@5", "exact F1@10", "partial F1@5", "partial F1@10")
+OTHERS = ("tuned", "all")
+LABELS = {
+    "foveate tfidf (words)": "`tfidf` (words)",
+    "foveate embedding": "`embedding`",
+    "KeyBERT (MiniLM)": "KeyBERT",
+    "KeyBERT (MiniLM, MMR 0.5)": "KeyBERT, MMR",
+    "TextRank (summa)": "TextRank (summa)",
+    "TextRank (phrases)": "TextRank (phrases)",
+    BASELINE: "YAKE",
+    "foveate yake": "`yake`: YAKE through foveate",
+    OURS: "**`phrases`**",
+}
+"""What the page calls each method."""
 
 Stems = tuple[str, ...]
 Scores = dict[str, float]
@@ -307,13 +324,43 @@ def differences(ours: list[Scores | None], theirs: list[Scores | None]) -> list[
     ]
 
 
+def tables(methods: dict[str, Any]) -> dict[str, str]:
+    """Format the results of each set, and the times."""
+    found = {}
+    for name in SETS:
+        rows = [
+            [label, *("{:.1f} ({:.1f}–{:.1f})".format(*scores[one]) for one in MEASURES)]
+            for method, label in LABELS.items()
+            for scores in [methods[method][name]["unseen"]]
+        ]
+        found[f"{name}, unseen"] = report.table(["", *MEASURES], rows)
+        rows = [
+            [label]
+            + [" / ".join(f"{of_half[half][one][0]:.1f}" for one in MEASURES) for half in OTHERS]
+            for method, label in LABELS.items()
+            for of_half in [methods[method][name]]
+            if all(half in of_half for half in OTHERS)
+        ]
+        found[f"{name}, others"] = report.table(["", "tuned half", "all"], rows)
+    seconds = [
+        [label, f"{methods[method]['processor seconds a document']:.2f}"]
+        for method, label in LABELS.items()
+    ]
+    found["seconds"] = report.table(["", "seconds"], seconds)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of the two archives")
+    parser.add_argument("--data", type=Path, default=report.DATA / "keyphrases")
     parser.add_argument("--minilm", help="checkpoint of all-MiniLM-L6-v2; without, no encoders")
     parser.add_argument("--limit", type=int, help="read only the first documents of each set")
     parser.add_argument("--output", type=Path, default=report.RESULTS / "keyphrases.json")
+    parser.add_argument("--docs", action="store_true", help="write the saved tables into the page")
     args = parser.parse_args()
+    if args.docs:
+        report.write_tables(PAGE, tables(report.load(args.output)["methods"]))
+        return
     read = {name: items(args.data, name, args.limit) for name in SETS}
     measured: dict[str, Any] = {}
     packages = ("yake", "keybert", "summa", "networkx", "sentence-transformers", "scikit-learn")

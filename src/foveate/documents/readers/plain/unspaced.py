@@ -38,6 +38,10 @@ _LONG_WORD = re.compile(r"[^\W\d_]{4}")
 _REFERENCES = re.compile(r"(?:\d{1,2}\.?\s+)?(?:references|bibliography|literature cited)", re.I)
 _ENTRY = re.compile(r"\[[^\]\n]{1,20}\]\s|\d{1,3}\.\s")
 _SMALL_END = re.compile(r"\b(?:a|an|and|as|by|for|from|in|of|on|or|the|to|via|with|[:,&-])$")
+_CLAUSE = re.compile(  # words of sentences, which titles without a number seldom have
+    r"\b(?:are|be|been|being|can|had|has|have|if|is|it|let|such|that|these|this|was|we|were|which|will)\b",
+    re.I,
+)
 _TERMS = ("categories and subject descriptors", "general terms", "keywords", "index terms")
 _NAMES = frozenset(  # of sections, besides those of all documents
     (
@@ -187,6 +191,7 @@ def _stands_apart(shown: Sequence[str], n: int, width: int, apart: set[int]) -> 
         and len(line.split()) <= _MAX_HEADING_WORDS
         and _WORDS.fullmatch(line) is not None
         and _LONG_WORD.search(line) is not None
+        and (line.isupper() or not (_CLAUSE.search(line) or _SMALL_END.search(line)))
         and (n - 1 in apart or _may_end(above))
         and above.casefold() not in _TERMS
         and below[0].isupper()
