@@ -25,6 +25,7 @@ except ImportError as error:
 
 from foveate import __version__
 from foveate.documents import Document, Section, Span
+from foveate.documents.structure import join_titles
 from foveate.tasks.arguments import Unit
 
 # What runs models is imported when a tool needs it: assistants start their servers beforehand, and
@@ -542,7 +543,7 @@ def _part(document: Document, title: str) -> Document:
     named = [
         one
         for one in sections
-        if wanted in (one[1].title.casefold(), _title_path(one[0]).casefold())
+        if wanted in (one[1].title.casefold(), join_titles(one[0]).casefold())
     ]
     holding = [one for one in sections if wanted and wanted in one[1].title.casefold()]
     if not (found := named or holding):
@@ -574,13 +575,9 @@ def _turn(place: Place) -> tuple[list[str], int | None, str | None]:
     return place.section_path, place.page, place.speaker
 
 
-def _title_path(path: Iterable[str]) -> str:
-    return " › ".join(filter(None, path))
-
-
 def _where(place: Place) -> str:
     """Say where something is, on one line."""
-    parts = (place.document, place.place, _title_path(place.section_path), place.speaker)
+    parts = (place.document, place.place, join_titles(place.section_path), place.speaker)
     return " · ".join(filter(None, parts))
 
 
