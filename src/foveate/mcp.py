@@ -490,7 +490,7 @@ class _Tools:
         """Return the condition that a sentence is in a document."""
         if name is None:
             return None
-        from foveate.index.store import quote
+        from foveate.index.lance import quote
 
         return f"source = {quote(self._find(name).source)}"
 

@@ -17,9 +17,11 @@ import pyarrow as pa
 
 from foveate.documents import Document, NotADocumentError, read_documents
 from foveate.documents.members import ErrorHandler
+from foveate.index.lance import quote_list, read
+from foveate.index.postings import merge_postings
 from foveate.index.records import Entry, FileRecord, renumber, rows
 from foveate.index.sources import Source, describe
-from foveate.index.store import ModelRecord, Writer, merge_postings, quote_list, read
+from foveate.index.store import ModelRecord, Writer
 from foveate.inference import Encoder
 
 BATCH_CHARACTERS = 2**19

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from foveate.index.lance import quote, read
 from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
 from foveate.index.snapshot import Snapshot
-from foveate.index.store import quote, read
 
 Mask = npt.NDArray[np.bool_]
 

@@ -12,10 +12,10 @@ from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.index.codes import in_threads
 from foveate.index.conditions import Mask
+from foveate.index.lance import read
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
 from foveate.index.snapshot import Snapshot
-from foveate.index.store import read
 from foveate.index.words import Floats, Ints
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit

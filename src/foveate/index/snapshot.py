@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from foveate.index.codes import Codes
+from foveate.index.lance import quote_list, read, read_batches
 from foveate.index.records import vectors_of
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys
-from foveate.index.store import State, Store, quote_list, read, read_batches
+from foveate.index.store import State, Store
 from foveate.index.words import Ints, Postings, Words
 from foveate.tasks.arguments import Unit
 
