@@ -57,7 +57,7 @@ from foveate.documents.readers.plain.preformatted import (
     is_log,
     table_rows,
 )
-from foveate.documents.readers.plain.unspaced import divide
+from foveate.documents.readers.plain.undivided import divide
 from foveate.documents.structure import Kind
 
 _NOTE = re.compile(r"\[\d{1,3}\]\s")
