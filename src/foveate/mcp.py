@@ -25,7 +25,7 @@ except ImportError as error:
 
 from foveate import __version__
 from foveate.documents import Document, Section, Span
-from foveate.documents.structure import join_titles
+from foveate.documents.structure import format_path
 from foveate.tasks.arguments import Unit
 
 # What runs models is imported when a tool needs it: assistants start their servers beforehand, and
@@ -543,7 +543,7 @@ def _part(document: Document, title: str) -> Document:
     named = [
         one
         for one in sections
-        if wanted in (one[1].title.casefold(), join_titles(one[0]).casefold())
+        if wanted in (one[1].title.casefold(), format_path(one[0]).casefold())
     ]
     holding = [one for one in sections if wanted and wanted in one[1].title.casefold()]
     if not (found := named or holding):
@@ -577,7 +577,7 @@ def _turn(place: Place) -> tuple[list[str], int | None, str | None]:
 
 def _where(place: Place) -> str:
     """Say where something is, on one line."""
-    parts = (place.document, place.place, join_titles(place.section_path), place.speaker)
+    parts = (place.document, place.place, format_path(place.section_path), place.speaker)
     return " · ".join(filter(None, parts))
 
 

@@ -136,11 +136,11 @@ class Span:
     boxes: tuple[Box, ...] = ()
 
 
-def join_titles(path: Iterable[str]) -> str:
+def format_path(path: Iterable[str]) -> str:
     """Write the titles of the sections around something on one line.
 
     Example:
-        >>> join_titles(("Methods", "", "Counting"))
+        >>> format_path(("Methods", "", "Counting"))
         'Methods › Counting'
     """
     return " › ".join(filter(None, path))

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from foveate.documents import Document, Span
-from foveate.documents.structure import join_titles
+from foveate.documents.structure import format_path
 from foveate.tasks.ask import Passage
 from foveate.tasks.context import contexts
 from foveate.tasks.search import Hit
@@ -139,7 +139,7 @@ def span_metadata(span: Span, document: Document) -> dict[str, Any]:
         "title": document.title,
         "authors": "; ".join(document.authors),
         "date": document.date,
-        "section_path": join_titles(span.path),
+        "section_path": format_path(span.path),
         "page": span.page,
         "place": span.place,
         "speaker": span.speaker,

@@ -8,7 +8,7 @@ from os import PathLike
 
 from foveate.documents import Document, Paragraph, as_documents
 from foveate.documents.sentences import join_sentences
-from foveate.documents.structure import join_titles
+from foveate.documents.structure import format_path
 from foveate.files import atomic_write
 from foveate.tasks.ask import Passage
 from foveate.tasks.context import contexts
@@ -127,7 +127,7 @@ def _entry(number: int, result: Hit | Passage, document: str) -> str:
     """Return a result's entry in the list."""
     span = result.span
     text = span.text if isinstance(result, Passage) else result.best.text
-    parts = (document, span.speaker, span.place, join_titles(span.path))
+    parts = (document, span.speaker, span.place, format_path(span.path))
     where = " · ".join(filter(None, parts))
     return (
         f'<li id="entry-{number}"><a href="#result-{number}" dir="auto">{escape(text)}</a>\n'
