@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import islice
 from os import PathLike
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -40,6 +39,7 @@ MAX_RESULTS = 50
 MAX_CONTEXT = 20
 MAX_READ = 200
 LISTED = 50
+_SHOWN_WORDS = 8  # of a section without a title
 
 INSTRUCTIONS = """\
 A library of documents, kept ready to be searched. It only finds: what it returns are the documents'
@@ -149,7 +149,7 @@ NameOrNone: TypeAlias = Annotated[
     str | None, Field(description="Only this document: its name as other tools return it.")
 ]
 InSection: TypeAlias = Annotated[
-    str | None, Field(description="Only sections whose title contains this, in any case.")
+    str | None, Field(description="Only sections whose title contains this, ignoring case.")
 ]
 
 
@@ -421,7 +421,8 @@ class _Tools:
     def list_documents(
         self,
         contains: Annotated[
-            str, Field(description="Only documents whose name or title contains this, in any case.")
+            str,
+            Field(description="Only documents whose name or title contains this, ignoring case."),
         ] = "",
         offset: Annotated[int, Field(description="Number of documents to pass over.")] = 0,
     ) -> Annotated[CallToolResult, DocumentList]:
@@ -598,9 +599,10 @@ def _sentences(number: int) -> str:
     return f"{number:,} sentence{'s' * (number != 1)}"
 
 
-def _shortened(text: str, words: int = 8) -> str:
-    several = text.split()
-    return " ".join(islice(several, words)) + " …" * (len(several) > words)
+def _shortened(text: str) -> str:
+    """Return the first words of a text."""
+    words = text.split()
+    return " ".join(words[:_SHOWN_WORDS]) + " …" * (len(words) > _SHOWN_WORDS)
 
 
 def _list(names: Iterable[str]) -> str:

@@ -44,7 +44,7 @@ def allowed_sentences(
         snapshot: The library.
         where: Conditions in SQL, which all must hold, see `foveate.index.Index.search`.
         path: The file, the folder around it, or a pattern with `*`, `?` and `[…]`.
-        section: A part of the title of a section around the sentence, in any case.
+        section: A part of the title of a section around the sentence, ignoring case.
 
     Returns:
         `(sentences,)`; None if there are no conditions.
