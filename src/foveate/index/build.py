@@ -28,7 +28,7 @@ BATCH_CHARACTERS = 2**19
 """Characters of the documents that are in memory, and are encoded, at a time.
 
 Files are grouped into units of so many bytes. The last bits of a vector depend on what is encoded
-with it, so that the units must be the same whoever encodes them.
+with it, so the units must be the same whoever encodes them.
 """
 
 COMMIT_CHARACTERS = 2**21

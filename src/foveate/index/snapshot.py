@@ -215,15 +215,15 @@ class Snapshot:
             parts.setdefault(key, []).append(slice(start, start + size))
         found = {}
         for (term, kind), slices in parts.items():
-            numbers, its_positions, its_counts = (
+            term_documents, term_positions, term_counts = (
                 values[slices[0]]
                 if len(slices) == 1
                 else np.concatenate([values[s] for s in slices])
                 for values in (documents, positions, counts)
             )
-            idx = self.places(ends[kind], numbers, its_positions)
+            idx = self.places(ends[kind], term_documents, term_positions)
             is_there = idx >= 0
-            found[term, kind] = Postings(idx[is_there], its_counts[is_there])
+            found[term, kind] = Postings(idx[is_there], term_counts[is_there])
         return found
 
 

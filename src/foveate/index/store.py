@@ -53,13 +53,13 @@ _FOREVER = timedelta(days=36500)
 _IDS_PER_CONDITION = 1000
 
 _MAX_BATCHES = 16
-"""After so many batches, the postings of each term are merged into one row when files are merged.
+"""Number of batches from which the postings of each term are merged when files are merged.
 
-A term is looked up in as many rows as there are batches, which is slow for tens of them.
+A term has a row in each batch, and to look up tens of rows is slow.
 """
 
 _SENTENCES_PER_BATCH = 50_000
-"""In large libraries, one batch for each so many sentences is left: merging rewrites everything."""
+"""Large libraries may have a batch for each so many sentences, as merging rewrites all postings."""
 
 _TERMS_PER_MERGE = 100_000
 
@@ -177,8 +177,8 @@ class Store:
 
     def stamp(self) -> tuple[int, int]:
         """Return a value that changes when the state is replaced."""
-        found = (self.folder / _STATE).stat()
-        return found.st_mtime_ns, found.st_ino
+        stat = (self.folder / _STATE).stat()
+        return stat.st_mtime_ns, stat.st_ino
 
     def open_tables(self, state: State) -> dict[str, Any]:
         """Open the tables for reading, as of a given state.
@@ -282,7 +282,7 @@ class Store:
             os.fsync(file.fileno())
 
     def _is_ours(self) -> bool:
-        """Return whether a folder holds nothing but what making a library may have left."""
+        """Return whether a folder holds at most what is left if making a library is interrupted."""
         tables = {f"{name}.lance" for name in schemas(1)}
         names = {path.name for path in self.folder.iterdir()}
         return all(name in tables or name.startswith((".", "writer.")) for name in names)
@@ -509,7 +509,7 @@ def _checksum(fields: Mapping[str, Any]) -> str:
 def _as_state(fields: dict[str, Any]) -> State:
     """Return the state that has the given fields."""
     files = {
-        name: Checksum(size, its_digest, tuple(documents) if documents else None)
-        for name, (size, its_digest, documents) in fields.pop("files", {}).items()
+        name: Checksum(size, content_digest, tuple(documents) if documents else None)
+        for name, (size, content_digest, documents) in fields.pop("files", {}).items()
     }
     return State(**{**fields, "model": ModelRecord(**fields["model"]), "files": files})

@@ -15,10 +15,10 @@ Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
 
 _CACHED_BYTES = 2**28
-"""Bytes that the terms of former queries may take in memory; a million sentences need less."""
+"""Memory for the terms of earlier queries; those in a million sentences take less."""
 
 _DENSE_SHARE = 1 / 3
-"""Of the texts that hold a term: from there, a number for every text takes less space."""
+"""The share of texts that hold a term from which a value for every text takes less space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +150,12 @@ def impacts_of(postings: Postings, lengths: Ints, mean: float) -> Impacts:
     relative = lengths[postings.idx] / mean
     held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * relative)
     values = (postings.counts / (postings.counts + held_back)).astype(np.float32)
-    having = len(postings.idx)
-    if having < _DENSE_SHARE * len(lengths):
-        return Impacts(having, postings.idx, values)
+    num_texts = len(postings.idx)
+    if num_texts < _DENSE_SHARE * len(lengths):
+        return Impacts(num_texts, postings.idx, values)
     dense = np.zeros(len(lengths), np.float32)
     dense[postings.idx] = values
-    return Impacts(having, None, dense)
+    return Impacts(num_texts, None, dense)
 
 
 def add_up(impacts: Sequence[Impacts], num_texts: int) -> npt.NDArray[np.float32]:
@@ -171,8 +171,8 @@ def add_up(impacts: Sequence[Impacts], num_texts: int) -> npt.NDArray[np.float32
     scores = np.zeros(num_texts, np.float32)
     if not impacts:
         return scores
-    having = np.array([one.num_texts for one in impacts])
-    weights = np.log1p((num_texts - having + 0.5) / (having + 0.5))
+    num_holding = np.array([one.num_texts for one in impacts])
+    weights = np.log1p((num_texts - num_holding + 0.5) / (num_holding + 0.5))
     weights = (weights / weights.sum()).astype(np.float32)
     for one, weight in zip(impacts, weights, strict=True):
         if one.idx is None:

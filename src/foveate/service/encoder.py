@@ -316,7 +316,7 @@ class SharedEncoder(Encoder):
         return vectors
 
     def _make_room(self) -> None:
-        """Drop the vectors that have not been used for longest, but for the last ones."""
+        """Drop the least recently used vectors, except for those of the last document."""
         with self._lock:
             sizes = {key: _num_bytes(job) for key, job in self._documents.items()}
             total = sum(sizes.values())
