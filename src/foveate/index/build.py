@@ -109,11 +109,6 @@ class Job:
     stops_at_error: bool
     options: Mapping[str, Any]
 
-    @property
-    def encoder(self) -> Encoder:
-        """The model."""
-        return self.load_encoder()
-
 
 class Done(NamedTuple):
     """A file whose last document has been read.
@@ -187,8 +182,8 @@ def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
         tables = None
         if entries:
             documents = [entry.document for entry in entries]
-            vectors = job.encoder.encode(documents, show_progress=False)
-            tables = rows(entries, vectors, job.encoder.dimension)
+            vectors = job.load_encoder().encode(documents, show_progress=False)
+            tables = rows(entries, vectors, job.model.dimension)
         return Part(tables, len(entries), num_characters, done, failures, is_last)
 
     for file in unit:

@@ -105,7 +105,7 @@ class RayCluster:
             ValueError: The cluster has no room for the workers, or they cannot load the model
                 because it was never saved.
         """
-        if not job.encoder.model.config._name_or_path:
+        if not job.load_encoder().model.config._name_or_path:
             raise ValueError(
                 "the workers of a cluster load the model by its name or path, and this one was "
                 "never saved: save it where all of them can read it, and name that folder"
@@ -192,7 +192,7 @@ class RayCluster:
                 _Worker,
                 fn_constructor_args=(
                     job.model,
-                    job.encoder.linear_dtype,
+                    job.load_encoder().linear_dtype,
                     "cuda" if self.gpus_per_worker else "cpu",
                     job.stops_at_error,
                     dict(job.options),

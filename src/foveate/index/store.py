@@ -378,7 +378,7 @@ class Writer:
                 for name in ("documents", "sections", "sentences"):
                     self.tables[name].delete(f"document IN ({ids})")
 
-    def commit(self) -> State:
+    def commit(self) -> None:
         """Make the changes visible."""
         before = self.state
         # Other files without a checksum were merged, or an older foveate wrote them.
@@ -397,7 +397,6 @@ class Writer:
             )
             self.store.write_state(state)
         self.state = state
-        return state
 
     def tidy(self, *, is_end: bool) -> None:
         """Optimize if there is reason to, so that a small change does not rewrite everything.
