@@ -30,7 +30,7 @@ class Metrics:
         )
         self.batch_requests = Histogram(
             "foveate_batch_requests",
-            "Texts and documents of how many requests the model read at once.",
+            "Requests whose texts and documents the model read at once.",
             buckets=_BATCH_SIZES,
             registry=self.registry,
         )
