@@ -409,12 +409,12 @@ def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:
         return {}
     columns = ("file", "sha256", "size", "modified", "indexed", "document")
     with writer.store.explained():
-        found = read(writer.tables["documents"], columns, f"file IN {quote_list(names)}")
+        files = read(writer.tables["documents"], columns, f"file IN {quote_list(names)}")
     for i, name in enumerate(columns):
         if name in ("modified", "indexed"):
-            found = found.set_column(i, name, found[name].cast("int64"))
+            files = files.set_column(i, name, files[name].cast("int64"))
     known: dict[str, Known] = {}
-    for row in found.to_pylist():
+    for row in files.to_pylist():
         record = FileRecord(*(row[name] for name in columns[:-1]))
         known.setdefault(record.name, Known(record, [])).numbers.append(row["document"])
     return known

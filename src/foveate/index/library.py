@@ -241,17 +241,17 @@ class Index:
         for one_name in several:
             name = os.fspath(one_name)
             path = os.path.abspath(name)  # noqa: PTH100 (resolve would follow links)
-            found = {
+            matching = {
                 one.number
                 for one in documents
                 if {name, path} & {one.source, one.file} or _is_under(one.file, path)
             }
-            if not found:
+            if not matching:
                 raise ValueError(
                     f"the library {self.path} has nothing of the name {name}: "
                     f"`foveate library list {self.path}` shows what it has"
                 )
-            numbers |= found
+            numbers |= matching
         with self._store.writing(self.state.model) as writer:
             writer.delete(sorted(numbers))
             writer.commit()

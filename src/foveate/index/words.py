@@ -94,9 +94,9 @@ class Words:
         Returns:
             b of all texts of each kind; see `foveate.tasks.relevance.Matches`.
         """
-        found = self._impacts(terms)
+        impacts = self._impacts(terms)
         return {
-            kind: add_up([found[term][kind] for term in terms], len(self._lengths[kind]))
+            kind: add_up([impacts[term][kind] for term in terms], len(self._lengths[kind]))
             for kind in kinds
         }
 
@@ -104,18 +104,18 @@ class Words:
         """Return what each term counts in each text of each kind."""
         new = [term for term in terms if term not in self._cached]
         loaded = self._load(new) if new else {}
-        found = {}
+        impacts = {}
         for term in terms:
             if term in self._cached:
                 self._cached.move_to_end(term)
-                found[term] = self._cached[term]
+                impacts[term] = self._cached[term]
             else:
-                found[term] = self._cached[term] = loaded[term]
+                impacts[term] = self._cached[term] = loaded[term]
                 self._num_bytes += _num_bytes(loaded[term])
         while self._num_bytes > _CACHED_BYTES:
             _, oldest = self._cached.popitem(last=False)
             self._num_bytes -= _num_bytes(oldest)
-        return found
+        return impacts
 
     def _load(self, terms: Sequence[str]) -> dict[str, dict[int, Impacts]]:
         postings = self._load_postings(terms)
