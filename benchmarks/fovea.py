@@ -1,9 +1,9 @@
 """Fovea, T5 and other encoders of its size on one GPU, in the forms that users run them in.
 
-    python benchmarks/fovea.py                        # measure, print, save results/fovea.json
-    python benchmarks/fovea.py --docs                 # write the tables into docs/numbers/fovea.md
+    python benchmarks/fovea.py                     # measure, print, save results/fovea-forms.json
+    python benchmarks/fovea.py --docs              # write the tables into docs/numbers/fovea.md
     python benchmarks/fovea.py --lengths 65536 --encoders Fovea LongT5 --output some.json
-    python benchmarks/fovea.py --generation           # T5's milliseconds per generated token
+    python benchmarks/fovea.py --generation        # T5's milliseconds per generated token
 
 One sequence, LongT5-base shapes (12 layers, width 768, 12 heads of 64, gated feed-forward of 2,048;
 PEGASUS-X has a plain one of 3,072), bfloat16, random weights, no padding; the forms are those of
@@ -27,7 +27,7 @@ from timing import matmul_rate
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
 SLOWEST = 15.0
-RESULTS = report.RESULTS / "fovea.json"
+RESULTS = report.RESULTS / "fovea-forms.json"
 PAGE = report.ROOT / "docs" / "numbers" / "fovea.md"
 WRITTEN = 64  # tokens that T5 generates
 SIZES = T5 | {"d_kv": 64}

@@ -1,6 +1,6 @@
 """VCC, T5 and LongT5 on one GPU: time and memory by length, in the forms that users run them in.
 
-    python benchmarks/vcc.py                          # measure, print, save results/vcc.json
+    python benchmarks/vcc.py                          # measure, print, save results/vcc-forms.json
     python benchmarks/vcc.py --docs                   # write the tables into docs/numbers/vcc.md
     python benchmarks/vcc.py --lengths 16384 131072 --encoders "VCC (foveate)" T5 --output some.json
 
@@ -33,7 +33,7 @@ from speed_up import longt5, sped_up, t5
 LENGTHS = (4096, 16384, 65536, 262144)
 MINUTES = 4.0
 SLOWEST = 20.0
-RESULTS = report.RESULTS / "vcc.json"
+RESULTS = report.RESULTS / "vcc-forms.json"
 PAGE = report.ROOT / "docs" / "numbers" / "vcc.md"
 BASE = {
     "vocab_size": VOCABULARY,

@@ -144,7 +144,7 @@ def test_a_library_without_checksums_says_so(foveate, fish, library):
             ("index", "a.txt", "-l", "b", "--engine", "ray", "--device", "cpu"),
             "--device does not go with --engine ray: --gpus-per-worker says where workers run",
         ),
-        (("index", "-", "--library", "none"), "standard input lists no paths: give one a line"),
+        (("index", "-", "--library", "none"), "standard input lists no paths: give one per line"),
     ],
 )
 def test_mistakes_are_explained(foveate, tmp_path, monkeypatch, arguments, message):

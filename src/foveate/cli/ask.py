@@ -63,7 +63,7 @@ def command(
     common.check_html(html)
     if library is not None:
         if choice:
-            raise ValueError("--choice is for a generative model, which reads files: name some")
+            raise ValueError("--choice is for a generative model, which reads files, not a library")
         index = common.open_library(library, model, device, dtype)
         answer = index.ask(question, top_k=top_k, where=where, path=path, section=section)
         documents, passages = common.documents_of(index, answer.passages)

@@ -53,8 +53,8 @@ Model = Annotated[
     typer.Option(
         metavar="PATH",
         callback=check_model,
-        help="Encoder checkpoint, a folder or a name on the hub. Default: foveate's own model; "
-        "with a library, the one that made it.",
+        help="Encoder checkpoint, a folder or a name on the Hugging Face hub. Default: foveate's "
+        "own model; with a library, the one that it was built with.",
         show_default=False,
     ),
 ]
@@ -93,7 +93,7 @@ Library = Annotated[
         "--library",
         "-l",
         metavar="DIR",
-        help="A library that `foveate index` made, instead of files.",
+        help="Library built by `foveate index`, to use instead of files.",
         show_default=False,
         rich_help_panel="Library",
     ),
@@ -114,7 +114,7 @@ UnderPath = Annotated[
     typer.Option(
         "--path",
         metavar="PATH",
-        help="Only this file, what is in this folder, or what matches this pattern.",
+        help="Only this file, the files in this folder, or those that match this pattern.",
         show_default=False,
         rich_help_panel="Library",
     ),
@@ -134,7 +134,7 @@ Html = Annotated[
     typer.Option(
         "--html",
         metavar="FILE",
-        help="Write a page for the browser too, with the results marked in the documents' text.",
+        help="Also write a page for the browser, with the results marked in the documents' text.",
         show_default=False,
     ),
 ]
@@ -282,11 +282,11 @@ def check_source(
         raise ValueError("there is nothing to search: name files, or a library with --library")
     if library is not None and (unused := reading.given()):
         raise ValueError(
-            f"--{unused[0]} says how files are read, and those of a library have been: "
+            f"--{unused[0]} says how files are read, and a library's have been read already: "
             "choose among them with --where"
         )
     if library is None and (given := [name for name, value in conditions.items() if value]):
-        raise ValueError(f"--{given[0]} goes with --library: files are named themselves")
+        raise ValueError(f"--{given[0]} goes with --library: without one, name the files to read")
 
 
 def count(number: int, noun: str) -> str:

@@ -24,8 +24,8 @@ def command(
         str,
         typer.Option(
             metavar="I/N",
-            help="Encode only this share of the documents, from 1/N to N/N, for several jobs that "
-            "write a file each.",
+            help="Encode only this shard of the documents, from 1/N to N/N, so that each of "
+            "several jobs writes a file.",
         ),
     ] = "1/1",
     model: common.Model = None,

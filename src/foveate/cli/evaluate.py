@@ -25,8 +25,8 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="scirepeval: folders of tasks, or names of tasks on the hub. A recipe: files in "
-            "the same format as its own, by default those that it holds out.",
+            help="With scirepeval: folders of tasks, or names of tasks on the hub. With a recipe: "
+            "files in its format, by default those that it holds out.",
             show_default=False,
         ),
     ] = None,
@@ -36,8 +36,8 @@ def command(
             "--model",
             "-m",
             metavar="PATH",
-            help="Folder of the trained model. scirepeval: any encoder, a folder or a name on the "
-            "hub. Default: foveate's own model.",
+            help="Folder of the trained model; with scirepeval, any encoder, a folder or a name on "
+            "the hub. Default: foveate's own model.",
             show_default=False,
         ),
     ] = None,
@@ -64,8 +64,9 @@ def command(
         bool,
         typer.Option(
             "--flat",
-            help="scirepeval: take the first token's vector of a paper as one text, cut where the "
-            "model's positions end, as is usual for SciBERT, SciNCL and models like them.",
+            help="With scirepeval: read a paper as one text, truncated to the model's maximum "
+            "length, and take the first token's vector, as is usual for SciBERT, SciNCL and "
+            "similar models.",
         ),
     ] = False,
     limit: Annotated[
@@ -73,7 +74,7 @@ def command(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of examples to score; scirepeval: of each task. Default: all.",
+            help="Number of examples to score; with scirepeval, per task. Default: all.",
             show_default=False,
         ),
     ] = None,

@@ -24,9 +24,9 @@ def command(
         list[str],
         typer.Argument(
             metavar="PATH",
-            help="Files, folders, and patterns in quotes such as 'papers/**/*.pdf'. Of folders, "
-            "archives and mailboxes, everything is read. - stands for a list of paths on standard "
-            "input, a line each.",
+            help="Files, folders, and patterns in quotes such as 'papers/**/*.pdf'. Folders, "
+            "archives and mailboxes are read completely. - stands for a list of paths on standard "
+            "input, one per line.",
             show_default=False,
         ),
     ],
@@ -36,13 +36,15 @@ def command(
             "--library",
             "-l",
             metavar="DIR",
-            help="The folder of the library. It is made if there is none.",
+            help="The folder of the library, which is created if it does not exist.",
             show_default=False,
         ),
     ],
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Remove files that are gone from the folders that are named."),
+        typer.Option(
+            "--prune", help="Remove from the library what no longer exists in the folders named."
+        ),
     ] = False,
     engine: Annotated[
         str | None,
@@ -69,7 +71,7 @@ def command(
         int | None,
         typer.Option(
             metavar="N",
-            help="Number of processes that read and encode. Default: as many as there is room for.",
+            help="Number of processes that read and encode. Default: as many as fit.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
@@ -78,7 +80,7 @@ def command(
         float | None,
         typer.Option(
             metavar="N",
-            help="CPUs of each worker, which are its threads too. Default: 1.",
+            help="CPUs per worker, and its number of threads. Default: 1.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
@@ -87,7 +89,7 @@ def command(
         float | None,
         typer.Option(
             metavar="N",
-            help="GPUs of each worker; 0.25 is for four workers on one GPU. Default: 0.",
+            help="GPUs per worker; with 0.25, four workers share a GPU. Default: 0.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
@@ -99,24 +101,24 @@ def command(
     *,
     reading: Reading,
 ) -> None:
-    """Add files to a library on disk, which can then be searched at once, again and again.
+    """Add files to a library on disk, which can then be searched instantly.
 
     \b
     foveate index papers/ --library papers.library
     foveate search "how are fish counted?" --library papers.library
 
-    Do the same again to bring it up to date: files that have not changed are
-    skipped, those that have are replaced, and with --prune those that are gone
-    are removed. If it is interrupted, what was added until then can be searched,
-    and the same command goes on.
+    Run the same command again to bring the library up to date: files that have
+    not changed are skipped, those that have are replaced, and with --prune,
+    those that no longer exist are removed. After an interruption, what was added
+    so far can be searched, and the same command continues.
 
     \b
     foveate index papers/ --library papers.library --prune
     foveate index 'reports/**/*.pdf' minutes.docx --library work.library
     find . -name '*.md' | foveate index - --library notes.library
 
-    A Ray cluster makes the same library sooner. All of its machines need foveate,
-    and the files at the same paths.
+    A Ray cluster builds the same library faster. All of its machines need
+    foveate, and the files at the same paths.
 
     \b
     foveate index /papers -l papers.library --engine ray --address head:6379
@@ -205,6 +207,6 @@ def _with_lists(paths: list[str]) -> list[str]:
         return paths
     listed = [line for line in standard_input().read().splitlines() if line.strip()]
     if not listed and len(paths) == 1:
-        raise ValueError("standard input lists no paths: give one a line")
+        raise ValueError("standard input lists no paths: give one per line")
     place = paths.index("-")
     return [*paths[:place], *listed, *paths[place + 1 :]]

@@ -23,7 +23,7 @@ def command(
         typer.Option(
             metavar="PATH",
             callback=common.check_model,
-            help="Checkpoint whose tokens are counted. Default: foveate's own model.",
+            help="Checkpoint whose tokenizer counts the tokens. Default: foveate's own model.",
             show_default=False,
         ),
     ] = None,

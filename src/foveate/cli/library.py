@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show what is in a library that `foveate index` made, and keep it in order.",
+    help="Show what is in a library built by `foveate index`, and maintain it.",
 )
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="The folder of the library.", show_default=False)
@@ -83,7 +83,7 @@ def show(
     found = [one for one in index.documents() if {one.source, one.file} & {name, path}]
     if not found:
         raise ValueError(
-            f"the library {library} has nothing of the name {name}: "
+            f"the library {library} has nothing named {name}: "
             f"`foveate library list {library}` shows what it has"
         )
     if json:
@@ -116,7 +116,7 @@ def remove(library: Folder, names: Names) -> None:
 
 @app.command("verify")
 def verify(library: Folder) -> None:
-    """Read everything in a library, and say what is wrong; the exit code is then 1.
+    """Check everything in a library and report damage, with exit code 1 if there is any.
 
     Each file is compared with the checksum that was recorded when it was written,
     and the sentences, sections and words with the documents.
@@ -146,7 +146,7 @@ def verify(library: Folder) -> None:
 
 @app.command("compact")
 def compact(library: Folder) -> None:
-    """Merge what was written bit by bit, and give the space of what was removed back.
+    """Merge small files, and free the space of removed documents.
 
     \b
     foveate library compact papers.library

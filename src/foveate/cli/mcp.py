@@ -15,7 +15,7 @@ def command(
             "--library",
             "-l",
             metavar="DIR",
-            help="The folder of the library, which `foveate index` made.",
+            help="The folder of a library built by `foveate index`.",
             show_default=False,
         ),
     ],
@@ -26,8 +26,8 @@ def command(
     """Let an assistant search a library, through the Model Context Protocol.
 
     Assistants start it themselves, and talk to it over standard input and
-    output. Its tools are search, ask, summarize, outline and list_documents;
-    they only read.
+    output. Its tools are search, ask, read, summarize, outline and
+    list_documents; they change nothing.
 
     \b
     foveate index papers/ --library papers.library

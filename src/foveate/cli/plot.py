@@ -109,7 +109,7 @@ def tree(
     window: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, help="Number of nodes to draw one by one, next to the whole tree."
+            metavar="N", min=1, help="Number of nodes to draw individually, next to the whole tree."
         ),
     ] = 192,
     model: _Tokenizer = None,
@@ -145,7 +145,7 @@ def fovea(
     *,
     reading: Reading,
 ) -> None:
-    """Draw Fovea attention, which averages text, more coarsely the farther away it is.
+    """Draw Fovea attention, which averages text more coarsely the farther away it is.
 
     \b
     foveate plot fovea book.txt
@@ -207,7 +207,7 @@ def vip(
     *,
     reading: Reading,
 ) -> None:
-    """Draw what a query makes each layer of a model with VIP compression look at closely.
+    """Draw which parts of a document a model with VIP compression sees in detail, by layer.
 
     \b
     foveate plot vip "who pays for the bridge?" minutes.txt

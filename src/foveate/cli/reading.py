@@ -17,8 +17,8 @@ from foveate.documents.members import ErrorHandler
 from foveate.progress import progress
 
 _READ = (
-    "Files in any format that `foveate formats` lists, compressed or not. Of folders, archives and "
-    "mailboxes, everything is read. - stands for standard input."
+    "Files in any format that `foveate formats` lists, compressed or not. Folders, archives and "
+    "mailboxes are read completely. - stands for standard input."
 )
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help=_READ, show_default=False)]
 FilesOrNone = Annotated[
@@ -46,7 +46,7 @@ class Reading:
         typer.Option(
             metavar="NAME",
             help="Format of the files, one of those that `foveate formats` lists. Default: "
-            "recognized by suffix and content.",
+            "recognized from suffix and content.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
@@ -55,8 +55,8 @@ class Reading:
         str | None,
         typer.Option(
             metavar="CODE",
-            help="Language of the text (en, de, fr …), by whose rules it is split into sentences. "
-            "Default: detected.",
+            help="Language of the text (en, de, fr …), which determines how it is split into "
+            "sentences. Default: detected.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),

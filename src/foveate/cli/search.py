@@ -18,7 +18,7 @@ def command(
     files: FilesOrNone = None,
     by: Annotated[
         Unit,
-        typer.Option(help="What to find. Of sections and documents, the best sentence is shown."),
+        typer.Option(help="What to find. For sections and documents, the best sentence is shown."),
     ] = "sentence",
     top_k: Annotated[
         int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of results.")

@@ -15,8 +15,7 @@ def command(
             "--library",
             "-l",
             metavar="DIR",
-            help="A library that `foveate index` made, to be searched and read. Default: only what "
-            "is uploaded.",
+            help="Library built by `foveate index`, to search and read. Default: only uploads.",
             show_default=False,
         ),
     ] = None,
@@ -24,19 +23,19 @@ def command(
         str,
         typer.Option(
             metavar="ADDRESS",
-            help="Address to listen on. One that others reach needs a token.",
+            help="Address to listen on. One that others can reach needs a token.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 for any that is free.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 picks a free one.")
     ] = 8321,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="FOVEATE_TOKEN",
             metavar="TEXT",
-            help="What clients must show. Rather set the environment's FOVEATE_TOKEN, which other "
-            "users of this machine do not see.",
+            help="Token that clients must send. Prefer the environment variable FOVEATE_TOKEN, "
+            "which other users of this machine cannot see.",
             show_default=False,
             show_envvar=False,
         ),
@@ -55,7 +54,7 @@ def command(
         int, typer.Option(metavar="N", min=1, help="Longest PDF, in pages.")
     ] = 5000,
     timeout: Annotated[
-        int, typer.Option(metavar="SECONDS", min=1, help="Time after which a request is given up.")
+        int, typer.Option(metavar="SECONDS", min=1, help="Time after which a request is abandoned.")
     ] = 300,
     keep: Annotated[
         int,
@@ -69,9 +68,9 @@ def command(
 ) -> None:
     """Serve documents to the browser and to programs: search, ask, summarize, embed.
 
-    The page is at http://127.0.0.1:8321, the interface at
-    http://127.0.0.1:8321/docs. What is uploaded stays in memory and is forgotten
-    after a while; nothing is written to a disk, and nothing is sent elsewhere.
+    The page is at http://127.0.0.1:8321, the documentation of the API at
+    http://127.0.0.1:8321/docs. Uploads stay in memory and are forgotten after a
+    while; nothing is written to disk, and nothing is sent elsewhere.
 
     \b
     foveate serve

@@ -102,8 +102,8 @@ def command(
     foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget
     cat notes.md | foveate summarize - --format markdown --json
 
-    Of a library, it summarizes what the documents that match a query best say
-    about that.
+    With --library, it summarizes what the documents that match a query best say
+    about it.
 
     \b
     foveate summarize --query "who pays for delays?" --library contracts.library
@@ -116,7 +116,7 @@ def command(
         if query is None:
             raise ValueError("say what to summarize of the library: --query 'who pays for delays?'")
         if keywords is not None or keyword:
-            raise ValueError("keywords guide a generative model, which reads files: name some")
+            raise ValueError("keywords guide a generative model, which reads files, not a library")
         index = common.open_library(library, model, device, dtype)
         of_library = index.summarize(
             query, sentences=sentences, words=words, where=where, path=path, section=section
