@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import islice
 from os import PathLike
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -25,6 +24,7 @@ except ImportError as error:
 
 from foveate import __version__
 from foveate.documents import Document, Section, Span
+from foveate.documents.structure import format_path
 from foveate.tasks.arguments import Unit
 
 # What runs models is imported when a tool needs it: assistants start their servers beforehand, and
@@ -39,6 +39,7 @@ MAX_RESULTS = 50
 MAX_CONTEXT = 20
 MAX_READ = 200
 LISTED = 50
+_SHOWN_WORDS = 8  # of a section without a title
 
 INSTRUCTIONS = """\
 A library of documents, kept ready to be searched. It only finds: what it returns are the documents'
@@ -148,7 +149,7 @@ NameOrNone: TypeAlias = Annotated[
     str | None, Field(description="Only this document: its name as other tools return it.")
 ]
 InSection: TypeAlias = Annotated[
-    str | None, Field(description="Only sections whose title contains this, in any case.")
+    str | None, Field(description="Only sections whose title contains this, ignoring case.")
 ]
 
 
@@ -420,7 +421,8 @@ class _Tools:
     def list_documents(
         self,
         contains: Annotated[
-            str, Field(description="Only documents whose name or title contains this, in any case.")
+            str,
+            Field(description="Only documents whose name or title contains this, ignoring case."),
         ] = "",
         offset: Annotated[int, Field(description="Number of documents to pass over.")] = 0,
     ) -> Annotated[CallToolResult, DocumentList]:
@@ -489,7 +491,7 @@ class _Tools:
         """Return the condition that a sentence is in a document."""
         if name is None:
             return None
-        from foveate.index.store import quote
+        from foveate.index.lance import quote
 
         return f"source = {quote(self._find(name).source)}"
 
@@ -542,7 +544,7 @@ def _part(document: Document, title: str) -> Document:
     named = [
         one
         for one in sections
-        if wanted in (one[1].title.casefold(), _title_path(one[0]).casefold())
+        if wanted in (one[1].title.casefold(), format_path(one[0]).casefold())
     ]
     holding = [one for one in sections if wanted and wanted in one[1].title.casefold()]
     if not (found := named or holding):
@@ -574,13 +576,9 @@ def _turn(place: Place) -> tuple[list[str], int | None, str | None]:
     return place.section_path, place.page, place.speaker
 
 
-def _title_path(path: Iterable[str]) -> str:
-    return " › ".join(filter(None, path))
-
-
 def _where(place: Place) -> str:
     """Say where something is, on one line."""
-    parts = (place.document, place.place, _title_path(place.section_path), place.speaker)
+    parts = (place.document, place.place, format_path(place.section_path), place.speaker)
     return " · ".join(filter(None, parts))
 
 
@@ -601,9 +599,10 @@ def _sentences(number: int) -> str:
     return f"{number:,} sentence{'s' * (number != 1)}"
 
 
-def _shortened(text: str, words: int = 8) -> str:
-    several = text.split()
-    return " ".join(islice(several, words)) + " …" * (len(several) > words)
+def _shortened(text: str) -> str:
+    """Return the first words of a text."""
+    words = text.split()
+    return " ".join(words[:_SHOWN_WORDS]) + " …" * (len(words) > _SHOWN_WORDS)
 
 
 def _list(names: Iterable[str]) -> str:

@@ -404,6 +404,21 @@ def test_text_without_blank_lines(titles, expected):
         assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
 
 
+@pytest.mark.parametrize("name", ["References", "Literaturverzeichnis", "Bibliografía"])
+def test_entries_of_a_bibliography_without_blank_lines_stay_whole(name):
+    entries = ["[1] A. Lee. Reading. 2020.", "[2] B. Ode. Writing. In: Books.\n2021."]
+    text = "\n".join([wrapped("Introduction", *[FISH] * 6), name, *entries])
+    references = [part for part in paragraphs(text) if part[0] == "reference"]
+    assert references == [("reference", [" ".join(entry.split()) for entry in entries])]
+
+
+@pytest.mark.parametrize("line", ["It is clear that", "We fortify", "The young of", "IT IS CLEAR"])
+def test_only_clauses_in_capitals_are_headings_of_text_without_blank_lines(line):
+    body = [FISH] * 4
+    text = wrapped("On Cod", "Abstract", *body, line, *body, "References", *body)
+    assert headings(text) == ["Abstract", *([line] if line.isupper() else []), "References"]
+
+
 def test_a_long_line_among_wrapped_ones_does_not_make_them_records():
     lines = wrapped(*[FISH.replace("finger,", "finger")] * 3).split("\n")
     lines[3] += " and in the kelp near the coast of the northern isles"

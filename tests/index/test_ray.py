@@ -128,7 +128,7 @@ def test_a_file_that_no_worker_survives_is_named(index, many, monkeypatch):
                     break
 
     monkeypatch.setattr(RayCluster, "_results", results)
-    monkeypatch.setattr(RayCluster, "_check_room", lambda self: 2)
+    monkeypatch.setattr(RayCluster, "_count_workers", lambda self: 2)
     monkeypatch.setattr(on_ray, "_connected", lambda address: nullcontext())
     failures = {}
     changes = index.add(many, on_error=failures.__setitem__, cluster=RayCluster())
@@ -161,7 +161,7 @@ def test_what_was_lost_is_encoded_again_in_its_place(
             yield from ((number, part) for part in parts)
 
     monkeypatch.setattr(RayCluster, "_results", results)
-    monkeypatch.setattr(RayCluster, "_check_room", lambda self: 2)
+    monkeypatch.setattr(RayCluster, "_count_workers", lambda self: 2)
     monkeypatch.setattr(on_ray, "_connected", lambda address: nullcontext())
     other = Index.open(tmp_path / "other", model=index.encoder)
     changes = other.add(many, cluster=RayCluster())

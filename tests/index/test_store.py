@@ -15,8 +15,9 @@ import pytest
 
 from foveate import Document, Index
 from foveate.index import LibraryError, LockedError, build, lock, store
+from foveate.index.postings import merge_postings
 from foveate.index.schema import schemas
-from foveate.index.store import ModelRecord, Store, merge_postings
+from foveate.index.store import ModelRecord, Store
 
 ROOT = Path(__file__).parents[2]
 

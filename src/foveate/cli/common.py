@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from foveate.documents import Document, Span
+from foveate.documents.structure import format_path
 from foveate.files import check_writable
 from foveate.progress import progress
 from foveate.tasks import arguments
@@ -141,8 +142,7 @@ Html = Annotated[
 
 def place(span: Span) -> str:
     """Describe where a span is: who speaks, on which page or line, in which section."""
-    section = " › ".join(title for title in span.path if title)
-    return " · ".join(filter(None, (span.speaker, span.place, section)))
+    return " · ".join(filter(None, (span.speaker, span.place, format_path(span.path))))
 
 
 def span_as_json(span: Span) -> dict[str, Any]:

@@ -136,6 +136,16 @@ class Span:
     boxes: tuple[Box, ...] = ()
 
 
+def format_path(path: Iterable[str]) -> str:
+    """Write the titles of the sections around something on one line.
+
+    Example:
+        >>> format_path(("Methods", "", "Counting"))
+        'Methods › Counting'
+    """
+    return " › ".join(filter(None, path))
+
+
 def drop_empty(sections: tuple[Section, ...]) -> tuple[Section, ...]:
     """Leave out paragraphs and sections without a sentence.
 

@@ -20,7 +20,7 @@ from foveate.tasks.summarize import DEFAULT_SENTENCES, Summary, SummarySentence,
 _DOCUMENTS_PER_SUMMARY = 10
 
 Unpack = Callable[[int], Document]
-"""Gives the document of a number."""
+"""Returns the document with a given number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,9 @@ def find_passages(
         scores[~allowed] = -np.inf
     documents = np.unique(snapshot.sentence_document[best])
     numbers = snapshot.numbers[documents].tolist()
-    their_sentences = ranges(
-        snapshot.sentence_starts[documents], snapshot.sizes("document")[documents]
-    )
+    sentences = ranges(snapshot.sentence_starts[documents], snapshot.sizes("document")[documents])
     passages = best_passages(
-        [unpack(number) for number in numbers], torch.from_numpy(scores[their_sentences]), top_k
+        [unpack(number) for number in numbers], torch.from_numpy(scores[sentences]), top_k
     )
     return Answer(
         None,
@@ -110,12 +108,12 @@ def summarize(
     for document_idx in documents.tolist():
         number = int(snapshot.numbers[document_idx])
         document = unpack(number)
-        its_spans = document.spans()
+        document_spans = document.spans()
         start = int(snapshot.sentence_starts[document_idx])
         for i in candidates(document, skip_backchannels=False):
             if allowed is None or allowed[start + i]:
                 rows.append(start + i)
-                spans.append(its_spans[i])
+                spans.append(document_spans[i])
                 numbers.append(number)
     if not rows:
         return Summary("", ())

@@ -17,16 +17,18 @@ import pyarrow as pa
 
 from foveate.documents import Document, NotADocumentError, read_documents
 from foveate.documents.members import ErrorHandler
+from foveate.index.lance import quote_list, read
+from foveate.index.postings import merge_postings
 from foveate.index.records import Entry, FileRecord, renumber, rows
 from foveate.index.sources import Source, describe
-from foveate.index.store import ModelRecord, Writer, merge_postings, quote_list, read
+from foveate.index.store import ModelRecord, Writer
 from foveate.inference import Encoder
 
 BATCH_CHARACTERS = 2**19
 """Characters of the documents that are in memory, and are encoded, at a time.
 
 Files are grouped into units of so many bytes. The last bits of a vector depend on what is encoded
-with it, so that the units must be the same whoever encodes them.
+with it, so the units must be the same whoever encodes them.
 """
 
 COMMIT_CHARACTERS = 2**21
@@ -107,11 +109,6 @@ class Job:
     stops_at_error: bool
     options: Mapping[str, Any]
 
-    @property
-    def encoder(self) -> Encoder:
-        """The model."""
-        return self.load_encoder()
-
 
 class Done(NamedTuple):
     """A file whose last document has been read.
@@ -185,8 +182,8 @@ def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
         tables = None
         if entries:
             documents = [entry.document for entry in entries]
-            vectors = job.encoder.encode(documents, show_progress=False)
-            tables = rows(entries, vectors, job.encoder.dimension)
+            vectors = job.load_encoder().encode(documents, show_progress=False)
+            tables = rows(entries, vectors, job.model.dimension)
         return Part(tables, len(entries), num_characters, done, failures, is_last)
 
     for file in unit:
@@ -412,12 +409,12 @@ def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:
         return {}
     columns = ("file", "sha256", "size", "modified", "indexed", "document")
     with writer.store.explained():
-        found = read(writer.tables["documents"], columns, f"file IN {quote_list(names)}")
+        files = read(writer.tables["documents"], columns, f"file IN {quote_list(names)}")
     for i, name in enumerate(columns):
         if name in ("modified", "indexed"):
-            found = found.set_column(i, name, found[name].cast("int64"))
+            files = files.set_column(i, name, files[name].cast("int64"))
     known: dict[str, Known] = {}
-    for row in found.to_pylist():
+    for row in files.to_pylist():
         record = FileRecord(*(row[name] for name in columns[:-1]))
         known.setdefault(record.name, Known(record, [])).numbers.append(row["document"])
     return known

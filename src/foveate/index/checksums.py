@@ -2,8 +2,8 @@
 
 Lance never changes a file that it has written, so each is hashed once: when the state that first
 needs it is committed, while the system still has it in memory. The checksums are part of the state,
-so that they are replaced together with it, and only files that the state needs have one. Files of
-older states have none, nor have tags and hints, which Lance can do without.
+so that they are replaced together with it. Only files that the state needs have one: not those of
+older states, nor tags and hints, which Lance can do without.
 """
 
 import hashlib
@@ -85,7 +85,7 @@ def checksums(
             return {}
         for path in paths:
             name = path.relative_to(folder).as_posix()
-            # Words stay in their table when documents are removed.
+            # Terms stay when documents are removed, so removing some would not repair their table.
             has_rows = path.parent.name == _DATA and table != "terms"
             found[name] = known.get(name) or Checksum(
                 path.stat().st_size, _hash(path), documents if has_rows else None

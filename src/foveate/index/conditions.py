@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from foveate.index.lance import quote, read
 from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
 from foveate.index.snapshot import Snapshot
-from foveate.index.store import quote, read
 
 Mask = npt.NDArray[np.bool_]
 
@@ -26,8 +26,8 @@ _WORDS = frozenset(
 _TYPE = re.compile(r"\b(?:(?:date|timestamp|interval)(?=\s*'')|as\s+\w+)", re.IGNORECASE)
 """The names of types: `date '2020-01-31'`, `CAST(size AS string)`."""
 
-_IS_EVALUATION = "Execution error"
-"""What Lance says of values that a condition cannot be evaluated for."""
+_EVALUATION_ERROR = "Execution error"
+"""What Lance's message says if a condition cannot be evaluated for some values."""
 
 _GLOB = re.compile(r"[*?\[]")
 
@@ -44,7 +44,7 @@ def allowed_sentences(
         snapshot: The library.
         where: Conditions in SQL, which all must hold, see `foveate.index.Index.search`.
         path: The file, the folder around it, or a pattern with `*`, `?` and `[…]`.
-        section: A part of the title of a section around the sentence, in any case.
+        section: A part of the title of a section around the sentence, ignoring case.
 
     Returns:
         `(sentences,)`; None if there are no conditions.
@@ -70,26 +70,26 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
     """Return whether each sentence satisfies a condition, itself or its document."""
     table = _table(condition)
     try:
-        found = read(
+        rows = read(
             snapshot.tables[table],
             ("document",) if table == "documents" else ("document", "position"),
             condition,
         )
     except (ValueError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and _IS_EVALUATION not in str(error):
+        if isinstance(error, RuntimeError) and _EVALUATION_ERROR not in str(error):
             with snapshot.store.explained():  # the table is to blame, not the condition
                 raise
         raise ValueError(
             f"the condition {condition!r} cannot be evaluated ({str(error).split(', /')[0]}): "
             "write it as after WHERE in SQL, with texts in single quotes"
         ) from error
-    numbers = found["document"].to_numpy()
+    numbers = rows["document"].to_numpy()
     if table == "documents":
         documents = np.zeros(snapshot.num_documents, np.bool_)
         documents[snapshot.document_idx(numbers)] = True
         return documents[snapshot.sentence_document]
     sentences = np.zeros(snapshot.num_sentences, np.bool_)
-    positions = found["position"].to_numpy()
+    positions = rows["position"].to_numpy()
     sentences[snapshot.places(snapshot.sentence_ends, numbers, positions)] = True
     return sentences
 
@@ -123,8 +123,8 @@ def _in_path(path: str, snapshot: Snapshot) -> Mask:
     sources = [snapshot.sources[number] for number in snapshot.numbers.tolist()]
     if _GLOB.search(path):
         patterns = (absolute, f"*{sep}{path}", path)
-        found = [any(fnmatchcase(source, one) for one in patterns) for source in sources]
+        is_inside = [any(fnmatchcase(source, one) for one in patterns) for source in sources]
     else:
         starts = (absolute.rstrip(sep) + sep, f"{absolute}:")  # a folder or archive; a record
-        found = [source in (path, absolute) or source.startswith(starts) for source in sources]
-    return np.array(found, np.bool_)
+        is_inside = [source in (path, absolute) or source.startswith(starts) for source in sources]
+    return np.array(is_inside, np.bool_)

@@ -20,6 +20,7 @@ from foveate.index.answers import find_passages, summarize
 from foveate.index.build import Builder, Changes, Engine, Job, in_this_process
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import identify, identify_checkpoint
+from foveate.index.lance import read, read_batches
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
 from foveate.index.search import find
@@ -31,8 +32,6 @@ from foveate.index.store import (
     State,
     Store,
     check_model,
-    read,
-    read_batches,
 )
 from foveate.index.verify import verify
 from foveate.inference import Encoder, as_encoder
@@ -242,17 +241,17 @@ class Index:
         for one_name in several:
             name = os.fspath(one_name)
             path = os.path.abspath(name)  # noqa: PTH100 (resolve would follow links)
-            found = {
+            matching = {
                 one.number
                 for one in documents
                 if {name, path} & {one.source, one.file} or _is_under(one.file, path)
             }
-            if not found:
+            if not matching:
                 raise ValueError(
                     f"the library {self.path} has nothing of the name {name}: "
                     f"`foveate library list {self.path}` shows what it has"
                 )
-            numbers |= found
+            numbers |= matching
         with self._store.writing(self.state.model) as writer:
             writer.delete(sorted(numbers))
             writer.commit()

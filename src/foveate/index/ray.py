@@ -105,7 +105,7 @@ class RayCluster:
             ValueError: The cluster has no room for the workers, or they cannot load the model
                 because it was never saved.
         """
-        if not job.encoder.model.config._name_or_path:
+        if not job.load_encoder().model.config._name_or_path:
             raise ValueError(
                 "the workers of a cluster load the model by its name or path, and this one was "
                 "never saved: save it where all of them can read it, and name that folder"
@@ -115,7 +115,7 @@ class RayCluster:
         if first is None:
             return  # nothing has changed, so that no cluster is needed
         with _connected(self.address):
-            num_workers = self._check_room()
+            num_workers = self._count_workers()
             yield from self._run(job, first, num_workers)
             for one_round in rounds:
                 yield from self._run(job, one_round, num_workers)
@@ -158,12 +158,12 @@ class RayCluster:
         self, job: Job, units: Sequence[Unit], num_workers: int
     ) -> Generator[Part, None, Sequence[Unit]]:
         """Have units encoded until one is missing, and return what is left."""
-        following = 0
+        expected = 0
         with closing(self._results(job, units, num_workers)) as results:
             for number, parts in groupby(results, itemgetter(0)):
-                if number > following:
+                if number > expected:
                     break
-                following += 1
+                expected += 1
                 done: set[str] = set()
                 part = Part()
                 for _, part in parts:
@@ -172,8 +172,8 @@ class RayCluster:
                 if not part.is_last:
                     yield Part(is_void=True)
                     rest = [file for file in units[number] if file.name not in done]
-                    return [rest, *units[following:]]
-        return units[following:]
+                    return [rest, *units[expected:]]
+        return units[expected:]
 
     def _results(
         self, job: Job, units: Sequence[Unit], num_workers: int
@@ -192,7 +192,7 @@ class RayCluster:
                 _Worker,
                 fn_constructor_args=(
                     job.model,
-                    job.encoder.linear_dtype,
+                    job.load_encoder().linear_dtype,
                     "cuda" if self.gpus_per_worker else "cpu",
                     job.stops_at_error,
                     dict(job.options),
@@ -219,8 +219,8 @@ class RayCluster:
                 raise result
             yield row["number"], _explain_missing(result)
 
-    def _check_room(self) -> int:
-        """Return the number of workers.
+    def _count_workers(self) -> int:
+        """Return the number of workers to start.
 
         Raises:
             ValueError: The cluster has no room for them.
@@ -344,16 +344,16 @@ class _Worker:
 
 def _rounds(units: Iterable[Unit]) -> Iterator[list[Unit]]:
     """Group units, so that the number of files in memory is limited."""
-    some: list[Unit] = []
+    group: list[Unit] = []
     num_files = 0
     for unit in units:
-        some.append(unit)
+        group.append(unit)
         num_files += len(unit)
         if num_files >= _FILES_PER_ROUND:
-            yield some
-            some, num_files = [], 0
-    if some:
-        yield some
+            yield group
+            group, num_files = [], 0
+    if group:
+        yield group
 
 
 def _explain_missing(part: Part) -> Part:
@@ -394,7 +394,7 @@ def _connected(address: str | None) -> Iterator[None]:
         if address is not None and address != "auto":
             _knock(address)
         with warnings.catch_warnings(), _without_stderr():
-            warnings.filterwarnings("ignore", "lancedb fork support")  # nothing is forked but Ray
+            warnings.filterwarnings("ignore", "lancedb fork support")  # only Ray itself is forked
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except OSError as error:
         raise ConnectionError(

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from foveate.documents import Box, Document, Span
-from foveate.index.schema import DOCUMENT, KINDS, SECTION, SENTENCE, pack_keys, schemas
+from foveate.index.postings import PostingsBuilder
+from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys, schemas
 from foveate.inference import DocumentVectors
-from foveate.tasks.bm25 import terms
 from foveate.tasks.relevance import all_titles, titles_above
 
 SPAN_COLUMNS = (
@@ -76,7 +75,7 @@ def rows(
         dimension: Length of the vectors.
     """
     records: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    postings = _Postings()
+    postings = PostingsBuilder()
     for entry in entries:
         _add_document(entry, records, postings)
     columns = {
@@ -121,7 +120,7 @@ def renumber(tables: Mapping[str, pa.Table], first: int) -> dict[str, pa.Table]:
 
 
 def _add_document(
-    entry: Entry, records: dict[str, list[dict[str, Any]]], postings: "_Postings"
+    entry: Entry, records: dict[str, list[dict[str, Any]]], postings: PostingsBuilder
 ) -> None:
     """Add the rows of a document, except for its vectors."""
     document, number = entry.document, entry.number
@@ -183,44 +182,6 @@ def _place(number: int, position: int, span: Span) -> dict[str, Any]:
         "page": span.page,
         "place": span.place,
     }
-
-
-class _Postings:
-    """How often each term occurs in which texts."""
-
-    def __init__(self) -> None:
-        self._terms: list[str] = []  # of all texts, one after the other
-        self._texts: list[tuple[int, int, int, int]] = []  # kind, document, position, terms
-
-    def add(self, kind: int, number: int, position: int, text: str) -> int:
-        """Note the terms of a text, and return how many there are in all."""
-        found = terms(text)
-        self._terms += found
-        self._texts.append((kind, number, position, len(found)))
-        return len(found)
-
-    def table(self, schema: pa.Schema) -> pa.Table:
-        """Return a row for each term and kind of text, sorted."""
-        encoded = pa.array(self._terms, pa.string()).dictionary_encode()
-        order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        kind, number, position, num_terms = np.array(self._texts, np.int64).reshape(-1, 4).T
-        text = np.repeat(np.arange(len(kind)), num_terms)
-        # Equal for the same term in the same text, and ascending by term, kind and text.
-        keys = (rank[encoded.indices.to_numpy()] * len(KINDS) + kind[text]) * len(kind) + text
-        keys, counts = np.unique(keys, return_counts=True)
-        rows, text = np.divmod(keys, max(len(kind), 1))
-        rows, starts = np.unique(rows, return_index=True)
-        offsets = pa.array(np.append(starts, len(keys)), pa.int32())
-        term, kind_of_row = np.divmod(rows, len(KINDS))
-        lists = (number[text], position[text].astype(np.int32), counts.astype(np.int32))
-        columns = [
-            encoded.dictionary.take(pa.array(order[term])),
-            pa.array(kind_of_row.astype(np.int8)),
-            *(pa.ListArray.from_arrays(offsets, pa.array(values)) for values in lists),
-        ]
-        return pa.table(columns, schema=schema)
 
 
 def _half(vectors: Iterable[Tensor]) -> pa.FixedSizeListArray:

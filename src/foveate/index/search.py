@@ -12,10 +12,10 @@ from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.index.codes import in_threads
 from foveate.index.conditions import Mask
+from foveate.index.lance import read
 from foveate.index.records import SPAN_COLUMNS, spans_of
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
 from foveate.index.snapshot import Snapshot
-from foveate.index.store import read
 from foveate.index.words import Floats, Ints
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
@@ -24,19 +24,19 @@ from foveate.tasks.relevance import WEIGHTS, sentence_weights
 from foveate.tasks.search import Hit
 
 EXACT_SENTENCES = 100_000
-"""As many sentences are all compared with a query; of more, those whose estimates are highest."""
+"""Up to this many sentences are all compared with a query; of more, those most likely to match."""
 
 COMPARED_SENTENCES = 10_000
-"""Number of sentences that are then compared, at least."""
+"""The least number of sentences that are then compared."""
 
 COMPARED_SHARE = 0.01
-"""The share of sentences that are then compared, at least."""
+"""The least share of the sentences that is then compared."""
 
 _MARGIN = 0.1
-"""By so much at most, mostly, is the estimate of the closest sentence below the highest one."""
+"""How far a unit's closest sentence may be estimated below the highest estimate in the unit."""
 
-_SCORED = 4
-"""How many times as many sections or documents as are looked for are compared as a whole."""
+_CANDIDATES_PER_RESULT = 4
+"""Sections or documents that are compared as a whole for each one that is looked for."""
 
 _ROWS_PER_CHUNK = 1024
 """Vectors that are widened to float32 together: they stay in the processor's cache."""
@@ -193,7 +193,7 @@ class Request:
         snapshot, parts = self.snapshot, self._parts
         sizes, starts = snapshot.sizes(self.by), snapshot.starts(self.by)
         cosines = [snapshot.sentence_codes.cosines(part) for part in parts.numpy()]
-        highest = [_highest(of_part, sizes) for of_part in cosines]
+        highest = [_highest(part_cosines, sizes) for part_cosines in cosines]
         section_cosines = None
         if self.by == "section":
             section_cosines = snapshot.section_codes.cosines(parts[0].numpy())[idx]
@@ -201,8 +201,8 @@ class Request:
         order = idx[np.argsort(-estimates)]
 
         are_near = [
-            of_part >= np.repeat(its_highest - _MARGIN, sizes)
-            for of_part, its_highest in zip(cosines, highest, strict=True)
+            part_cosines >= np.repeat(part_highest - _MARGIN, sizes)
+            for part_cosines, part_highest in zip(cosines, highest, strict=True)
         ]
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.sum(are_near, axis=0))])
         num_near = ends[starts + sizes] - ends[starts]
@@ -211,12 +211,12 @@ class Request:
         closest = np.zeros((len(likely), len(parts)), np.float32)
         for part, is_near in enumerate(are_near):
             near = is_near[sentences]
-            found = np.full(len(sentences), -1, np.float32)
+            exact = np.full(len(sentences), -1, np.float32)
             vector = parts[part : part + 1]
-            found[near] = _cosines(snapshot.sentences, vector, sentences[near])[:, 0]
-            closest[:, part] = _highest(found, sizes[likely])
+            exact[near] = _cosines(snapshot.sentences, vector, sentences[near])[:, 0]
+            closest[:, part] = _highest(exact, sizes[likely])
         scores = self._score_units(likely, closest, self._section_cosines(likely))
-        return likely[top(scores, _SCORED * top_k, in_order=False)]
+        return likely[top(scores, _CANDIDATES_PER_RESULT * top_k, in_order=False)]
 
 
 def find(

@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from foveate.index.codes import Codes
+from foveate.index.lance import quote_list, read, read_batches
 from foveate.index.records import vectors_of
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys
-from foveate.index.store import State, Store, quote_list, read, read_batches
+from foveate.index.store import State, Store
 from foveate.index.words import Ints, Postings, Words
 from foveate.tasks.arguments import Unit
 
@@ -214,15 +215,15 @@ class Snapshot:
             parts.setdefault(key, []).append(slice(start, start + size))
         found = {}
         for (term, kind), slices in parts.items():
-            numbers, its_positions, its_counts = (
+            term_documents, term_positions, term_counts = (
                 values[slices[0]]
                 if len(slices) == 1
                 else np.concatenate([values[s] for s in slices])
                 for values in (documents, positions, counts)
             )
-            idx = self.places(ends[kind], numbers, its_positions)
+            idx = self.places(ends[kind], term_documents, term_positions)
             is_there = idx >= 0
-            found[term, kind] = Postings(idx[is_there], its_counts[is_there])
+            found[term, kind] = Postings(idx[is_there], term_counts[is_there])
         return found
 
 

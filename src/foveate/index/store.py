@@ -17,7 +17,7 @@ names, whatever happens in between.
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from foveate.files import atomic_write
@@ -41,8 +40,10 @@ from foveate.index.checksums import (
     find_missing,
     find_unfinished,
 )
+from foveate.index.lance import connect, quote, read, without_panics
 from foveate.index.lock import write_lock
 from foveate.index.manifest import manifests
+from foveate.index.postings import merge_postings
 from foveate.index.schema import OLDEST_SCHEMA, SCHEMA_VERSION, schemas
 
 _STATE = "library.json"
@@ -52,13 +53,13 @@ _FOREVER = timedelta(days=36500)
 _IDS_PER_CONDITION = 1000
 
 _MAX_BATCHES = 16
-"""After so many batches, the postings of each term are merged into one row when files are merged.
+"""Number of batches from which the postings of each term are merged when files are merged.
 
-A term is looked up in as many rows as there are batches, which is slow for tens of them.
+A term has a row in each batch, and to look up tens of rows is slow.
 """
 
 _SENTENCES_PER_BATCH = 50_000
-"""In large libraries, one batch for each so many sentences is left: merging rewrites everything."""
+"""Large libraries may have a batch for each so many sentences, as merging rewrites all postings."""
 
 _TERMS_PER_MERGE = 100_000
 
@@ -75,9 +76,6 @@ _INDEXED = {
     "terms": ("term",),
 }
 """Columns by which rows are looked up."""
-
-_PANICS = ("RustPanic", "PanicException")
-"""What Lance raises if it meets what it never expects. Python has no name to import for either."""
 
 
 class LibraryError(ValueError):
@@ -179,8 +177,8 @@ class Store:
 
     def stamp(self) -> tuple[int, int]:
         """Return a value that changes when the state is replaced."""
-        found = (self.folder / _STATE).stat()
-        return found.st_mtime_ns, found.st_ino
+        stat = (self.folder / _STATE).stat()
+        return stat.st_mtime_ns, stat.st_ino
 
     def open_tables(self, state: State) -> dict[str, Any]:
         """Open the tables for reading, as of a given state.
@@ -189,7 +187,7 @@ class Store:
             LibraryError: Files are damaged so that Lance cannot read them.
         """
         self.check(state)
-        connection = _connect(self.folder)
+        connection = connect(self.folder)
         tables = {}
         with self.explained():
             for name, version in state.versions.items():
@@ -284,13 +282,13 @@ class Store:
             os.fsync(file.fileno())
 
     def _is_ours(self) -> bool:
-        """Return whether a folder holds nothing but what making a library may have left."""
+        """Return whether a folder holds at most what is left if making a library is interrupted."""
         tables = {f"{name}.lance" for name in schemas(1)}
         names = {path.name for path in self.folder.iterdir()}
         return all(name in tables or name.startswith((".", "writer.")) for name in names)
 
     def _create(self, model: ModelRecord) -> None:
-        connection = _connect(self.folder)
+        connection = connect(self.folder)
         for name in connection.list_tables().tables:  # which a writer that was killed has left
             connection.drop_table(name)
         versions = {
@@ -310,7 +308,7 @@ class Store:
         for one in damaged:
             if one.repair is None:
                 raise self.unreadable(one)
-        connection = _connect(self.folder)
+        connection = connect(self.folder)
         tables = {name: connection.open_table(name) for name in state.versions}
         for name in {one.table for one in damaged}:
             for index in tables[name].list_indices():
@@ -380,7 +378,7 @@ class Writer:
                 for name in ("documents", "sections", "sentences"):
                     self.tables[name].delete(f"document IN ({ids})")
 
-    def commit(self) -> State:
+    def commit(self) -> None:
         """Make the changes visible."""
         before = self.state
         # Other files without a checksum were merged, or an older foveate wrote them.
@@ -399,7 +397,6 @@ class Writer:
             )
             self.store.write_state(state)
         self.state = state
-        return state
 
     def tidy(self, *, is_end: bool) -> None:
         """Optimize if there is reason to, so that a small change does not rewrite everything.
@@ -441,7 +438,7 @@ class Writer:
                 self.store.forget(name, partial(gt, version))
             many = max(_MAX_BATCHES, self.state.num_sentences // _SENTENCES_PER_BATCH)
             if self.num_batches >= many or merges_terms:
-                merge_terms(self)
+                self._merge_terms()
             for name, table in self.tables.items():
                 indexed = {index.columns[0] for index in table.list_indices()}
                 for column in _INDEXED[name]:
@@ -460,64 +457,23 @@ class Writer:
                     warnings.simplefilter("ignore")
                     table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
+    def _merge_terms(self) -> None:
+        """Merge the postings of each term into one row, without those of deleted documents.
 
-def merge_terms(writer: Writer) -> None:
-    """Merge the postings of each term into one row, without those of deleted documents.
-
-    A few terms at a time are read, as committed, and rewritten.
-    """
-    old = writer.store.open_tables(writer.state)["terms"]
-    live = read(writer.tables["documents"], ("document",))["document"].to_numpy()
-    names = np.sort(read(old, ("term",))["term"].to_numpy(zero_copy_only=False))
-    firsts = list(dict.fromkeys(names[::_TERMS_PER_MERGE]))
-    writer.tables["terms"].delete("true")
-    for first, after in zip_longest(firsts, firsts[1:]):
-        condition = f"term >= {quote(first)}"
-        if after is not None:
-            condition += f" AND term < {quote(after)}"
-        rows = read(old, old.schema.names, condition)
-        writer.tables["terms"].add(merge_postings(rows, live))
-    writer.num_batches = 0
-
-
-def merge_postings(rows: pa.Table, live: npt.NDArray[np.int64]) -> pa.Table:
-    """Merge rows of the table of terms that have the same term and kind.
-
-    Args:
-        rows: The rows.
-        live: The numbers of the documents to keep.
-
-    Returns:
-        The merged rows, sorted; those without any document left are left out.
-    """
-    rows = rows.sort_by([("term", "ascending"), ("kind", "ascending")]).combine_chunks()
-    if not rows.num_rows:
-        return rows
-    lists = {name: _only_chunk(rows[name]) for name in ("documents", "positions", "counts")}
-    values = {name: column.flatten().to_numpy() for name, column in lists.items()}
-    is_live = np.isin(values["documents"], live)
-    row_of_value = np.repeat(
-        np.arange(rows.num_rows), lists["documents"].value_lengths().to_numpy()
-    )
-    kept = np.bincount(row_of_value[is_live], minlength=rows.num_rows)
-    terms, kinds = rows["term"].to_numpy(), rows["kind"].to_numpy()
-    is_first = np.ones(rows.num_rows, np.bool_)
-    is_first[1:] = (terms[1:] != terms[:-1]) | (kinds[1:] != kinds[:-1])
-    starts = np.flatnonzero(is_first)
-    sizes = np.add.reduceat(kept, starts)
-    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
-    columns = [
-        pa.ListArray.from_arrays(offsets, pa.array(values[name][is_live])) for name in values
-    ]
-    merged = pa.table(
-        [rows["term"].take(pa.array(starts)), rows["kind"].take(pa.array(starts)), *columns],
-        schema=rows.schema,
-    )
-    return merged.filter(pa.array(sizes > 0))
-
-
-def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+        A few terms at a time are read, as committed, and rewritten.
+        """
+        committed = self.store.open_tables(self.state)["terms"]
+        live = read(self.tables["documents"], ("document",))["document"].to_numpy()
+        names = np.sort(read(committed, ("term",))["term"].to_numpy(zero_copy_only=False))
+        firsts = list(dict.fromkeys(names[::_TERMS_PER_MERGE]))
+        self.tables["terms"].delete("true")
+        for first, after in zip_longest(firsts, firsts[1:]):
+            condition = f"term >= {quote(first)}"
+            if after is not None:
+                condition += f" AND term < {quote(after)}"
+            rows = read(committed, committed.schema.names, condition)
+            self.tables["terms"].add(merge_postings(rows, live))
+        self.num_batches = 0
 
 
 def _create_index(table: Any, column: str) -> None:
@@ -544,48 +500,6 @@ def check_model(folder: Path, recorded: ModelRecord, given: ModelRecord) -> None
     )
 
 
-def quote(value: str) -> str:
-    """Quote a string for SQL.
-
-    Example:
-        >>> print(quote("Moby's whale"))
-        'Moby''s whale'
-    """
-    return "'" + value.replace("'", "''") + "'"
-
-
-def quote_list(values: Iterable[str]) -> str:
-    """Quote a list of strings for SQL's IN."""
-    return f"({', '.join(map(quote, values))})"
-
-
-def read(table: Any, columns: Sequence[str], condition: str | None = None) -> pa.Table:
-    """Read some columns of the rows of a table that satisfy a condition."""
-    with without_panics():
-        query = table.search().select(list(columns))
-        return (query.where(condition) if condition else query).to_arrow()
-
-
-def read_batches(
-    table: Any, columns: Sequence[str], condition: str | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Read like `read`, but a few rows at a time."""
-    with without_panics():
-        query = table.search().select(list(columns))
-        yield from (query.where(condition) if condition else query).to_batches()
-
-
-@contextmanager
-def without_panics() -> Iterator[None]:
-    """Raise a `RuntimeError` with a readable message instead of what Lance raises in a panic."""
-    try:
-        yield
-    except BaseException as error:  # which PanicException is
-        if type(error).__name__ not in _PANICS and "panicked with message" not in str(error):
-            raise
-        raise RuntimeError("Lance does not understand a file") from error
-
-
 def _checksum(fields: Mapping[str, Any]) -> str:
     """Return the checksum of a state, as its fields are written."""
     return digest(json.dumps(fields, sort_keys=True).encode())
@@ -594,14 +508,7 @@ def _checksum(fields: Mapping[str, Any]) -> str:
 def _as_state(fields: dict[str, Any]) -> State:
     """Return the state that has the given fields."""
     files = {
-        name: Checksum(size, its_digest, tuple(documents) if documents else None)
-        for name, (size, its_digest, documents) in fields.pop("files", {}).items()
+        name: Checksum(size, content_digest, tuple(documents) if documents else None)
+        for name, (size, content_digest, documents) in fields.pop("files", {}).items()
     }
     return State(**{**fields, "model": ModelRecord(**fields["model"]), "files": files})
-
-
-def _connect(folder: Path) -> Any:
-    os.environ.setdefault("LANCEDB_LOG", "error")  # its warnings are for its developers
-    import lancedb
-
-    return lancedb.connect(folder)

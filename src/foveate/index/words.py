@@ -15,10 +15,10 @@ Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
 
 _CACHED_BYTES = 2**28
-"""Bytes that the terms of former queries may take in memory; a million sentences need less."""
+"""Memory for the terms of earlier queries; those in a million sentences take less."""
 
 _DENSE_SHARE = 1 / 3
-"""Of the texts that hold a term: from there, a number for every text takes less space."""
+"""The share of texts that hold a term from which a value for every text takes less space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class Words:
         Returns:
             b of all texts of each kind; see `foveate.tasks.relevance.Matches`.
         """
-        found = self._impacts(terms)
+        impacts = self._impacts(terms)
         return {
-            kind: add_up([found[term][kind] for term in terms], len(self._lengths[kind]))
+            kind: add_up([impacts[term][kind] for term in terms], len(self._lengths[kind]))
             for kind in kinds
         }
 
@@ -104,18 +104,18 @@ class Words:
         """Return what each term counts in each text of each kind."""
         new = [term for term in terms if term not in self._cached]
         loaded = self._load(new) if new else {}
-        found = {}
+        impacts = {}
         for term in terms:
             if term in self._cached:
                 self._cached.move_to_end(term)
-                found[term] = self._cached[term]
+                impacts[term] = self._cached[term]
             else:
-                found[term] = self._cached[term] = loaded[term]
+                impacts[term] = self._cached[term] = loaded[term]
                 self._num_bytes += _num_bytes(loaded[term])
         while self._num_bytes > _CACHED_BYTES:
             _, oldest = self._cached.popitem(last=False)
             self._num_bytes -= _num_bytes(oldest)
-        return found
+        return impacts
 
     def _load(self, terms: Sequence[str]) -> dict[str, dict[int, Impacts]]:
         postings = self._load_postings(terms)
@@ -150,12 +150,12 @@ def impacts_of(postings: Postings, lengths: Ints, mean: float) -> Impacts:
     relative = lengths[postings.idx] / mean
     held_back = SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * relative)
     values = (postings.counts / (postings.counts + held_back)).astype(np.float32)
-    having = len(postings.idx)
-    if having < _DENSE_SHARE * len(lengths):
-        return Impacts(having, postings.idx, values)
+    num_texts = len(postings.idx)
+    if num_texts < _DENSE_SHARE * len(lengths):
+        return Impacts(num_texts, postings.idx, values)
     dense = np.zeros(len(lengths), np.float32)
     dense[postings.idx] = values
-    return Impacts(having, None, dense)
+    return Impacts(num_texts, None, dense)
 
 
 def add_up(impacts: Sequence[Impacts], num_texts: int) -> npt.NDArray[np.float32]:
@@ -171,8 +171,8 @@ def add_up(impacts: Sequence[Impacts], num_texts: int) -> npt.NDArray[np.float32
     scores = np.zeros(num_texts, np.float32)
     if not impacts:
         return scores
-    having = np.array([one.num_texts for one in impacts])
-    weights = np.log1p((num_texts - having + 0.5) / (having + 0.5))
+    num_holding = np.array([one.num_texts for one in impacts])
+    weights = np.log1p((num_texts - num_holding + 0.5) / (num_holding + 0.5))
     weights = (weights / weights.sum()).astype(np.float32)
     for one, weight in zip(impacts, weights, strict=True):
         if one.idx is None:

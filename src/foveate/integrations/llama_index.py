@@ -130,7 +130,7 @@ class FoveateNodeParser(NodeParser):
     ) -> list[BaseNode]:
         parsed: list[BaseNode] = []
         for node in get_tqdm_iterable(nodes, show_progress, "Parsing nodes"):
-            text = node.get_content(metadata_mode=MetadataMode.NONE)
+            text = _text(node)
             if text.strip():
                 name = _file_name(node)
                 document = Document.from_text(
@@ -176,7 +176,7 @@ class FoveateNodeParser(NodeParser):
             texts = [document.text[span.start : span.end] for span in spans]
         else:
             texts = texts_of(document, spans)
-        is_exact = document.text == source.get_content(metadata_mode=MetadataMode.NONE)
+        is_exact = document.text == _text(source)
         inherited = dict(source.metadata) if self.include_metadata else {}
         related = source.source_node or RelatedNodeInfo(
             node_id=source.node_id, node_type=source.get_type(), hash=source.hash

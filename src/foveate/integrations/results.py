@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from foveate.documents import Document, Span
+from foveate.documents.structure import format_path
 from foveate.tasks.ask import Passage
 from foveate.tasks.context import contexts
 from foveate.tasks.search import Hit
@@ -122,16 +123,6 @@ def join_spans(sentences: Sequence[Span]) -> Span:
     )
 
 
-def section_path(path: Sequence[str]) -> str:
-    """Write the titles of the sections around something on one line.
-
-    Example:
-        >>> section_path(("Methods", "", "Counting"))
-        'Methods › Counting'
-    """
-    return " › ".join(filter(None, path))
-
-
 def span_metadata(span: Span, document: Document) -> dict[str, Any]:
     """Describe a place by strings and numbers, which every vector store takes.
 
@@ -148,7 +139,7 @@ def span_metadata(span: Span, document: Document) -> dict[str, Any]:
         "title": document.title,
         "authors": "; ".join(document.authors),
         "date": document.date,
-        "section_path": section_path(span.path),
+        "section_path": format_path(span.path),
         "page": span.page,
         "place": span.place,
         "speaker": span.speaker,

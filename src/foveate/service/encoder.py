@@ -8,13 +8,15 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
-from typing import overload
+from typing import Any, Generic, TypeVar, overload
 
 import torch
 from torch import Tensor
 
 from foveate.documents import Document
 from foveate.inference import DocumentVectors, Encoder
+
+V = TypeVar("V", Tensor, DocumentVectors)
 
 _CHARACTERS_PER_TOKEN = 4
 _RECENT_QUERIES = 1024
@@ -24,7 +26,7 @@ class AbandonedError(Exception):
     """Nobody is waiting for the result of a request any longer."""
 
 
-class _Job:
+class _Job(Generic[V]):
     """Texts or a document for the model to read, for one request or several.
 
     Attributes:
@@ -39,9 +41,9 @@ class _Job:
     ) -> None:
         self.texts = texts
         self.document = document
-        size = sum(map(len, texts)) if texts is not None else len(document.text) if document else 0
+        size = len(document.text) if document is not None else sum(map(len, texts or ()))
         self.num_tokens = 1 + size // _CHARACTERS_PER_TOKEN
-        self.future: Future[Tensor | DocumentVectors] = Future()
+        self.future: Future[V] = Future()
         self._num_waiting = 0
         self._lock = threading.Lock()
 
@@ -72,7 +74,7 @@ class Ticket:
     def __init__(self, turns: threading.Semaphore) -> None:
         self._turns = turns
         self._lock = threading.Lock()
-        self._jobs: list[_Job] = []
+        self._jobs: list[_Job[Any]] = []
         self._is_abandoned = False
 
     @contextmanager
@@ -87,7 +89,7 @@ class Ticket:
             yield
 
     @contextmanager
-    def waiting_for(self, job: _Job) -> Iterator[None]:
+    def waiting_for(self, job: _Job[Any]) -> Iterator[None]:
         """Let others compute meanwhile."""
         with self._lock:
             if self._is_abandoned:
@@ -130,11 +132,11 @@ class _Worker:
         self._encoder = encoder
         self._batch_tokens = batch_tokens
         self._observe = observe
-        self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, job: _Job) -> None:
+    def submit(self, job: _Job[Any]) -> None:
         """Add a job."""
         self._waiting.put(job)
 
@@ -144,7 +146,7 @@ class _Worker:
         self._thread.join()
 
     def _run(self) -> None:
-        following: _Job | None = None
+        following: _Job[Any] | None = None
         while True:
             job = following or self._waiting.get()
             if job is None:
@@ -164,7 +166,7 @@ class _Worker:
             if is_last:
                 return
 
-    def _read(self, batch: list[_Job]) -> None:
+    def _read(self, batch: list[_Job[Any]]) -> None:
         """Run the model; the failure of one job must not harm the others."""
         if not batch:
             return
@@ -181,7 +183,7 @@ class _Worker:
         for job, result in zip(batch, results, strict=True):
             job.future.set_result(result)
 
-    def _encode(self, batch: list[_Job]) -> list[Tensor | DocumentVectors]:
+    def _encode(self, batch: list[_Job[Any]]) -> list[Tensor | DocumentVectors]:
         lists = [job.texts for job in batch if job.texts is not None]
         documents = [job.document for job in batch if job.document is not None]
         vectors: Iterator[Tensor] = iter(())
@@ -222,7 +224,7 @@ class SharedEncoder(Encoder):
         self._short = _Worker(encoder, batch_tokens, "foveate-model", observe)
         self._long = _Worker(encoder, batch_tokens, "foveate-model-long", observe)
         self._lock = threading.Lock()
-        self._documents: OrderedDict[int, _Job] = OrderedDict()
+        self._documents: OrderedDict[int, _Job[DocumentVectors]] = OrderedDict()
         self._queries: OrderedDict[str, Tensor] = OrderedDict()
 
     def stop(self) -> None:
@@ -259,11 +261,11 @@ class SharedEncoder(Encoder):
         # One part after the other, so that long lists of one client do not hold up all others.
         vectors = []
         for part in self._parts(texts):
-            job = _Job(texts=part)
+            job = _Job[Tensor](texts=part)
             job.join()
             self._short.submit(job)
             vectors.append(_result(job))
-        return torch.cat([one for one in vectors if isinstance(one, Tensor)])
+        return torch.cat(vectors)
 
     def encode_queries(self, queries: str | Sequence[str]) -> Tensor:
         """Encode queries; see `Encoder.encode_queries`."""
@@ -304,19 +306,18 @@ class SharedEncoder(Encoder):
             job = self._documents.get(id(document))
             if job is None or _has_failed(job) or not job.join():
                 # It holds the document, so no other one can have the same id in the meantime.
-                job = _Job(document=document)
+                job = _Job[DocumentVectors](document=document)
                 job.join()
                 self._documents[id(document)] = job
                 is_long = job.num_tokens > self._max_tokens
                 (self._long if is_long else self._short).submit(job)
             self._documents.move_to_end(id(document))
         vectors = _result(job)
-        assert isinstance(vectors, DocumentVectors)
         self._make_room()
         return vectors
 
     def _make_room(self) -> None:
-        """Drop the vectors that have not been used for longest, but for the last ones."""
+        """Drop the least recently used vectors, except for those of the last document."""
         with self._lock:
             sizes = {key: _num_bytes(job) for key, job in self._documents.items()}
             total = sum(sizes.values())
@@ -328,7 +329,7 @@ class SharedEncoder(Encoder):
                     del self._documents[key]
 
 
-def _result(job: _Job) -> Tensor | DocumentVectors:
+def _result(job: _Job[V]) -> V:
     """Wait for a job's result."""
     ticket = TICKET.get()
     if ticket is None:
@@ -340,15 +341,14 @@ def _result(job: _Job) -> Tensor | DocumentVectors:
             raise AbandonedError from error
 
 
-def _has_failed(job: _Job) -> bool:
+def _has_failed(job: _Job[Any]) -> bool:
     future = job.future
     return future.done() and (future.cancelled() or future.exception() is not None)
 
 
-def _num_bytes(job: _Job) -> int:
+def _num_bytes(job: _Job[DocumentVectors]) -> int:
     """Return the memory that a job's vectors take; 0 if there are none yet."""
     if not job.future.done() or _has_failed(job):
         return 0
     vectors = job.future.result()
-    assert isinstance(vectors, DocumentVectors)
     return 4 * sum(x.numel() for x in (vectors.document, vectors.sections, vectors.sentences))

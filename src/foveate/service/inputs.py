@@ -55,18 +55,17 @@ def _parse_form(body: bytes, kind: str, model: type[Model]) -> tuple[Model, Cont
     arguments = model.model_validate(fields)
     if file is None:
         return arguments, None
-    return arguments, Content(
-        bytes(file.data), clean_name(file.file_name or ""), *_options(arguments)
-    )
+    name = clean_name(file.file_name or "")
+    return arguments, Content(bytes(file.data), name, **_options(arguments))
 
 
 def text_content(text: str, arguments: BaseModel) -> Content:
     """Return the text of a request as content to read."""
-    return Content(text.encode(), None, *_options(arguments))
+    return Content(text.encode(), **_options(arguments))
 
 
-def _options(arguments: BaseModel) -> list[str | None]:
-    return [getattr(arguments, name) for name in ("format", "title", "language")]
+def _options(arguments: BaseModel) -> dict[str, str | None]:
+    return {name: getattr(arguments, name) for name in ("format", "title", "language")}
 
 
 def body_schema(json: type[BaseModel], form: type[BaseModel], *, has_file: bool) -> dict[str, Any]:

@@ -22,13 +22,11 @@ _VIEWS = 32
 _CLOCK = 1e-3  # seconds to which times of files are compared
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
-_FUNCTIONS = frozenset(
-    (
-        *("array_has", "array_to_string", "contains", "lower", "upper", "starts_with", "length"),
-        *("and", "or", "not", "in", "between"),
-    )
-)
+_FUNCTIONS = ("array_has", "array_to_string", "contains", "length", "lower", "starts_with", "upper")
 """Functions that a condition may call: others could be made to take any memory and time."""
+
+_OPERATORS = ("and", "or", "not", "in", "between")
+"""Words that may stand before a parenthesis without being functions."""
 
 
 class Library:
@@ -108,22 +106,22 @@ class Library:
         query: str,
         by: Unit,
         top_k: int,
-        where: str | list[str] | None = None,
-        path: str | None = None,
-        section: str | None = None,
+        where: list[str],
+        path: str | None,
+        section: str | None,
     ) -> list[Hit]:
         """Search the library; see `Index.search`."""
-        self._check(query, where)
+        self._prepare(query, where)
         with self._usable():
             return self.index.search(
                 query, by=by, top_k=top_k, where=where, path=path, section=section
             )
 
     def ask(
-        self, query: str, top_k: int, where: str | None, path: str | None, section: str | None
+        self, query: str, top_k: int, where: list[str], path: str | None, section: str | None
     ) -> Answer:
         """Ask the library; see `Index.ask`."""
-        self._check(query, where)
+        self._prepare(query, where)
         with self._usable():
             return self.index.ask(query, top_k=top_k, where=where, path=path, section=section)
 
@@ -139,13 +137,12 @@ class Library:
                     503, "The library cannot be read at the moment.", retry_after=60
                 ) from error
 
-    def _check(self, query: str, where: str | list[str] | None) -> None:
-        """Check a condition, and encode the query together with those of other requests."""
-        for condition in [where] if isinstance(where, str) else where or []:
+    def _prepare(self, query: str, where: list[str]) -> None:
+        """Check the conditions, and encode the query while other requests may encode theirs."""
+        for condition in where:
             for name in _CALL.findall(_QUOTED.sub("''", condition)):
-                if name.lower() not in _FUNCTIONS:
+                if name.lower() not in (*_FUNCTIONS, *_OPERATORS):
                     raise ValueError(
-                        f"a condition calls {name!r}: the service evaluates "
-                        f"{', '.join(sorted(_FUNCTIONS - {'and', 'or', 'not', 'in', 'between'}))}"
+                        f"a condition calls {name!r}: the service evaluates {', '.join(_FUNCTIONS)}"
                     )
         self.index.encoder.encode_queries(query)

@@ -5,6 +5,7 @@ from time import perf_counter
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "POST")
 _BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _TOKENS = (16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -29,7 +30,7 @@ class Metrics:
         )
         self.batch_requests = Histogram(
             "foveate_batch_requests",
-            "Texts and documents of how many requests the model read at once.",
+            "Requests whose texts and documents the model read at once.",
             buckets=_BATCH_SIZES,
             registry=self.registry,
         )
@@ -93,6 +94,3 @@ class Measured:
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._metrics.requests.labels(method, route, str(status)).inc()
             self._metrics.seconds.labels(method, route).observe(perf_counter() - started)
-
-
-_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "POST")

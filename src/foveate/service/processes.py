@@ -210,10 +210,11 @@ class Readers:
 
     async def _ask(self, header: dict[str, Any], content: Content) -> tuple[dict[str, Any], bytes]:
         """Have a process read what a client sent."""
-        async with self._child(is_file=content.is_file) as child:
-            with _timed(content.name or "The text", self._limits.reading_seconds):
-                async with asyncio.timeout(self._limits.reading_seconds):
-                    return await child.ask(header, content.data)
+        async with (
+            self._child(is_file=content.is_file) as child,
+            _time_limit(content.name or "The text", self._limits.reading_seconds),
+        ):
+            return await child.ask(header, content.data)
 
     @asynccontextmanager
     async def _child(self, *, is_file: bool) -> AsyncIterator[_Child]:
@@ -300,8 +301,8 @@ class Drawers:
         async with child.lock:
             header = {"kind": "page", "page": page, "scale": scale}
             try:
-                with _explained(f"Page {page}"), _timed(f"Page {page}", _DRAWING_SECONDS):
-                    async with asyncio.timeout(_DRAWING_SECONDS):
+                with _explained(f"Page {page}"):
+                    async with _time_limit(f"Page {page}", _DRAWING_SECONDS):
                         _, picture = await child.ask(header)
                 return picture
             finally:
@@ -318,8 +319,8 @@ class Drawers:
                 await self.close(next(iter(self._children)))
             child = await _Child.start(self._limits.reading_bytes)
             try:
-                with _explained("The file"), _timed("The file", _DRAWING_SECONDS):
-                    async with asyncio.timeout(_DRAWING_SECONDS):
+                with _explained("The file"):
+                    async with _time_limit("The file", _DRAWING_SECONDS):
                         await child.ask({"kind": "open"}, data)
             except BaseException:
                 await child.stop()
@@ -344,11 +345,12 @@ class Drawers:
             await self.close(key)
 
 
-@contextmanager
-def _timed(name: str, seconds: float) -> Iterator[None]:
-    """Explain that something took too long."""
+@asynccontextmanager
+async def _time_limit(name: str, seconds: float) -> AsyncIterator[None]:
+    """End what takes too long, and say so."""
     try:
-        yield
+        async with asyncio.timeout(seconds):
+            yield
     except TimeoutError as error:
         reason = f"reading it takes more than {seconds:g} seconds: send it in parts"
         raise ReadingError(f"{name}: {reason}.", TIMED_OUT) from error

@@ -8,6 +8,7 @@ from os import PathLike
 
 from foveate.documents import Document, Paragraph, as_documents
 from foveate.documents.sentences import join_sentences
+from foveate.documents.structure import format_path
 from foveate.files import atomic_write
 from foveate.tasks.ask import Passage
 from foveate.tasks.context import contexts
@@ -126,8 +127,8 @@ def _entry(number: int, result: Hit | Passage, document: str) -> str:
     """Return a result's entry in the list."""
     span = result.span
     text = span.text if isinstance(result, Passage) else result.best.text
-    path = " › ".join(title for title in span.path if title)
-    where = " · ".join(filter(None, (document, span.speaker, span.place, path)))
+    parts = (document, span.speaker, span.place, format_path(span.path))
+    where = " · ".join(filter(None, parts))
     return (
         f'<li id="entry-{number}"><a href="#result-{number}" dir="auto">{escape(text)}</a>\n'
         f'<span class="place">{result.score:.2f} · {escape(where)}</span></li>\n'

@@ -1,6 +1,7 @@
 """Routes for documents: sending them, and reading what is in them."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 MAX_SENTENCES = 2_000
 """Most sentences of one answer."""
 
-_UPLOAD = {422: "It cannot be read.", 413: "It is too large.", 415: "It is of another kind."}
-_LIMITS = {
-    **{408: "It took too long to arrive.", 503: "The service is busy.", 504: "It took too long."}
-}
 Id = Annotated[str, InPath(description="Id of a document.")]
 
 
@@ -54,7 +51,16 @@ MISSING = problems(
     "/documents",
     status_code=201,
     summary="Send a document",
-    responses=problems({**_UPLOAD, **_LIMITS}),
+    responses=problems(
+        {
+            408: "It took too long to arrive.",
+            413: "It is too large.",
+            415: "It is of another kind.",
+            422: "It cannot be read.",
+            503: "The service is busy.",
+            504: "It took too long.",
+        }
+    ),
     openapi_extra=inputs.body_schema(TextRequest, FileRequest, has_file=True),
 )
 async def send_document(request: Request) -> DocumentModel:
@@ -199,14 +205,9 @@ async def draw_page(
     view = await service.find(document_id)
     if number > (view.num_pages or 0):
         raise Refusal(404, f"There is no page {number}: the document has {view.num_pages or 0}.")
-
-    async def load() -> bytes:
-        return await asyncio.to_thread(_pdf, service, view)
-
-    async def answer() -> bytes:
-        return await service.drawers.draw(document_id, load, number, scale)
-
-    picture = await service.work.run(request, answer)
+    load = partial(asyncio.to_thread, _pdf, service, view)
+    draw = partial(service.drawers.draw, document_id, load, number, scale)
+    picture = await service.work.run(request, draw)
     return Response(picture, media_type="image/png", headers={"Cache-Control": "private"})
 
 

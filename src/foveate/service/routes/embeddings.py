@@ -1,6 +1,7 @@
 """Embeddings and ranking, for clients written for the APIs of OpenAI, Voyage, Cohere and Jina."""
 
 import base64
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch.nn.functional as F
@@ -19,8 +20,6 @@ _MAX_RANKED = 1000
 
 Format = Literal["float", "base64"]
 Texts = Annotated[list[str], Field(min_length=1, max_length=_MAX_INPUTS)]
-
-
 Tokens = Annotated[list[int], Field(min_length=1)]
 
 
@@ -208,10 +207,7 @@ async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsRes
             usage=Usage(prompt_tokens=num_tokens, total_tokens=num_tokens),
         )
 
-    async def answer() -> EmbeddingsResult:
-        return await service.work.call(compute)
-
-    return await service.work.run(request, answer)
+    return await service.work.run(request, partial(service.work.call, compute))
 
 
 @router.post("/contextualizedembeddings", summary="Embed chunks", responses=_RESPONSES)
@@ -245,10 +241,7 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
             usage=TotalUsage(total_tokens=service.count_tokens(texts)),
         )
 
-    async def answer() -> ContextualResult:
-        return await service.work.call(compute)
-
-    return await service.work.run(request, answer)
+    return await service.work.run(request, partial(service.work.call, compute))
 
 
 @router.post(
@@ -292,10 +285,7 @@ async def rerank(request: Request, arguments: RerankRequest) -> RerankResult:
             usage=TotalUsage(total_tokens=service.count_tokens([arguments.query, *texts])),
         )
 
-    async def answer() -> RerankResult:
-        return await service.work.call(compute)
-
-    return await service.work.run(request, answer)
+    return await service.work.run(request, partial(service.work.call, compute))
 
 
 @router.get("/models", summary="List the models")

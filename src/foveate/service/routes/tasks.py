@@ -287,8 +287,9 @@ def _conditions(arguments: LibraryRequest, view: DocumentView | None) -> dict[st
     """Return the conditions of a search in the library."""
     where = [] if arguments.where is None else [arguments.where]
     if view is not None:
-        name = view.document.name.replace("'", "''")
-        where.append(f"source = '{name}'")
+        from foveate.index.lance import quote
+
+        where.append(f"source = {quote(view.document.name)}")
     return {"where": where, "path": arguments.path, "section": arguments.section}
 
 

@@ -50,9 +50,10 @@ def oracle(sentences: Sequence[str], reference: str) -> list[int]:
             break
         best = float(score[candidate])
         chosen.append(candidate)
-        for i in range(len(grams)):
-            totals[i] = totals[i] + counts[i][candidate]
-            sizes[i] += float(lengths[i][candidate])
+        totals = [total + count[candidate] for total, count in zip(totals, counts, strict=True)]
+        sizes = [
+            size + float(length[candidate]) for size, length in zip(sizes, lengths, strict=True)
+        ]
     return chosen
 
 

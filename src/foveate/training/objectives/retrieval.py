@@ -86,8 +86,8 @@ class Retrieval(Objective):
 
         l(q, p) = -log(e^⟨q, p⟩ / (e^⟨q, p⟩ + Σ_n e^⟨q, n⟩))
 
-    over all candidates n that are not positives of q. A query that has several positives counts
-    half with the mean of l over them, and half with all of them as one (the sum of e^⟨q, p⟩).
+    over all candidates n that are not positives of q. The loss of a query with several positives
+    is half the mean of l over them and half that of all of them as one (the sum of e^⟨q, p⟩).
 
     Queries of an example: headings, which are left out of the document, for the sentences and the
     section below them; thinned sentences, for themselves or, if they are left out, for their
@@ -138,11 +138,11 @@ class Retrieval(Objective):
         reading = read(example, processor.levels, generator, self.max_queries)
         anchors = reading.anchors
         nodes, owners = processor.tree(anchors)
-        first = {owner: i for i, owner in reversed(list(enumerate(owners)))}
+        first = _first_indices(owners)
         texts = [query.text for query in reading.queries]
         query_owners, pieces = processor.pieces(texts)
-        heads = {owner: i for i, owner in reversed(list(enumerate(query_owners)))}
-        query_nodes = processor.forest([pieces[heads[i]] for i in range(len(texts))])
+        first_piece = _first_indices(query_owners)
+        query_nodes = processor.forest([pieces[first_piece[i]] for i in range(len(texts))])
         targets = [
             (query_idx, first[anchor], NODE_TYPES[anchors[anchor].kind])
             for query_idx, query in enumerate(reading.queries)
@@ -249,9 +249,7 @@ class Retrieval(Objective):
                 continue
             query, pair_query = targets["query"][is_pair].unique(return_inverse=True)
             rows = is_candidate.nonzero()[:, 0]
-            column = torch.empty_like(targets["kind"]).index_copy(
-                0, rows, torch.arange(len(rows), device=rows.device)
-            )
+            column = is_candidate.cumsum(0) - 1  # of each candidate
             scores = query_vectors[query] @ vectors[rows].T / self.temperature
             pairs = pair_query, column[targets["anchor"][is_pair]]
             of_query, of_row = targets["query_document"][query], targets["document"][rows]
@@ -281,6 +279,11 @@ class Retrieval(Objective):
         return F.cross_entropy(nearest, targets["query_document"][query])
 
 
+def _first_indices(values: Sequence[int]) -> dict[int, int]:
+    """Return the index at which each value occurs first."""
+    return {value: i for i, value in reversed(list(enumerate(values)))}
+
+
 def distillation_loss(vectors: Tensor, teacher: Tensor) -> Tensor:
     """Compute how far vectors, and their cosines with each other, are from those of a teacher.
 
@@ -291,8 +294,8 @@ def distillation_loss(vectors: Tensor, teacher: Tensor) -> Tensor:
     Returns:
         The mean of 1 minus the cosine, and ten times the mean squared difference of cosines.
     """
-    apart = 1 - (vectors * teacher).sum(-1)
-    return apart.mean() + 10 * F.mse_loss(vectors @ vectors.T, teacher @ teacher.T)
+    distances = 1 - (vectors * teacher).sum(-1)
+    return distances.mean() + 10 * F.mse_loss(vectors @ vectors.T, teacher @ teacher.T)
 
 
 def contrastive_loss(scores: Tensor, pairs: tuple[Tensor, Tensor], is_negative: Tensor) -> Tensor:
@@ -310,7 +313,7 @@ def contrastive_loss(scores: Tensor, pairs: tuple[Tensor, Tensor], is_negative: 
     row, column = pairs
     is_negative = is_negative.index_put(pairs, torch.tensor(False, device=scores.device))
     negatives = scores.masked_fill(~is_negative, -torch.inf)
-    # Where there are none, the loss is 0: the difference of a very small number.
+    # The constant keeps this finite for queries without negatives, whose loss is 0.
     negative = torch.cat([negatives, scores.new_full((len(scores), 1), -1e4)], 1).logsumexp(1)
     positive = scores[row, column]
     count = torch.bincount(row, minlength=len(scores))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeVar
 
 import torch
@@ -99,8 +99,9 @@ def read(
         queries += [
             TargetedQuery(text, (0,)) for text in _sample(generator, sentences, max_queries // 2)
         ]
-    for i in _sample(generator, shown, max_queries // 2):
-        queries.append(TargetedQuery(tree.anchors[i].text))
+    queries += [
+        TargetedQuery(tree.anchors[i].text) for i in _sample(generator, shown, max_queries // 2)
+    ]
     return tree.reading(left_out, [query for query in queries if query.text], example.references)
 
 
@@ -150,14 +151,14 @@ class _Tree:
         parent = self.anchors[i].parent
         near: list[int] = []
         for side in (range(i - 1, parent, -1), range(i + 1, self.ends[parent])):
-            found = (
+            siblings = (
                 j
                 for j in side
                 if self.anchors[j].parent == parent
                 and self.anchors[j].sentence_idx is not None
                 and j not in left_out
             )
-            near += [j for j in [next(found, None)] if j is not None]
+            near += islice(siblings, 1)
         return TargetedQuery(text, (0, *near))
 
     def given_queries(

@@ -33,6 +33,7 @@ from foveate.documents.blocks import (
 from foveate.documents.metadata import parse_date, split_names
 from foveate.documents.readers.plain.contents import find_contents, is_announcement
 from foveate.documents.readers.plain.headings import (
+    is_references,
     join_titles,
     levels_of,
     mark_apart,
@@ -42,6 +43,7 @@ from foveate.documents.readers.plain.headings import (
     mark_parts,
 )
 from foveate.documents.readers.plain.lines import (
+    ENTRY,
     Chunk,
     Line,
     breaks_on_purpose,
@@ -57,23 +59,16 @@ from foveate.documents.readers.plain.preformatted import (
     is_log,
     table_rows,
 )
-from foveate.documents.readers.plain.unspaced import divide
+from foveate.documents.readers.plain.undivided import divide
 from foveate.documents.structure import Kind
 
 _NOTE = re.compile(r"\[\d{1,3}\]\s")
-_ENTRY = re.compile(r"\[[^\]\n]{1,20}\]\s|\d{1,3}\.\s")
 _CAPTION = re.compile(
     r"(?:table|figure|fig\.|listing|tabelle|abbildung|abb\.|tableau|tabla|figura|表|图|圖|図)"
     r"\s*(?:\d{1,3}(?:\.\d{1,3})*|[A-Z]\.\d{1,3})[.:：]?\s+\S.*",
     re.IGNORECASE,
 )
 _ILLUSTRATION = re.compile(r"\[Illustration\b[^\[\]]*\]")
-_REFERENCES = re.compile(
-    r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:(?:normative |informative )?references|bibliography|"
-    r"literature cited|literatur(?:verzeichnis)?|bibliographie|références|bibliografía|"
-    r"referencias|参考文献|參考文獻)\W*",
-    re.IGNORECASE,
-)
 _TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)
 _AUTHOR_FIELD = re.compile(r"^Authors?:[ \t]+(\S.{0,400})$", re.MULTILINE)
 _DATE_FIELD = re.compile(r"^Date:[ \t]+(\S.{0,60})$", re.MULTILINE)
@@ -166,7 +161,7 @@ def _blocks(text: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
     for chunk in chunks:
         if chunk.heading:
             yield Heading(levels[chunk.heading], _unframed(chunk.shown))
-            in_references = _REFERENCES.fullmatch(chunk.shown) is not None
+            in_references = is_references(chunk.shown)
         elif in_references:
             yield from _references(text, chunk)
         else:
@@ -220,9 +215,9 @@ def _references(text: str, chunk: Chunk) -> Iterator[Prose]:
     """Yield the entries of a bibliography, one a paragraph unless they begin with marks."""
     entry: list[Line] = []
     lines = chunk.lines
-    marked = _ENTRY.match(text, lines[0].start) is not None
+    marked = ENTRY.match(text, lines[0].start) is not None
     for line in lines:
-        if entry and marked and _ENTRY.match(text, line.start):
+        if entry and marked and ENTRY.match(text, line.start):
             yield Prose(mapped(text, entry), kind="reference")
             entry = []
         entry.append(line)

@@ -72,6 +72,12 @@ _NAMED = re.compile(
     r"はじめに|おわりに|序章|終章|まとめ|謝辞|付録)(?:[.:：](?: .*)?)?",
     re.IGNORECASE,
 )
+_REFERENCES = re.compile(
+    r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:(?:normative |informative )?references|bibliography|"
+    r"literature cited|literatur(?:verzeichnis)?|bibliographie|références|bibliografía|"
+    r"referencias|参考文献|參考文獻)\W*",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(
     r"(\d{1,3}(?:\.\d{1,3})*|[A-Z](?=\.)(?:\.\d{1,3})*|[IVXLC]{2,7}(?=\.))\.?\s+(?=[^\W\d_]|[/\"“„«「])"
 )
@@ -127,6 +133,11 @@ def is_bare_part(heading: str) -> bool:
 def is_name(heading: str) -> bool:
     """Return whether a heading is one that any document may have: "Abstract", "Appendix B"."""
     return _NAMED.fullmatch(heading) is not None
+
+
+def is_references(heading: str) -> bool:
+    """Return whether a heading is that of a bibliography: "References", "7. Literatur"."""
+    return _REFERENCES.fullmatch(heading) is not None
 
 
 def _kind(chunk: Chunk) -> str:

@@ -12,6 +12,9 @@ from foveate.documents.blocks import MappedText
 MAX_HEADING = 120  # characters
 MAX_WRAPPED_HEADING = 250  # characters of a heading that fills several lines
 
+ENTRY = re.compile(r"\[[^\]\n]{1,20}\]\s|\d{1,3}\.\s")
+"""The mark with which an entry of a bibliography may begin."""
+
 RULE = re.compile(r"([=~*#_-])(?: *\1){2,}")
 
 # Bullets need a space after them. A letter o is a bullet of RFCs only before two spaces.

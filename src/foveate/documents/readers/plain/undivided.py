@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from foveate.documents.readers.plain.headings import is_name
+from foveate.documents.readers.plain.headings import is_name, is_references
 from foveate.documents.readers.plain.lines import (
+    ENTRY,
     Line,
     begins_item,
     breaks_on_purpose,
@@ -26,7 +27,7 @@ _MIN_WORDS = 20  # of a line that is a paragraph
 _MIN_PARAGRAPHS = 3
 _MAX_HEADING = 80  # columns
 _MAX_HEADING_WORDS = 9
-_FRONT = 40  # lines before the first heading: title, authors, affiliations
+_MAX_FRONT = 40  # lines above the first heading: title, authors, affiliations
 _MIN_NUMBERED = 3  # headings of a text that numbers them
 _SENTENCE_END = re.compile(r"[.!?。！？][\"'”’»)\]]*$")
 _LONE_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2})*\.?")
@@ -35,11 +36,10 @@ _NUMBER = re.compile(r"(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[A-Z]\.|[IVX]{1,5}\.)\s+(
 _FIRST = re.compile(r"(?:1|I)\.?\s")
 _WORDS = re.compile(r"[A-ZÀ-Þ][^\W\d_]*(?:[\s/&,:'’-]+[^\W\d_]+)*\??")
 _LONG_WORD = re.compile(r"[^\W\d_]{4}")
-_REFERENCES = re.compile(r"(?:\d{1,2}\.?\s+)?(?:references|bibliography|literature cited)", re.I)
-_ENTRY = re.compile(r"\[[^\]\n]{1,20}\]\s|\d{1,3}\.\s")
 _SMALL_END = re.compile(r"\b(?:a|an|and|as|by|for|from|in|of|on|or|the|to|via|with|[:,&-])$")
-_CLAUSE = re.compile(  # words of sentences, which titles without a number seldom have
-    r"\b(?:are|be|been|being|can|had|has|have|if|is|it|let|such|that|these|this|was|we|were|which|will)\b",
+_CLAUSE = re.compile(  # a title has such words at most as a question: How cod are caught
+    r"(?!(?:how|what|when|where|which|who|why)\b).*"
+    r"\b(?:are|be|been|can|had|has|have|if|is|it|let|such|that|these|this|was|we|were|which|will)\b",
     re.I,
 )
 _TERMS = ("categories and subject descriptors", "general terms", "keywords", "index terms")
@@ -57,7 +57,7 @@ class Divided(NamedTuple):
 
     Attributes:
         blocks: The lines of each paragraph and heading.
-        headings: Where the lines start that are headings by where they stand.
+        headings: Where the headings without a number start.
     """
 
     blocks: list[list[Line]]
@@ -65,7 +65,7 @@ class Divided(NamedTuple):
 
 
 def divide(text: str, blocks: list[list[Line]]) -> Divided:
-    """Divide blocks of lines into paragraphs and headings, if blank lines do not.
+    """Divide blocks of lines into paragraphs and headings where blank lines do not.
 
     Args:
         text: The text.
@@ -101,7 +101,7 @@ def _has_long_lines(text: str, lines: Sequence[Line]) -> bool:
 
 
 def _single_lines(text: str, block: list[Line]) -> Iterator[list[Line]]:
-    """Yield each line, but lists and lines that go on from the one above together."""
+    """Yield each line by itself, but items of a list, and lines that go on, with those above."""
     part: list[Line] = []
     for line in block:
         shown = text[line.start : line.end]
@@ -122,7 +122,36 @@ def _divide_wrapped(text: str, blocks: list[list[Line]]) -> Divided:
     lines = list(chain.from_iterable(blocks))
     shown = [text[line.start : line.end] for line in lines]
     width = usual_width(shown)
-    firsts = {block[0].start for block in blocks}
+    headings = _find_headings(shown, width)
+    first_heading = min(headings, default=0)
+    num_front = first_heading if first_heading < _MAX_FRONT else 0
+    block_starts = {block[0].start for block in blocks}
+    divided: list[list[Line]] = []
+    in_references = False
+    for n, line in enumerate(lines):
+        if n == 0 or line.start in block_starts or n in headings or n - 1 in headings:
+            begins = True
+        elif n <= num_front:  # each line is a paragraph, except for the rest of a long title
+            begins = n > 1 or _SMALL_END.search(shown[0]) is None
+        elif in_references:
+            begins = ENTRY.match(shown[n]) is not None
+        else:
+            begins = _ends_paragraph(shown[n - 1], shown[n], width)
+        if begins:
+            divided.append([])
+        divided[-1].append(line)
+        if n in headings:
+            in_references = is_references(shown[n])
+    without_number = (n for n in headings if not _number_length(shown[n]))
+    return Divided(divided, frozenset(lines[n].start for n in without_number))
+
+
+def _find_headings(shown: Sequence[str], width: int) -> set[int]:
+    """Return the indices of the lines that are headings.
+
+    They have a name that sections of many documents have, or a number; where sections are not
+    numbered, short lines that stand apart are headings as well. Lines that occur twice are none.
+    """
     counts = Counter(shown)
     once = [counts[line] == 1 for line in shown]
     named = {n for n, line in enumerate(shown) if once[n] and _is_named(line)}
@@ -134,32 +163,15 @@ def _divide_wrapped(text: str, blocks: list[list[Line]]) -> Divided:
     has_numbers = len(numbered) >= _MIN_NUMBERED and any(
         _FIRST.match(shown[n]) for n in named | numbered
     )
-    apart = named | numbered
+    headings = named | numbered
     if not has_numbers:
         for n in range(1, len(shown) - 1):
-            if once[n] and n not in apart and _stands_apart(shown, n, width, apart):
-                apart.add(n)
-    first = min(apart, default=0)
-    first = first if first < _FRONT else 0
-    divided: list[list[Line]] = []
-    in_references = False
-    for n, line in enumerate(lines):
-        begins = n == 0 or line.start in firsts or n in apart or n - 1 in apart
-        if not begins and n <= first:  # what is above the text: each line is a paragraph
-            begins = n > 1 or _SMALL_END.search(shown[0]) is None
-        if not begins and in_references:
-            begins = _ENTRY.match(shown[n]) is not None
-        elif not begins:
-            begins = _ends_paragraph(shown[n - 1], shown[n], width)
-        if begins:
-            divided.append([])
-        divided[-1].append(line)
-        if n in apart:
-            in_references = _REFERENCES.fullmatch(shown[n]) is not None
-    return Divided(divided, frozenset(lines[n].start for n in apart if not _number(shown[n])))
+            if once[n] and n not in headings and _stands_apart(shown, n, width, headings):
+                headings.add(n)
+    return headings
 
 
-def _number(line: str) -> int:
+def _number_length(line: str) -> int:
     """Return the length of the number that a line begins with."""
     found = _NUMBER.match(line)
     return found.end() if found else 0
@@ -167,14 +179,14 @@ def _number(line: str) -> int:
 
 def _is_named(line: str) -> bool:
     """Return whether a line is the name that sections of many documents have: Abstract."""
-    name = _TRAILING.sub("", line[_number(line) :])
+    name = _TRAILING.sub("", line[_number_length(line) :])
     return not line[0].islower() and (is_name(name) or name.casefold() in _NAMES)
 
 
 def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
     """Return whether a line is a title with a number, rather than a part of a sentence."""
     line, above, below = shown[n], shown[n - 1], shown[n + 1]
-    start = _number(line)
+    start = _number_length(line)
     title = line[start:]
     if not start or len(title.split()) > _MAX_HEADING_WORDS or columns(line) > _MAX_HEADING:
         return False
@@ -183,7 +195,7 @@ def _is_numbered(shown: Sequence[str], n: int, width: int) -> bool:
     return title.isupper() or _may_end(above) or columns(above) < 0.6 * width
 
 
-def _stands_apart(shown: Sequence[str], n: int, width: int, apart: set[int]) -> bool:
+def _stands_apart(shown: Sequence[str], n: int, width: int, headings: set[int]) -> bool:
     """Return whether a short line without a number stands between two paragraphs."""
     line, above, below = shown[n], shown[n - 1], shown[n + 1]
     return (
@@ -191,11 +203,11 @@ def _stands_apart(shown: Sequence[str], n: int, width: int, apart: set[int]) -> 
         and len(line.split()) <= _MAX_HEADING_WORDS
         and _WORDS.fullmatch(line) is not None
         and _LONG_WORD.search(line) is not None
-        and (line.isupper() or not (_CLAUSE.search(line) or _SMALL_END.search(line)))
-        and (n - 1 in apart or _may_end(above))
+        and (line.isupper() or not (_CLAUSE.match(line) or _SMALL_END.search(line)))
+        and (n - 1 in headings or _may_end(above))
         and above.casefold() not in _TERMS
         and below[0].isupper()
-        and (n + 1 in apart or columns(below) > 0.6 * width)
+        and (n + 1 in headings or columns(below) > 0.6 * width)
     )
 
 

@@ -1,0 +1,65 @@
+"""Reading the tables of a library with Lance."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+_PANICS = ("RustPanic", "PanicException")
+"""Exceptions by which Lance reports a failure in Rust; neither can be imported."""
+
+
+def connect(folder: Path) -> Any:
+    """Connect to the tables in a folder."""
+    os.environ.setdefault("LANCEDB_LOG", "error")  # its warnings are for its developers
+    import lancedb
+
+    return lancedb.connect(folder)
+
+
+def quote(value: str) -> str:
+    """Quote a string for SQL.
+
+    Example:
+        >>> print(quote("Moby's whale"))
+        'Moby''s whale'
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def quote_list(values: Iterable[str]) -> str:
+    """Quote a list of strings for SQL's IN."""
+    return f"({', '.join(map(quote, values))})"
+
+
+def read(table: Any, columns: Sequence[str], condition: str | None = None) -> pa.Table:
+    """Read some columns of the rows of a table that satisfy a condition."""
+    with without_panics():
+        return _query(table, columns, condition).to_arrow()
+
+
+def read_batches(
+    table: Any, columns: Sequence[str], condition: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read like `read`, but a few rows at a time."""
+    with without_panics():
+        yield from _query(table, columns, condition).to_batches()
+
+
+def _query(table: Any, columns: Sequence[str], condition: str | None) -> Any:
+    query = table.search().select(list(columns))
+    return query.where(condition) if condition else query
+
+
+@contextmanager
+def without_panics() -> Iterator[None]:
+    """Raise a `RuntimeError` with a readable message instead of what Lance raises in a panic."""
+    try:
+        yield
+    except BaseException as error:  # which PanicException is
+        if type(error).__name__ not in _PANICS and "panicked with message" not in str(error):
+            raise
+        raise RuntimeError("Lance does not understand a file") from error
