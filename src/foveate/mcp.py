@@ -151,6 +151,9 @@ NameOrNone: TypeAlias = Annotated[
 InSection: TypeAlias = Annotated[
     str | None, Field(description="Only sections whose title contains this, ignoring case.")
 ]
+OnlySection: TypeAlias = Annotated[
+    str | None, Field(description="Only the section with this title, which `outline` shows.")
+]
 
 
 class _Server(MCPServer):
@@ -299,10 +302,7 @@ class _Tools:
     def read(
         self,
         document: Name,
-        section: Annotated[
-            str | None,
-            Field(description="Only the section with this title, which `outline` shows."),
-        ] = None,
+        section: OnlySection = None,
         offset: Annotated[int, Field(description="Number of sentences to pass over.")] = 0,
         sentences: Annotated[
             int, Field(description=f"Number of sentences, 1 to {MAX_READ}.")
@@ -345,10 +345,7 @@ class _Tools:
         query: Annotated[
             str | None, Field(description="What the summary is to be about; by default all of it.")
         ] = None,
-        section: Annotated[
-            str | None,
-            Field(description="Only the section with this title, which `outline` shows."),
-        ] = None,
+        section: OnlySection = None,
         sentences: Annotated[int, Field(description="Number of sentences, 1 to 100.")] = 5,
     ) -> Annotated[CallToolResult, SummaryResult]:
         """Summarize a document, or one section of it, by its most important sentences.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from foveate.index.lance import quote, read
+from foveate.index.lance import quote, read, reason_of
 from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
 from foveate.index.snapshot import Snapshot
 
@@ -80,7 +80,7 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
             with snapshot.store.explained():  # the table is to blame, not the condition
                 raise
         raise ValueError(
-            f"the condition {condition!r} cannot be evaluated ({str(error).split(', /')[0]}): "
+            f"the condition {condition!r} cannot be evaluated ({reason_of(error)}): "
             "write it as after WHERE in SQL, with texts in single quotes"
         ) from error
     numbers = rows["document"].to_numpy()

@@ -54,6 +54,11 @@ def _query(table: Any, columns: Sequence[str], condition: str | None) -> Any:
     return query.where(condition) if condition else query
 
 
+def reason_of(error: BaseException) -> str:
+    """Return what an error of Lance says, without the place in its code that comes after it."""
+    return str(error).split(", /")[0]
+
+
 @contextmanager
 def without_panics() -> Iterator[None]:
     """Raise a `RuntimeError` with a readable message instead of what Lance raises in a panic."""

@@ -40,7 +40,7 @@ from foveate.index.checksums import (
     find_missing,
     find_unfinished,
 )
-from foveate.index.lance import connect, quote, read, without_panics
+from foveate.index.lance import connect, quote, read, reason_of, without_panics
 from foveate.index.lock import write_lock
 from foveate.index.manifest import manifests
 from foveate.index.postings import merge_postings
@@ -234,7 +234,7 @@ class Store:
         except (LibraryError, FileNotFoundError, MemoryError):
             raise
         except (RuntimeError, ValueError, OSError, pa.ArrowException) as error:
-            reason = str(error).split(", /")[0]  # after it comes a place in Lance's code
+            reason = reason_of(error)
             if is_write:
                 if self.exists():  # what is written is made of what is there
                     self.check(self.read_state(), is_thorough=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from foveate.index.checksums import Damage
-from foveate.index.lance import read, read_batches
+from foveate.index.lance import read, read_batches, reason_of
 from foveate.index.records import SPAN_COLUMNS, unpack_document, vectors_of
 from foveate.index.schema import SENTENCE, pack_keys
 from foveate.index.store import LibraryError, State, Store
@@ -176,7 +176,7 @@ def _term_problems(outline: pa.Table, tables: dict[str, Any]) -> Iterator[str]:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what went wrong, without the place in Lance's code."""
+    """Return what went wrong, on one line."""
     if isinstance(error, LibraryError) and error.__cause__:
         error = error.__cause__
-    return " ".join(str(error).split(", /")[0].split())
+    return " ".join(reason_of(error).split())

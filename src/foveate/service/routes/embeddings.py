@@ -1,6 +1,7 @@
 """Embeddings and ranking, for clients written for the APIs of OpenAI, Voyage, Cohere and Jina."""
 
 import base64
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -185,7 +186,8 @@ router = APIRouter(prefix="/v1", tags=["embeddings"])
 async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsResult:
     """Embed texts, each by itself, as OpenAI's endpoint of this name does."""
     service = service_of(request)
-    _check(service, arguments.model, arguments.dimensions, "dimensions")
+    _check_model(service, arguments.model)
+    _check_dimension(service, arguments.dimensions, "dimensions")
     texts = [arguments.input] if isinstance(arguments.input, str) else arguments.input
     if not all(isinstance(text, str) for text in texts):
         raise Refusal(
@@ -195,8 +197,7 @@ async def embed(request: Request, arguments: EmbeddingsRequest) -> EmbeddingsRes
             param="input",
         )
     texts = [text for text in texts if isinstance(text, str)]
-    if not all(text.strip() for text in texts):
-        raise Refusal(400, "A text is empty.", param="input")
+    _check_texts(texts, "input")
 
     def compute() -> EmbeddingsResult:
         num_tokens = service.count_tokens(texts)
@@ -219,15 +220,15 @@ async def embed_chunks(request: Request, arguments: ContextualRequest) -> Contex
     to be compared with the vectors of chunks.
     """
     service = service_of(request)
-    _check(service, arguments.model, arguments.output_dimension, "output_dimension")
-    if not all(text.strip() for texts in arguments.inputs for text in texts):
-        raise Refusal(400, "A text is empty.", param="inputs")
+    _check_model(service, arguments.model)
+    _check_dimension(service, arguments.output_dimension, "output_dimension")
+    texts = [text for texts in arguments.inputs for text in texts]
+    _check_texts(texts, "inputs")
     if arguments.input_type == "query" and any(len(texts) > 1 for texts in arguments.inputs):
         raise Refusal(400, "Give each query in a list of its own.", param="inputs")
     encoding = arguments.encoding_format or "float"
 
     def compute() -> ContextualResult:
-        texts = [text for texts in arguments.inputs for text in texts]
         if arguments.input_type == "query":
             groups = service.encoder.encode_queries(texts).split(1)
         else:
@@ -254,11 +255,10 @@ async def rerank(request: Request, arguments: RerankRequest) -> RerankResult:
     its words.
     """
     service = service_of(request)
-    _check(service, arguments.model, None, "")
+    _check_model(service, arguments.model)
     texts = [one if isinstance(one, str) else one.text for one in arguments.documents]
-    for name, given in (("query", [arguments.query]), ("documents", texts)):
-        if not all(text.strip() for text in given):
-            raise Refusal(400, "A text is empty.", param=name)
+    _check_texts([arguments.query], "query")
+    _check_texts(texts, "documents")
 
     def compute() -> RerankResult:
         documents = [Document.from_text(text) for text in texts]
@@ -298,12 +298,12 @@ async def list_models(request: Request) -> ModelList:
 async def get_model(request: Request, model: str) -> ModelInfo:
     """Describe a model."""
     service = service_of(request)
-    _check(service, model, None, "")
+    _check_model(service, model)
     return ModelInfo(id=service.model_name)
 
 
-def _check(service: Service, model: str, dimension: int | None, param: str) -> None:
-    """Refuse another model, and vectors of another length."""
+def _check_model(service: Service, model: str) -> None:
+    """Refuse another model."""
     if model != service.model_name:
         raise Refusal(
             404,
@@ -311,6 +311,10 @@ def _check(service: Service, model: str, dimension: int | None, param: str) -> N
             param="model",
             code="model_not_found",
         )
+
+
+def _check_dimension(service: Service, dimension: int | None, param: str) -> None:
+    """Refuse vectors of another length."""
     if dimension not in (None, service.encoder.dimension):
         raise Refusal(
             400,
@@ -318,6 +322,12 @@ def _check(service: Service, model: str, dimension: int | None, param: str) -> N
             "to have them cut off: leave this out.",
             param=param,
         )
+
+
+def _check_texts(texts: Iterable[str], param: str) -> None:
+    """Refuse texts without a word."""
+    if not all(text.strip() for text in texts):
+        raise Refusal(400, "A text is empty.", param=param)
 
 
 def _contextual(service: Service, chunks: list[str]) -> Tensor:
