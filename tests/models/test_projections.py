@@ -7,7 +7,13 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from foveate.models import projections
-from foveate.models.projections import lay_out_weights, project, project_heads, project_relu
+from foveate.models.projections import (
+    add_and_norm,
+    lay_out_weights,
+    project,
+    project_heads,
+    project_relu,
+)
 from tests.numerics import TOLERANCE, relative_error
 
 DEVICES = [
@@ -22,7 +28,7 @@ DEVICES = [
 def joined(monkeypatch):
     """Join products on a CPU, too; return how many were."""
     monkeypatch.setattr(projections, "_joins", lambda hidden_states: True)
-    counts = {"joint_linear": 0, "linear_relu": 0}
+    counts = {"joint_linear": 0, "linear_relu": 0, "add_layer_norm": 0}
 
     def counted(name, function):
         def call(*args):
@@ -89,7 +95,7 @@ def test_every_layer_is_applied(device, bias, joined):
     compare(device, bias, None)
     compare(device, bias, None, autocast=True)
     compare(device, bias, None, dtype=torch.float64)
-    assert joined == {"joint_linear": 3, "linear_relu": 0 if bias else 3}
+    assert joined == {"joint_linear": 3, "linear_relu": 0 if bias else 3, "add_layer_norm": 0}
 
 
 @pytest.mark.parametrize("how", ["class", "hook", "pre-hook", "forward", "parametrization"])
@@ -97,7 +103,7 @@ def test_every_layer_is_applied(device, bias, joined):
 def test_layers_that_compute_something_else_are_called(device, how, joined):
     compare(device, True, how)
     compare(device, False, how)
-    assert joined == {"joint_linear": 0, "linear_relu": 0}
+    assert not any(joined.values())
 
 
 def test_hooks_on_all_modules_and_on_the_activation_are_called(joined):
@@ -111,7 +117,7 @@ def test_hooks_on_all_modules_and_on_the_activation_are_called(joined):
         handle.remove()
     relu.register_forward_hook(lambda module, args, output: output + 1)
     assert relative_error(project_relu(x, first, relu), first(x).relu() + 1) < 1e-6
-    assert joined == {"joint_linear": 0, "linear_relu": 0}
+    assert not any(joined.values())
 
 
 def test_layers_of_other_kinds_and_dtypes_are_called(joined):
@@ -122,7 +128,7 @@ def test_layers_of_other_kinds_and_dtypes_are_called(joined):
     assert torch.equal(project_relu(x, sequence, nn.ReLU()), second(x).relu())
     with pytest.raises(RuntimeError, match="dtype"):
         project(x, first, second.double())
-    assert joined == {"joint_linear": 0, "linear_relu": 0}
+    assert not any(joined.values())
 
 
 def test_heads():
@@ -267,3 +273,76 @@ def test_weights_on_a_cpu_stay(monkeypatch):
     places = [each.data_ptr() for each in model.parameters()]
     lay_out_weights(model)
     assert [each.data_ptr() for each in model.parameters()] == places
+
+
+def sums_and_norms(layer, x, update, autocast=False):
+    """Outputs and gradients of `add_and_norm`, and what they should be."""
+    for function in (add_and_norm, lambda x, update, layer: layer(x + update)):
+        leaves = [leaf.detach().requires_grad_() for leaf in (x, update)]
+        with torch.autocast(x.device.type, torch.bfloat16, autocast):
+            out = function(*leaves, layer)
+        inputs = [*leaves, *layer.parameters()]
+        yield out, *torch.autograd.grad(out.float().square().sum(), inputs)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "autocast", "adds"),
+    [
+        ([torch.float32] * 3, False, True),
+        ([torch.bfloat16] * 3, False, True),
+        ([torch.float32, torch.bfloat16, torch.float32], True, True),
+        ([torch.float32] * 3, True, True),
+        ([torch.bfloat16] * 3, True, False),  # autocast computes norms in float32
+        ([torch.bfloat16, torch.float32, torch.float32], True, False),
+    ],
+)
+@pytest.mark.parametrize("device", DEVICES)
+def test_norms_of_sums(device, dtypes, autocast, adds, joined):
+    generator = torch.Generator().manual_seed(0)
+    x, update = torch.randn(2, 3, 5, 16, generator=generator)
+    layer = nn.LayerNorm(16, eps=1e-3, dtype=dtypes[2], device=device)
+    nn.init.normal_(layer.weight, generator=None)
+    actual, expected = sums_and_norms(
+        layer, x.to(device, dtypes[0]), update.to(device, dtypes[1]), autocast
+    )
+    assert joined["add_layer_norm"] == adds
+    for pair in zip(actual, expected, strict=True):
+        assert pair[0].dtype == pair[1].dtype
+        assert relative_error(*pair) < TOLERANCE[torch.bfloat16 if autocast else dtypes[0]]
+
+
+@pytest.mark.parametrize("how", ["hook", "class", "no bias", "no weight", "two axes", "broadcast"])
+def test_norms_that_compute_something_else_are_called(how, joined):
+    x, update = torch.randn(2, 5, 4, 16)
+    layer = nn.LayerNorm((4, 16) if how == "two axes" else 16, bias=how != "no bias")
+    if how == "hook":
+        layer.register_forward_hook(lambda module, args, output: output + 1)
+    elif how == "class":
+        layer.__class__ = type(
+            "Other", (nn.LayerNorm,), {"forward": lambda self, x: 2 * nn.LayerNorm.forward(self, x)}
+        )
+    elif how == "no weight":
+        layer = nn.LayerNorm(16, elementwise_affine=False)
+    elif how == "broadcast":
+        update = update[:1]
+    actual, expected = sums_and_norms(layer, x, update)
+    assert joined["add_layer_norm"] == 0
+    assert all(map(torch.equal, actual, expected))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_layer_is_a_joint_product_only_where_gradients_gain(device, dtype, joined):
+    layer = nn.Linear(16, 24, device=device, dtype=dtype)
+    x = torch.randn(500, 16, device=device, dtype=dtype)
+    with torch.no_grad():
+        project(x, layer)
+    project(x, nn.Linear(16, 24, bias=False, device=device, dtype=dtype))
+    assert joined["joint_linear"] == 0
+    for actual, expected in zip(
+        torch.autograd.grad(project(x, layer)[0].square().sum(), layer.parameters()),
+        torch.autograd.grad(layer(x).square().sum(), layer.parameters()),
+        strict=True,
+    ):
+        assert relative_error(actual, expected) < TOLERANCE[dtype]
+    assert joined["joint_linear"] == 1

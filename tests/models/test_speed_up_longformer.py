@@ -13,7 +13,14 @@ from transformers import (
     LongformerModel,
 )
 
+from foveate.models import projections
 from foveate.models.accelerate import restore, speed_up
+from foveate.models.accelerate.bert_layers import (
+    FusedLongformerIntermediate,
+    FusedLongformerOutput,
+    FusedLongformerSelfOutput,
+)
+from foveate.models.accelerate.layouts import WindowLayout
 from foveate.models.accelerate.longformer import (
     UnchunkedLongformerLayer,
     WindowedLEDAttention,
@@ -176,12 +183,42 @@ def test_names_and_classes_come_back():
     assert speed_up(model) is model
     assert list(model.state_dict()) == names
     changed = [type(m) for m, t in zip(model.modules(), before, strict=True) if type(m) is not t]
-    layer = [UnchunkedLongformerLayer, WindowedLongformerAttention]
+    layer = [
+        UnchunkedLongformerLayer,
+        WindowedLongformerAttention,
+        FusedLongformerSelfOutput,
+        FusedLongformerIntermediate,
+        FusedLongformerOutput,
+    ]
     assert changed == [WindowedLongformerEncoder, *layer, *layer]
     assert restore(model) is model
     assert [type(module) for module in model.modules()] == before
     encoder = speed_up(led()).encoder
     assert sum(isinstance(module, WindowedLEDAttention) for module in encoder.modules()) == 2
+
+
+@pytest.mark.parametrize("make", [lambda: longformer([8, 4]), lambda: led().encoder])
+def test_what_is_one_kernel_on_a_gpu_is_the_same(make, monkeypatch):
+    monkeypatch.setattr(projections, "_joins", lambda x: True)
+    calls = []
+    for name in ("add_layer_norm", "joint_linear"):
+        function = getattr(projections, name)
+        monkeypatch.setattr(
+            projections, name, lambda *a, f=function, n=name: (calls.append(n), f(*a))[1]
+        )
+    check(make(), *encode(33, "right", "first"))
+    assert calls.count("add_layer_norm") == 4  # two in each of two layers
+    assert calls.count("joint_linear") >= 8
+
+
+def test_what_overflows_in_float16_is_limited_as_in_transformers():
+    layer = speed_up(led().encoder.half()).layers[0]
+    layer.final_layer_norm.weight.data.fill_(6e4)
+    hidden_states = torch.randn(1, 8, 16).half()
+    layout = WindowLayout.from_masks(*torch.zeros(2, 1, 8, dtype=torch.bool))
+    (out,) = layer(hidden_states, layout)
+    assert out.isfinite().all()
+    assert out.abs().max() == torch.finfo(torch.float16).max - 1000
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

@@ -12,7 +12,8 @@ TOGETHER = [
     ["tree_attention"],
     ["window_attention", "vip_compression"],
     ["relative_attention"],
-    ["fovea_attention", "cross_entropy", "float8", "gated_gelu", "rms_norm", "tree_positions"],
+    ["fovea_attention", "cross_entropy", "float8", "gated_gelu"],
+    ["layer_norm", "rms_norm", "tree_positions"],
 ]
 
 

@@ -1,22 +1,25 @@
-"""Linear layers of a model, in fewer kernels where that makes no other difference."""
+"""Linear layers and norms of a model, in fewer kernels where that makes no other difference."""
 
 from collections import Counter, defaultdict
 from itertools import chain
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch.utils import dlpack
 
 from foveate.models.float8 import Float8Linear, project_float8
-from foveate.ops.backends import autocast_dtype
+from foveate.ops.backends import autocast_dtype, autocasts
+from foveate.ops.layer_norm import add_layer_norm
 from foveate.ops.linear import joint_linear, lay_side_by_side, linear_relu
 
 
 def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
-    """Apply several linear layers to the same hidden states.
+    """Apply one or several linear layers to the same hidden states.
 
     On a GPU this is one matrix product, if all are plain layers of one dtype, with biases or
-    without; the same holds for layers in 8-bit floating point.
+    without, and the gradients of their biases are products too; the same product serves layers in
+    8-bit floating point.
 
     Args:
         hidden_states: `(..., in_features)`.
@@ -25,10 +28,11 @@ def project(hidden_states: Tensor, *layers: nn.Module) -> tuple[Tensor, ...]:
     Returns:
         For each layer its output `(..., out_features)`.
     """
-    if len(layers) > 1 and all(_is_plain(layer, hidden_states) for layer in layers):
+    gains = len(layers) > 1 or torch.is_grad_enabled()
+    if gains and all(_is_plain(layer, hidden_states) for layer in layers):
         plain = cast(tuple[nn.Linear, ...], layers)
         biases = [layer.bias for layer in plain if layer.bias is not None]
-        if len(biases) in (0, len(plain)):
+        if len(biases) == len(plain) or (not biases and len(plain) > 1):
             return joint_linear(hidden_states, [layer.weight for layer in plain], biases or None)
     if all(type(layer) is Float8Linear and not _is_changed(layer) for layer in layers):
         rounded = cast(tuple[Float8Linear, ...], layers)
@@ -97,6 +101,42 @@ def feed_forward(
     inner = project_relu(hidden_states, first, activation)
     output = second(drop(dropout, inner))
     return output
+
+
+def add_and_norm(hidden_states: Tensor, update: Tensor, layer: nn.LayerNorm) -> Tensor:
+    """Normalize a sum, as at the end of a residual connection; on a GPU in one kernel.
+
+    Args:
+        hidden_states: `(..., channels)`.
+        update: What is added to it, of the same shape.
+        layer: The norm.
+
+    Returns:
+        `(..., channels)`.
+    """
+    if _adds_in_one_kernel(hidden_states, update, layer):
+        return add_layer_norm(hidden_states, update, layer.weight, layer.bias, layer.eps)
+    output: Tensor = layer(hidden_states + update)
+    return output
+
+
+def _adds_in_one_kernel(hidden_states: Tensor, update: Tensor, layer: nn.Module) -> bool:
+    """Return whether a plain norm can add what it normalizes, with the same dtype of the output."""
+    if not _joins(hidden_states) or type(layer) is not nn.LayerNorm or _is_changed(layer):
+        return False
+    dtype = hidden_states.dtype
+    if update.shape != hidden_states.shape or torch.promote_types(dtype, update.dtype) != dtype:
+        return False
+    if autocasts(hidden_states.device.type) and dtype != torch.float32:
+        return False  # autocast computes norms in float32
+    vectors = layer.weight, layer.bias
+    return all(
+        type(x) in (nn.Parameter, Tensor)
+        and x.shape == hidden_states.shape[-1:]
+        and x.dtype == dtype
+        and x.device == update.device == hidden_states.device
+        for x in vectors
+    )
 
 
 _dlpack: Any = dlpack  # which does not declare its functions as exported

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from foveate.models.padding import PackedForest
-from foveate.models.projections import project_heads
+from foveate.models.projections import add_and_norm, drop, project, project_heads
 from foveate.ops.backends import choose
 from foveate.ops.compiling import uncompiled
 from foveate.ops.tree_attention import Tree, tree_attention
@@ -273,8 +273,8 @@ class TreeBertResidual(nn.Module):
 
     def forward(self, hidden_states: Tensor, residual: Tensor) -> Tensor:
         """Project `(nodes, in_features)` and add the input of the layer."""
-        output: Tensor = self.LayerNorm(residual + self.dropout(self.dense(hidden_states)))
-        return output
+        (update,) = project(hidden_states, self.dense)
+        return add_and_norm(residual, drop(self.dropout, update), self.LayerNorm)
 
 
 class TreeBertAttention(nn.Module):
@@ -301,7 +301,8 @@ class TreeBertIntermediate(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Expand every hidden state."""
-        output: Tensor = self.activation(self.dense(hidden_states))
+        (inner,) = project(hidden_states, self.dense)
+        output: Tensor = self.activation(inner)
         return output
 
 

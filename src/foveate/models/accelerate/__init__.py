@@ -4,7 +4,11 @@ from typing import TypeVar
 
 from torch import nn
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention
-from transformers.models.led.modeling_led import LEDEncoder, LEDEncoderSelfAttention
+from transformers.models.led.modeling_led import (
+    LEDEncoder,
+    LEDEncoderLayer,
+    LEDEncoderSelfAttention,
+)
 from transformers.models.longformer.modeling_longformer import (
     LongformerEncoder,
     LongformerLayer,
@@ -26,7 +30,7 @@ from transformers.models.t5.modeling_t5 import (
     T5Stack,
 )
 
-from . import longformer, longt5, t5, t5_layers
+from . import bert_layers, longformer, longt5, t5, t5_layers
 from .cuda_graphs import capture, release
 from .float8 import use_float8
 from .patching import Patch, apply_patches
@@ -70,6 +74,8 @@ MODEL_PATCHES = (
 
 LAYER_PATCHES = (
     Patch(LongformerLayer, longformer.UnchunkedLongformerLayer),
+    Patch(LEDEncoderLayer, longformer.FusedLEDEncoderLayer),
+    *bert_layers.LONGFORMER_PATCHES,
     Patch(T5LayerNorm, t5_layers.FusedT5LayerNorm),
     Patch(LongT5LayerNorm, t5_layers.FusedLongT5LayerNorm),
     Patch(T5DenseActDense, t5_layers.FusedT5DenseActDense),

@@ -13,6 +13,7 @@ from transformers.masking_utils import eager_mask
 from transformers.models.led.modeling_led import (
     LEDEncoder,
     LEDEncoderBaseModelOutput,
+    LEDEncoderLayer,
     LEDEncoderSelfAttention,
 )
 from transformers.models.longformer.modeling_longformer import (
@@ -23,7 +24,7 @@ from transformers.models.longformer.modeling_longformer import (
 )
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
-from foveate.models.projections import project_heads
+from foveate.models.projections import add_and_norm, project, project_heads
 from foveate.ops.window_attention import GlobalKeysValues, global_attention, window_attention
 
 from .layouts import WindowLayout
@@ -117,6 +118,29 @@ class UnchunkedLongformerLayer(LongformerLayer):
             return outputs
         attended, *weights = self.attention(*args, **kwargs)
         return self.ff_chunk(attended), *weights
+
+
+class FusedLEDEncoderLayer(LEDEncoderLayer):
+    """A layer of LED's encoder, whose norms add the residual connections on a GPU."""
+
+    def forward(
+        self, hidden_states: Tensor, attention_mask: Any, **kwargs: Any
+    ) -> tuple[Tensor, ...]:
+        """Apply the layer, see `LEDEncoderLayer.forward`."""
+        attended, *weights = self.self_attn(
+            hidden_states=hidden_states, attention_mask=attention_mask, **kwargs
+        )
+        attended = F.dropout(attended, self.dropout, self.training)
+        hidden_states = add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
+        (inner,) = project(hidden_states, self.fc1)
+        inner = F.dropout(self.activation_fn(inner), self.activation_dropout, self.training)
+        (update,) = project(inner, self.fc2)
+        update = F.dropout(update, self.dropout, self.training)
+        hidden_states = add_and_norm(hidden_states, update, self.final_layer_norm)
+        if hidden_states.dtype == torch.float16 and not hidden_states.isfinite().all():
+            largest = torch.finfo(torch.float16).max - 1000  # as in transformers
+            hidden_states = hidden_states.clamp(-largest, largest)
+        return hidden_states, *weights
 
 
 def has_known_longformer_attention(encoder: Any) -> bool:

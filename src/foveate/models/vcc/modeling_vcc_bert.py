@@ -25,6 +25,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead, RobertaLayer
 from transformers.utils.generic import can_return_tuple
 
+from foveate.models.accelerate.bert_layers import BERT_PATCHES
 from foveate.models.accelerate.patching import Patch, apply_patches
 from foveate.models.masked_lm import masked_lm_output
 from foveate.models.projections import project_heads
@@ -240,6 +241,7 @@ VCC_PATCHES = (
     Patch(RobertaClassificationHead, VccRobertaClassificationHead),
     Patch(RobertaLayer, VccRobertaLayer),
     Patch(RobertaModel, VccRobertaModel),
+    *BERT_PATCHES,
 )
 """What VCC swaps in models of transformers for good."""
 

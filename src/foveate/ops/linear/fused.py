@@ -118,8 +118,18 @@ class _JointLinear(torch.autograd.Function):
                 if needs[i]:
                     d_weights[i] = grad.t().mm(x)
                 if d_biases and needs[len(weights) + i]:
-                    d_biases[i] = grad.sum(0)
+                    d_biases[i] = _sum_of_rows(grad)
         return d_x, None, *d_weights, *d_biases
+
+
+def _sum_of_rows(grad: Tensor) -> Tensor:
+    """Add rows; in half precision on a GPU by a product with ones, in half the time of a sum.
+
+    Both add in float32, but products in float32 might be allowed to round to TF32.
+    """
+    if not grad.is_cuda or grad.dtype == torch.float32:
+        return grad.sum(0)
+    return grad.new_ones(1, len(grad)).mm(grad)[0]
 
 
 class _LinearReLU(torch.autograd.Function):

@@ -4,14 +4,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from foveate.ops._triton.rows import MAX_CHANNELS
 from foveate.ops.backends import choose
 
 from . import reference as _reference
 
 __all__ = ["MAX_CHANNELS", "residual_rms_norm", "rms_norm"]
-
-MAX_CHANNELS = 8192
-"""The largest number of channels that the kernel keeps in registers."""
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = None) -> Tensor:

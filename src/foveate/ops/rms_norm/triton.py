@@ -21,13 +21,11 @@ from torch import Tensor
 
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op, or_empty
-from foveate.ops._triton.math import cdiv, next_power_of_2
+from foveate.ops._triton.math import cdiv
+from foveate.ops._triton.rows import as_rows, consecutive_rows, row_tile
 from foveate.ops.differentiation import once_differentiable
 
 __all__ = ["residual_rms_norm", "rms_norm"]
-
-_TILE, _PROGRAMS_PER_PROCESSOR = 1024, 8
-"""Elements that a program computes at once, and how many programs run on a multiprocessor."""
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -69,27 +67,16 @@ def _rms_norm_forward(
 ) -> tuple[Tensor, Tensor]:
     """Return x plus its update, in the dtype of x, and the norm; without one, an empty sum."""
     width = weight.shape[0]
-    rows, added = _rows(x, width), _rows(update, width)
+    rows, added = as_rows(x, width), as_rows(update, width)
     n = rows.shape[0]
     total = torch.empty(update.shape, dtype=x.dtype, device=x.device)
     out = torch.empty(x.shape, dtype=dtype, device=x.device)
-    block, tile_rows, warps = _tile(width)
+    block, tile_rows, warps = row_tile(width)
     if n:
         tensors, programs = (rows, weight, added, total, out), cdiv(n, tile_rows)
         constants = width, block, tile_rows, added.shape[0] > 0
         launch(_forward, programs, tensors, (), (n, eps), constants, num_warps=warps)
     return total, out
-
-
-def _rows(x: Tensor, width: int) -> Tensor:
-    """Return x as adjacent rows of a width."""
-    return x if x.ndim == 2 and x.is_contiguous() else x.reshape(-1, width).contiguous()
-
-
-def _tile(width: int) -> tuple[int, int, int]:
-    """Return the channels and rows that a program computes at once, and its warps."""
-    block = next_power_of_2(width)
-    return block, max(1, _TILE // block), 4 if block <= 2 * _TILE else 8
 
 
 @define_op(
@@ -116,28 +103,20 @@ def _rms_norm_backward(
     """
     has_residual = residual_grad.numel() > 0
     width = weight.shape[0]
-    grad, rows, residual_grad = (_rows(tensor, width) for tensor in (grad, x, residual_grad))
+    grad, rows, residual_grad = (as_rows(tensor, width) for tensor in (grad, x, residual_grad))
     n = rows.shape[0]
-    block, tile_rows, warps = _tile(width)
-    programs = min(cdiv(n, tile_rows), _PROGRAMS_PER_PROCESSOR * _num_processors(x.device))
+    block, tile_rows, warps = row_tile(width)
+    programs, rows_per_program = consecutive_rows(n, tile_rows, x.device)
     d_x = torch.empty_like(rows)
     casts = update_dtype != x.dtype
     d_update = torch.empty(x.shape if casts else 0, dtype=update_dtype, device=x.device)
     sums = torch.empty(programs, width, dtype=torch.float32, device=x.device)
     if programs:
-        rows_per_program = tile_rows * cdiv(n, tile_rows * programs)
         tensors = grad, rows, weight, residual_grad, d_x, d_update, sums
         constants = width, block, tile_rows, has_residual, casts
         numbers = n, rows_per_program, eps
         launch(_backward, programs, tensors, (), numbers, constants, num_warps=warps)
     return d_x.view(x.shape), sums.sum(0).to(weight.dtype), d_update
-
-
-def _num_processors(device: torch.device) -> int:
-    """Return the number of multiprocessors of the GPU, 1 on other devices, for tests."""
-    if device.type != "cuda":
-        return 1
-    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 class _RMSNorm(torch.autograd.Function):
