@@ -26,7 +26,7 @@ def calls(draw, max_length=40, head_dim=4, dilated=True):
         "masked_keys": draw(st.sampled_from([None, randn(n, seed=seed + 3) > 0.5])),
         "lengths": lengths,
         "max_distance": 12,
-        "scale": draw(st.sampled_from([None, 1.0, -0.3])),
+        "scale": draw(st.sampled_from([None, 1.0, 0.0, -0.3])),
     }
     if draw(st.booleans()):
         call["bias"] = randn(8, HEADS, seed=seed + 4)

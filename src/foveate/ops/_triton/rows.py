@@ -21,7 +21,7 @@ def as_rows(x: Tensor, width: int) -> Tensor:
 def row_tile(width: int) -> tuple[int, int, int]:
     """Return the channels and rows that a program computes at once, and its warps."""
     block = 1 << (width - 1).bit_length()
-    return block, max(1, _TILE // block), 4 if block <= 2 * _TILE else 8
+    return block, max(1, _TILE // block), min(8, max(2, 2 * block // _TILE))
 
 
 def consecutive_rows(n: int, tile_rows: int, device: torch.device) -> tuple[int, int]:

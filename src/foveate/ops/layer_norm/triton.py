@@ -19,6 +19,7 @@ from torch import Tensor
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
 from foveate.ops._triton.math import cdiv
+from foveate.ops._triton.row_sums import add_sums
 from foveate.ops._triton.rows import as_rows, consecutive_rows, row_tile
 from foveate.ops.differentiation import once_differentiable
 
@@ -86,7 +87,7 @@ def _add_layer_norm_backward(
         tensors = grad, rows, weight, d_x, d_update, sums
         numbers, constants = (n, rows_per_program, eps), (width, block, tile_rows, casts)
         launch(_backward, programs, tensors, (), numbers, constants, num_warps=warps)
-    return d_x.view(total.shape), d_update, sums.sum(0).to(weight.dtype)
+    return d_x.view(total.shape), d_update, add_sums(sums, weight.dtype)
 
 
 class _AddLayerNorm(torch.autograd.Function):
@@ -168,7 +169,7 @@ def _backward(
     d_weight = tl.zeros((ROWS, BLOCK), tl.float32)
     d_bias = tl.zeros((ROWS, BLOCK), tl.float32)
     begin = tl.program_id(0) * rows_per_program
-    for first in range(begin, tl.minimum(begin + rows_per_program, n), ROWS):
+    for first in tl.range(begin, tl.minimum(begin + rows_per_program, n), ROWS, num_stages=3):
         row = first + tl.arange(0, ROWS)
         offset = row[:, None].to(tl.int64) * WIDTH + column
         mask = (row < n)[:, None] & real

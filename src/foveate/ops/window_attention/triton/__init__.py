@@ -52,8 +52,8 @@ def window_attention(
         max_distance: Distance near which the last bucket begins.
         scale: Factor on the products.
     """
-    if scale < 0:  # the kernels expect the highest product to have the highest score
-        q, scale = -q, -scale
+    if scale <= 0:  # the kernels expect the highest product to have the highest score
+        q, scale = (-q, -scale) if scale else (0 * q, 1.0)
     kv = global_keys_values
     arguments = (
         q,

@@ -33,10 +33,12 @@ from .scoring import (
 )
 from .tables import CHUNK, key_tiles
 from .tile import (
+    any_masked,
     edge_scores,
     edge_tile,
     global_scores,
-    load_mask,
+    hide_masked,
+    load_masked,
     query_edge_scores,
     window_spans,
 )
@@ -215,12 +217,12 @@ def _queries_kernel(
     begin, stop, full, edge = window_spans(
         first, length, left, right, bias is not None, QUERIES, KEYS
     )
+    some_masked = any_masked(masked_keys, begin * KEYS, tl.minimum(stop * KEYS, length))
     for t in range(full, edge):
         keys = load_tile(k, t * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, t * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         scores = dot(queries, keys.T) * (scale * LOG2E)
-        if masked_keys is not None:
-            scores += load_mask(masked_keys, t * KEYS, length, KEYS)[None, :]
+        scores = hide_masked(scores, masked_keys, some_masked, t * KEYS, length, KEYS)
         weights = tl.exp2(scores - log_total[:, None])
         d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
     before = tl.zeros([KEYS], tl.float32)
@@ -236,7 +238,6 @@ def _queries_kernel(
             other,
             length,
             reach,
-            masked_keys,
             bias,
             left,
             right,
@@ -244,6 +245,7 @@ def _queries_kernel(
             QUERIES,
             KEYS,
         )
+        scores = hide_masked(scores, masked_keys, some_masked, other, length, KEYS)
         weights = tl.exp2(scores - log_total[:, None])
         d_scores, dq_tile = add_query_gradient(weights, grads, values, d, keys, dq_tile)
         if bias is not None:
@@ -321,9 +323,9 @@ def _keys_kernel(
     delta += head * n + start
     if bias is not None:
         bias += head * (2 * farthest + 1) + farthest
-    key_mask = None
     if masked_keys is not None:
-        key_mask = load_mask(masked_keys + start, first, length, KEYS)[:, None]
+        masked = load_masked(masked_keys + start, first, length, KEYS)[:, None]
+        some_masked = tl.max(masked.to(tl.int32)) > 0
 
     key = first + tl.arange(0, KEYS)
     num_window_keys = tl.where(is_global, 0, num_keys)
@@ -343,7 +345,7 @@ def _keys_kernel(
             full, edge = begin, tl.minimum(stop, length // QUERIES)
         left, right = tl.where(is_global, 1 << 29, left), tl.where(is_global, 1 << 29, right)
         if masked_keys is not None:
-            key_mask = tl.where(is_global, 0.0, key_mask)
+            some_masked &= ~is_global
     dk_tile = tl.zeros([KEYS, WIDTH], tl.float32)
     dv_tile = tl.zeros([KEYS, WIDTH], tl.float32)
 
@@ -352,8 +354,9 @@ def _keys_kernel(
         queries = load_tile(q, t * QUERIES, None, stride_qn, QUERIES, HEAD_DIM, WIDTH)
         grads = load_tile(grad, t * QUERIES, None, stride_gn, QUERIES, HEAD_DIM, WIDTH)
         scores = dot(keys, queries.T) * (scale * LOG2E)
-        if masked_keys is not None:
-            scores += key_mask
+        if masked_keys is not None:  # noqa: SIM102, known when the kernel is compiled
+            if some_masked:
+                scores = tl.where(masked, float("-inf"), scores)
         weights = tl.exp2(scores - tl.load(lse + query)[None, :])
         d = tl.load(delta + query)
         _d_scores, dk_tile, dv_tile = add_key_gradients(
@@ -373,12 +376,14 @@ def _keys_kernel(
             query[None, :],
             key[:, None],
             key[:, None] - (nearby + tl.arange(0, QUERIES))[None, :],
-            key_mask,
             bias,
             left,
             right,
             scale * LOG2E,
         )
+        if masked_keys is not None:  # noqa: SIM102, as above
+            if some_masked:
+                scores = tl.where(masked, float("-inf"), scores)
         weights = tl.exp2(scores - log_total[None, :])
         _d_scores, dk_tile, dv_tile = add_key_gradients(
             weights, grads, values, d, queries, dk_tile, dv_tile

@@ -29,7 +29,14 @@ from .scoring import (
     global_strides,
     global_tensors,
 )
-from .tile import edge_tile, global_scores, load_mask, query_edge_scores, window_spans
+from .tile import (
+    any_masked,
+    edge_tile,
+    global_scores,
+    hide_masked,
+    query_edge_scores,
+    window_spans,
+)
 
 
 def forward(
@@ -152,15 +159,13 @@ def _forward_kernel(
     begin, stop, full, edge = window_spans(
         first, length, left, right, bias is not None, QUERIES, KEYS
     )
+    some_masked = any_masked(masked_keys, begin * KEYS, tl.minimum(stop * KEYS, length))
     for t in range(full, edge):
         keys = load_tile(k, t * KEYS, None, stride_kn, KEYS, HEAD_DIM, WIDTH)
         values = load_tile(v, t * KEYS, None, stride_vn, KEYS, HEAD_DIM, WIDTH)
         products = dot(queries, keys.T)
-        if masked_keys is None:
-            top, total, out = update_softmax(products, scale, 0.0, values, top, total, out)
-        else:
-            scores = products * scale + load_mask(masked_keys, t * KEYS, length, KEYS)[None, :]
-            top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
+        products = hide_masked(products, masked_keys, some_masked, t * KEYS, length, KEYS)
+        top, total, out = update_softmax(products, scale, 0.0, values, top, total, out)
     for t in range(begin, stop - (edge - full)):
         other = edge_tile(t, full, edge) * KEYS
         keys = load_tile(k, other, length, stride_kn, KEYS, HEAD_DIM, WIDTH)
@@ -172,7 +177,6 @@ def _forward_kernel(
             other,
             length,
             reach,
-            masked_keys,
             bias,
             left,
             right,
@@ -180,6 +184,7 @@ def _forward_kernel(
             QUERIES,
             KEYS,
         )
+        scores = hide_masked(scores, masked_keys, some_masked, other, length, KEYS)
         top, total, out = update_softmax(scores, 1.0, 0.0, values, top, total, out)
 
     out, log_total = finish_softmax(top, total, out, float("inf"))

@@ -41,15 +41,39 @@ def edge_tile(t, full, edge):
 
 
 @triton.jit
-def load_mask(masked_keys, first, length, SIZE: tl.constexpr):
-    """Load the mask of a tile of keys, to be added to scores: -inf or 0."""
+def load_masked(masked_keys, first, length, SIZE: tl.constexpr):
+    """Load whether the keys of a tile are masked; those beyond the sequence are not."""
     key = first + tl.arange(0, SIZE)
-    masked = tl.load(masked_keys + key, mask=key < length, other=1) != 0
-    return tl.where(masked, float("-inf"), 0.0)
+    return tl.load(masked_keys + key, mask=key < length, other=0) != 0
 
 
 @triton.jit
-def edge_scores(products, query, key, distance, key_mask, bias, left, right, scale):
+def any_masked(masked_keys, first, stop):
+    """Return whether any of the keys from `first` to `stop` is masked.
+
+    Few programs meet a masked key, and only they need to look at the mask of every tile.
+    """
+    CHUNK: tl.constexpr = 1024  # noqa: N806, a constant of Triton
+    found = 0
+    if masked_keys is not None:
+        for start in range(first, stop, CHUNK):
+            masked = load_masked(masked_keys, start, stop, CHUNK)
+            found = tl.maximum(found, tl.max(masked.to(tl.int32)))
+    return found > 0
+
+
+@triton.jit
+def hide_masked(scores, masked_keys, some, first, length, SIZE: tl.constexpr):
+    """Hide the masked keys, which are across, from scores, if there may be `some`."""
+    if masked_keys is not None:  # noqa: SIM102, known when the kernel is compiled
+        if some:
+            masked = load_masked(masked_keys, first, length, SIZE)
+            scores = tl.where(masked[None, :], float("-inf"), scores)
+    return scores
+
+
+@triton.jit
+def edge_scores(products, query, key, distance, bias, left, right, scale):
     """Compute base-2 scores of a tile, -inf outside the window; one side down, the other across.
 
     Args:
@@ -57,15 +81,12 @@ def edge_scores(products, query, key, distance, key_mask, bias, left, right, sca
         query: Numbers of the queries.
         key: Numbers of the keys.
         distance: Distances to look up in the bias.
-        key_mask: Mask of the keys, -inf or 0, or None.
         bias: Pointer to the head's bias of distance 0, or None.
         left: Tokens of a window to the left of the query.
         right: Tokens of a window to the right of the query.
         scale: Factor on the products, for base 2.
     """
     scores = biased_scores(products, distance, bias, scale)
-    if key_mask is not None:
-        scores += key_mask
     inside = (key - query + left).to(tl.uint32, bitcast=True) <= (left + right).to(tl.uint32)
     return tl.where(inside, scores, float("-inf"))
 
@@ -78,7 +99,6 @@ def query_edge_scores(
     other,
     length,
     reach,
-    masked_keys,
     bias,
     left,
     right,
@@ -89,15 +109,11 @@ def query_edge_scores(
     """Compute `edge_scores` of the queries from `first` on and the keys from `other` on."""
     key = other + tl.arange(0, KEYS)
     nearby = within_margin(other, first, reach, QUERIES, KEYS)
-    key_mask = None
-    if masked_keys is not None:
-        key_mask = load_mask(masked_keys, other, length, KEYS)[None, :]
     return edge_scores(
         products,
         query[:, None],
         _existing(key, length)[None, :],
         (nearby + tl.arange(0, KEYS))[None, :] - query[:, None],
-        key_mask,
         bias,
         left,
         right,
