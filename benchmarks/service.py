@@ -22,7 +22,6 @@ import argparse
 import asyncio
 import itertools
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -31,7 +30,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -279,16 +278,22 @@ async def soak(
 
 
 def resident_mb(pid: int) -> float:
-    """Return the resident memory of a process and its children."""
-    pages = 0
+    """Return the resident memory of a process and its descendants; what they share counts once."""
+    parents = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(path.parent.name) == pid or int(fields[1]) == pid:
-                pages += int((path.parent / "statm").read_text().split()[1])
-        except (OSError, ValueError):
-            continue  # it has ended
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+        with suppress(OSError):  # it has ended
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+
+    def descends(one: int) -> bool:
+        return one == pid or (one in parents and descends(parents[one]))
+
+    kilobytes = 0
+    for one in filter(descends, parents):
+        with suppress(OSError):
+            for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
+                name, size, *_ = line.split()
+                kilobytes += int(size) if name == "Pss:" else 0
+    return kilobytes / 1024
 
 
 def free_port() -> int:

@@ -3,6 +3,7 @@
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -43,6 +44,15 @@ def until(condition, seconds=10):
     while not condition():
         assert time.monotonic() < limit, "this did not happen"
         time.sleep(0.01)
+
+
+def readers(served):
+    """Return the ids of the processes that were forked to read files."""
+    forker = served.service.processes._forker
+    if forker is None:
+        return []
+    pid = forker._process.pid
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 class Served:
@@ -124,7 +134,7 @@ def strict(small_encoder):
 def without_processes(monkeypatch):
     """Have documents read in this process, where a test is not about those that read them.
 
-    Each takes a second to start.
+    The first one takes a second to start.
     """
 
     async def ask(self, header, content):

@@ -2,6 +2,7 @@
 
 import io
 import os
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
@@ -99,12 +100,12 @@ def test_the_library(served, library_folder):
     assert served.client.delete(f"/documents/{document_id}").status_code == 403
 
 
-def test_pages_of_the_library_are_drawn_while_the_file_is_unchanged(served, library_folder):
+def test_pages_of_the_library_are_drawn_while_the_file_is_unchanged(served, monkeypatch):
     [entry] = served.client.get("/documents?query=herring").json()["documents"]
     url = f"/documents/{entry['id']}/pages/1.png"
     size, _ = _decode_png(served.client.get(f"{url}?scale=1").content)
     assert size == (400, 300)
-    served.service.drawers._children.clear()
+    monkeypatch.setattr(served.service.drawers, "_children", OrderedDict())
     times = Path(entry["name"]).stat()
     try:
         os.utime(entry["name"], (0, 0))

@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 from foveate.service.limits import Limits
-from tests.service.conftest import FISH, until, write_pdf
+from tests.service.conftest import FISH, readers, until, write_pdf
 
 
 def raw(served, data, *, wait=10):
@@ -190,8 +190,8 @@ def test_xml_entities(served):
 
 def test_a_reader_that_is_killed(served):
     """By the system, if memory is short, or by a file that breaks it."""
-    until(lambda: served.service.readers.pids)
-    for pid in served.service.readers.pids:
+    until(lambda: readers(served))
+    for pid in readers(served):
         os.kill(pid, signal.SIGKILL)
     answer = served.client.post("/documents", files={"file": ("fish.md", FISH.encode())})
     assert answer.status_code in (201, 422)
@@ -345,7 +345,8 @@ def test_stopping_finishes_what_runs(strict, monkeypatch):
         thread.start()
         until(lambda: slow.num_read == 1)
         threading.Timer(0.5, slow.may_go_on.set).start()
-        pids = served.service.readers.pids
+        until(lambda: readers(served))
+        pids = readers(served)
     thread.join()
     assert answers == [200]
     for pid in pids:

@@ -5,11 +5,11 @@ from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Any
 
+from foveate import encoders
 from foveate.data.records import check_texts
 from foveate.detectors import METHODS, Detector, Keyword, detector_by_name, given_keywords
 from foveate.detectors.embedding import TextEncoder, embedding
 from foveate.documents import Document
-from foveate.inference.encoder import Encoder
 
 DETECTORS = (*METHODS, "given")
 """The names of detectors."""
@@ -96,7 +96,8 @@ def _given(document: Document, top_k: int, *, keywords: tuple[str, ...]) -> list
 @cache
 def _load_encoder(model: str) -> TextEncoder:
     """Load an encoder once per process, on the CPU, because data loading workers run it."""
-    return Encoder.from_pretrained(None if model == "default" else model, device="cpu")
+    encoder: TextEncoder = encoders.load_encoder(None if model == "default" else model)
+    return encoder
 
 
 def _check_names(name: str, options: Mapping[str, Any], known: Collection[str]) -> None:

@@ -3,9 +3,7 @@
 import asyncio
 import json
 import logging
-import os
-import sys
-from asyncio.subprocess import PIPE, Process
+import socket
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -14,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 from foveate.service import frames
+from foveate.service.forking import Kill, ReaderProcesses
 from foveate.service.limits import Limits
 
 _log = logging.getLogger(__name__)
@@ -85,26 +84,35 @@ class Reading:
 class _Child:
     """A process that runs `foveate.service.reader`."""
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kill: Kill
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._kill = kill
         self.is_ready = True
         self.num_texts = 0
         self.last_used = monotonic()
         self.lock = asyncio.Lock()
 
     @classmethod
-    async def start(cls, max_bytes: int) -> "_Child":
-        secrets = ("FOVEATE_TOKEN",)
-        environment = {name: value for name, value in os.environ.items() if name not in secrets}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "foveate.service.reader", str(max_bytes)),
-            stdin=PIPE,
-            stdout=PIPE,
-            # Threads would each take some of the memory that the process is allowed.
-            env=environment | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is for the service, which finishes what runs
-        )
-        return cls(process)
+    async def start(cls, processes: ReaderProcesses) -> "_Child":
+        """Start a process.
+
+        Raises:
+            EOFError: It cannot be started.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            reader, writer = await asyncio.open_connection(sock=ours)
+            try:
+                kill = await processes.start(theirs)
+            except BaseException as error:
+                writer.transport.abort()
+                if isinstance(error, OSError):
+                    raise EOFError(str(error)) from error
+                raise
+        return cls(reader, writer, kill)
 
     async def ask(self, header: dict[str, Any], data: bytes = b"") -> tuple[dict[str, Any], bytes]:
         """Send a message and return the answer.
@@ -115,18 +123,15 @@ class _Child:
         """
         self.last_used = monotonic()
         self.is_ready = False  # until the whole answer has been read
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise EOFError("the process has no pipes")
         try:
-            stdin.write(frames.pack(header, len(data)))
-            stdin.write(data)
-            await stdin.drain()
-            sizes = frames.LENGTHS.unpack(await stdout.readexactly(frames.LENGTHS.size))
+            self._writer.write(frames.pack(header, len(data)))
+            self._writer.write(data)
+            await self._writer.drain()
+            sizes = frames.LENGTHS.unpack(await self._reader.readexactly(frames.LENGTHS.size))
             if sum(sizes) > _MAX_ANSWER:
                 raise EOFError("the answer is too long")
-            answer = json.loads(await stdout.readexactly(sizes[0]))
-            result = await stdout.readexactly(sizes[1])
+            answer = json.loads(await self._reader.readexactly(sizes[0]))
+            result = await self._reader.readexactly(sizes[1])
             self.is_ready = True
             if "traceback" in answer:
                 _log.error("A reader failed.\n%s", answer["traceback"])
@@ -138,16 +143,10 @@ class _Child:
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise EOFError(str(error)) from error
 
-    @property
-    def pid(self) -> int:
-        """The id of the process."""
-        return self._process.pid
-
     async def stop(self) -> None:
         """Kill the process."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
+        self._writer.transport.abort()
+        await self._kill()
 
 
 class Readers:
@@ -158,19 +157,16 @@ class Readers:
 
     Args:
         limits: The limits of the service.
+        processes: Starts the processes.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, processes: ReaderProcesses) -> None:
         self._limits = limits
+        self._processes = processes
         self._turns = asyncio.Semaphore(limits.readers)
         self._spares: list[_Child] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._is_closed = False
-
-    @property
-    def pids(self) -> list[int]:
-        """The ids of the processes that wait for a file."""
-        return [child.pid for child in self._spares]
 
     def start(self) -> None:
         """Start the first process."""
@@ -247,7 +243,7 @@ class Readers:
         return child
 
     async def _start_child(self) -> _Child:
-        return await _Child.start(self._limits.reading_bytes)
+        return await _Child.start(self._processes)
 
     async def _add_spare(self) -> None:
         child = await self._start_child()
@@ -264,10 +260,12 @@ class Drawers:
 
     Args:
         limits: The limits of the service.
+        processes: Starts the processes.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, processes: ReaderProcesses) -> None:
         self._limits = limits
+        self._processes = processes
         self._children: OrderedDict[str, _Child] = OrderedDict()
         self._lock = asyncio.Lock()
 
@@ -317,7 +315,7 @@ class Drawers:
             data = await load()
             while len(self._children) >= _DRAWERS:
                 await self.close(next(iter(self._children)))
-            child = await _Child.start(self._limits.reading_bytes)
+            child = await _Child.start(self._processes)
             try:
                 with _explained("The file"):
                     async with _time_limit("The file", _DRAWING_SECONDS):

@@ -2,13 +2,16 @@
 
 Files that strangers send may be made to break what reads them. This process holds nothing but the
 one file, has little memory, may write no file, and is killed when it takes too long. Messages come
-in on standard input and go out on standard output, see `foveate.service.frames`.
+in and go out on the socket that is its standard input, see `foveate.service.frames`.
 """
 
+import gc
 import io
 import json
 import os
 import resource
+import signal
+import socket
 import sys
 import traceback
 import warnings
@@ -27,6 +30,7 @@ from foveate.documents.language import detect_language
 from foveate.documents.members import expand
 from foveate.documents.readers.pdf.extraction import opened
 from foveate.service import frames
+from foveate.service.forking import NUMBER_SIZE
 
 MAX_PIXELS = 16_000_000
 """Most pixels of a page's picture; larger ones are drawn at a smaller scale."""
@@ -40,11 +44,45 @@ class TooLargeError(DocumentError):
 
 def main() -> None:
     """Answer messages until there are no more."""
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not get among the messages
     warm_up()  # which unpacks a model into a temporary file, and so comes first
     restrict(int(sys.argv[1]))
-    serve(sys.stdin.buffer, output)
+    with socket.socket(fileno=0) as channel:
+        if "--fork" in sys.argv:
+            fork_for_each_file(channel)
+        serve(channel.makefile("rb"), channel.makefile("wb"))
+
+
+def fork_for_each_file(control: socket.socket) -> None:
+    """Fork whenever the service asks for it, and return only in the processes that were forked.
+
+    A message is a number. If a socket comes with it, a process is forked, of which the socket
+    becomes the standard input; otherwise the process that got this number is killed.
+    """
+    pids: dict[bytes, int] = {}
+    gc.freeze()  # collecting what was loaded would copy the memory that the processes share
+    while True:
+        number, sockets, _, _ = socket.recv_fds(control, NUMBER_SIZE, 1)
+        if sockets:
+            pid = os.fork()
+            if pid == 0:
+                os.dup2(sockets[0], 0)  # in place of the control, which is not for this process
+                os.close(sockets[0])
+                return
+            os.close(sockets[0])
+            pids[number] = pid
+        elif number:
+            kill(pids.pop(number))
+        else:  # the service has ended
+            break
+    for pid in pids.values():
+        kill(pid)
+    sys.exit()
+
+
+def kill(pid: int) -> None:
+    """Kill a process that was forked; until then its number belongs to no other process."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def restrict(max_bytes: int) -> None:

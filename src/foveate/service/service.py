@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 from foveate.documents import Document
 from foveate.service.encoder import SharedEncoder
 from foveate.service.errors import Refusal
+from foveate.service.forking import ReaderProcesses
 from foveate.service.limits import Limits
 from foveate.service.metrics import Metrics
 from foveate.service.processes import Content, Drawers, Readers, Reading
@@ -57,8 +58,9 @@ class Service:
         self._processor_lock = threading.Lock()
         self.uploads = Uploads(limits, self._forget)
         self.work = Work(limits)
-        self.readers = Readers(limits)
-        self.drawers = Drawers(limits)
+        self.processes = ReaderProcesses(limits.reading_bytes)
+        self.readers = Readers(limits, self.processes)
+        self.drawers = Drawers(limits, self.processes)
         metrics.running.set_function(lambda: self.work.num_running)
         metrics.uploads.set_function(lambda: len(self.uploads))
         metrics.upload_bytes.set_function(lambda: self.uploads.num_bytes)
@@ -76,6 +78,7 @@ class Service:
                 await sweeping
             await self.drawers.stop()
             await self.readers.stop()
+            await self.processes.stop()
             await asyncio.to_thread(self.work.stop)
             await asyncio.to_thread(self.encoder.stop)
 
