@@ -109,6 +109,8 @@ export async function pageImage(id, number, scale, signal) {
   return response.blob();
 }
 
+export const pageText = (id, number, signal) => get(address(id, `/pages/${number}/text`), signal);
+
 export const search = (request, signal) => post("search", request, signal);
 export const ask = (request, signal) => post("ask", request, signal);
 export const summarize = (request, signal) => post("summarize", request, signal);
