@@ -174,7 +174,7 @@ def test_pages_of_a_pdf_have_boxes_over_their_sentences(home):
     home.wait_for_function(
         "() => document.querySelector('[data-page=\"1\"] img')?.naturalWidth > 600"
     )
-    box = first.locator(".box").filter(has_text="The GIL is an obstacle to using multi-core CPUs")
+    box = first.locator(".box:has([data-text^='The GIL is an obstacle to using multi-core CPUs'])")
     box.wait_for(state="attached")
     # On the paper, that sentence is in the left column, a third of the page down.
     sheet, place = first.locator(".sheet").bounding_box(), box.bounding_box()
