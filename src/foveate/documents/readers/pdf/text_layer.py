@@ -85,7 +85,7 @@ def _place(lines: list[Line], composer: Composer) -> list[PlacedLine]:
     for line, below in zip_longest(lines, lines[1:]):
         texts = list(line.words)
         end, is_cut = "\n", False
-        if below is not None and _continues(line, below):
+        if below is not None and below.words[0] and _continues(line, below):
             end, is_cut = composer.gap(texts[-1], below.words[0])
         if is_cut:
             texts[-1] = texts[-1][:-1]
