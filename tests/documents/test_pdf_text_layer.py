@@ -66,10 +66,10 @@ def test_divided_words_are_joined_as_in_the_document(read_before, joined):
 
 def test_unreadable_words_have_no_letters():
     writer = Writer(pageCompression=0)
-    writer.text(60, 100, "All who were on board hoped that the crew would re-")
-    writer.text(60, 112, "~~ cover what was lost in the storm, although it was late.")
+    writer.text(60, 100, "All who were on board hoped that the crew would soon re-")
+    writer.text(60, 112, "~~ cover what was lost in the storm.")
     [text] = written(read(writer, replaced=(b"~~", b"\3\3")))
-    assert text.endswith("would re-\n cover what was lost in the storm, although it was late.\n")
+    assert text.endswith("would soon re-\n cover what was lost in the storm.\n")
 
 
 def test_chinese_has_no_spaces():

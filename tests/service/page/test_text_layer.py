@@ -18,13 +18,13 @@ def open_pdf(page, data):
     page.route("**/summarize", lambda route: route.fulfill(json={"text": "", "sentences": []}))
     file = {"name": "a.pdf", "mimeType": "application/pdf", "buffer": data}
     page.set_input_files("#file", file)
-    page.locator("[data-page='1'] .words").wait_for(state="attached")
+    page.locator("[data-page='1'] .text-layer").wait_for(state="attached")
     page.locator("[data-page='1'] .box").first.wait_for(state="attached")
 
 
 def word(page, text):
     """Find a word on the pages."""
-    return page.locator(".line > span").filter(has_text=text).first
+    return page.locator(".text-layer .line > span").filter(has_text=text).first
 
 
 def drag(page, first, last):
@@ -141,7 +141,7 @@ def test_pages_without_words(home):
     drawing.rect(40, 40, 100, 100, fill=1)
     drawing.save()
     open_pdf(home, file.getvalue())
-    empty = home.locator("[data-page='2'] .words")
+    empty = home.locator("[data-page='2'] .text-layer")
     expect(empty).to_be_attached()
     expect(empty).to_be_empty()
     expect(home.get_by_role("alert")).to_be_hidden()

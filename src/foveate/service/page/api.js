@@ -64,7 +64,8 @@ async function reason(response) {
   let body = null;
   try {
     body = await response.json();
-  } catch {
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     // Not JSON: a proxy answered, or nobody.
   }
   const told = body?.error?.message ?? body?.message ?? body?.detail;

@@ -15,7 +15,7 @@ canvas.font = `${MEASURED_SIZE}px sans-serif`; // the family is also in the styl
  * @param {number} scale Pixels per point.
  */
 export function textLayer({ quarter_turns: turns, columns }, { width, height }, scale) {
-  const attributes = { class: "words", "aria-hidden": "true" }; // the boxes hold the sentences
+  const attributes = { class: "text-layer", "aria-hidden": "true" }; // the boxes hold the sentences
   const layer = element("div", attributes, ...columns.map(column));
   const isSideways = turns % 2 === 1;
   layer.style.width = `${isSideways ? height : width}px`;
