@@ -33,9 +33,7 @@ MAX_SENTENCES = 2_000
 """Most sentences of one answer."""
 
 Id = Annotated[str, InPath(description="Id of a document.")]
-PageNumber = Annotated[
-    int, InPath(ge=1, le=100_000, description="Number of the page, from 1.")
-]
+PageNumber = Annotated[int, InPath(ge=1, le=100_000, description="Number of the page, from 1.")]
 
 
 def problems(descriptions: dict[int, str]) -> dict[int | str, dict[str, object]]:

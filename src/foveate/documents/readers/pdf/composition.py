@@ -321,4 +321,5 @@ def _continues_address(end: str, word: str) -> bool:
 
 
 def is_wide(character: str) -> bool:
+    """Return whether a character is as wide as high, as Chinese and Japanese ones are."""
     return bool(character) and unicodedata.east_asian_width(character) in "WF"
