@@ -80,6 +80,35 @@ def test_a_pdf_and_its_pages(served, tmp_path):
     assert served.client.get(f"{url}/pages/1.png?scale=9").status_code == 422
 
 
+def test_the_text_of_a_page(served, tmp_path):
+    """Where the sentences of the page are, in the order of reading."""
+    path = tmp_path / "herring.pdf"
+    write_pdf(path)
+    sent = served.client.post("/documents", files={"file": (path.name, path.read_bytes())}).json()
+    url = f"/documents/{sent['id']}"
+    answer = served.client.get(f"{url}/pages/2/text")
+    assert answer.headers["cache-control"] == "no-store"
+    layer = answer.json()
+    assert layer["quarter_turns"] == 0
+    lines = [line for column in layer["columns"] for line in column]
+    assert ["".join(word for word, _, _ in line["words"]) for line in lines] == [
+        "2 Herring",
+        "The herring swims in large shoals near the coast.",
+        "Fishermen counted 2 hundred of them in May.",
+    ]
+    assert lines[1]["words"][0][0] == "The "
+    sentences = served.client.get(f"{url}/sentences").json()
+    boxes = [box[1:] for one in sentences for box in one["boxes"] if box[0] == 2]
+    for line, box in zip(lines[1:], boxes, strict=True):
+        first, last = line["words"][0], line["words"][-1]
+        place = [first[1], line["top"], last[2], line["bottom"]]
+        assert place == pytest.approx(box, abs=0.01)
+    assert served.client.get(f"{url}/pages/3/text").status_code == 404
+    assert served.client.get(f"{url}/pages/0/text").status_code == 422
+    text_url = f"/documents/{served.upload()}"
+    assert served.client.get(f"{text_url}/pages/1/text").status_code == 404
+
+
 def test_the_library(served, library_folder):
     listed = served.client.get("/documents").json()
     assert listed["total"] == 3
@@ -111,6 +140,8 @@ def test_pages_of_the_library_are_drawn_while_the_file_is_unchanged(served, monk
         os.utime(entry["name"], (0, 0))
         answer = served.client.get(url)
         assert (answer.status_code, "changed" in answer.json()["detail"]) == (404, True)
+        words = served.client.get(url.replace(".png", "/text"))
+        assert (words.status_code, words.json()) == (404, answer.json())
     finally:
         os.utime(entry["name"], ns=(times.st_atime_ns, times.st_mtime_ns))
 

@@ -286,23 +286,54 @@ class Drawers:
         Raises:
             ReadingError: There is no such page, or it cannot be drawn.
         """
+        return await self._ask(key, load, page, {"kind": "page", "scale": scale})
+
+    async def text_layer(
+        self,
+        key: str,
+        load: Callable[[], Awaitable[bytes]],
+        page: int,
+        text: str,
+        language: str | None,
+    ) -> bytes:
+        """Read the words of a page and their places.
+
+        Args:
+            key: What identifies the document.
+            load: Returns the PDF, if it is not open yet.
+            page: Number of the page, from 1.
+            text: What has been read of the page before.
+            language: ISO 639 code of the document's language; None if it is unknown.
+
+        Returns:
+            A `foveate.documents.readers.pdf.text_layer.TextLayer` as JSON.
+
+        Raises:
+            ReadingError: There is no such page, or it cannot be read.
+        """
+        header = {"kind": "text layer", "text": text, "language": language}
+        return await self._ask(key, load, page, header)
+
+    async def _ask(
+        self, key: str, load: Callable[[], Awaitable[bytes]], page: int, header: dict[str, Any]
+    ) -> bytes:
+        """Return what a process answers about a page."""
         child = await self._open(key, load)
-        drawing = asyncio.ensure_future(self._draw(key, child, page, scale))
+        answering = asyncio.ensure_future(self._finish(key, child, page, header))
         try:
-            return await asyncio.shield(drawing)
+            return await asyncio.shield(answering)
         except asyncio.CancelledError:
-            drawing.add_done_callback(lambda task: task.cancelled() or task.exception())
+            answering.add_done_callback(lambda task: task.cancelled() or task.exception())
             raise
 
-    async def _draw(self, key: str, child: _Child, page: int, scale: float) -> bytes:
-        """Finish drawing a page even if nobody waits for it anymore: its answer is on the way."""
+    async def _finish(self, key: str, child: _Child, page: int, header: dict[str, Any]) -> bytes:
+        """Wait for an answer even if nobody else does anymore: it is on the way."""
         async with child.lock:
-            header = {"kind": "page", "page": page, "scale": scale}
             try:
                 with _explained(f"Page {page}"):
                     async with _time_limit(f"Page {page}", _DRAWING_SECONDS):
-                        _, picture = await child.ask(header)
-                return picture
+                        _, result = await child.ask({**header, "page": page})
+                return result
             finally:
                 if not child.is_ready:
                     await self.close(key)

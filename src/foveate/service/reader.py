@@ -16,6 +16,7 @@ import sys
 import traceback
 import warnings
 import zlib
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import PurePath
 from typing import Any, BinaryIO
@@ -29,11 +30,15 @@ from foveate.documents.formats import check_text_format
 from foveate.documents.language import detect_language
 from foveate.documents.members import expand
 from foveate.documents.readers.pdf.extraction import opened
+from foveate.documents.readers.pdf.text_layer import read_text_layer
 from foveate.service import frames
 from foveate.service.forking import NUMBER_SIZE
 
 MAX_PIXELS = 16_000_000
 """Most pixels of a page's picture; larger ones are drawn at a smaller scale."""
+
+MAX_WORDS = 20_000
+"""Most words of a page to select, as a browser must place each; the rest are left out."""
 
 TOO_LARGE, UNREADABLE = 413, 422
 
@@ -101,7 +106,7 @@ def warm_up() -> None:
 
 
 def serve(requests: BinaryIO, output: BinaryIO) -> None:
-    """Answer each message: documents for files, and pictures for pages of the file that is open."""
+    """Answer each message: documents for files, and what is on pages of the file that is open."""
     content, result = b"", b""
     answer: dict[str, Any]
     while message := frames.receive(requests):
@@ -113,6 +118,8 @@ def serve(requests: BinaryIO, output: BinaryIO) -> None:
                     content, answer, result = data, {}, b""
                 elif header["kind"] == "page":
                     answer, result = {}, draw_page(content, header["page"], header["scale"])
+                elif header["kind"] == "text layer":
+                    answer, result = {}, text_layer(content, header)
                 else:
                     answer, result = read(header, data)
             except Exception as error:
@@ -216,8 +223,7 @@ def draw_page(data: bytes, number: int, scale: float) -> bytes:
         A PNG file.
     """
     with opened(data) as document:
-        if number > len(document):
-            raise DocumentError(f"There is no page {number}: the last one is {len(document)}.")
+        check_number(document, number)
         page = document[number - 1]
         width, height = page.get_size()
         largest = (MAX_PIXELS / max(width * height, 1)) ** 0.5
@@ -226,6 +232,30 @@ def draw_page(data: bytes, number: int, scale: float) -> bytes:
             return png(bitmap)
         finally:
             bitmap.close()
+
+
+def text_layer(data: bytes, header: dict[str, Any]) -> bytes:
+    """Read the words of a page of a PDF and their places.
+
+    Args:
+        data: The PDF.
+        header: "page", its number from 1; "text", what has been read of it; and "language", the
+            document's.
+
+    Returns:
+        A `TextLayer` as JSON.
+    """
+    number, text, language = header["page"], header["text"], header["language"]
+    with opened(data) as document:
+        check_number(document, number)
+        layer = read_text_layer(document, number - 1, text, language, MAX_WORDS)
+    return json.dumps(asdict(layer), ensure_ascii=False).encode(errors="replace")
+
+
+def check_number(document: pdfium.PdfDocument, number: int) -> None:
+    """Refuse the number of a page that is not there."""
+    if number > len(document):
+        raise DocumentError(f"There is no page {number}: the last one is {len(document)}.")
 
 
 def png(bitmap: pdfium.PdfBitmap) -> bytes:

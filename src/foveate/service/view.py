@@ -216,6 +216,11 @@ class DocumentView:
         """Return the index of the section of a span: the one at its place and of its depth."""
         return self._section_at[span.start, len(span.path)]
 
+    def page_text(self, number: int) -> str:
+        """Return the sentences of a page, those that begin or end on another one included."""
+        on_page = (span for span in self.spans if any(box.page == number for box in span.boxes))
+        return "\n".join(span.text for span in on_page)
+
     def around(self, inside: range, num_sentences: int) -> tuple[str, str]:
         """Return the text before and after some sentences of a section.
 

@@ -64,7 +64,8 @@ async function reason(response) {
   let body = null;
   try {
     body = await response.json();
-  } catch {
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     // Not JSON: a proxy answered, or nobody.
   }
   const told = body?.error?.message ?? body?.message ?? body?.detail;
@@ -108,6 +109,8 @@ export async function pageImage(id, number, scale, signal) {
   const response = await send("GET", path, { signal });
   return response.blob();
 }
+
+export const pageText = (id, number, signal) => get(address(id, `/pages/${number}/text`), signal);
 
 export const search = (request, signal) => post("search", request, signal);
 export const ask = (request, signal) => post("ask", request, signal);

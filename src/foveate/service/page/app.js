@@ -6,7 +6,7 @@
 import * as api from "./api.js";
 import { Answers } from "./answers.js";
 import { citation, placeName, spanOf } from "./citation.js";
-import { announce, byId, clearError, count, debounce, showError } from "./dom.js";
+import { announce, byId, clearError, count, debounce, sentenceUnder, showError } from "./dom.js";
 import { Home } from "./home.js";
 import { Marks } from "./marks.js";
 import { Outline } from "./outline.js";
@@ -345,7 +345,7 @@ class App {
 
   #listenToText(text) {
     const sentenceAt = (event) => {
-      const found = event.target.closest?.("[data-sentence]");
+      const found = sentenceUnder(event);
       return found ? Number(found.dataset.sentence) : null;
     };
     text.addEventListener("click", (event) => {

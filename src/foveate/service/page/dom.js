@@ -24,6 +24,15 @@ export const byId = (id) => document.getElementById(id);
 /** Text that only screen readers show. */
 export const hidden = (text) => element("span", { class: "visually-hidden" }, text);
 
+/** Text that only screen readers show, and that is neither found nor copied. */
+export const spoken = (text) => element("span", { class: "visually-hidden", "data-text": text });
+
+/** Return the element of the sentence that an event is about; other elements may be over it. */
+export function sentenceUnder({ target, clientX, clientY }) {
+  const places = [target, ...document.elementsFromPoint(clientX, clientY)];
+  return places.map((place) => place.closest?.("[data-sentence]")).find(Boolean) ?? null;
+}
+
 /** Say something to screen readers without moving the focus. */
 export function announce(message) {
   byId("status").textContent = "";

@@ -1,7 +1,8 @@
-// A document as the pictures of its pages, with boxes over the sentences.
+// A document as the pictures of its pages, with boxes over the sentences and words to select.
 
 import * as api from "./api.js";
-import { element, hidden, persist, showError } from "./dom.js";
+import { element, persist, sentenceUnder, showError, spoken } from "./dom.js";
+import { textLayer } from "./text-layer.js";
 import { VirtualList } from "./virtual-list.js";
 
 const MAX_WIDTH = 860; // of a page, in pixels
@@ -25,6 +26,9 @@ export class PageView {
     this.marks = marks;
     this.canvas = element("div", { class: "canvas pages", lang: reading.info.language });
     this.loading = new Map(); // page → what stops it
+    this.hovered = null; // the box under the pointer
+    this.canvas.addEventListener("pointerover", (event) => this.#hover(sentenceUnder(event)));
+    this.canvas.addEventListener("pointerleave", () => this.#hover(null));
     scroller.replaceChildren(this.canvas);
     this.list = new VirtualList(
       scroller,
@@ -111,6 +115,7 @@ export class PageView {
     const loading = new AbortController();
     this.loading.set(i, loading);
     this.#picture(i, image, width, loading.signal)
+      .then(() => this.#words(i, sheet, width, loading.signal))
       .catch((error) => {
         showError(error);
         if (error.status === MISSING) this.onMissing();
@@ -143,13 +148,27 @@ export class PageView {
     if (!signal.aborted) image.src = URL.createObjectURL(blob);
   }
 
+  async #words(i, sheet, width, signal) {
+    if (signal.aborted) return;
+    const page = this.reading.pages[i];
+    const load = () => api.pageText(this.reading.id, page.number, signal);
+    const layer = await persist(load, () => !signal.aborted);
+    if (!signal.aborted) sheet.append(textLayer(layer, page, width / page.width));
+  }
+
+  #hover(box) {
+    this.hovered?.classList.remove("hovered");
+    box?.classList.add("hovered");
+    this.hovered = box;
+  }
+
   /** Place a box for each line of a sentence; the first one holds its words, for screen readers. */
   #boxes(sheet, { sentence_idx: index, text, boxes }, i) {
     const { number, width, height } = this.reading.pages[i];
     boxes.forEach(([page, left, top, right, bottom], line) => {
       if (page !== number) return;
       const made = element("span", { class: "box sentence", "data-sentence": index, tabindex: -1 });
-      if (line === 0) made.append(hidden(text));
+      if (line === 0) made.append(spoken(text));
       else made.setAttribute("aria-hidden", "true");
       made.style.left = `${(100 * left) / width}%`;
       made.style.top = `${(100 * top) / height}%`;

@@ -26,13 +26,14 @@ export class VirtualList {
     this.target = null;
     this.isHeldAtEnd = false;
     this.frame = 0;
+    this.top = scroller.scrollTop; // where the last layout left it
     this.width = scroller.clientWidth;
     this.offsets = new Float64Array(items.count + 1);
     this.#estimate();
 
     this.listening = new AbortController();
     const options = { passive: true, signal: this.listening.signal };
-    scroller.addEventListener("scroll", () => this.schedule(), options);
+    scroller.addEventListener("scroll", () => this.#scrolled(), options);
     for (const input of ["wheel", "touchstart", "pointerdown"]) {
       scroller.addEventListener(input, () => this.#release(), options);
     }
@@ -72,6 +73,12 @@ export class VirtualList {
   #release() {
     this.target = null;
     this.isHeldAtEnd = false;
+  }
+
+  #scrolled() {
+    // The browser itself may scroll, for example to words that it has found.
+    if (Math.abs(this.scroller.scrollTop - this.top) >= 1) this.#release();
+    this.schedule();
   }
 
   #keyDown(event) {
@@ -121,6 +128,7 @@ export class VirtualList {
     this.canvas.style.height = `${this.offsets[this.items.count]}px`;
     for (const [i, node] of this.nodes) node.style.top = `${this.offsets[i]}px`;
     if (Math.abs(top - this.scroller.scrollTop) >= 1) this.scroller.scrollTop = top;
+    this.top = this.scroller.scrollTop;
     this.onLayout?.();
   }
 
@@ -141,8 +149,7 @@ export class VirtualList {
   /** Build the items of a range and take out all others; tell whether there were new ones. */
   #build(first, last) {
     for (const [i, node] of [...this.nodes]) {
-      const isFocused = node.contains(document.activeElement); // it must not vanish
-      if ((i < first || i > last) && !isFocused) this.#remove(i);
+      if ((i < first || i > last) && !this.#isInUse(node)) this.#remove(i);
     }
     const fresh = [];
     for (let i = first; i <= last; i++) {
@@ -159,6 +166,14 @@ export class VirtualList {
     }
     for (const i of fresh) this.heights[i] = this.nodes.get(i).offsetHeight;
     return true;
+  }
+
+  /** Tell whether an item has the focus or is selected: it must not vanish. */
+  #isInUse(node) {
+    const selection = getSelection();
+    const isSelecting = !selection.isCollapsed && this.canvas.contains(selection.anchorNode);
+    const isSelected = isSelecting && selection.containsNode(node, true);
+    return isSelected || node.contains(document.activeElement);
   }
 
   #remove(i) {

@@ -20,6 +20,7 @@ from foveate.service.schemas import (
     Problem,
     SectionModel,
     SentenceModel,
+    TextLayerModel,
     TextRequest,
 )
 from foveate.service.service import Service, service_of
@@ -32,6 +33,7 @@ MAX_SENTENCES = 2_000
 """Most sentences of one answer."""
 
 Id = Annotated[str, InPath(description="Id of a document.")]
+PageNumber = Annotated[int, InPath(ge=1, le=100_000, description="Number of the page, from 1.")]
 
 
 def problems(descriptions: dict[int, str]) -> dict[int | str, dict[str, object]]:
@@ -44,6 +46,15 @@ def problems(descriptions: dict[int, str]) -> dict[int | str, dict[str, object]]
 router = APIRouter(tags=["documents"])
 MISSING = problems(
     {404: "There is no such document.", 503: "The library cannot be read at the moment."}
+)
+
+PAGE_PROBLEMS = problems(
+    {
+        404: "There is no such page, or no PDF that it is in.",
+        422: "An argument is wrong, or the page cannot be read.",
+        503: "The service is busy.",
+        504: "It took too long.",
+    }
 )
 
 
@@ -181,20 +192,13 @@ async def get_pages(request: Request, document_id: Id) -> list[PageModel]:
     response_class=Response,
     responses={
         200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}},
-        **problems(
-            {
-                404: "There is no such page, or no PDF to draw it from.",
-                422: "An argument is wrong, or the page cannot be drawn.",
-                503: "The service is busy.",
-                504: "It took too long.",
-            }
-        ),
+        **PAGE_PROBLEMS,
     },
 )
 async def draw_page(
     request: Request,
     document_id: Id,
-    number: Annotated[int, InPath(ge=1, le=100_000, description="Number of the page, from 1.")],
+    number: PageNumber,
     scale: Annotated[float, Query(gt=0, le=4, description="Pixels per point.")] = 1.5,
 ) -> Response:
     """Draw a page of a PDF as PNG.
@@ -202,13 +206,39 @@ async def draw_page(
     A page of the library is drawn from its file, if that is still there and has not been changed.
     """
     service = service_of(request)
-    view = await service.find(document_id)
-    if number > (view.num_pages or 0):
-        raise Refusal(404, f"There is no page {number}: the document has {view.num_pages or 0}.")
+    view = await _find_page(service, document_id, number)
     load = partial(asyncio.to_thread, _pdf, service, view)
     draw = partial(service.drawers.draw, document_id, load, number, scale)
     picture = await service.work.run(request, draw)
     return Response(picture, media_type="image/png", headers={"Cache-Control": "private"})
+
+
+@router.get(
+    "/documents/{document_id}/pages/{number}/text",
+    summary="Get the text of a page",
+    responses=PAGE_PROBLEMS,
+)
+async def get_page_text(request: Request, document_id: Id, number: PageNumber) -> TextLayerModel:
+    """Return the words of a page of a PDF with their places, as they stand on it.
+
+    Words at another angle than most of the page, and those inside drawings, are left out, and so
+    is everything after the first 20,000 words. The file must be there, as for the page's image.
+    """
+    service = service_of(request)
+    view = await _find_page(service, document_id, number)
+    text = await asyncio.to_thread(view.page_text, number)
+    load = partial(asyncio.to_thread, _pdf, service, view)
+    language = view.document.language
+    read = partial(service.drawers.text_layer, document_id, load, number, text, language)
+    return TextLayerModel.model_validate_json(await service.work.run(request, read))
+
+
+async def _find_page(service: Service, document_id: str, number: int) -> DocumentView:
+    """Return a document that has a page of that number."""
+    view = await service.find(document_id)
+    if number > (view.num_pages or 0):
+        raise Refusal(404, f"There is no page {number}: the document has {view.num_pages or 0}.")
+    return view
 
 
 @router.get(

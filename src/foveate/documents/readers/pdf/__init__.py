@@ -4,7 +4,7 @@ PDFium says where each character is. From there on, each module does one step: `
 reads characters, `words` and `lines` put them together in reading order, `furniture` leaves out
 running heads, `paragraphs` and `tables` group lines, `run_ins` and `headings` find the headings
 and the title, `flow` joins paragraphs across columns and pages, `composition` writes the text;
-`metadata` reads who wrote it and when.
+`metadata` reads who wrote it and when. `text_layer` places the words of a page over its picture.
 """
 
 import warnings
@@ -90,7 +90,7 @@ def read(
                     words = read_words(page)
                     # A word that occurs on many pages is kept once.
                     words.texts = [known.setdefault(word, word) for word in words.texts]
-                    pages.append(_read_lines(page, words))
+                    pages.append(read_lines(page, words))
                     sheets.append(Sheet(page.width, page.height, words.quarter_turns))
                     if page.has_picture and not pages[-1]:
                         pictures.append(index)
@@ -110,7 +110,7 @@ def read(
     return replace(_compose(pages, sheets, outline, title, authors), authors=authors, date=date)
 
 
-def _read_lines(page: Page, words: Words) -> list[Line]:
+def read_lines(page: Page, words: Words) -> list[Line]:
     """Return the lines of a page in reading order."""
     segments = drop_line_numbers(find_segments(words), words)
     return [
@@ -175,7 +175,8 @@ def _compose(
     for block in blocks:
         if block.kind == "footnote":
             marks[block.page].add(block.lines[0].words[0])
-    composer = Composer(vocabulary(lines), detect_language(_sample(lines)), marks)
+    words = vocabulary(" ".join(line.words[1:-1]) for line in lines)
+    composer = Composer(words, detect_language(_sample(lines)), marks)
     stated = stated_title if is_title(stated_title) else None
     name = composer.add_title(title) if title else stated
     # The lines take most of the memory of reading: each is freed once it is written.

@@ -30,11 +30,11 @@ _COMPOUNDING = frozenset(["de", "nl", "sv", "da", "nb", "no", "fi", "hu", "is"])
 """Languages that write compounds as one word: a hyphen before a small letter is never theirs."""
 
 
-def vocabulary(lines: Iterable[Line]) -> Counter[str]:
-    """Count the words of a document that no line break may have split."""
+def vocabulary(texts: Iterable[str]) -> Counter[str]:
+    """Count the words of texts that no line break may have split."""
     counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(word.casefold() for word in _LETTERS.findall(" ".join(line.words[1:-1])))
+    for text in texts:
+        counts.update(word.casefold() for word in _LETTERS.findall(text))
     return counts
 
 
@@ -141,9 +141,9 @@ class Composer:
                     after_mark = previous < index - 1
                     glued = word[0] in _CLOSING if after_mark else line.glued[index]
                     gap = "" if glued else " "
-                    gap = "" if gap and _is_wide(end[-1:]) and _is_wide(word[0]) else gap
+                    gap = "" if gap and is_wide(end[-1:]) and is_wide(word[0]) else gap
                 elif pieces:
-                    gap, cut = self._gap("".join(pieces[-4:]).rsplit(" ", 1)[-1], word)
+                    gap, cut = self.gap("".join(pieces[-4:]).rsplit(" ", 1)[-1], word)
                     if cut:
                         pieces[-1] = pieces[-1][:-1]
                         length -= 1
@@ -184,7 +184,7 @@ class Composer:
         self._pages.extend([line.page] * len(chosen))
         self._num_lines += 1
 
-    def _gap(self, end: str, word: str) -> tuple[str, bool]:
+    def gap(self, end: str, word: str) -> tuple[str, bool]:
         """Return what separates the last word of a line from the first of the next.
 
         Returns:
@@ -198,7 +198,7 @@ class Composer:
                 return ("" if word[0].isalnum() else " "), False
             first = _LETTERS.findall(end)
             return "", not self._keeps_hyphen(first[-1] if first else end[:-1], second[0])
-        if (_is_wide(end[-1:]) and _is_wide(word[0])) or end[-1:] == word[0] == "-":
+        if (is_wide(end[-1:]) and is_wide(word[0])) or end[-1:] == word[0] == "-":
             return "", False
         if end.endswith(("http:", "https:")) and word.startswith("//"):
             return "", False
@@ -320,5 +320,6 @@ def _continues_address(end: str, word: str) -> bool:
     return bool(_REST_OF_ADDRESS.match(word))
 
 
-def _is_wide(character: str) -> bool:
+def is_wide(character: str) -> bool:
+    """Return whether a character is as wide as high, as Chinese and Japanese ones are."""
     return bool(character) and unicodedata.east_asian_width(character) in "WF"
