@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from foveate.ops.compiling import uncompiled
@@ -38,6 +38,13 @@ class PackedIndices:
             )
         flat = padded.flatten(0, 1)
         return flat if self.indices is None else flat.index_select(0, self.indices)
+
+    def embed(self, embeddings: nn.Module, input_ids: Tensor) -> Tensor:
+        """Embed ids `(batch, length)` and pack them to `(tokens, d)`."""
+        if embeddings._forward_hooks:  # NEFTune's takes a padded batch, and scales by its length
+            return self.pack(embeddings(input_ids))
+        embedded: Tensor = embeddings(self.pack(input_ids))
+        return embedded
 
     def unpack(self, packed: Tensor) -> Tensor:
         """Scatter `(tokens, ...)` to `(batch, length, ...)`, zero at padding."""

@@ -254,7 +254,7 @@ class CapturableVccEncoder(CapturableEncoder):
         """The layers, which take packed tokens."""
         raise NotImplementedError
 
-    def relative_position_bias(self) -> RelativePositionBias | None:
+    def relative_position_bias(self, device: torch.device) -> RelativePositionBias | None:
         """Return T5's bias, whose table each layer gets; None in other models."""
         return None
 
@@ -279,7 +279,7 @@ class CapturableVccEncoder(CapturableEncoder):
         """
         recorded = all_hidden_states or RecordedStates(None, None, None)
         layers, num_segment_layers = self.packed_layers, self.config.num_segment_layers
-        bias = self.relative_position_bias()
+        bias = self.relative_position_bias(hidden_states.device)
         table = None if bias is None else bias.table
         segments = AttentionInputs(layout.segments(self.config.segment_size))
         compression: CompressionLayout = layout.compression(self.config, hidden_states.device)
