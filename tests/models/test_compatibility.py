@@ -159,3 +159,18 @@ def test_weights_can_be_offloaded(name):
             for each in (model, offloaded)
         ]
         assert torch.equal(*texts)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_export_is_refused_where_values_decide_shapes(name):
+    model, batch = build(name)
+    with pytest.raises(RuntimeError, match="cannot trace this model, since shapes"):
+        torch.export.export(model, (), batch)
+
+
+def test_an_encoder_of_unpadded_batches_can_be_exported():
+    model, batch = build("fovea")
+    with torch.no_grad():
+        exported = torch.export.export(model.encoder, (batch["input_ids"],)).module()
+        expected = model.encoder(batch["input_ids"]).last_hidden_state
+        assert relative_error(exported(batch["input_ids"]).last_hidden_state, expected) < 1e-6

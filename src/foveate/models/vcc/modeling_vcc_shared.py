@@ -16,6 +16,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.padding import PackedSequences
+from foveate.ops.compiling import refuse_export
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
     CandidateSegments,
@@ -221,6 +222,7 @@ class VccLayout:
                     f"vip_mask must have the shape {tuple(shape)} of the tokens, "
                     f"got {tuple(vip_mask.shape)}"
                 )
+            refuse_export("vip_mask")
             is_vip = packed.pack(vip_mask.bool())
         return cls(packed, is_vip, count_vips(is_vip, packed.lengths, config.num_vip_slots))
 
