@@ -121,6 +121,15 @@ def test_hidden_states_and_tuples(hdt):
     assert torch.equal(hdt(IDS, parent_ids=PARENTS, return_dict=False)[0], output[0])
 
 
+def test_ids_and_embeddings_together_are_refused(hdt):
+    embeddings = hdt.get_input_embeddings()(IDS)
+    assert torch.equal(
+        hdt(inputs_embeds=embeddings, parent_ids=PARENTS)[0], hdt(IDS, None, PARENTS)[0]
+    )
+    with pytest.raises(ValueError, match="give either input_ids or inputs_embeds"):
+        hdt(IDS, inputs_embeds=embeddings, parent_ids=PARENTS)
+
+
 def test_attention_weights_are_not_returned(hdt):
     with pytest.warns(UserWarning, match="HDT never forms attention weights"):
         assert hdt(IDS, parent_ids=PARENTS, output_attentions=True).get("attentions") is None

@@ -403,6 +403,10 @@ def test_missing_inputs_are_named(model, example):
         model(ids, parent_ids=parents)
     with pytest.raises(ValueError, match="parent_ids are missing: prepare documents with"):
         model(ids, node_types=types)
+    embeddings = model.get_input_embeddings()(ids)
+    for ids_or_none in ({}, {"input_ids": ids}):
+        with pytest.raises(ValueError, match="needs input_ids, and does not support inputs_embeds"):
+            model(**ids_or_none, inputs_embeds=embeddings, parent_ids=parents, node_types=types)
     cycle = parents.clone()
     cycle[0, 0] = 1
     with pytest.raises(ValueError, match="its own ancestor"):

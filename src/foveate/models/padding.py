@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from foveate.ops.compiling import uncompiled
+from foveate.ops.compiling import refuse_export, uncompiled
 from foveate.ops.tree_attention import Tree
 
 
@@ -38,6 +38,13 @@ class PackedIndices:
             )
         flat = padded.flatten(0, 1)
         return flat if self.indices is None else flat.index_select(0, self.indices)
+
+    def embed(self, embeddings: nn.Module, input_ids: Tensor) -> Tensor:
+        """Embed ids `(batch, length)` and pack them to `(tokens, d)`."""
+        if embeddings._forward_hooks:  # NEFTune's takes a padded batch, and scales by its length
+            return self.pack(embeddings(input_ids))
+        embedded: Tensor = embeddings(self.pack(input_ids))
+        return embedded
 
     def unpack(self, packed: Tensor) -> Tensor:
         """Scatter `(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
@@ -92,6 +99,7 @@ class PackedSequences(PackedIndices):
             shape: `(batch, length)`.
 
         Raises:
+            RuntimeError: `torch.export` is tracing, and there is a mask.
             ValueError: The mask has another shape.
         """
         batch, length = shape
@@ -99,6 +107,7 @@ class PackedSequences(PackedIndices):
             _check_shape(real, shape)
         if real is None or real.numel() == 0:
             return cls([length] * batch if length else [], None, False, shape)
+        refuse_export("attention_mask")
         real = real.bool()
         column = torch.arange(length, device=real.device)
         first = torch.where(real, column, length).amin(1)
@@ -248,6 +257,7 @@ class PackedForest(PackedIndices):
         Raises:
             ValueError: See `Tree.from_padded`.
         """
+        refuse_export("parent_ids")
         tree, indices, first = Tree.from_padded(parent_ids, attention_mask)
         batch, length = parent_ids.shape
         return cls(tree, indices, first, (batch, length))

@@ -213,22 +213,23 @@ class TreeBertEmbeddings(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(
-        self, input_ids: Tensor, node_types: Tensor, tree: Tree, anchors: Anchors
+        self, embeddings: Tensor, node_types: Tensor, tree: Tree, anchors: Anchors
     ) -> Tensor:
-        """Embed nodes `(nodes,)`.
+        """Complete the word embeddings `(nodes, hidden_size)`, without gradients in place.
 
         A token's position is that within its sentence, counted from 1; an anchor's is 0, to which
         it adds the sinusoids of its index among its siblings (HDT, eq. 2) times a learned number.
         """
-        nodes = torch.arange(len(tree), device=input_ids.device)
+        nodes = torch.arange(len(tree), device=embeddings.device)
         position = nodes - tree.first_child[tree.parent.clamp(min=0)] + 1
         position = position.masked_fill(node_types != _TOKEN, 0)
         kinds = self.node_type_embeddings[anchors.kinds - 1]
         siblings = self.sibling_scale * sinusoids(anchors.sibling_idx, kinds.shape[-1])
-        embeddings: Tensor = self.word_embeddings(input_ids)
-        embeddings = embeddings.index_add_(0, anchors.nodes, (kinds + siblings).to(embeddings))
-        if not _in_place(self):
+        kinds_and_places = (kinds + siblings).to(embeddings)
+        if not _in_place(self):  # where words are frozen, a hook can make them a leaf of the graph
+            embeddings = embeddings.index_add(0, anchors.nodes, kinds_and_places)
             return self.add_positions(embeddings, position)
+        embeddings.index_add_(0, anchors.nodes, kinds_and_places)
         size = _NODES_IN_CACHE if embeddings.device.type == "cpu" else _NODES_PER_CHUNK
         for chunk, its in zip(embeddings.split(size), position.split(size), strict=True):
             chunk.copy_(self.add_positions(chunk, its))
@@ -237,7 +238,8 @@ class TreeBertEmbeddings(nn.Module):
     def add_positions(self, embeddings: Tensor, position: Tensor) -> Tensor:
         """Add positions `(nodes,)` to embeddings `(nodes, hidden_size)`, and normalize."""
         embeddings = embeddings + self.position_embeddings(position)
-        embeddings = self.LayerNorm(embeddings + self.token_type_embeddings.weight[0])
+        first_type = torch.zeros(1, dtype=torch.long, device=position.device)
+        embeddings = self.LayerNorm(embeddings + self.token_type_embeddings(first_type))
         output: Tensor = self.dropout(embeddings)
         return output
 
@@ -461,7 +463,7 @@ class TreeBertSalience(nn.Module):
             (embeddings * of_document).sum(-1, keepdim=True),
             places(anchors, section, root),
         ]
-        normed = self.norm(torch.cat(features, dim=-1).to(self.norm.weight))
+        normed = self.norm(torch.cat(features, dim=-1).to(self.norm.weight.dtype))
         salience = self.output(self.dropout(self.activation(self.dense(normed))))[:, 0]
         return _at_least_float32(salience) * anchors.is_sentence
 
@@ -553,7 +555,9 @@ class TreeBertLayers(nn.Module):
         packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
         types = packed.pack(node_types)
         anchors = Anchors.from_tree(packed.tree, types)
-        embeddings = self.embeddings(packed.pack(input_ids), types, packed.tree, anchors)
+        embeddings = self.embeddings(
+            packed.embed(self.embeddings.word_embeddings, input_ids), types, packed.tree, anchors
+        )
         hidden_states = self.encoder(embeddings, packed.tree)
         vectors = self.pooling(hidden_states, packed.tree, anchors)
         salience = self.salience(hidden_states[anchors.nodes], vectors, anchors)

@@ -1,4 +1,4 @@
-"""Functions that `torch.compile` must not trace."""
+"""Functions that `torch.compile` must not trace, and inputs that `torch.export` cannot."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -28,3 +28,19 @@ def uncompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
         return disabled(*args, **kwargs)
 
     return call
+
+
+def refuse_export(name: str) -> None:
+    """Refuse to be traced by `torch.export` where an input's values decide the shapes of tensors.
+
+    Args:
+        name: The input.
+
+    Raises:
+        RuntimeError: `torch.export` is tracing.
+    """
+    if torch.compiler.is_exporting():
+        raise RuntimeError(
+            f"torch.export cannot trace this model, since shapes inside it depend on the values "
+            f"of {name}: use torch.compile, or restore a model that was sped up"
+        )

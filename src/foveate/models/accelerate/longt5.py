@@ -52,7 +52,7 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
             return outputs
         packed = mask.packed
         if position_bias is None:
-            position_bias = _bias_tables(self.relative_attention_bias)[0]
+            position_bias = _bias_tables(hidden_states.device, self.relative_attention_bias)[0]
         tokens = packed.pack(autocast(hidden_states))  # once for all products
         q, k, v = project_heads(tokens, self.n_heads, self.q, self.k, self.v)
         out = window_attention(
@@ -95,7 +95,9 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
         packed = mask.packed
         if position_bias is None:
             position_bias = _bias_tables(
-                self.relative_attention_bias, self.global_relative_attention_bias
+                hidden_states.device,
+                self.relative_attention_bias,
+                self.global_relative_attention_bias,
             )
         bias, summary_bias = position_bias
         tokens = packed.pack(autocast(hidden_states))
@@ -240,10 +242,12 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         return hidden_states
 
 
-def _bias_tables(*tables: nn.Embedding) -> Tensor:
+def _bias_tables(device: torch.device, *tables: nn.Embedding) -> Tensor:
     """Stack tables `(num_buckets, heads)`.
 
-    This copies them: a checkpointed block must not return a parameter.
+    By their own forward, which copies them: a checkpointed block must not return a parameter, and
+    an offloaded table is loaded by a hook.
     """
-    stacked = torch.stack([table.weight for table in tables])
+    buckets = torch.arange(tables[0].num_embeddings, device=device)
+    stacked = torch.stack([table(buckets) for table in tables])
     return stacked.to(torch.promote_types(stacked.dtype, torch.float32))

@@ -61,7 +61,8 @@ class RelativeT5Attention(T5Attention):
             return outputs
         hidden_states = autocast(hidden_states)  # once for all products
         if not self.is_decoder:
-            position_bias = self._bias_table() if position_bias is None else position_bias
+            if position_bias is None:
+                position_bias = self._bias_table(hidden_states.device)
             return self._encode(hidden_states, mask, position_bias), position_bias, *NO_WEIGHTS
         is_cross = key_value_states is not None
         states = hidden_states if key_value_states is None else autocast(key_value_states)
@@ -70,10 +71,11 @@ class RelativeT5Attention(T5Attention):
         k, v = self._keys_and_values(states, past_key_values, is_cross)
         if q.shape[2] == 1:
             if position_bias is None:
-                position_bias = self._query_bias(k.shape[2], past, mask)
+                position_bias = self._query_bias(k, past, mask)
             out = decode_attention(q, k, v, bias=position_bias)
         else:
-            position_bias = self._bias_table() if position_bias is None else position_bias
+            if position_bias is None:
+                position_bias = self._bias_table(hidden_states.device)
             out = self._prefill(q, k, v, mask, position_bias, past)
         return self.o(out.flatten(2)), position_bias, *NO_WEIGHTS
 
@@ -122,9 +124,9 @@ class RelativeT5Attention(T5Attention):
             max_distance=self.relative_attention_max_distance,
         )
 
-    def _query_bias(self, num_keys: int, past: int | Tensor | None, mask: PaddingMask) -> Tensor:
+    def _query_bias(self, k: Tensor, past: int | Tensor | None, mask: PaddingMask) -> Tensor:
         """Return the bias on the scores of one query, `(1 or batch, 1 or heads, 1, num_keys)`."""
-        device = self.q.weight.device
+        num_keys, device = k.shape[2], k.device
         bias = torch.zeros(1, 1, 1, num_keys, device=device)
         hidden = torch.zeros(num_keys, dtype=torch.bool, device=device)
         if past is not None:
@@ -135,11 +137,11 @@ class RelativeT5Attention(T5Attention):
             hidden = hidden | ~mask.real[:, None, None]
         return bias.masked_fill(hidden, -torch.inf)
 
-    def _bias_table(self) -> Tensor | None:
+    def _bias_table(self, device: torch.device) -> Tensor | None:
         """Return biases `(num_buckets, heads)`, in block 0; at least float32, as the scores are."""
         if not self.has_relative_attention_bias:
             return None
-        buckets = torch.arange(self.relative_attention_num_buckets, device=self.q.weight.device)
+        buckets = torch.arange(self.relative_attention_num_buckets, device=device)
         # A copy, by the module's own forward: a checkpointed block must not return a parameter,
         # and a sharded one gathers its parameters by a hook.
         table: Tensor = self.relative_attention_bias(buckets)

@@ -197,10 +197,13 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
         num_elements = tokens.shape[0] * tokens.shape[1] * like.shape[1]
         run_layers, pads = self.layer_runner(like, num_elements, states)
         packed = self._packed(tokens, attention_mask, pads)
-        tokens = packed.pack(tokens)
         # The embeddings have no name here, so that they can be freed after the first block.
         hidden_states = run_layers(
-            self.dropout(self.embed_tokens(tokens) if inputs_embeds is None else tokens),
+            self.dropout(
+                packed.embed(self.embed_tokens, tokens)
+                if inputs_embeds is None
+                else packed.pack(tokens)
+            ),
             packed.lengths,
             states,
         )
@@ -273,6 +276,7 @@ class FoveaEncoderModel(FoveaPreTrainedModel, T5EncoderModel):
         super(T5EncoderModel, self).__init__(config)  # skips its own, which builds T5
         self.shared = nn.Embedding(config.vocab_size, config.d_model)
         self.encoder: Any = FoveaEncoder(config)
+        self.set_input_embeddings(self.shared)  # one module, whose hooks run wherever it is used
         self.post_init()
 
 
@@ -303,4 +307,5 @@ class FoveaForConditionalGeneration(FoveaPreTrainedModel, T5ForConditionalGenera
         self.encoder: Any = FoveaEncoder(encoder_config)
         self.decoder = speed_up(T5Stack(decoder_config))
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.set_input_embeddings(self.shared)  # as above
         self.post_init()

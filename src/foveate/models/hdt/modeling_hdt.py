@@ -372,16 +372,18 @@ class HDTModel(HDTPreTrainedModel):
 
         Raises:
             ValueError: Parents are missing or do not form a forest within their sequences, or
-                there are neither ids nor embeddings.
+                there are neither or both of ids and embeddings.
 
         Warns:
             UserWarning: Attention weights are requested.
         """
         if kwargs.get("output_attentions", self.config.output_attentions):
             warnings.warn("HDT never forms attention weights: it returns none", stacklevel=2)
+        if input_ids is not None and inputs_embeds is not None:
+            raise ValueError("give either input_ids or inputs_embeds")
         packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
         if input_ids is not None:
-            embeddings = self.shared(packed.pack(input_ids))
+            embeddings = packed.embed(self.shared, input_ids)
         elif inputs_embeds is not None:
             embeddings = packed.pack(inputs_embeds)
         else:

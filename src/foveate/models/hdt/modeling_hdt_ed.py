@@ -38,6 +38,13 @@ _UNSUPPORTED = (
 )
 
 
+def _reject_unsupported(kwargs: dict[str, Any]) -> None:
+    """Raise ValueError where an argument is given, and not None or False, that HDT-ED lacks."""
+    for name in _UNSUPPORTED:
+        if kwargs.get(name) is not None and kwargs[name] is not False:
+            raise ValueError(f"HDT-ED does not support {name}: leave it out")
+
+
 @uncompiled
 def select_memory(hidden_states: Tensor, tree: Tree, decode_anchors: str) -> tuple[Tensor, Tensor]:
     """Select the hidden states of each document that the decoder attends to (HDT, 4.2).
@@ -113,18 +120,18 @@ class RelativeBias(nn.Embedding):
         super().__init__(config.relative_attention_num_buckets, config.num_heads)
         self.max_distance = config.relative_attention_max_distance
 
-    def for_queries(self, num_queries: int, past: int) -> Tensor:
+    def for_queries(self, num_queries: int, past: int, device: torch.device) -> Tensor:
         """Return the biases, at least in float32, as the scores are.
 
         Returns:
             For several queries the table `(num_buckets, heads)`; for a single one, after `past`
             other tokens, the biases of all keys, `(heads, 1, past + 1)`.
         """
-        table: Tensor = self(torch.arange(self.num_embeddings, device=self.weight.device))
+        table: Tensor = self(torch.arange(self.num_embeddings, device=device))
         table = table.to(torch.promote_types(table.dtype, torch.float32))
         if num_queries > 1:
             return table
-        distance = torch.arange(-past, 1, device=table.device)
+        distance = torch.arange(-past, 1, device=device)
         bucket = buckets(distance, self.num_embeddings, self.max_distance, bidirectional=False)
         return table[bucket].T[:, None]
 
@@ -210,7 +217,7 @@ class HDTDecoderSelfAttentionLayer(nn.Module):
         past = keys.shape[2] - hidden_states.shape[1]
         if bias is None:
             relative_bias = cast(RelativeBias, self.SelfAttention.relative_attention_bias)
-            bias = relative_bias.for_queries(hidden_states.shape[1], past)
+            bias = relative_bias.for_queries(hidden_states.shape[1], past, normed.device)
         attended = self.SelfAttention(normed, keys, values, key_bias, bias, past)
         return hidden_states + self.dropout(attended), bias
 
@@ -356,6 +363,54 @@ class HDTMemory(ModelOutput):
     memory_mask: Tensor = None  # type: ignore[assignment] # as above
 
 
+class HDTDocumentEncoder(nn.Module):
+    """Reads documents for the decoder: what `HDTForConditionalGeneration.get_encoder` returns.
+
+    Args:
+        model: The model, whose layers it shares.
+    """
+
+    def __init__(self, model: "HDTForConditionalGeneration") -> None:
+        super().__init__()
+        self.shared, self.encoder, self.config = model.shared, model.encoder, model.config
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        parent_ids: Tensor | None = None,
+        tree: Tree | None = None,
+        decode_anchors: str | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+    ) -> HDTMemory:
+        """Encode documents, see `HDTForConditionalGeneration.forward`."""
+        _reject_unsupported(
+            {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
+        )
+        return self.encode(input_ids, attention_mask, parent_ids, tree, decode_anchors)
+
+    def encode(
+        self: Any,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        parent_ids: Tensor | None = None,
+        tree: Tree | None = None,
+        decode_anchors: str | None = None,
+    ) -> HDTMemory:
+        """Encode documents once for everything to be generated from them; see `forward`."""
+        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
+        if input_ids is None:
+            raise ValueError("HDT needs input_ids")
+        embeddings = packed.embed(self.shared, input_ids)
+        hidden_states = self.encoder(embeddings, packed.tree).last_hidden_state
+        memory, mask = select_memory(
+            hidden_states, packed.tree, decode_anchors or self.config.decode_anchors
+        )
+        return HDTMemory(packed.unpack(hidden_states), memory, mask)
+
+
 class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
     """HDT that reads documents and generates text: summaries, answers, masked passages.
 
@@ -411,24 +466,11 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
         assert isinstance(value, nn.Embedding)
         self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
 
-    def encode(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        parent_ids: Tensor | None = None,
-        tree: Tree | None = None,
-        decode_anchors: str | None = None,
-    ) -> HDTMemory:
-        """Encode documents once for everything to be generated from them; see `forward`."""
-        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
-        if input_ids is None:
-            raise ValueError("HDT needs input_ids")
-        embeddings = self.shared(packed.pack(input_ids))
-        hidden_states = self.encoder(embeddings, packed.tree).last_hidden_state
-        memory, mask = select_memory(
-            hidden_states, packed.tree, decode_anchors or self.config.decode_anchors
-        )
-        return HDTMemory(packed.unpack(hidden_states), memory, mask)
+    def get_encoder(self, modality: str | None = None) -> HDTDocumentEncoder:
+        """Return what encodes documents, for `encoder_outputs`; its forward is `encode`."""
+        return HDTDocumentEncoder(self)
+
+    encode = HDTDocumentEncoder.encode
 
     @can_return_tuple
     def forward(
@@ -477,9 +519,7 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
                 shape, the cache has a fixed length, or an argument is not supported: embeddings,
                 attention weights, hidden states.
         """
-        for name in _UNSUPPORTED:
-            if kwargs.get(name) is not None and kwargs[name] is not False:
-                raise ValueError(f"HDT-ED does not support {name}: leave it out")
+        _reject_unsupported(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self.encode(
                 input_ids, attention_mask, parent_ids, tree, decode_anchors
@@ -537,11 +577,15 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
             `(documents, tokens)` int64, a sequence for each document, however many documents a
             sequence of `inputs` holds.
         """
+        _reject_unsupported(kwargs)
         if inputs is None:
             inputs = kwargs.pop("input_ids", None)
         names = ("attention_mask", "parent_ids", "tree", "decode_anchors")
-        encoder_arguments = {name: kwargs.pop(name) for name in names if name in kwargs}
-        # transformers would call the encoder itself, which takes packed tokens.
+        assistant = kwargs.get("assistant_model")
+        # An assistant of this class reads the documents too.
+        take = kwargs.get if isinstance(assistant, HDTForConditionalGeneration) else kwargs.pop
+        encoder_arguments = {name: take(name) for name in names if name in kwargs}
+        # transformers would encode one document for each of its inputs.
         if kwargs.get("encoder_outputs") is None:
             kwargs["encoder_outputs"] = self.encode(inputs, **encoder_arguments)
         num_documents = len(kwargs["encoder_outputs"].memory)

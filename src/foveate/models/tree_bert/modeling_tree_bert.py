@@ -138,7 +138,7 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
     @can_return_tuple
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         parent_ids: Tensor | None = None,
         node_types: Tensor | None = None,
@@ -158,12 +158,14 @@ class TreeBertModel(TreeBertPreTrainedModel, TreeBertLayers):
             kwargs: `return_dict`, False for a tuple.
 
         Raises:
-            ValueError: `node_types` or parents are missing, no node is an anchor, or the parents
-                do not form a forest within their sequences.
+            ValueError: `input_ids`, `node_types` or parents are missing, `inputs_embeds` are given,
+                no node is an anchor, or the parents do not form a forest within their sequences.
 
         Warns:
             UserWarning: The hidden states of all layers, or attention weights, are requested.
         """
+        if input_ids is None or kwargs.get("inputs_embeds") is not None:
+            raise ValueError("TreeBert needs input_ids, and does not support inputs_embeds")
         for name in ("output_hidden_states", "output_attentions"):
             if kwargs.get(name):
                 warnings.warn(

@@ -155,12 +155,15 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
         def pack(padded: Tensor | None) -> Tensor | None:
             return None if padded is None else layout.packed.pack(padded)[None]
 
-        positions = self._positions(layout) if position_ids is None else pack(position_ids)
+        positions = pack(position_ids)
+        if positions is None:
+            positions = self._positions(layout, tokens.device)
         (hidden_states,) = self.embeddings(
-            input_ids=pack(input_ids),
             token_type_ids=pack(token_type_ids),
             position_ids=positions,
-            inputs_embeds=pack(inputs_embeds),
+            inputs_embeds=pack(inputs_embeds)
+            if input_ids is None
+            else layout.packed.embed(self.embeddings.word_embeddings, input_ids)[None],
         )
         recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
         hidden_states = self.run(hidden_states, layout, recorded)
@@ -183,10 +186,9 @@ class _Encoder(CapturableVccEncoder, _PatchedModel):
         pooled: Tensor = self.pooler(_first_tokens(hidden_states))
         return pooled
 
-    def _positions(self, layout: VccLayout) -> Tensor:
+    def _positions(self, layout: VccLayout, device: torch.device) -> Tensor:
         """Return the position ids, entries of the table of positions, `(1, tokens)`."""
         size = self.config.max_position_embeddings - self.first_position
-        device = self.encoder.layer[0].output.dense.weight.device
         positions = [torch.arange(n, device=device) % size for n in layout.packed.lengths]
         return torch.cat(positions)[None] + self.first_position
 

@@ -16,6 +16,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.padding import PackedSequences
+from foveate.ops.compiling import refuse_export
 from foveate.ops.relative_attention import bias_by_distance
 from foveate.ops.vip_compression import (
     CandidateSegments,
@@ -221,6 +222,7 @@ class VccLayout:
                     f"vip_mask must have the shape {tuple(shape)} of the tokens, "
                     f"got {tuple(vip_mask.shape)}"
                 )
+            refuse_export("vip_mask")
             is_vip = packed.pack(vip_mask.bool())
         return cls(packed, is_vip, count_vips(is_vip, packed.lengths, config.num_vip_slots))
 
@@ -254,7 +256,7 @@ class CapturableVccEncoder(CapturableEncoder):
         """The layers, which take packed tokens."""
         raise NotImplementedError
 
-    def relative_position_bias(self) -> RelativePositionBias | None:
+    def relative_position_bias(self, device: torch.device) -> RelativePositionBias | None:
         """Return T5's bias, whose table each layer gets; None in other models."""
         return None
 
@@ -279,7 +281,7 @@ class CapturableVccEncoder(CapturableEncoder):
         """
         recorded = all_hidden_states or RecordedStates(None, None, None)
         layers, num_segment_layers = self.packed_layers, self.config.num_segment_layers
-        bias = self.relative_position_bias()
+        bias = self.relative_position_bias(hidden_states.device)
         table = None if bias is None else bias.table
         segments = AttentionInputs(layout.segments(self.config.segment_size))
         compression: CompressionLayout = layout.compression(self.config, hidden_states.device)

@@ -157,9 +157,10 @@ class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
         assert tokens is not None
         shape = (tokens.shape[0], tokens.shape[1])
         layout = VccLayout.from_masks(attention_mask, vip_mask, shape, self.config)
-        hidden_states = layout.packed.pack(tokens)
         if inputs_embeds is None:
-            hidden_states = self.embed_tokens(hidden_states)
+            hidden_states = layout.packed.embed(self.embed_tokens, tokens)
+        else:
+            hidden_states = layout.packed.pack(tokens)
         recorded = RecordedStates.from_request(self.config, output_hidden_states, output_vip_scores)
         hidden_states = self.run(self.dropout(hidden_states), layout, recorded)
         hidden_states = self.dropout(self.final_layer_norm(hidden_states))
@@ -175,10 +176,10 @@ class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
         """Channels of a head."""
         return int(self.config.d_kv)
 
-    def relative_position_bias(self) -> RelativePositionBias:
+    def relative_position_bias(self, device: torch.device) -> RelativePositionBias:
         """Look up the biases of block 0, for all blocks."""
         attention = self.block[0].layer[0].SelfAttention
-        buckets = torch.arange(self.config.relative_attention_num_buckets, device=self.device)
+        buckets = torch.arange(self.config.relative_attention_num_buckets, device=device)
         # A copy, by the module's own forward: a sharded module gathers its parameters by a hook.
         table = attention.relative_attention_bias(buckets)
         max_distance = self.config.relative_attention_max_distance
@@ -217,6 +218,7 @@ class VccT5EncoderModel(VccT5PreTrainedModel, T5EncoderModel):
         super(T5EncoderModel, self).__init__(config)
         self.shared = nn.Embedding(config.vocab_size, config.d_model)
         self.encoder = VccT5Encoder(config)
+        self.set_input_embeddings(self.shared)  # one module, whose hooks run wherever it is used
         self.post_init()
 
     def forward(
@@ -280,6 +282,7 @@ class VccT5ForConditionalGeneration(VccT5PreTrainedModel, T5ForConditionalGenera
         if config.compress_cross_attention:
             compress_cross_attention(self.decoder)
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.set_input_embeddings(self.shared)  # as above
         self.post_init()
 
     def forward(
