@@ -8,7 +8,7 @@ from html import unescape
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
 from foveate.documents.readers.speech.fillers import clean
-from foveate.documents.readers.speech.transcript import match_turn
+from foveate.documents.readers.speech.turns import match_turn
 from foveate.documents.structure import DocumentError, Landmark
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
