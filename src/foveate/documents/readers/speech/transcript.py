@@ -72,7 +72,7 @@ def _is_heading(text: str, turns: Turns, index: int) -> bool:
     line = turns.lines[index]
     shown = text[line.start : line.end]
     above = turns.lines[index - 1] if index else None
-    ended = above is None or text[above.end - 1] in ".?!:…)\"”’"
+    ended = above is None or text[above.end - 1] in '.?!:…)"”’'
     return (
         shown.isupper()
         and len(shown) <= _MAX_HEADING

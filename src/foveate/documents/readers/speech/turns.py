@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from foveate.documents.blocks import name_set
 from foveate.documents.readers.plain.lines import Line
 
 _CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[.,]\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
@@ -49,11 +50,16 @@ _MESSAGE = re.compile(  # without a name, it reports who joined or left
 _RELAYED = re.compile(
     rf"[\[(]?{_CLOCK}[\])]?\s+(?:<[ @+%&~]?([^\s<>]{{1,30}})>\s+|(?=-!- |\*{{1,3}} |--> |<-- ))"
 )
-_NAME = r"(?![AaPp]\.?[Mm]\b)[^\W_a-z][^\s:,;()\[\]]*(?: [^\s:,;()\[\]]+){0,4}?(?: \([^():]{2,40}\))?"
-_STAMP = rf"[\[(]?(?:(?:{_DATE}|[Tt]oday|[Yy]esterday)(?:,? at|,)? )?{_CLOCK}[\])]?"
+_NAME = (
+    r"(?![AaPp]\.?[Mm]\b)[^\W_a-z][^\s:,;()\[\]]*(?: [^\s:,;()\[\]]+){0,4}?(?: \([^():]{2,40}\))?"
+)
+_AT = r"\d{1,2}:\d\d(?::\d\d)?(?:\.\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
+_STAMP = rf"(?:[\[(](?:{_DATE},? )?{_AT}[\])]|(?:(?:[Tt]oday|[Yy]esterday) at )?{_AT})"
 _HEADER = re.compile(
     rf"{_STAMP}\s*[-–—]?\s*({_NAME}):?|(?:\[({_NAME})\]|({_NAME}),?)\s*[-–—|]?\s*{_STAMP}:?"
 )
+_LONE_TIME = re.compile(_AT)
+_PARTS = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s?([Pp])?")
 _LONE_NAME = re.compile(_NAME)
 _QUESTION = re.compile(r"([QA])(?:[.:]\s*|\s{2,}|\t)(?:\(BY ([^()]{2,40})\)\s*|(?=\S))")
 _EXAMINER = re.compile(r"BY ((?:M[RSX]S?|DR|MISS)\.? [A-Z'’ -]{2,40}):?")
@@ -68,7 +74,7 @@ _TITLED = re.compile(  # who speaks by title or by part
     r"entrevistador[a]?|entrevistado|intervieweuse|narrator|reporter|juror|prosecutor)\b)",
     re.IGNORECASE,
 )
-_NOT_SPEAKERS = frozenset(  # what stands before colons in records, manuals and logs
+_NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and logs
     "note notes nb warning caution attention important danger hint tip example examples todo fixme "
     "xxx q a question answer frage antwort pregunta respuesta réponse name title author authors "
     "date time year subject from to cc bcc re url uri doi isbn issn abstract keywords package "
@@ -76,19 +82,24 @@ _NOT_SPEAKERS = frozenset(  # what stands before colons in records, manuals and 
     "summary result results input output usage see remark definition theorem proof figure table "
     "fig step info error warn debug trace critical fatal notice verbose emerg alert key value term "
     "file files path default required optional returns return args arguments parameters homepage "
-    "depends format comment comments location address phone email tel fax price".split()
+    "depends format comment comments location address phone email tel fax price item discussion "
+    "decision decisions action actions agenda problem solution reason background goal advantages "
+    "disadvantages pros cons"
 )
 _SPEECH_END = re.compile(r"[.?!…。？！][\"'”’»)\]]*\Z")
 _MAX_NAME_LENGTH = 40
 _NUMBER = re.compile(r"([0-9]{1,2})(?:\s+|\Z)")
 _FULL_NAME = re.compile(
-    r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|[yz]u?))*(?: \(.*\))*"
+    r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|zu))*(?: \(.*\))*"
 )
 _MIN_TURNS = 4
 _MAJORITY = 0.8
 _MIN_BLOCKS, _MIN_LINES = 0.25, 0.1  # shares that begin a turn where speakers have titles
+_MAX_GAP, _SMALL_GAP = 0.3, 5  # between two turns: of the lines, or lines
 _MIN_TITLED = 0.4  # of the turns
 _MOST_DISTINCT = 0.7  # of them, where members are called by their full names once
+_MAX_FRONT, _MAX_FRONT_LINES = 0.3, 10  # of the lines, above the first turn
+_MIN_WORDS = 8  # of a turn that may end without a full stop
 _MIN_NUMBERED = 20  # lines that a page of a court record has, at least
 _MAX_NUMBER = 30
 
@@ -176,8 +187,12 @@ def _recur(speakers: Sequence[str], most_distinct: float = 0.5) -> bool:
 
 
 def _has_keys(labels: Sequence[str]) -> bool:
-    """Return whether many labels are words that stand before colons in records and manuals."""
-    keys = sum(label.rstrip(" 0123456789.#").casefold() in _NOT_SPEAKERS for label in labels)
+    """Return whether many labels are words that stand before colons in records, or numbers."""
+    keys = sum(
+        label.rstrip(" 0123456789.#").casefold() in _NOT_SPEAKERS
+        or not (any(map(str.isalpha, label)) or label[0] == "+")  # a phone number
+        for label in labels
+    )
     return keys > 0.2 * len(labels)
 
 
@@ -211,7 +226,7 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
             name = next(filter(None, match.groups()))
             openings[index] = Opening(name, 0, num_lines=1)
         elif (
-            TIME.fullmatch(shown[index + 1])
+            _LONE_TIME.fullmatch(shown[index + 1])
             and _LONE_NAME.fullmatch(line)
             and line[-1] not in ".?!"
         ):
@@ -222,8 +237,12 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
         index + opening.num_lines not in openings and index + opening.num_lines < len(shown)
         for index, opening in openings.items()
     ]
+    times = [_seconds("\n".join(shown[n : n + one.num_lines])) for n, one in openings.items()]
+    num_later = sum(first <= second for first, second in pairwise(times))
     if (
         not _recur(names)
+        or num_later < _MAJORITY * (len(times) - 1)
+        or all(time % 5 == 0 for time in times)  # a schedule
         or min(openings) > 0.3 * len(shown)
         or len(openings) < 0.1 * len(shown)
         or sum(has_text) < 0.9 * len(openings)
@@ -232,6 +251,14 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
     ):
         return {}
     return openings
+
+
+def _seconds(header: str) -> int:
+    """Return the time in a header, in the unit of its last part."""
+    hour, minute, second, is_afternoon = _PARTS.findall(header)[-1]
+    first = int(hour) % 12 + 12 if is_afternoon else int(hour)
+    total = 60 * first + int(minute)
+    return 60 * total + int(second) if second else total
 
 
 def _without_numbers(text: str, lines: Sequence[Line]) -> list[Line]:
@@ -305,8 +332,9 @@ def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
         for index, line in enumerate(shown):
             if match := match_label(line[:200]):
                 openings[index] = Opening(match[1], match.end())
+        openings = _plausible(openings, frozenset(starts))
         if _are_turns(shown, starts, openings):
-            return _plausible(openings, frozenset(starts))
+            return openings
     return {}
 
 
@@ -316,33 +344,47 @@ def _are_turns(
     names = [opening.speaker or "" for opening in openings.values()]
     titled = sum(_TITLED.match(name) is not None for name in names)
     are_titled = titled >= _MIN_TITLED * len(names)
-    if not _recur(names, _MOST_DISTINCT if are_titled else 0.5) or _has_keys(names):
+    if (
+        not _recur(names, _MOST_DISTINCT if are_titled else 0.5)
+        or _has_keys(names)
+        or not _are_sentences(shown, openings)
+    ):
         return False
-    by_line = len(openings) / len(shown)
-    by_block = sum(start in openings for start in starts) / len(starts)
-    if not are_titled:
-        return max(by_line, by_block) >= _MAJORITY and _is_speech(shown, starts, openings)
-    return by_line >= _MIN_LINES and (by_block >= _MIN_BLOCKS or len(starts) < 0.1 * len(shown))
+    first = min(openings)
+    if first > max(_MAX_FRONT * len(shown), _MAX_FRONT_LINES):
+        return False
+    num_lines = sum(TIME.fullmatch(line) is None for line in shown[first:])
+    starts = [start for start in starts if start >= first and not TIME.fullmatch(shown[start])]
+    by_line = len(openings) / num_lines
+    by_block = sum(start in openings for start in starts) / max(len(starts), 1)
+    if are_titled:
+        gap = max(second - first for first, second in pairwise([*openings, len(shown)]))
+        return (
+            by_line >= _MIN_LINES
+            and gap <= max(_MAX_GAP * num_lines, _SMALL_GAP)  # rather than a quotation
+            and (by_block >= _MIN_BLOCKS or len(starts) < _MIN_LINES * num_lines)
+        )
+    return max(by_line, by_block) >= _MAJORITY and not _are_records(starts, openings)
 
 
-def _is_speech(
-    shown: Sequence[str], starts: Sequence[int], openings: Mapping[int, Opening]
-) -> bool:
-    """Return whether labelled texts are spoken, rather than the fields of records."""
-    indices = sorted(openings)
+def _are_sentences(shown: Sequence[str], openings: Mapping[int, Opening]) -> bool:
+    """Return whether most labelled texts are long, or end as sentences do."""
     num_sentences = 0
-    for index, following in pairwise([*indices, len(shown)]):
-        last = shown[following - 1]
-        first = shown[index][openings[index].length :]
-        num_words = len(first.split()) if following == index + 1 else 8
-        num_sentences += num_words >= 8 or _SPEECH_END.search(last) is not None
-    if num_sentences < 0.5 * len(indices):
-        return False
-    names = [openings[index].speaker or "" for index in indices]
+    for index, following in pairwise([*openings, len(shown)]):
+        num_words = sum(line.count(" ") + 1 for line in shown[index:following])
+        num_words -= shown[index].count(" ", 0, openings[index].length)
+        is_ended = _SPEECH_END.search(shown[following - 1]) is not None
+        num_sentences += is_ended or num_words > _MIN_WORDS
+    return num_sentences >= 0.5 * len(openings)
+
+
+def _are_records(starts: Sequence[int], openings: Mapping[int, Opening]) -> bool:
+    """Return whether the same labels follow each other again and again, or begin each block."""
+    names = [(opening.speaker or "").rstrip(" 0123456789") for opening in openings.values()]
     followers: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for name, following_name in pairwise(names):
-        followers[name][following_name] += 1
-    usual = sum(counter.most_common(1)[0][1] for counter in followers.values())
+    for name, following in pairwise(names):
+        followers[name][following] += 1
+    usual = sum(max(counts.values()) for counts in followers.values())
     is_cyclic = len(set(names)) > 2 and len(names) >= 6 and usual > 0.9 * (len(names) - 1)
     first_labels = Counter(openings[start].speaker for start in starts if start in openings)
     have_one_first = (
@@ -350,7 +392,7 @@ def _is_speech(
         and len(openings) >= 2 * len(starts)
         and max(first_labels.values(), default=0) > _MAJORITY * len(starts)
     )
-    return not (is_cyclic or have_one_first)
+    return is_cyclic or have_one_first
 
 
 def _plausible(openings: Mapping[int, Opening], starts: frozenset[int]) -> dict[int, Opening]:
@@ -358,7 +400,7 @@ def _plausible(openings: Mapping[int, Opening], starts: frozenset[int]) -> dict[
 
     If turns have paragraphs of their own, neither are names within a paragraph.
     """
-    apart = sum(index in starts for index in openings) > 0.9 * len(openings)
+    apart = sum(index in starts for index in openings) > 0.75 * len(openings)
     counts = Counter(opening.speaker for opening in openings.values())
     return {
         index: opening
