@@ -268,7 +268,7 @@ class TestHeadings:
         writer.page()
         assert document_of(writer.bytes()).title == "DREDGING THE HARBOUR OF YS"
 
-    @pytest.mark.parametrize("title", ["Journal of Pilots", "Working Paper No. 12"])
+    @pytest.mark.parametrize("title", ["Journal of Pilots", "University of Ys: Crest and Logos"])
     def test_a_series_is_the_title_if_there_is_no_other(self, title):
         writer = Writer()
         writer.center(60, title, size=20)

@@ -111,14 +111,14 @@ _SERIES = re.compile(
     r" (?:reports?|papers?|memorandum|notes?)(?: series)?(?:,? (?:no|nr|number)\b\.?|:)?"
     r"(?: [^\s:]*\d[^\s:]*)?"
     r"|(?:research|original|review) (?:article|paper)|article|letter|white ?paper"
-    r"|(?:[^\W\d_]+ )?(?:bachelor|master|doctoral|doctorate|ph\.?d\.?|diploma|honou?rs)(?:['’]?s)?"
-    r" (?:thesis|dissertation)|thesis|dissertation"
+    r"|(?:[^\W\d_]+ )?(?:bachelor|master|doctoral|undergraduate|ph\.?d\.?|diploma|honou?rs)"
+    r"(?:['’]?s)? (?:thesis|dissertation)|thesis|dissertation"
     r"|(?:bachelor|master|diplom|haus|seminar|doktor)arbeit|inaugural-?dissertation"
     r"|thèse(?: de doctorat)?|mémoire|tesis(?: doctoral)?|tesi(?: di (?:laurea|dottorato))?"
     r"|(?:本科|学士|硕士|碩士|博士)?(?:生|研究生)?(?:毕业|畢業|学位|學位)(?:设计)?[（(]?(?:论文|論文)[）)]?"
     r"(?:报告)?"
     r"|(?:the )?(?:[^\W\d_]+ ){0,3}(?:university|universität|université|universidad|università|"
-    r"college|institute)(?: (?:of|for|de|di|der|zu)(?: [^\W\d_]+){1,4})?|[^\W\d_]{2,8}(?:大学|大學)"
+    r"college|institute)(?: (?:of|for|de|di|der|zu)(?: [^\W\d_]+){1,2})?|[^\W\d_]{2,8}(?:大学|大學)"
     r"|[A-Z]{2,}(?=(?:[^\s\d]*\d){3})[\w/.-]+)",
     re.I,
 )
