@@ -58,6 +58,8 @@ def test_a_text_file_of_turns_is_a_transcript(tmp_path):
         "New in 1.12\n- more boats\n\nNew in 1.13\n- no boats\n\nOld in 1.14\n- a boat\n\n" * 3,
         "10:00 News\nWhat has happened.\n10:30 Weather\nRain.\n11:00 News\nMore.\n"
         "11:30 Weather\nSun.\n",
+        "".join(f"Boats {n // 40}:{n % 40 + 10}\nA verse.\n" for n in range(40, 80))
+        + "".join(f"Nets {n // 40}:{n % 40 + 10}\nA verse.\n" for n in range(80, 120)),
         # a judgment that quotes what was said
         "The facts are as follows.\n\nMR. ORD: Did you?\n\nMS. LEE: I did.\n\nMR. ORD: Twice?\n\n"
         "MS. LEE: Once.\n\n" + "The court finds that this is so.\n\n" * 9,

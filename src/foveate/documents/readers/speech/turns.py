@@ -21,7 +21,8 @@ from foveate.documents.readers.plain.lines import Line
 
 _CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[.,]\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
 _DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?"
-TIME = re.compile(rf"[\[(]?{_CLOCK}[\])]?")
+_AT = r"\d{1,2}:\d\d(?::\d\d)?(?:\.\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
+TIME = re.compile(rf"[\[(]?{_AT}[\])]?")
 """A time that stands alone on a line."""
 
 _TURN = re.compile(
@@ -53,25 +54,23 @@ _RELAYED = re.compile(
 _NAME = (
     r"(?![AaPp]\.?[Mm]\b)[^\W_a-z][^\s:,;()\[\]]*(?: [^\s:,;()\[\]]+){0,4}?(?: \([^():]{2,40}\))?"
 )
-_AT = r"\d{1,2}:\d\d(?::\d\d)?(?:\.\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
 _STAMP = rf"(?:[\[(](?:{_DATE},? )?{_AT}[\])]|(?:(?:[Tt]oday|[Yy]esterday) at )?{_AT})"
 _HEADER = re.compile(
     rf"{_STAMP}\s*[-–—]?\s*({_NAME}):?|(?:\[({_NAME})\]|({_NAME}),?)\s*[-–—|]?\s*{_STAMP}:?"
 )
-_LONE_TIME = re.compile(_AT)
 _PARTS = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s?([Pp])?")
 _LONE_NAME = re.compile(_NAME)
 _QUESTION = re.compile(r"([QA])(?:[.:]\s*|\s{2,}|\t)(?:\(BY ([^()]{2,40})\)\s*|(?=\S))")
 _EXAMINER = re.compile(r"BY ((?:M[RSX]S?|DR|MISS)\.? [A-Z'’ -]{2,40}):?")
 _TITLED = re.compile(  # who speaks by title or by part
-    r"(?:an?|the|hon\.?|acting|deputy|madam[e]?|mr\.?|ms\.?|unidentified|unknown|der|die|le|la)? ?"
+    r"(?:an?|the|hon\.?|acting|deputy|madame?|mr\.?|ms\.?|unidentified|unknown|der|die|le|la)? ?"
     r"\b(?:(?:mr|mrs|ms|mx|miss|dr|prof|professor|sir|dame|lord|lady|baroness|sen|senator|rep|"
     r"representative|judge|justice|rev|herr|frau|abg|m|mme|mlle|sr|sra|señora?)\b\.? \S"
     r"|(?:chair(?:man|woman|person)?|(?:vice-|vice )?pr[eéä]sident(?:in|e)?|(?:deputy )?speaker|"
     r"presiding officer|chief justice|court|witness|clerk|bailiff|operator|moderator(?:in)?|"
     r"facilitator|interview(?:er(?:in)?|ee)|host|respondent|participant|minister|prime minister|"
     r"secretary|attorney general|vorsitzender?|abgeordneter?|befragter?|enquêteur|"
-    r"entrevistador[a]?|entrevistado|intervieweuse|narrator|reporter|juror|prosecutor)\b)",
+    r"entrevistadora?|entrevistado|intervieweuse|narrator|reporter|juror|prosecutor)\b)",
     re.IGNORECASE,
 )
 _NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and logs
@@ -99,6 +98,7 @@ _MAX_GAP, _SMALL_GAP = 0.3, 5  # between two turns: of the lines, or lines
 _MIN_TITLED = 0.4  # of the turns
 _MOST_DISTINCT = 0.7  # of them, where members are called by their full names once
 _MAX_FRONT, _MAX_FRONT_LINES = 0.3, 10  # of the lines, above the first turn
+_MIN_CHANGES = 0.1  # of the names in headers, from one to the next
 _MIN_WORDS = 8  # of a turn that may end without a full stop
 _MIN_NUMBERED = 20  # lines that a page of a court record has, at least
 _MAX_NUMBER = 30
@@ -226,7 +226,7 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
             name = next(filter(None, match.groups()))
             openings[index] = Opening(name, 0, num_lines=1)
         elif (
-            _LONE_TIME.fullmatch(shown[index + 1])
+            TIME.fullmatch(shown[index + 1])
             and _LONE_NAME.fullmatch(line)
             and line[-1] not in ".?!"
         ):
@@ -238,9 +238,11 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
         for index, opening in openings.items()
     ]
     times = [_seconds("\n".join(shown[n : n + one.num_lines])) for n, one in openings.items()]
+    num_changes = sum(first != second for first, second in pairwise(names))
     num_later = sum(first <= second for first, second in pairwise(times))
     if (
         not _recur(names)
+        or num_changes < _MIN_CHANGES * (len(names) - 1)  # chapters and verses
         or num_later < _MAJORITY * (len(times) - 1)
         or all(time % 5 == 0 for time in times)  # a schedule
         or min(openings) > 0.3 * len(shown)
