@@ -242,6 +242,66 @@ class TestHeadings:
         writer.page()
         assert document_of(writer.bytes()).title == "A History of Pilots"
 
+    @pytest.mark.parametrize(
+        ("label", "size"),
+        [
+            *(("Technical Report No. 12", 20), ("WORKING PAPER SERIES", 20), ("TR-2004-12", 16)),
+            *(("Master’s Thesis", 20), ("University of Ys", 20), ("Journal of Pilots", 20)),
+        ],
+    )
+    def test_series_and_kinds_are_no_titles(self, label, size):
+        writer = Writer()
+        writer.center(60, label, size=size)
+        writer.center(110, "Dredging the Harbour of Ys", size=16)
+        writer.center(135, "Ann Lee", "Times-Roman", size=12)
+        writer.column(72, 170, 440, LOREM * 2)
+        writer.page()
+        document = document_of(writer.bytes())
+        assert document.title == "Dredging the Harbour of Ys"
+        assert label in document.text
+
+    def test_a_title_no_larger_than_the_text_below_a_number(self):
+        writer = Writer()
+        writer.center(60, "YSCON2023-XXXX", size=16)
+        writer.center(110, "DREDGING THE HARBOUR OF YS")
+        writer.column(72, 170, 440, LOREM * 2)
+        writer.page()
+        assert document_of(writer.bytes()).title == "DREDGING THE HARBOUR OF YS"
+
+    @pytest.mark.parametrize("title", ["Journal of Pilots", "University of Ys: Crest and Logos"])
+    def test_a_series_is_the_title_if_there_is_no_other(self, title):
+        writer = Writer()
+        writer.center(60, title, size=20)
+        writer.column(72, 170, 440, LOREM * 2)
+        writer.page()
+        assert document_of(writer.bytes()).title == title
+
+    def test_a_journal_is_the_title_of_its_cover(self):
+        writer = Writer()
+        writer.center(60, "Proceedings of the Council of Pilots", size=24)
+        writer.center(110, "Ann Lee and Bob Roe", size=16)
+        writer.center(135, "Ys, in the year of the ice", size=10)
+        writer.page()
+        writer.column(72, 170, 440, LOREM * 2)
+        writer.page()
+        assert document_of(writer.bytes()).title == "Proceedings of the Council of Pilots"
+
+    def test_theorems_and_their_items_are_no_headings(self):
+        writer = Writer()
+        writer.text(72, 80, "1 Ships", "Times-Bold", 12)
+        y = writer.column(72, 100, 440, LOREM)
+        for words, font in [
+            *(("Theorem 1.2 (Roe)", "Times-Bold"), ("A. Every ship sinks.", "Times-Italic")),
+            *(("Proof", "Times-Bold"), ("B. No net is full.", "Times-Italic")),
+        ]:
+            writer.text(72, y + 10, words, font)
+            y = writer.column(72, y + 30, 440, LOREM)
+        writer.text(72, y + 10, "A. Maintenance of Ships", "Times-Italic")
+        writer.column(72, y + 30, 440, LOREM)
+        writer.page()
+        headings = [path[-1] for path, _ in document_of(writer.bytes()).walk()]
+        assert headings == ["1 Ships", "A. Maintenance of Ships"]
+
     def test_names_of_files_are_no_titles(self):
         writer = Writer()
         writer.canvas.setTitle("Microsoft Word - pilots.doc")

@@ -42,7 +42,10 @@ MARKUP = {
             "<article>",
         ),
     ],
-    "transcript": ["Ann: ", "Bob Lee: ", "[00:01] ", "um, ", "Mm-hmm.", "[laughter]", "{gap}"],
+    "transcript": [
+        *("Ann: ", "Bob Lee: ", "[00:01] ", "um, ", "Mm-hmm.", "[laughter]", "{gap}"),
+        *("\nBob Lee  0:12\n", "\nQ. ", "\nA. ", "\nTHE COURT: ", "\n12/03/24, 14:05 - Ann: "),
+    ],
     "srt": [
         "\n\n1\n00:00:01,000 --> 00:00:02,000\n",
         "<i>",

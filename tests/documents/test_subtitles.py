@@ -87,6 +87,16 @@ def test_names_in_front_recur():
     ]
 
 
+def test_names_after_dashes():
+    cues = [">> ANN: We meet here.", ">> So we do.", "- BOB: And often."]
+    text = "".join(
+        f"{i}\n00:00:0{i},000 --> 00:00:0{i + 1},000\n{cue}\n\n" for i, cue in enumerate(cues, 1)
+    )
+    assert [(speaker, said) for _, speaker, said in spans(text, "srt")] == [
+        *(("ANN", "We meet here."), (None, "So we do."), ("BOB", "And often.")),
+    ]
+
+
 def test_captions_that_roll_up_are_read_once():
     lines = ["so we went down", "to the harbour and", "bought two boats"]
     cues = [f"{lines[0]}", f"{lines[0]}\n{lines[1]}", f"{lines[1]}\n{lines[2]}"]

@@ -43,12 +43,244 @@ def test_a_text_file_of_turns_is_a_transcript(tmp_path):
         "Name: Ann\nAge: 3\nTown: Ulm\nJob: none\nPet: cat\n",
         "Note: this.\n\nMuch text follows.\n\nNote: that.\n\nAnd more text.\n\nHint: x.\n",
         "Ann: Hello.\nBob: Hi.\n",
+        # questions and answers of a page, with a colon or a full stop
+        "Q: What is a cod?\nA: A fish.\n\nQ: Is it big?\nA: It may be.\n\nQ: Is it?\nA: It is.\n",
+        "Q. What is a cod?\nA. A fish.\n\nQ. Is it big?\nA. It may be.\n\nQ. Is it?\nA. It is.\n",
+        # records, minutes by item, and notes among paragraphs
+        "Form: A book.\nMaker: Quay & Sons.\nShelf: Nine.\n\n" * 4,
+        "Package: boat\nArchitecture: all\nVersion: 1\n\n" * 4,
+        "Files: *\nCopyright: 2001 Ann Lee\nFiles: debian/*\nCopyright: 2002 Bob Ray\n" * 3,
+        "Discussion: Ann said that it is late.\n\nDecision: We wait until May.\n\n" * 4,
+        # logs, lists of changes and schedules
+        "14:05:01 INFO: the boat left.\n14:05:02 ERROR: it sank.\n" * 4,
+        "[2024-03-12, 14:05:01] INFO: it left.\n[2024-03-12, 14:05:02] ERROR: it sank.\n" * 4,
+        "2022/04/11: A new boat has come.\n2022/04/07: An old boat has gone.\n" * 4,
+        "New in 1.12\n- more boats\n\nNew in 1.13\n- no boats\n\nOld in 1.14\n- a boat\n\n" * 3,
+        "10:00 News\nWhat has happened.\n10:30 Weather\nRain.\n11:00 News\nMore.\n"
+        "11:30 Weather\nSun.\n",
+        "".join(f"Boats {n // 40}:{n % 40 + 10}\nA verse.\n" for n in range(40, 80))
+        + "".join(f"Nets {n // 40}:{n % 40 + 10}\nA verse.\n" for n in range(80, 120)),
+        # a judgment that quotes what was said
+        "The facts are as follows.\n\nMR. ORD: Did you?\n\nMS. LEE: I did.\n\nMR. ORD: Twice?\n\n"
+        "MS. LEE: Once.\n\n" + "The court finds that this is so.\n\n" * 9,
     ],
 )
-def test_a_few_colons_make_no_transcript(tmp_path, text):
+def test_other_texts_are_no_transcripts(tmp_path, text):
     path = tmp_path / "text.txt"
     path.write_text(text)
     assert {speaker for speaker, _ in turns(Document.from_file(path))} == {None}
+
+
+def numbered(*pages):
+    """Pages of a court record: its lines, with their numbers."""
+    return "\f".join(
+        "".join(f"{n:>2}   {line}\n" for n, line in enumerate(page, 1)) for page in pages
+    )
+
+
+PARLIAMENT = """\
+Harbour Dues Bill
+
+MR. SPEAKER: I call the Minister.
+
+The Minister of State for Ports (Ms. Ruth Kell): I beg to move the Bill.
+
+The dues no longer cover the cost of dredging.
+
+Mr. Tom Hale (North Quay) (Ind): Will she give way?
+
+Ms. Kell: I will.
+
+Mr. Hale: Has she asked the fishermen?
+
+Ms. Kell: We have.
+
+I should add one thing: they agree.
+
+DREDGING
+
+Mr. Hale: It has stopped.
+
+Ms. Kell: It starts again in May.
+"""
+COURT = numbered(
+    [
+        *("THE COURT:  Call your witness.", "MR. ORD:  We call Ann Lee.", "DIRECT EXAMINATION"),
+        *("BY MR. ORD:", "Q.   Where were you on the night of", "the storm?", "A.   At home."),
+        *(
+            "MS. VANE:  Objection.",
+            "THE COURT:  Overruled.",
+            "Q    (BY MR. ORD) Alone?",
+            "A.   No.",
+        ),
+    ],
+    ["CROSS-EXAMINATION", "BY MS. VANE:", *(f"{mark}.   Once more." for mark in "QAQAQAQA")],
+)
+CONGRESS = """\
+  The PRESIDING OFFICER. The Senator is recognized.
+  Mr. HALE. Mr. President, I rise to speak about the harbours of this
+country. They are old.
+  Ms. KELL of Maine. Will he yield?
+  Mr. HALE. I yield.
+  Ms. KELL of Maine. They are older still.
+"""
+DEBATE = """\
+Ann Lee (ABC). – Madam President, it is good.
+
+Bob Ray (XYZ). – I do not agree.
+
+Ann Lee (ABC). – Why not?
+
+Bob Ray (XYZ). – It is old.
+"""
+MESSAGES = """\
+12/03/2024, 14:05 - Messages are end-to-end encrypted.
+12/03/2024, 14:05 - Ann created group "Boat: Sunday"
+12/03/2024, 14:06 - Ann: who comes
+12/03/2024, 14:07 - +44 7700 900123: me,
+and Bob
+12/03/2024, 14:09 - Ann: <Media omitted>
+12/03/2024, 14:10 - Ann: we leave at 9
+12/03/2024, 14:11 - +44 7700 900123: too early
+"""
+PHONE = """\
+[12.03.24, 14:05:09] Ann: Wer kommt?
+[12.03.24, 14:06:09] Bob: Ich.
+\u200e[12.03.24, 14:07:09] Ann: \u200eGut so.
+[12.03.24, 14:08:09] Bob: Bis dann.
+"""
+RELAY = """\
+14:05 -!- ann has joined
+14:05 <ann> who has the keys
+14:06 <@bob> me: here
+14:07 <ann> good
+14:08 <@bob> fine
+"""
+MEET = """\
+Budget
+
+Attendees
+Ann Lee, Bob Ray
+
+Transcript
+
+Ann Lee: Good morning.
+Bob Ray: Good day.
+
+00:05:00
+
+Ann Lee: The budget is late.
+Bob Ray: So it is.
+"""
+TIMED = [
+    "{name}  0:{time}\n{said}\n\n",
+    "{name} | 0:{time}\n{said}\n",
+    "[{name}] 14:05:{time}\n{said}\n\n",
+    "00:05:{time} {name}\n{said}\n",
+    "{name}\n  2:{time} PM\n{said}\n",
+    "{name} [2:{time} PM]\n{said}\n",
+    "{name} — Today at 2:{time} PM\n{said}\n",
+    "{name} (00:05:{time}):\n{said}\n\n",
+    "14:05:{time} From  {name}  to  Everyone:\n\t{said}\n",
+    "[00:05:{time}] {name}: {said}\n",
+]
+
+
+def read_file(tmp_path, text):
+    """What is read of a text file whose format is not named."""
+    path = tmp_path / "talk.txt"
+    path.write_text(text)
+    return turns(Document.from_file(path))
+
+
+def test_reports_of_parliaments(tmp_path, outline):
+    minister = "The Minister of State for Ports (Ms. Ruth Kell)"
+    assert read_file(tmp_path, PARLIAMENT) == [
+        (None, ["Harbour Dues Bill"]),
+        ("MR. SPEAKER", ["I call the Minister."]),
+        (minister, ["I beg to move the Bill."]),
+        (minister, ["The dues no longer cover the cost of dredging."]),
+        ("Mr. Tom Hale (North Quay) (Ind)", ["Will she give way?"]),
+        ("Ms. Kell", ["I will."]),
+        ("Mr. Hale", ["Has she asked the fishermen?"]),
+        ("Ms. Kell", ["We have."]),
+        ("Ms. Kell", ["I should add one thing: they agree."]),
+        ("Mr. Hale", ["It has stopped."]),
+        ("Ms. Kell", ["It starts again in May."]),
+    ]
+    document = Document.from_text(PARLIAMENT, format="transcript")
+    assert [path for path, _ in outline(document)] == ["", "DREDGING"]
+    assert read_file(tmp_path, CONGRESS)[:3] == [
+        ("The PRESIDING OFFICER", ["The Senator is recognized."]),
+        (
+            "Mr. HALE",
+            [
+                "Mr. President, I rise to speak about the harbours of this country.",
+                "They are old.",
+            ],
+        ),
+        ("Ms. KELL of Maine", ["Will he yield?"]),
+    ]
+    assert read_file(tmp_path, DEBATE)[:2] == [
+        ("Ann Lee (ABC)", ["Madam President, it is good."]),
+        ("Bob Ray (XYZ)", ["I do not agree."]),
+    ]
+
+
+def test_court_records(tmp_path, outline, in_source):
+    assert read_file(tmp_path, COURT)[:9] == [
+        ("THE COURT", ["Call your witness."]),
+        ("MR. ORD", ["We call Ann Lee."]),
+        ("MR. ORD", ["Where were you on the night of the storm?"]),
+        ("A", ["At home."]),
+        ("MS. VANE", ["Objection."]),
+        ("THE COURT", ["Overruled."]),
+        ("MR. ORD", ["Alone?"]),
+        ("A", ["No."]),
+        ("MS. VANE", ["Once more."]),
+    ]
+    document = Document.from_text(COURT, format="transcript")
+    assert [path for path, _ in outline(document)] == [
+        *("", "DIRECT EXAMINATION", "CROSS-EXAMINATION"),
+    ]
+    assert in_source(document)[2] == "Where were you on the night of\n 6   the storm?"
+
+
+def test_chats(tmp_path):
+    assert read_file(tmp_path, MESSAGES) == [
+        ("Ann", ["who comes"]),
+        ("+44 7700 900123", ["me, and Bob"]),
+        ("Ann", ["we leave at 9"]),
+        ("+44 7700 900123", ["too early"]),
+    ]
+    assert read_file(tmp_path, PHONE) == [
+        *(("Ann", ["Wer kommt?"]), ("Bob", ["Ich."])),
+        *(("Ann", ["Gut so."]), ("Bob", ["Bis dann."])),
+    ]
+    assert read_file(tmp_path, RELAY) == [
+        *(("ann", ["who has the keys"]), ("bob", ["me: here"])),
+        *(("ann", ["good"]), ("bob", ["fine"])),
+    ]
+
+
+@pytest.mark.parametrize("form", TIMED)
+def test_names_with_times(tmp_path, form):
+    said = ["We buy two boats.", "They are blue: both.", "Why so?", "I like it."]
+    names = ["Ann Lee", "Bob"] * 2
+    text = "".join(
+        form.format(name=name, time=10 + 7 * n, said=one)
+        for n, (name, one) in enumerate(zip(names, said, strict=True))
+    )
+    assert read_file(tmp_path, text) == [
+        (name, [one]) for name, one in zip(names, said, strict=True)
+    ]
+
+
+def test_what_stands_above_a_transcript_and_times_within(tmp_path):
+    assert read_file(tmp_path, MEET)[-4:] == [
+        *(("Ann Lee", ["Good morning."]), ("Bob Ray", ["Good day."])),
+        *(("Ann Lee", ["The budget is late."]), ("Bob Ray", ["So it is."])),
+    ]
 
 
 def said(*utterances):

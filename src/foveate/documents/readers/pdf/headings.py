@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from foveate.documents.readers.pdf.extraction import Bookmark
@@ -93,10 +94,40 @@ _ADMONITIONS = frozenset(
         "小心",
     ]
 )
+_THEOREM = re.compile(
+    r"(?:(?:theorem|lemma|proposition|corollary|definition|conjecture|claim|satz|korollar|théorème|"
+    r"lemme|corollaire|définition|teorema|proposición|proposizione)"
+    r" (?:[A-Z]|(?:[A-Z]\.)?\d+(?:\.\d+)*)(?: \([^()]*\))?|proof|beweis|preuve|démonstration)[.:]?",
+    re.I,
+)
 _RUN_IN = re.compile(
     r"^(abstract|zusammenfassung|summary|résumé|摘要)\s*(—|–|-|\.|:|：)\s*(?=\S)", re.I
 )
 _FILE_NAME = re.compile(r"\.\w{2,4}$|^untitled|^microsoft word|^\w+://|^no title", re.I)
+# What stands on title pages besides the title: kinds and numbers of reports and theses, and who
+# publishes them. Journals and proceedings have such names, too, but are titles of their own covers.
+_SERIES = re.compile(
+    r"(?:(?:[^\W\d_]+ ){0,3}(?:technical|research|working|discussion|policy|internal|interim|staff)"
+    r" (?:reports?|papers?|memorandum|notes?)(?: series)?(?:,? (?:no|nr|number)\b\.?|:)?"
+    r"(?: [^\s:]*\d[^\s:]*)?"
+    r"|(?:research|original|review) (?:article|paper)|article|letter|white ?paper"
+    r"|(?:[^\W\d_]+ )?(?:bachelor|master|doctoral|undergraduate|ph\.?d\.?|diploma|honou?rs)"
+    r"(?:['’]?s)? (?:thesis|dissertation)|thesis|dissertation"
+    r"|(?:bachelor|master|diplom|haus|seminar|doktor)arbeit|inaugural-?dissertation"
+    r"|thèse(?: de doctorat)?|mémoire|tesis(?: doctoral)?|tesi(?: di (?:laurea|dottorato))?"
+    r"|(?:本科|学士|硕士|碩士|博士)?(?:生|研究生)?(?:毕业|畢業|学位|學位)(?:设计)?[（(]?(?:论文|論文)[）)]?"
+    r"(?:报告)?"
+    r"|(?:the )?(?:[^\W\d_]+ ){0,3}(?:university|universität|université|universidad|università|"
+    r"college|institute)(?: (?:of|for|de|di|der|zu)(?: [^\W\d_]+){1,2})?|[^\W\d_]{2,8}(?:大学|大學)"
+    r"|[A-Z]{2,}(?=(?:[^\s\d]*\d){3})[\w/.-]+)",
+    re.I,
+)
+_JOURNAL = re.compile(
+    r"(?:the )?(?:[^\W\d_]+ ){0,3}(?:journal|annals|proceedings|transactions|archives?|bulletin|"
+    r"acta|revue|zeitschrift|annales|revista|rivista)\b(?! [^\W\d_]*ing\b)[^.:?!]{0,100}"
+    r"(?:(?:vol|no|issue)\b.{0,60})?",
+    re.I,
+)
 _CONTENTS = frozenset(
     [
         "contents",
@@ -126,6 +157,7 @@ _LABEL = re.compile(
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _LONGEST = 150  # characters of a heading
 _TITLE_LENGTH = 250
+_PARAGRAPH = 300  # characters
 _AFFILIATION = re.compile(
     r"@|\b(?:universi|univ\.|institut|facult|department|dept|laborator|labs?\b|research|school|"
     r"college|academy|inc\b|gmbh|corporation)",
@@ -298,7 +330,7 @@ def _score(
         return 0.0
     if not any(character.isalpha() for character in text) or lines[0].mono > 0.8:
         return 0.0
-    if lines[0].cells and not NUMBERING.match(text):
+    if _THEOREM.fullmatch(text) or (lines[0].cells and not NUMBERING.match(text)):
         return 0.0
     style = style_of(block)
     score = 0.0
@@ -328,7 +360,9 @@ def _score(
         heads = len(above.lines) == 1 and len(above.text) < 80 and NUMBERING.match(above.text)
         apart = step > 1.3 * typography.pitch(lines[0]) or bool(heads)
     score += 1.0 if apart else 0.0
-    if text.endswith((".", ";", ",", ":", "。", "；", "，")) and not numbering:
+    is_plain = ratio < 1.05 and not (style.is_bold or style.is_capital)  # an item of a theorem
+    ends = text.endswith((".", ";", ",", ":", "。", "；", "，"))
+    if ends and (not numbering or (style.is_italic and is_plain)):
         score -= 2.0
     if text.endswith((",", ";", "-", ":", "：")):
         score -= 1.5
@@ -453,7 +487,21 @@ def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography)
     for block in first:
         if len(key) > 4 and _NOT_LETTERS.sub("", block.text).casefold() == key:
             return [block]
-    size = max(block.size for block in first)
+    found = _largest(first, typography)
+    if not found:
+        return []
+    is_article = any(len(block.text) > _PARAGRAPH for block in first)
+    others = [block for block in first if not _names_series(block.text, is_article)]
+    named = [block for block in found if any(block is other for other in others)]
+    if named:
+        return found[next(n for n, block in enumerate(found) if block is named[0]) :]
+    other = _largest(others, typography) or _emphasized(others, typography)
+    return other if other and _words(other[0].text) > 1 else found
+
+
+def _largest(first: Sequence[TextBlock], typography: Typography) -> list[TextBlock]:
+    """Return the blocks in the largest type, if it is larger than the text and they are short."""
+    size = max((block.size for block in first), default=0.0)
     if size < _SIGNIFICANT * typography.size:
         return []
     found: list[TextBlock] = []
@@ -465,6 +513,32 @@ def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography)
     if sum(len(block.text) for block in found) > _TITLE_LENGTH or NUMBERING.match(found[0].text):
         return []
     return found
+
+
+def _emphasized(first: Sequence[TextBlock], typography: Typography) -> list[TextBlock]:
+    """Return the first block in bold type above all paragraphs that is as large as their text."""
+    above = takewhile(lambda block: len(block.text) <= _TITLE_LENGTH, first)
+    return [
+        block
+        for block in above
+        if style_of(block).is_bold
+        and block.size > 0.98 * typography.size
+        and _words(block.text) > 2
+        and not NUMBERING.match(block.text)
+    ][:1]
+
+
+def _names_series(text: str, is_article: bool) -> bool:
+    """Return whether a line names the series or the kind of a document, not its title."""
+    text = text.strip(" .,:")
+    if _SERIES.fullmatch(text):
+        return True
+    return is_article and _JOURNAL.fullmatch(text) is not None
+
+
+def _words(text: str) -> int:
+    """Count words; in scripts without spaces, characters."""
+    return len(text.split()) if text.isascii() or " " in text else len(text)
 
 
 def is_title(stated: str) -> bool:

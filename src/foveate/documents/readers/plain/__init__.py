@@ -44,6 +44,7 @@ from foveate.documents.readers.plain.headings import (
 )
 from foveate.documents.readers.plain.lines import (
     ENTRY,
+    MAX_WRAPPED_HEADING,
     Chunk,
     Line,
     breaks_on_purpose,
@@ -85,8 +86,10 @@ def read(text: str) -> ParsedText:
     lines = [line for block in blocks for line in block]
     if is_log(text, lines):
         return ParsedText(None, [_line(text, line, "table") for line in lines])
-    blocks, apart = divide(text, blocks)
+    blocks, apart, wrapped = divide(text, blocks)
     chunks = list(chunks_of(text, blocks))
+    for chunk in chunks:
+        chunk.is_wrapped = chunk.lines[0].start in wrapped
     mark_parts(chunks)
     contents, listed = find_contents(chunks)
     body = [chunk for index, chunk in enumerate(chunks) if index not in contents]
@@ -118,13 +121,14 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             return collapse(chunks.pop(0).shown)
         if len(chunk.heading) == 1 or chunk.heading.startswith("numbered") or chunk.is_list:
             return None
-        first = chunk.shown.split("\n")[0]
+        first = collapse(chunk.shown) if chunk.is_wrapped else chunk.shown.split("\n")[0]
         is_centred = chunk.indent >= base + 8
-        if chunk.heading not in ("", "centred") or not _is_title(first):
+        longest = MAX_WRAPPED_HEADING if chunk.is_wrapped else _MAX_TITLE
+        if chunk.heading not in ("", "centred") or not _is_title(first, longest):
             continue
         if is_centred or (index == 0 and chunk.is_line and has_headings):
             lines = chunk.lines
-            if len(lines) == 1:
+            if len(lines) == 1 or chunk.is_wrapped:
                 del chunks[index]
             else:
                 chunks[index] = Chunk([lines[1:]], chunk.shown.partition("\n")[2])
@@ -141,9 +145,9 @@ def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:
     )
 
 
-def _is_title(line: str) -> bool:
+def _is_title(line: str, longest: int) -> bool:
     return (
-        len(line) <= _MAX_TITLE
+        len(line) <= longest
         and not line[0].islower()
         and line[-1] not in ".,;:!。，；：！"
         and sum(character.isalpha() for character in line) > 2

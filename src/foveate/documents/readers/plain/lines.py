@@ -58,12 +58,14 @@ class Chunk:
         shown: Its text, line by line.
         is_list: Whether each part begins with a bullet or a number.
         heading: The kind of heading that it is; empty if it is not a heading.
+        is_wrapped: Whether its lines are a title that was wrapped.
     """
 
     parts: list[list[Line]]
     shown: str
     is_list: bool = False
     heading: str = ""
+    is_wrapped: bool = False
 
     @property
     def lines(self) -> list[Line]:
@@ -77,7 +79,9 @@ class Chunk:
 
     @property
     def is_line(self) -> bool:
-        """Whether it is a single line, short enough for a heading."""
+        """Whether it is a single line, or one that was wrapped, short enough for a heading."""
+        if self.is_wrapped:
+            return len(self.shown) <= MAX_WRAPPED_HEADING
         return len(self.parts) == 1 and len(self.parts[0]) == 1 and len(self.shown) <= MAX_HEADING
 
 

@@ -8,7 +8,7 @@ from html import unescape
 
 from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
 from foveate.documents.readers.speech.fillers import clean
-from foveate.documents.readers.speech.transcript import match_turn
+from foveate.documents.readers.speech.turns import match_turn
 from foveate.documents.structure import DocumentError, Landmark
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
@@ -125,17 +125,21 @@ def _unmarked(text: str, start: int, end: int) -> tuple[MappedText, str | None]:
 
 def _name_speakers(lines: list[_Line]) -> None:
     """Find speakers that are written in front of what they say, and dashes that stand for one."""
-    openings = [(line, match_turn(str(line.text).lstrip())) for line in lines]
-    counts = Counter(match[1] for _, match in openings if match)
-    for line, match in openings:
+    openings: list[tuple[_Line, int, bool, re.Match[str] | None]] = []
+    for line in lines:
         shown = str(line.text)
-        indent = len(shown) - len(shown.lstrip())
+        start = len(shown) - len(shown.lstrip())
+        dash = _DASH.match(shown, start)
+        start = dash.end() if dash else start
+        openings.append((line, start, dash is not None, match_turn(shown[start:])))
+    counts = Counter(match[1] for *_, match in openings if match)
+    for line, start, has_dash, match in openings:
         if match and line.speaker is None and (counts[match[1]] > 1 or match[1].isupper()):
             line.speaker, line.is_turn = match[1], True
-            line.text = line.text.part(indent + match.end(), len(shown))
-        elif dash := _DASH.match(shown, indent):
+            line.text = line.text.part(start + match.end(), len(str(line.text)))
+        elif has_dash:
             line.is_turn = True
-            line.text = line.text.part(dash.end(), len(shown))
+            line.text = line.text.part(start, len(str(line.text)))
 
 
 def _turns(lines: list[_Line]) -> Iterator[_Turn]:

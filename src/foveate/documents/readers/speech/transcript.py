@@ -1,67 +1,83 @@
-"""Transcripts: lines such as `Speaker: text`, with or without a time."""
+"""Transcripts: turns that begin with their speaker, with or without a time."""
 
 import re
-from collections import Counter
+from collections.abc import Iterator
 
-from foveate.documents.blocks import Block, MappedText, ParsedText, Prose
-from foveate.documents.readers.plain.lines import line_blocks
+from foveate.documents.blocks import Block, Heading, ParsedText, Prose, lift_title
+from foveate.documents.readers.plain.lines import Line, line_blocks, mapped
 from foveate.documents.readers.speech.fillers import clean
-
-_TURN = re.compile(
-    r"(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?[\])]?\s*[-–]?\s*)?"  # the time
-    r"([^\W_a-z][^\s:]*(?: [^\s:]+){0,4})"  # the speaker
-    r"(?: ?[\[(]\d{1,2}:\d\d(?::\d\d)?[\])])?\s*:(?:\s+|\Z)"
+from foveate.documents.readers.speech.turns import (
+    TIME,
+    Turns,
+    find_turns,
+    labelled_turns,
 )
-_MAX_NAME_LENGTH = 40
-_MIN_TURNS = 4
-_MAJORITY = 0.8
+
+_OMITTED = re.compile(
+    r"[\u200e\u200f]?(?:<[^<>\n]{3,40}>|(?:image|video|audio|sticker|GIF|document) omitted)"
+)
+_LONG_WORD = re.compile(r"[^\W\d_]{4}")
+_MAX_HEADING = 80
 
 
 def read(text: str) -> ParsedText:
     """Read each turn as a paragraph; a line without a speaker continues the turn before it.
 
-    What `speech.clean` finds to be without content is left out.
+    What `speech.clean` finds to be without content is left out, and so are the numbers of lines,
+    times that stand alone, and what a chat reports about its members.
     """
-    paragraphs: list[Block] = []
-    speaker = None
-    for lines in line_blocks(text):
-        start: int | None = None
-        end = 0
-        for line_start, line_end, _ in lines:
-            turn = match_turn(text[line_start:line_end])
-            if turn:
-                if start is not None:
-                    paragraphs.append(Prose(MappedText.from_source(text, start, end), speaker))
-                speaker, start = turn[1], line_start + turn.end()
-            elif start is None:
-                start = line_start
-            end = line_end
-        if start is not None:
-            paragraphs.append(Prose(MappedText.from_source(text, start, end), speaker))
-    return ParsedText(None, clean(paragraphs))
+    blocks = list(line_blocks(text))
+    turns = find_turns(text, blocks) or labelled_turns(text, blocks)
+    return lift_title(clean(list(_blocks(text, turns))))
 
 
 def looks_like_transcript(text: str) -> bool:
-    """Return whether most lines, or most blocks, start with one of a few recurring names."""
-    openings = [
-        [match_turn(text[start:end]) for start, end, _ in lines] for lines in line_blocks(text)
-    ]
-    by_line = [turn for turns in openings for turn in turns]
-    by_block = [turns[0] for turns in openings]
-    speakers = Counter(turn[1] for turn in by_line if turn)
-    turns = speakers.total()
+    """Return whether the turns of recurring speakers make up most of a text."""
+    return find_turns(text, list(line_blocks(text))) is not None
+
+
+def _blocks(text: str, turns: Turns) -> Iterator[Block]:
+    part: list[Line] = []
+    speaker: str | None = None
+    said_from = 0  # index of the first line below a header
+    for index, line in enumerate(turns.lines):
+        opening = turns.openings.get(index)
+        if part and (opening or index in turns.paragraphs):
+            yield Prose(mapped(text, part), speaker)
+            part = []
+        start = line.start
+        if opening:
+            speaker = opening.speaker
+            is_said = speaker is not None
+            said_from = index + opening.num_lines if is_said else index + 1
+            start += opening.length
+        shown = text[start : line.end]
+        if index < said_from or not shown.strip() or TIME.fullmatch(shown):
+            continue
+        if not opening and _is_heading(text, turns, index):
+            if part:
+                yield Prose(mapped(text, part), speaker)
+                part = []
+            yield Heading(1, shown)
+        elif not _OMITTED.fullmatch(shown):
+            part.append(Line(start, line.end, line.indent))
+    if part:
+        yield Prose(mapped(text, part), speaker)
+
+
+def _is_heading(text: str, turns: Turns, index: int) -> bool:
+    """Return whether a line in capitals stands alone above a turn: DIRECT EXAMINATION."""
+    if not turns.may_have_headings or index + 1 not in turns.openings:
+        return False
+    line = turns.lines[index]
+    shown = text[line.start : line.end]
+    above = turns.lines[index - 1] if index else None
+    ended = above is None or text[above.end - 1] in '.?!:…)"”’'
     return (
-        turns >= _MIN_TURNS
-        and 2 <= len(speakers) <= turns / 2
-        and max(_share(by_line), _share(by_block)) >= _MAJORITY
+        shown.isupper()
+        and len(shown) <= _MAX_HEADING
+        and shown[0].isalnum()
+        and shown[-1].isalnum()
+        and _LONG_WORD.search(shown) is not None
+        and (index in turns.paragraphs or (not turns.paragraphs and ended))
     )
-
-
-def _share(turns: list[re.Match[str] | None]) -> float:
-    return sum(turn is not None for turn in turns) / max(len(turns), 1)
-
-
-def match_turn(line: str) -> re.Match[str] | None:
-    """Match the time and speaker that begin a line; group 1 is the speaker."""
-    match = _TURN.match(line[:200])
-    return match if match and len(match[1]) <= _MAX_NAME_LENGTH else None

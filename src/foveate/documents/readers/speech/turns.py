@@ -1,0 +1,413 @@
+"""Where the turns of transcripts, court records and chats begin.
+
+These kinds are recognized, each by openings that recur; a few of them make no transcript:
+
+- `Ann Lee: text`, `[00:01:02] Ann Lee: text`, `MR. SPEAKER: text`, `Ms. Lee (Leeds): text`; in the
+  reports of some parliaments `Mr. LEE. text` and `Ann Lee (ABC). – text`
+- a line with a name and a time, above the text: `Ann Lee  0:12`, `[Ann Lee] 14:05:12`,
+  `00:01:02 Ann Lee`; or the name on one line and the time on the next
+- `Q.` and `A.` of court records, with other speakers or the numbers of the lines
+- messages of chats: `12/03/2024, 14:05 - Ann: text`, `[14:05] <ann> text`
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from foveate.documents.blocks import name_set
+from foveate.documents.readers.plain.lines import Line
+
+_CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[.,]\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
+_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?"
+_AT = r"\d{1,2}:\d\d(?::\d\d)?(?:\.\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
+TIME = re.compile(rf"[\[(]?{_AT}[\])]?")
+"""A time that stands alone on a line."""
+
+_TURN = re.compile(
+    r"(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\s?[AaPp][Mm])?[\])]?\s*[-–]?\s*)?"  # the time
+    r"(The(?: [^\s:()]+){1,14} \([^\W_a-z][^():]{1,60}\)|"  # the speaker
+    r"[^\W_a-z][^\s:]*(?: [^\s:]+){0,4}(?: \([^():]{2,60}\)){0,2})"
+    r"(?: ?[\[(]\d{1,2}:\d\d(?::\d\d)?[\])])?\s*:(?:\s+|\Z)"
+)
+_CHATTED = re.compile(  # in video conferences
+    r"\d{1,2}:\d\d(?::\d\d)?\s+From\s+(\S[^:\n]{0,60}?)(?:\s+to\s+\S[^:\n]{0,60})?\s*:(?:\s+|\Z)",
+    re.IGNORECASE,
+)
+_DASHED = re.compile(
+    r"([^\W\d_a-z][^\s:–—]*(?: [^\s:–—]+){0,6}?(?: \([^():]{2,60}\))?)\.\s?[–—]\s+(?=\S)"
+)
+_STOPPED = re.compile(
+    r"((?:(?:Mr|Mrs|Ms|Miss|Dr)\.|The)(?: (?:Ma?c|De|La)?[A-Z][A-Z'’-]+){1,3}(?: pro tempore)?"
+    r"(?: of(?: [A-Z][a-z]+){1,3})?(?: \([^():]{2,60}\))?"
+    r"|(?:M\.|Mme|Mlle)(?: l[ea])? [^\s.:,]+(?: [^\s.:,]+){0,3})\.\s+(?=[A-ZÀ-Þ])"
+)
+_MESSAGE = re.compile(  # without a name, it reports who joined or left
+    rf"[\u200e\u200f]?(?:\[{_DATE}(?:,| à| um| at) ?{_CLOCK}\]\s*|"
+    rf"{_DATE}(?:,| à| um| at) ?{_CLOCK}\s+[-–]\s+)"
+    r"[\u200e\u200f]?(?:~\s?)?(?:([^:\n\"“„«/=\[\]]{1,60}):(?:[\s\u200e\u200f]+|\Z))?"
+)
+_RELAYED = re.compile(
+    rf"[\[(]?{_CLOCK}[\])]?\s+(?:<[ @+%&~]?([^\s<>]{{1,30}})>\s+|(?=-!- |\*{{1,3}} |--> |<-- ))"
+)
+_NAME = (
+    r"(?![AaPp]\.?[Mm]\b)[^\W_a-z][^\s:,;()\[\]]*(?: [^\s:,;()\[\]]+){0,4}?(?: \([^():]{2,40}\))?"
+)
+_STAMP = rf"(?:[\[(](?:{_DATE},? )?{_AT}[\])]|(?:(?:[Tt]oday|[Yy]esterday) at )?{_AT})"
+_HEADER = re.compile(
+    rf"{_STAMP}\s*[-–—]?\s*({_NAME}):?|(?:\[({_NAME})\]|({_NAME}),?)\s*[-–—|]?\s*{_STAMP}:?"
+)
+_PARTS = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?(?:\.\d+)?\s?([Pp])?")
+_LONE_NAME = re.compile(_NAME)
+_QUESTION = re.compile(r"([QA])(?:[.:]\s*|\s{2,}|\t)(?:\(BY ([^()]{2,40})\)\s*|(?=\S))")
+_EXAMINER = re.compile(r"BY ((?:M[RSX]S?|DR|MISS)\.? [A-Z'’ -]{2,40}):?")
+_TITLED = re.compile(  # who speaks by title or by part
+    r"(?:an?|the|hon\.?|acting|deputy|madame?|mr\.?|ms\.?|unidentified|unknown|der|die|le|la)? ?"
+    r"\b(?:(?:mr|mrs|ms|mx|miss|dr|prof|professor|sir|dame|lord|lady|baroness|sen|senator|rep|"
+    r"representative|judge|justice|rev|herr|frau|abg|m|mme|mlle|sr|sra|señora?)\b\.? \S"
+    r"|(?:chair(?:man|woman|person)?|(?:vice-|vice )?pr[eéä]sident(?:in|e)?|(?:deputy )?speaker|"
+    r"presiding officer|chief justice|court|witness|clerk|bailiff|operator|moderator(?:in)?|"
+    r"facilitator|interview(?:er(?:in)?|ee)|host|respondent|participant|minister|prime minister|"
+    r"secretary|attorney general|vorsitzender?|abgeordneter?|befragter?|enquêteur|"
+    r"entrevistadora?|entrevistado|intervieweuse|narrator|reporter|juror|prosecutor)\b)",
+    re.IGNORECASE,
+)
+_NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and logs
+    "note notes nb warning caution attention important danger hint tip example examples todo fixme "
+    "xxx q a question answer frage antwort pregunta respuesta réponse name title author authors "
+    "date time year subject from to cc bcc re url uri doi isbn issn abstract keywords package "
+    "version description source section priority maintainer license licence copyright status type "
+    "summary result results input output usage see remark definition theorem proof figure table "
+    "fig step info error warn debug trace critical fatal notice verbose emerg alert key value term "
+    "file files path default required optional returns return args arguments parameters homepage "
+    "depends format comment comments location address phone email tel fax price item discussion "
+    "decision decisions action actions agenda problem solution reason background goal advantages "
+    "disadvantages pros cons"
+)
+_SPEECH_END = re.compile(r"[.?!…。？！][\"'”’»)\]]*\Z")
+_MAX_NAME_LENGTH = 40
+_NUMBER = re.compile(r"([0-9]{1,2})(?:\s+|\Z)")
+_FULL_NAME = re.compile(
+    r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|zu))*(?: \(.*\))*"
+)
+_MIN_TURNS = 4
+_MAJORITY = 0.8
+_MIN_BLOCKS, _MIN_LINES = 0.25, 0.1  # shares that begin a turn where speakers have titles
+_MAX_GAP, _SMALL_GAP = 0.3, 5  # between two turns: of the lines, or lines
+_MIN_TITLED = 0.4  # of the turns
+_MOST_DISTINCT = 0.7  # of them, where members are called by their full names once
+_MAX_FRONT, _MAX_FRONT_LINES = 0.3, 10  # of the lines, above the first turn
+_MIN_CHANGES = 0.1  # of the names in headers, from one to the next
+_MIN_WORDS = 8  # of a turn that may end without a full stop
+_MIN_NUMBERED = 20  # lines that a page of a court record has, at least
+_MAX_NUMBER = 30
+
+
+class Opening(NamedTuple):
+    """What begins a turn.
+
+    Attributes:
+        speaker: Who speaks; None if the line reports an event, which nobody says.
+        length: Characters before what is said.
+        num_lines: Lines before the one with what is said.
+    """
+
+    speaker: str | None
+    length: int
+    num_lines: int = 0
+
+
+class Turns(NamedTuple):
+    """The lines of a text, and where turns begin.
+
+    Attributes:
+        lines: The lines, without their numbers.
+        openings: By the index of the line that they begin.
+        paragraphs: Indices of lines that begin a paragraph; empty if the lines are numbered.
+        may_have_headings: Whether lines in capitals between turns are headings.
+    """
+
+    lines: Sequence[Line]
+    openings: Mapping[int, Opening]
+    paragraphs: frozenset[int]
+    may_have_headings: bool = False
+
+
+def match_turn(line: str) -> re.Match[str] | None:
+    """Match the time and speaker that begin a line; group 1 is the speaker."""
+    match = _CHATTED.match(line[:200]) or _TURN.match(line[:200])
+    if not match:
+        return None
+    name = match[1]
+    is_long = len(name) > _MAX_NAME_LENGTH and len(name.split(" (")[0]) > _MAX_NAME_LENGTH
+    return None if is_long and not name.startswith("The ") else match
+
+
+def find_turns(text: str, blocks: Sequence[Sequence[Line]]) -> Turns | None:
+    """Find the turns of a text that is a transcript.
+
+    Args:
+        text: The text.
+        blocks: The lines between blank lines.
+
+    Returns:
+        The turns; None if the text does not look like a transcript.
+    """
+    lines = [line for block in blocks for line in block]
+    if not lines:
+        return None
+    starts = list(accumulate((len(block) for block in blocks), initial=0))[:-1]
+    shown = [text[line.start : line.end] for line in lines]
+    if found := _messages(shown) or _headers(shown):
+        return Turns(lines, found, frozenset(starts))
+    numbered = _without_numbers(text, lines)
+    if numbered:
+        lines, starts = numbered, []
+        shown = [text[line.start : line.end] for line in lines]
+    found = _testimony(shown, has_numbers=bool(numbered)) or _labels(shown, starts or [0])
+    return Turns(lines, found, frozenset(starts), may_have_headings=True) if found else None
+
+
+def labelled_turns(text: str, blocks: Sequence[Sequence[Line]]) -> Turns:
+    """Take each line with a name before a colon as a turn, of whatever kind the text is."""
+    lines = [line for block in blocks for line in block]
+    openings: dict[int, Opening] = {}
+    for index, line in enumerate(lines):
+        if match := match_turn(text[line.start : line.end]):
+            openings[index] = Opening(match[1], match.end())
+    starts = accumulate((len(block) for block in blocks), initial=0)
+    return Turns(lines, openings, frozenset(starts))
+
+
+def _recur(speakers: Sequence[str], most_distinct: float = 0.5) -> bool:
+    """Return whether at least two speak, each of them twice on average."""
+    most = most_distinct * len(speakers)
+    return len(speakers) >= _MIN_TURNS and 2 <= len(set(speakers)) <= most
+
+
+def _has_keys(labels: Sequence[str]) -> bool:
+    """Return whether many labels are words that stand before colons in records, or numbers."""
+    keys = sum(
+        label.rstrip(" 0123456789.#").casefold() in _NOT_SPEAKERS
+        or not (any(map(str.isalpha, label)) or label[0] == "+")  # a phone number
+        for label in labels
+    )
+    return keys > 0.2 * len(labels)
+
+
+def _messages(shown: Sequence[str]) -> dict[int, Opening]:
+    """Find the messages of a chat, each with its time and sender."""
+    for pattern in (_MESSAGE, _RELAYED):
+        openings = {
+            index: Opening(match[1] and match[1].strip(), match.end())
+            for index, line in enumerate(shown)
+            if (match := pattern.match(line[:200]))
+        }
+        senders = [opening.speaker for opening in openings.values() if opening.speaker]
+        if (
+            _recur(senders)
+            and min(openings) < 3
+            and len(openings) > 0.3 * len(shown)
+            and len(senders) > 0.6 * len(openings)
+            and not _has_keys(senders)
+        ):
+            return openings
+    return {}
+
+
+def _headers(shown: Sequence[str]) -> dict[int, Opening]:
+    """Find lines with a name and a time above what is said."""
+    openings: dict[int, Opening] = {}
+    for index, line in enumerate(shown[:-1]):
+        if len(line) > 100:
+            continue
+        if match := _HEADER.fullmatch(line):
+            name = next(filter(None, match.groups()))
+            openings[index] = Opening(name, 0, num_lines=1)
+        elif (
+            TIME.fullmatch(shown[index + 1])
+            and _LONE_NAME.fullmatch(line)
+            and line[-1] not in ".?!"
+        ):
+            openings[index] = Opening(line, 0, num_lines=2)
+    counts = Counter(opening.speaker for opening in openings.values())
+    names = [opening.speaker for opening in openings.values() if opening.speaker]
+    has_text = [
+        index + opening.num_lines not in openings and index + opening.num_lines < len(shown)
+        for index, opening in openings.items()
+    ]
+    times = [_seconds("\n".join(shown[n : n + one.num_lines])) for n, one in openings.items()]
+    num_changes = sum(first != second for first, second in pairwise(names))
+    num_later = sum(first <= second for first, second in pairwise(times))
+    if (
+        not _recur(names)
+        or num_changes < _MIN_CHANGES * (len(names) - 1)  # chapters and verses
+        or num_later < _MAJORITY * (len(times) - 1)
+        or all(time % 5 == 0 for time in times)  # a schedule
+        or min(openings) > 0.3 * len(shown)
+        or len(openings) < 0.1 * len(shown)
+        or sum(has_text) < 0.9 * len(openings)
+        or sum(count for count in counts.values() if count > 1) < 0.6 * len(names)
+        or _has_keys(names)
+    ):
+        return {}
+    return openings
+
+
+def _seconds(header: str) -> int:
+    """Return the time in a header, in the unit of its last part."""
+    hour, minute, second, is_afternoon = _PARTS.findall(header)[-1]
+    first = int(hour) % 12 + 12 if is_afternoon else int(hour)
+    total = 60 * first + int(minute)
+    return 60 * total + int(second) if second else total
+
+
+def _without_numbers(text: str, lines: Sequence[Line]) -> list[Line]:
+    """Return the numbered lines of a court record without their numbers.
+
+    Lines without a number, such as running heads, are left out. If the lines are not numbered from
+    1 on each page, the result is empty.
+    """
+    kept: list[Line] = []
+    num_numbered = num_next = 0
+    last = 0
+    for line in lines:
+        match = _NUMBER.match(text, line.start, line.end)
+        if not match or not 1 <= int(match[1]) <= _MAX_NUMBER:
+            continue
+        num_numbered += 1
+        num_next += int(match[1]) in (1, last + 1)
+        last = int(match[1])
+        if match.end() < line.end:
+            kept.append(Line(match.end(), line.end, line.indent))
+    is_numbered = (
+        num_numbered >= _MIN_NUMBERED
+        and num_numbered > _MAJORITY * len(lines)
+        and num_next > 0.9 * num_numbered
+    )
+    return kept if is_numbered else []
+
+
+def _testimony(shown: Sequence[str], has_numbers: bool) -> dict[int, Opening]:
+    """Find questions and answers among what others say in a court.
+
+    Questions and answers alone are testimony only if the lines are numbered.
+    """
+    openings: dict[int, Opening] = {}
+    marks: list[str] = []
+    others: list[str] = []
+    examiner = "Q"
+    for index, line in enumerate(shown):
+        if match := _EXAMINER.fullmatch(line):
+            examiner = match[1]
+            openings[index] = Opening(None, len(line))
+            others.append(examiner)
+        elif match := _QUESTION.match(line):
+            marks.append(match[1])
+            examiner = match[2] or examiner
+            speaker = examiner if match[1] == "Q" else "A"
+            openings[index] = Opening(speaker, match.end())
+        elif (match := match_turn(line)) and match[1].isupper():
+            others.append(match[1])
+            openings[index] = Opening(match[1], match.end())
+    titled = sum(_TITLED.match(label) is not None for label in others)
+    changes = sum(first != second for first, second in pairwise(marks))
+    is_testimony = (
+        len(marks) >= _MIN_TURNS
+        and {"Q", "A"} <= set(marks)
+        and changes > 0.6 * (len(marks) - 1)
+        and len(openings) > _MIN_LINES * len(shown)
+        and (has_numbers or (titled > 0 and titled > 0.5 * len(others)))
+    )
+    return openings if is_testimony else {}
+
+
+def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
+    """Find names before a colon, a full stop or a dash.
+
+    Most lines, or most blocks, begin with one of a few recurring names; or some of them do, and
+    many speakers have titles, as in the reports of parliaments.
+    """
+    for match_label in (match_turn, _DASHED.match, _STOPPED.match):
+        openings: dict[int, Opening] = {}
+        for index, line in enumerate(shown):
+            if match := match_label(line[:200]):
+                openings[index] = Opening(match[1], match.end())
+        openings = _plausible(openings, frozenset(starts))
+        if _are_turns(shown, starts, openings):
+            return openings
+    return {}
+
+
+def _are_turns(
+    shown: Sequence[str], starts: Sequence[int], openings: Mapping[int, Opening]
+) -> bool:
+    names = [opening.speaker or "" for opening in openings.values()]
+    titled = sum(_TITLED.match(name) is not None for name in names)
+    are_titled = titled >= _MIN_TITLED * len(names)
+    if (
+        not _recur(names, _MOST_DISTINCT if are_titled else 0.5)
+        or _has_keys(names)
+        or not _are_sentences(shown, openings)
+    ):
+        return False
+    first = min(openings)
+    if first > max(_MAX_FRONT * len(shown), _MAX_FRONT_LINES):
+        return False
+    num_lines = sum(TIME.fullmatch(line) is None for line in shown[first:])
+    starts = [start for start in starts if start >= first and not TIME.fullmatch(shown[start])]
+    by_line = len(openings) / num_lines
+    by_block = sum(start in openings for start in starts) / max(len(starts), 1)
+    if are_titled:
+        gap = max(second - first for first, second in pairwise([*openings, len(shown)]))
+        return (
+            by_line >= _MIN_LINES
+            and gap <= max(_MAX_GAP * num_lines, _SMALL_GAP)  # rather than a quotation
+            and (by_block >= _MIN_BLOCKS or len(starts) < _MIN_LINES * num_lines)
+        )
+    return max(by_line, by_block) >= _MAJORITY and not _are_records(starts, openings)
+
+
+def _are_sentences(shown: Sequence[str], openings: Mapping[int, Opening]) -> bool:
+    """Return whether most labelled texts are long, or end as sentences do."""
+    num_sentences = 0
+    for index, following in pairwise([*openings, len(shown)]):
+        num_words = sum(line.count(" ") + 1 for line in shown[index:following])
+        num_words -= shown[index].count(" ", 0, openings[index].length)
+        is_ended = _SPEECH_END.search(shown[following - 1]) is not None
+        num_sentences += is_ended or num_words > _MIN_WORDS
+    return num_sentences >= 0.5 * len(openings)
+
+
+def _are_records(starts: Sequence[int], openings: Mapping[int, Opening]) -> bool:
+    """Return whether the same labels follow each other again and again, or begin each block."""
+    names = [(opening.speaker or "").rstrip(" 0123456789") for opening in openings.values()]
+    followers: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for name, following in pairwise(names):
+        followers[name][following] += 1
+    usual = sum(max(counts.values()) for counts in followers.values())
+    is_cyclic = len(set(names)) > 2 and len(names) >= 6 and usual > 0.9 * (len(names) - 1)
+    first_labels = Counter(openings[start].speaker for start in starts if start in openings)
+    have_one_first = (
+        len(starts) >= 3
+        and len(openings) >= 2 * len(starts)
+        and max(first_labels.values(), default=0) > _MAJORITY * len(starts)
+    )
+    return is_cyclic or have_one_first
+
+
+def _plausible(openings: Mapping[int, Opening], starts: frozenset[int]) -> dict[int, Opening]:
+    """Leave out labels that occur once and are no names.
+
+    If turns have paragraphs of their own, neither are names within a paragraph.
+    """
+    apart = sum(index in starts for index in openings) > 0.75 * len(openings)
+    counts = Counter(opening.speaker for opening in openings.values())
+    return {
+        index: opening
+        for index, opening in openings.items()
+        if counts[opening.speaker] > 1
+        or _TITLED.match(opening.speaker or "")
+        or ((index in starts or not apart) and _FULL_NAME.fullmatch(opening.speaker or ""))
+    }
