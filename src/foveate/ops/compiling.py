@@ -1,7 +1,7 @@
-"""Functions that `torch.compile` must not trace, and inputs that `torch.export` cannot."""
+"""What `torch.compile` must not trace, and what `torch.export` cannot."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -44,3 +44,30 @@ def refuse_export(name: str) -> None:
             f"torch.export cannot trace this model, since shapes inside it depend on the values "
             f"of {name}: use torch.compile, or restore a model that was sped up"
         )
+
+
+def cached(maxsize: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Cache like `functools.lru_cache`, but nothing that `torch.export` traces.
+
+    For tables that the host builds, from which numbers are read: while `torch.export` is tracing
+    they have no values, and cached ones would be wrong for the rest of the process.
+
+    Args:
+        maxsize: The number of results to keep.
+    """
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        from_cache: Callable[_P, _R] = lru_cache(maxsize)(function)
+
+        @wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            if torch.compiler.is_exporting():
+                raise RuntimeError(
+                    "torch.export cannot trace this model, since the host builds tables inside it: "
+                    "use torch.compile, or restore a model that was sped up"
+                )
+            return from_cache(*args, **kwargs)
+
+        return call
+
+    return decorate

@@ -123,13 +123,9 @@ class UnchunkedLongformerLayer(LongformerLayer):
 class FusedLEDEncoderLayer(LEDEncoderLayer):
     """A layer of LED's encoder, whose norms add the residual connections on a GPU."""
 
-    def forward(
-        self, hidden_states: Tensor, attention_mask: Any, **kwargs: Any
-    ) -> tuple[Tensor, ...]:
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """Apply the layer, see `LEDEncoderLayer.forward`."""
-        attended, *weights = self.self_attn(
-            hidden_states=hidden_states, attention_mask=attention_mask, **kwargs
-        )
+        attended, *weights = self.self_attn(hidden_states, *args, **kwargs)
         attended = F.dropout(attended, self.dropout, self.training)
         hidden_states = add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
         (inner,) = project(hidden_states, self.fc1)

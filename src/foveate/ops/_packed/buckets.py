@@ -11,14 +11,15 @@ last bucket starts.
 """
 
 import math
-from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from foveate.ops.compiling import cached
 
-@lru_cache(maxsize=64)
+
+@cached(maxsize=64)
 def bucket_starts(num_buckets: int, max_distance: int, bidirectional: bool) -> tuple[int, ...]:
     """Compute the smallest distance, ahead or behind, that falls into each bucket of a side.
 
@@ -96,7 +97,7 @@ def bias_by_distance(table: Tensor, max_distance: int, *, bidirectional: bool) -
     return F.embedding(bucket, table).T  # unlike indexing, its gradient is deterministic
 
 
-@lru_cache(maxsize=64)  # all layers need the same tensor, and copying it synchronizes
+@cached(maxsize=64)  # all layers need the same tensor, and copying it synchronizes
 def _bucket_by_distance(
     num_buckets: int, max_distance: int, bidirectional: bool, device: torch.device
 ) -> Tensor:

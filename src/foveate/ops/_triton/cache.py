@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache, wraps
+from functools import wraps
 from threading import local
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+from foveate.ops.compiling import cached
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -16,7 +18,7 @@ _thread_local = local()
 
 
 def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
-    """Cache like `functools.lru_cache`, but never drop a result that a CUDA graph reads.
+    """Cache like `foveate.ops.compiling.cached`, but keep each result that a CUDA graph reads.
 
     A graph reads the addresses that it was captured with whenever it is replayed, so its tables are
     retained until the process ends, or for as long as the caller of `retain_graph_tensors` keeps
@@ -27,11 +29,11 @@ def cached_for_graphs(maxsize: int) -> Callable[[Function], Function]:
     """
 
     def decorate(function: Function) -> Function:
-        cached = lru_cache(maxsize)(function)
+        from_cache = cached(maxsize)(function)
 
         @wraps(function)
         def call(*arguments: Any) -> Any:
-            result = cached(*arguments)
+            result = from_cache(*arguments)
             if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
                 retained = getattr(_thread_local, "retained", _retained)
                 retained[id(result)] = result

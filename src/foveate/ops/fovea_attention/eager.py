@@ -6,7 +6,6 @@ group at a time.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from foveate.ops._packed.buckets import bias_by_distance
 from foveate.ops._packed.grouped_attention import Group, grouped_attention, sets_per_tile
+from foveate.ops.compiling import cached
 
 from .nodes import select_nodes
 from .pyramid import PyramidIndex, build_pyramid
@@ -116,4 +116,4 @@ class _BlockGroups:
         return Group(queries, keys, q_positions, k_positions, diagonal=True)
 
 
-_block_groups = lru_cache(maxsize=16)(_BlockGroups)  # all layers of a model need the same ones
+_block_groups = cached(maxsize=16)(_BlockGroups)  # all layers of a model need the same ones

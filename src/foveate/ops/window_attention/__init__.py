@@ -104,10 +104,10 @@ def window_attention(
     if global_keys_values is None:
         kv = GlobalKeysValues(k.detach()[:0], v.detach()[:0], (0,) * len(lengths))
     else:
-        kv = global_keys_values._replace(
-            k=autocast(global_keys_values.k),
-            v=autocast(global_keys_values.v),
-            lengths=tuple(global_keys_values.lengths),
+        global_k, global_v, global_lengths, *others = global_keys_values
+        # Not by _replace, whose results are empty in torch 2.11 where they cross a graph break.
+        kv = GlobalKeysValues(
+            autocast(global_k), autocast(global_v), tuple(global_lengths), *others
         )
         check_global_keys_values(kv, q, len(lengths))
     backend = choose(backend, q)
