@@ -57,7 +57,7 @@ def cached(maxsize: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        from_cache: Callable[_P, _R] = lru_cache(maxsize)(function)
+        from_cache: Callable[_P, _R] = lru_cache(maxsize)(function)  # type: ignore[assignment]
 
         @wraps(function)
         def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:

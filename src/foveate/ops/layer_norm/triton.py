@@ -19,7 +19,6 @@ from torch import Tensor
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op
 from foveate.ops._triton.math import cdiv
-from foveate.ops._triton.row_sums import add_sums
 from foveate.ops._triton.rows import as_rows, consecutive_rows, row_tile
 from foveate.ops.differentiation import once_differentiable
 
@@ -53,7 +52,7 @@ def _add_layer_norm_forward(
     n = rows.shape[0]
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     total = torch.empty(x.shape if keeps_sum else 0, dtype=x.dtype, device=x.device)
-    block, tile_rows, warps = row_tile(width)
+    block, tile_rows, warps = row_tile(width, narrow_warps=2)
     if n:
         tensors = rows, added, weight, bias, total, out
         constants = width, block, tile_rows, keeps_sum
@@ -77,7 +76,7 @@ def _add_layer_norm_backward(
     width = weight.shape[0]
     grad, rows = as_rows(grad, width), as_rows(total, width)
     n = rows.shape[0]
-    block, tile_rows, warps = row_tile(width)
+    block, tile_rows, warps = row_tile(width, narrow_warps=2)
     programs, rows_per_program = consecutive_rows(n, tile_rows, total.device)
     d_x = torch.empty_like(rows)
     casts = update_dtype != total.dtype
@@ -87,7 +86,7 @@ def _add_layer_norm_backward(
         tensors = grad, rows, weight, d_x, d_update, sums
         numbers, constants = (n, rows_per_program, eps), (width, block, tile_rows, casts)
         launch(_backward, programs, tensors, (), numbers, constants, num_warps=warps)
-    return d_x.view(total.shape), d_update, add_sums(sums, weight.dtype)
+    return d_x.view(total.shape), d_update, sums.sum(0).to(weight.dtype)
 
 
 class _AddLayerNorm(torch.autograd.Function):

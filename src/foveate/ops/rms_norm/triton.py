@@ -22,7 +22,6 @@ from torch import Tensor
 from foveate.ops._triton.launch import launch
 from foveate.ops._triton.library import define_op, or_empty
 from foveate.ops._triton.math import cdiv
-from foveate.ops._triton.row_sums import add_sums
 from foveate.ops._triton.rows import as_rows, consecutive_rows, row_tile
 from foveate.ops.differentiation import once_differentiable
 
@@ -117,7 +116,7 @@ def _rms_norm_backward(
         constants = width, block, tile_rows, has_residual, casts
         numbers = n, rows_per_program, eps
         launch(_backward, programs, tensors, (), numbers, constants, num_warps=warps)
-    return d_x.view(x.shape), add_sums(sums, weight.dtype), d_update
+    return d_x.view(x.shape), sums.sum(0).to(weight.dtype), d_update
 
 
 class _RMSNorm(torch.autograd.Function):
@@ -225,7 +224,7 @@ def _backward(
     scale = tl.load(weight + column, mask=real, other=0).to(tl.float32)
     total = tl.zeros((ROWS, BLOCK), tl.float32)
     begin = tl.program_id(0) * rows_per_program
-    for first in tl.range(begin, tl.minimum(begin + rows_per_program, n), ROWS, num_stages=3):
+    for first in range(begin, tl.minimum(begin + rows_per_program, n), ROWS):
         row = first + tl.arange(0, ROWS)
         offset = row[:, None].to(tl.int64) * WIDTH + column
         mask = (row < n)[:, None] & real
