@@ -36,6 +36,12 @@ LENGTHS = (4096, 16_384, 65_536)
 MINUTES = 4.0
 SLOWEST = 20.0
 PAGE = report.ROOT / "docs" / "numbers" / "speed-ups.md"
+ON_PAGE = {
+    "": "speed_up-cuda.json",
+    "65,536 tokens, ": "speed_up-65536.json",
+    "compiled, ": "speed_up-compiled.json",
+}
+"""The results on the page, by what the names of their tables begin with."""
 T5 = {
     "vocab_size": VOCABULARY,
     "d_model": 768,
@@ -245,7 +251,9 @@ def main() -> None:
     options = parser.parse_args()
     target = options.output or report.RESULTS / f"speed_up-{options.device}.json"
     if options.docs:
-        report.write_tables(PAGE, forms.tables(report.load(target)["rows"]))
+        for prefix, name in ON_PAGE.items():
+            rows = report.load(report.RESULTS / name)["rows"]
+            report.write_tables(PAGE, forms.tables(rows, prefix))
     elif options.device == "cpu":
         run_on_cpu(options, target)
     else:
