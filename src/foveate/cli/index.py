@@ -97,6 +97,15 @@ def command(
     model: common.Model = None,
     device: common.Device = None,
     dtype: common.DType = None,
+    readers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Processes of this machine that read files, while one encodes. Default: where the "
+            "model runs on a GPU, one for each core but one, at most 8; elsewhere none.",
+            show_default=False,
+        ),
+    ] = None,
     json: common.Json = False,
     *,
     reading: Reading,
@@ -127,6 +136,7 @@ def command(
     cluster = _cluster(
         engine,
         device,
+        readers,
         address=address,
         workers=workers,
         cpus_per_worker=cpus_per_worker,
@@ -135,6 +145,7 @@ def command(
     named = _with_lists(paths)
     options = reading.options()
     index = common.open_library(library, model, "cpu" if cluster else device, dtype)
+    from foveate.index.readers import Readers
     from foveate.index.sources import find_sources
 
     def note(name: str, error: Exception) -> None:
@@ -150,7 +161,12 @@ def command(
     quiet = redirect_stdout(StringIO()) if cluster else nullcontext()  # Ray prints messages there
     with quiet, progress("Indexing", total, unit="files") as advance:
         changes = index.add(
-            named, prune=prune, on_error=on_error, on_file=advance, cluster=cluster, **options
+            named,
+            prune=prune,
+            on_error=on_error,
+            on_file=advance,
+            cluster=cluster or Readers(readers),
+            **options,
         )
     if json:
         common.print_json(
@@ -181,7 +197,9 @@ def command(
     )
 
 
-def _cluster(engine: str | None, device: str | None, **options: Any) -> "RayCluster | None":
+def _cluster(
+    engine: str | None, device: str | None, readers: int | None, **options: Any
+) -> "RayCluster | None":
     """Return the cluster that the options name, if any."""
     given = {name: value for name, value in options.items() if value is not None}
     if engine is None:
@@ -194,6 +212,8 @@ def _cluster(engine: str | None, device: str | None, **options: Any) -> "RayClus
         raise ValueError(
             "--device does not go with --engine ray: --gpus-per-worker says where workers run"
         )
+    if readers is not None:
+        raise ValueError("--readers does not go with --engine ray, whose workers read: --workers")
     from foveate.index.ray import RayCluster
 
     return RayCluster(given.pop("address", None), **given)

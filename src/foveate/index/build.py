@@ -3,6 +3,8 @@
 Files are added in three steps. The builder finds those that are new or have changed, and groups
 them into units. An engine has the units read and encoded, in this process or by many others. The
 builder writes and commits the results, in the order of the files.
+
+A unit is read in batches of documents, which are then encoded one by one.
 """
 
 import hashlib
@@ -19,7 +21,7 @@ from foveate.documents import Document, NotADocumentError, read_documents
 from foveate.documents.members import ErrorHandler
 from foveate.index.lance import quote_list, read
 from foveate.index.postings import merge_postings
-from foveate.index.records import Entry, FileRecord, renumber, rows
+from foveate.index.records import Entry, FileRecord, add_vectors, renumber, rows
 from foveate.index.sources import Source, describe
 from foveate.index.store import ModelRecord, Writer
 from foveate.inference import Encoder
@@ -125,6 +127,27 @@ class Done(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """Documents of a unit that were read, to be encoded together.
+
+    Attributes:
+        documents: The documents.
+        tables: Their rows without vectors, numbered from 0; empty if there are no documents.
+        num_characters: Number of their characters.
+        done: The files that end here; a file that does not end here continues in the next batch.
+        failures: The name of what could not be read, and why.
+        is_last: Whether this is the last batch of its unit.
+    """
+
+    documents: Sequence[Document]
+    tables: Mapping[str, pa.Table]
+    num_characters: int
+    done: Sequence[Done]
+    failures: Sequence[tuple[str, Exception]]
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Documents of a unit that were read and encoded.
 
@@ -159,7 +182,34 @@ def in_this_process(job: Job, units: Iterator[Unit]) -> Iterator[Part]:
 
 
 def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
-    """Read and encode the files of a unit, a few documents at a time.
+    """Read and encode the files of a unit, a few documents at a time; see `read_unit`."""
+    for batch in read_unit(unit, job.options, job.stops_at_error):
+        yield encode_batch(job, batch)
+
+
+def encode_batch(job: Job, batch: Batch) -> Part:
+    """Encode what was read."""
+    tables = None
+    if batch.documents:
+        vectors = job.load_encoder().encode(batch.documents, show_progress=False)
+        tables = add_vectors(batch.tables, vectors)
+    return Part(
+        tables,
+        len(batch.documents),
+        batch.num_characters,
+        batch.done,
+        batch.failures,
+        batch.is_last,
+    )
+
+
+def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> Iterator[Batch]:
+    """Read the files of a unit, a few documents at a time.
+
+    Args:
+        unit: The files.
+        options: See `Job`.
+        stops_at_error: See `Job`.
 
     Raises:
         ValueError: A file cannot be read, and the job stops at errors.
@@ -173,33 +223,30 @@ def encode_unit(job: Job, unit: Unit) -> Iterator[Part]:
 
     def note(name: str, error: Exception) -> None:
         nonlocal num_failures
-        if job.stops_at_error:
+        if stops_at_error:
             raise error
         failures.append((name, error))
         num_failures += 1
 
-    def part(*, is_last: bool) -> Part:
-        tables = None
-        if entries:
-            documents = [entry.document for entry in entries]
-            vectors = job.load_encoder().encode(documents, show_progress=False)
-            tables = rows(entries, vectors, job.model.dimension)
-        return Part(tables, len(entries), num_characters, done, failures, is_last)
+    def batch(*, is_last: bool) -> Batch:
+        documents = [entry.document for entry in entries]
+        tables = rows(entries) if entries else {}
+        return Batch(documents, tables, num_characters, done, failures, is_last)
 
     for file in unit:
         num_documents = num_sentences = 0
         failures_before = num_failures
-        for record, document in _read(file, job.options, note):
+        for record, document in _read(file, options, note):
             entries.append(Entry(len(entries), record, num_documents, document))
             num_documents += 1
             num_sentences += sum(1 for _ in document.sentences())
             num_characters += len(document.text)
             if num_characters >= BATCH_CHARACTERS:
-                yield part(is_last=False)
+                yield batch(is_last=False)
                 entries, done, failures, num_characters = [], [], [], 0
         is_read = num_documents > 0 or num_failures == failures_before
         done.append(Done(file.name, num_documents if is_read else None, num_sentences))
-    yield part(is_last=True)
+    yield batch(is_last=True)
 
 
 def _read(

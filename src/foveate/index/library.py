@@ -17,10 +17,11 @@ from foveate.documents import Document, DocumentError, as_documents
 from foveate.documents.decoding import name_as_text
 from foveate.documents.members import ErrorHandler
 from foveate.index.answers import find_passages, summarize
-from foveate.index.build import Builder, Changes, Engine, Job, in_this_process
+from foveate.index.build import Builder, Changes, Engine, Job
 from foveate.index.conditions import allowed_sentences
 from foveate.index.identity import identify, identify_checkpoint
 from foveate.index.lance import read, read_batches
+from foveate.index.readers import Readers
 from foveate.index.records import unpack_document
 from foveate.index.schema import DOCUMENT_COLUMNS
 from foveate.index.search import find
@@ -199,8 +200,9 @@ class Index:
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
             on_file: Called after each file, including those that have not changed.
-            cluster: Machines that read and encode the files instead of this process, see
-                `foveate.index.ray.RayCluster`.
+            cluster: What reads and encodes the files: machines, see
+                `foveate.index.ray.RayCluster`, or this process with so many others that read, see
+                `foveate.index.readers.Readers`, which is the default.
             options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
 
         Raises:
@@ -214,7 +216,7 @@ class Index:
         paths = [one for one in several if not isinstance(one, Document)]
         job = Job(self._matching_encoder, self._identity(), on_error is None, options)
         with self._store.writing(job.model) as writer:
-            builder = Builder(writer, job, cluster or in_this_process, on_error, on_file)
+            builder = Builder(writer, job, cluster or Readers(), on_error, on_file)
             builder.add(as_documents(documents), self._sources(paths, builder.fail))
             if prune:
                 for numbers in self._gone(paths):

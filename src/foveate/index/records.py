@@ -64,34 +64,33 @@ class Entry:
     document: Document
 
 
-def rows(
-    entries: Sequence[Entry], vectors: Sequence[DocumentVectors], dimension: int
-) -> dict[str, pa.Table]:
-    """Return the rows of each table that hold some documents.
-
-    Args:
-        entries: The documents.
-        vectors: Their vectors.
-        dimension: Length of the vectors.
-    """
+def rows(entries: Sequence[Entry]) -> dict[str, pa.Table]:
+    """Return the rows of each table that hold some documents, without their vectors."""
     records: dict[str, list[dict[str, Any]]] = defaultdict(list)
     postings = PostingsBuilder()
     for entry in entries:
         _add_document(entry, records, postings)
+    return {
+        name: postings.table(schema)
+        if name == "terms"
+        else pa.Table.from_pylist(records[name], schema)
+        for name, schema in schemas(None).items()
+    }
+
+
+def add_vectors(
+    tables: Mapping[str, pa.Table], vectors: Sequence[DocumentVectors]
+) -> dict[str, pa.Table]:
+    """Return the rows of each table with the vectors of their documents, see `rows`."""
     columns = {
         "documents": [vector.document[None] for vector in vectors],
         "sections": [vector.sections for vector in vectors],
         "sentences": [vector.sentences for vector in vectors],
     }
-    tables = {}
-    for name, schema in schemas(dimension).items():
-        if name == "terms":
-            tables[name] = postings.table(schema)
-            continue
-        without_vectors = pa.schema([field for field in schema if field.name != "vector"])
-        table = pa.Table.from_pylist(records[name], without_vectors)
-        tables[name] = table.append_column(schema.field("vector"), _half(columns[name]))
-    return tables
+    complete = dict(tables)
+    for name, parts in columns.items():
+        complete[name] = tables[name].append_column("vector", _half(parts))
+    return complete
 
 
 def renumber(tables: Mapping[str, pa.Table], first: int) -> dict[str, pa.Table]:

@@ -54,9 +54,13 @@ SENTENCE_COLUMNS: Final = {
 """Columns of sentences that a condition may name, and what they hold."""
 
 
-def schemas(dimension: int) -> dict[str, pa.Schema]:
-    """Return the schema of each table of a library whose vectors have a given length."""
-    vector = ("vector", pa.list_(pa.float16(), dimension))
+def schemas(dimension: int | None) -> dict[str, pa.Schema]:
+    """Return the schema of each table of a library.
+
+    Args:
+        dimension: Length of the vectors, the last column; None leaves them out.
+    """
+    vector = [] if dimension is None else [("vector", pa.list_(pa.float16(), dimension))]
     place = [
         ("section", pa.list_(pa.string())),
         ("start", pa.int64()),
@@ -88,7 +92,7 @@ def schemas(dimension: int) -> dict[str, pa.Schema]:
                 ("heading_lengths", pa.list_(pa.int32())),  # terms of the titles above each section
                 ("outline_length", pa.int32()),  # terms of the name and all titles
                 ("content", pa.binary()),  # Document.to_dict() as compressed JSON
-                vector,
+                *vector,
             ]
         ),
         "sections": pa.schema(
@@ -98,7 +102,7 @@ def schemas(dimension: int) -> dict[str, pa.Schema]:
                 ("position", pa.int32()),
                 ("text", pa.string()),  # the title
                 *place,
-                vector,
+                *vector,
             ]
         ),
         "sentences": pa.schema(
@@ -110,7 +114,7 @@ def schemas(dimension: int) -> dict[str, pa.Schema]:
                 ("speaker", pa.string()),
                 *place,
                 ("boxes", pa.list_(pa.float64())),  # five numbers each, see Box
-                vector,
+                *vector,
             ]
         ),
         "terms": pa.schema(

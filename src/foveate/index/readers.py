@@ -1,0 +1,185 @@
+"""Other processes of this machine read files, while this one encodes what they have read."""
+
+import os
+import subprocess
+import sys
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+from foveate.documents import DocumentError
+from foveate.index.build import (
+    Batch,
+    Done,
+    Job,
+    Part,
+    Unit,
+    encode_batch,
+    in_this_process,
+    read_unit,
+)
+
+MOST_READERS = 8
+"""How many processes read by default, at most: each takes the memory of a Python with torch."""
+
+_FEWEST_UNITS = 4
+"""Units from which on other processes are worth their start, two seconds each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Processes of this machine that read files.
+
+    Units are given to the processes in turns and taken back in order, so the library is the one
+    that a single process makes. What a process has read waits until it is encoded, so each is at
+    most a unit ahead. If a process ends, the files of its unit are tried one by one.
+
+    Args:
+        number: How many; 0 reads in this process. By default, where the model runs on a GPU, one
+            for each core but one, and no more than `MOST_READERS`, and none elsewhere: on a CPU
+            the model takes all cores.
+    """
+
+    number: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.number is not None and self.number < 0:
+            raise ValueError(f"there cannot be {self.number} readers: give 0 or more")
+
+    def __call__(self, job: Job, units: Iterator[Unit]) -> Iterator[Part]:
+        """Have units read, and encode them in this process."""
+        first = list(islice(units, _FEWEST_UNITS))
+        units = chain(first, units)
+        number = self.number
+        if number is None:
+            number = _default_number(job) if len(first) == _FEWEST_UNITS else 0
+        if not number:
+            yield from in_this_process(job, units)
+            return
+        with ExitStack() as stack:
+            busy: deque[_Reader] = deque()
+            for unit in islice(units, number):
+                busy.append(_Reader(job))
+                stack.callback(busy[-1].stop)
+                busy[-1].begin(unit)
+            while busy:
+                reader = busy.popleft()
+                yield from reader.parts()
+                if unit := next(units, []):
+                    reader.begin(unit)
+                    busy.append(reader)
+
+
+def _default_number(job: Job) -> int:
+    if job.load_encoder().model.device.type == "cpu":
+        return 0
+    return min(MOST_READERS, (os.cpu_count() or 1) - 1)
+
+
+class _Reader:
+    """A process that reads units.
+
+    Args:
+        job: How they become rows.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._unit: Unit = []
+        self._start()
+
+    def _start(self) -> None:
+        self._connection, other = Pipe()
+        # Not by multiprocessing, which would run the program's main module again in the process.
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from foveate.index.readers import main; main()"],
+            stdin=other.fileno(),
+            stdout=2,  # what libraries print is not for those who read our output
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # Ctrl-C is for this process, which ends the others
+        )
+        other.close()
+        self._connection.send((dict(self._job.options), self._job.stops_at_error))
+
+    def begin(self, unit: Unit) -> None:
+        """Have a unit read."""
+        self._unit = unit
+        with suppress(BrokenPipeError):  # it has ended, which `parts` notices
+            self._connection.send(unit)
+
+    def parts(self) -> Iterator[Part]:
+        """Encode the unit as it is read."""
+        done: set[str] = set()
+        is_last = False
+        while not is_last:
+            try:
+                result, messages = self._connection.recv()
+            except (EOFError, ConnectionResetError):
+                yield from self._retry([file for file in self._unit if file.name not in done])
+                return
+            for message in messages:
+                warnings.warn(message, stacklevel=2)
+            if isinstance(result, Exception):
+                raise result
+            done.update(file.name for file in result.done)
+            is_last = result.is_last
+            yield encode_batch(self._job, result)
+
+    def _retry(self, unit: Unit) -> Iterator[Part]:
+        """Have files read again, one by one, after the process has ended during one of them."""
+        exit_code = self._process.wait()
+        self.stop()
+        self._start()
+        if len(unit) > 1:
+            yield Part(is_last=False, is_void=True)
+            for file in unit:
+                self.begin([file])
+                yield from self.parts()
+            return
+        [file] = unit
+        error = DocumentError(
+            f"{file.name} ended the process that read it (exit code {exit_code}), most likely "
+            "because memory was short: read fewer files at once, or leave the file out"
+        )
+        if self._job.stops_at_error:
+            raise error
+        yield Part(done=[Done(file.name, None)], failures=[(file.name, error)], is_void=True)
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def main() -> None:
+    """Read the units that come through standard input, a socket, until it is closed."""
+    connection: Connection[Any, Any] = Connection(sys.stdin.fileno())
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        options: Mapping[str, Any]
+        options, stops_at_error = connection.recv()
+        while True:
+            unit = connection.recv()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("default", UserWarning)
+
+                def send(result: Batch | Exception) -> None:
+                    messages = [str(one.message) for one in caught if one.category is UserWarning]
+                    caught.clear()
+                    connection.send((result, messages))
+
+                try:
+                    for batch in read_unit(unit, options, stops_at_error):
+                        send(batch)
+                except (BrokenPipeError, ConnectionResetError):
+                    raise
+                except (ValueError, OSError, ImportError) as error:
+                    send(error)
+                except Exception as error:  # which may not survive its journey
+                    send(RuntimeError(f"{type(error).__name__}: {error}"))
