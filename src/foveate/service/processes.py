@@ -328,11 +328,12 @@ class Drawers:
 
     async def _finish(self, key: str, child: _Child, page: int, header: dict[str, Any]) -> bytes:
         """Wait for an answer even if nobody else does anymore: it is on the way."""
+        name = f"Page {page}"
         async with child.lock:
             try:
-                with _explained(f"Page {page}"):
-                    async with _time_limit(f"Page {page}", _DRAWING_SECONDS):
-                        _, result = await child.ask({**header, "page": page})
+                with _explained(name):
+                    async with _time_limit(name, _DRAWING_SECONDS):
+                        _, result = await child.ask({**header, "name": name, "page": page})
                 return result
             finally:
                 if not child.is_ready:
