@@ -23,7 +23,7 @@ _MAX_ANSWER = 2**30
 """Bytes of the longest answer that a process may give."""
 
 _TEXTS_PER_PROCESS = 100
-"""A process reads one file, or so many texts, which can hardly be made to break it."""
+"""Texts that a process reads before it is replaced. It reads only one file: files can break it."""
 
 _DRAWERS = 4
 _DRAWING_SECONDS = 20

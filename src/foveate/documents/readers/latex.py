@@ -251,7 +251,7 @@ class _Reader:
             elif kind == "begin":
                 index = self._begin(source, index, end, depth, text)
             elif kind == "end":
-                self._end(text)
+                self._end()
             elif kind == "macro":
                 index = self._macro(source, index, end, depth, text)
             elif kind == "accent":
@@ -337,7 +337,7 @@ class _Reader:
         self._kinds.append(kind)
         return index
 
-    def _end(self, name: str) -> None:
+    def _end(self) -> None:
         self._flush()
         if len(self._kinds) > 1:
             self._kinds.pop()

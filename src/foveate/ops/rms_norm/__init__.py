@@ -67,8 +67,8 @@ def residual_rms_norm(
 
     Args:
         x: See `rms_norm`.
-        weight: See there.
-        eps: See there.
+        weight: See `rms_norm`.
+        eps: See `rms_norm`.
         update: The output of the layer before, which is added to x first: of the shape of x;
             None for nothing.
         dtype: The dtype of the norm, such as that of the products in `torch.autocast`; None for
