@@ -124,7 +124,9 @@ def test_classification_by_hand():
         "macro F1": 100,
         "micro F1": 100,
     }
-    with pytest.raises(ValueError, match="a paper has several classes or none"):
+    with pytest.raises(
+        ValueError, match="a paper has several classes or none: give each one, or set multi_label"
+    ):
         score_classification(vectors, several, several)
 
 

@@ -175,7 +175,9 @@ def test_what_a_sentence_attends_to(served):
         "sections": [2, 1],
         "document": True,
     }
-    assert served.client.get(f"/documents/{document_id}/attention?sentence=7").status_code == 404
+    answer = served.client.get(f"/documents/{document_id}/attention?sentence=7")
+    assert answer.status_code == 404
+    assert answer.json() == {"detail": "There is no sentence 7: the last one is 6."}
 
 
 def test_published_trees_have_three_levels():

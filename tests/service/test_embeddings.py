@@ -157,6 +157,12 @@ def test_ranking_that_makes_no_sense(served, arguments, param):
     assert answer.json()["error"]["param"] == param
 
 
+def test_an_empty_text_is_refused_with_what_to_do(served):
+    request = {"model": "foveate", "query": "cod", "documents": ["Cod.", ""]}
+    answer = served.client.post("/v1/rerank", json=request)
+    assert answer.json()["error"]["message"] == "A text is empty: leave it out."
+
+
 def test_a_body_that_is_no_json(served):
     answer = served.client.post(
         "/v1/embeddings", content=b"{", headers={"Content-Type": "application/json"}

@@ -1,5 +1,6 @@
 """The processes that read files: where they come from, what they hold, and when they end."""
 
+import asyncio
 import os
 import resource
 import signal
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from foveate.service import forking, frames
+from foveate.service.limits import Limits
+from foveate.service.processes import Drawers, ReadingError
 from tests.service.conftest import FISH, readers, until, write_pdf
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked only on Linux")
@@ -116,3 +119,22 @@ def test_processes_that_are_not_forked(strict, monkeypatch, tmp_path):
         assert served.client.get(f"/documents/{document_id}/pages/1.png").status_code == 200
         served.upload()
         assert served.service.processes._forker is None
+
+
+def test_a_page_that_cannot_be_drawn_is_named(tmp_path):
+    write_pdf(tmp_path / "a.pdf")
+
+    async def load():
+        return (tmp_path / "a.pdf").read_bytes()
+
+    async def draw():
+        processes = forking.ReaderProcesses(2**31)
+        drawers = Drawers(Limits(), processes)
+        try:
+            await drawers.draw("a", load, page=1, scale=0.0)
+        finally:
+            await drawers.stop()
+            await processes.stop()
+
+    with pytest.raises(ReadingError, match=r"^Page 1 cannot be read, its reader failed"):
+        asyncio.run(draw())

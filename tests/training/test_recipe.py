@@ -103,8 +103,8 @@ def test_every_installed_recipe_is_valid(name):
         ),
         (changed(objective={"name": "masked_lm", "ratio": 2}), "objective: ratio must be between"),
         (changed(data={}), "data: train is missing"),
-        (changed(data={"train": []}), "data: train names no files"),
-        (changed(data={"train": ""}), "data: train names no files"),
+        (changed(data={"train": []}), "data: train names no files: give paths"),
+        (changed(data={"train": ""}), "data: train names no files: give paths"),
         (changed(data={"train": "corpus", "dev": [""]}), "data: dev names no files"),
         (changed(data={"train": 3}), "data: train must be a text or a list of texts, got 3"),
         (

@@ -14,6 +14,7 @@ from .reading import FilesOrNone, Reading, takes_reading_options
 
 if TYPE_CHECKING:
     from foveate.index import Index
+    from foveate.inference import Encoder, Summarizer
     from foveate.tasks.summarize import Summary
 
 
@@ -125,20 +126,12 @@ def command(
         return
     documents = reading.documents(files or [])
     common.prepare()
-    from foveate.inference import Encoder
     from foveate.tasks.report import write_report
     from foveate.tasks.search import Hit
     from foveate.tasks.summarize import summarize
 
     guidance = _guidance(keywords, keyword, documents[0].language or FALLBACK)
-    if model is not None:
-        from foveate.inference import Summarizer  # takes seconds
-
-        loaded = common.load_encoder_or(Summarizer, model, device, dtype, **guidance)
-    else:
-        loaded = common.load_encoder(None, device, dtype)
-    if guidance and isinstance(loaded, Encoder):
-        raise ValueError("keywords guide a generative model: name one, such as LED, with --model")
+    loaded = _load(model, device, dtype, guidance)
     summaries: list[Summary] = []
     chosen: list[Hit] = []
     for idx, document in enumerate(documents):  # so that what is done is shown, if interrupted
@@ -155,12 +148,7 @@ def command(
         common.print_json(
             [
                 {
-                    "document": document.name,
-                    "title": document.title,
-                    "authors": document.authors,
-                    "date": document.date,
-                    "language": document.language,
-                    "text": summary.text,
+                    **_as_json(document, summary),
                     "sentences": [next(fields) for _ in summary.sentences],
                 }
                 for document, summary in zip(documents, summaries, strict=True)
@@ -168,6 +156,35 @@ def command(
         )
     else:
         common.show_path("page", html)
+
+
+def _load(
+    model: str | None, device: str | None, dtype: str | None, guidance: dict[str, Any]
+) -> "Encoder | Summarizer":
+    """Load what summarizes: an encoder or, if the checkpoint writes, a `Summarizer`."""
+    from foveate.inference import Encoder
+
+    if model is not None:
+        from foveate.inference import Summarizer  # takes seconds
+
+        loaded = common.load_encoder_or(Summarizer, model, device, dtype, **guidance)
+    else:
+        loaded = common.load_encoder(None, device, dtype)
+    if guidance and isinstance(loaded, Encoder):
+        raise ValueError("keywords guide a generative model: name one, such as LED, with --model")
+    return loaded
+
+
+def _as_json(document: Document, summary: "Summary") -> dict[str, Any]:
+    """Return the fields of a summary, except for its sentences."""
+    return {
+        "document": document.name,
+        "title": document.title,
+        "authors": document.authors,
+        "date": document.date,
+        "language": document.language,
+        "text": summary.text,
+    }
 
 
 def _show_summary_of_library(

@@ -62,9 +62,12 @@ def read_documents(
         >>> [document.title or document.text for document in read_documents(folder)]
         ['Cod swim.', 'Eels']
     """
-    unknown = options.keys() - {name for one in FORMATS.values() for name in one.options}
-    if unknown:
-        raise TypeError(f"no reader has an option {', '.join(sorted(unknown))}")
+    known = {name for one in FORMATS.values() for name in one.options}
+    if unknown := options.keys() - known:
+        raise TypeError(
+            f"no reader has an option {', '.join(sorted(unknown))}: the options are "
+            f"{', '.join(sorted(known))}"
+        )
     several = [paths] if isinstance(paths, str | PathLike) else paths
     reading = _Reading(format, language, encoding, on_error, options)
     return (document for path in several for document in reading.read_path(path))

@@ -121,6 +121,30 @@ def _repeatable(text: MappedText) -> str:
 
 
 def _row_blocks(heads: list[str], line: Line) -> Iterator[Prose]:
+    """Yield a row as a sentence, or the cells of a long one as paragraphs."""
+    labels, cells = _labelled_cells(heads, line)
+    if len(cells) > 1 and line[0][0].is_head and not labels[0]:
+        labels[:2], cells[:2] = [""], [_with_head(cells[0], labels[1], cells[1])]
+    elif len(cells) == 1 and len(line) > 1 and line[0][0] is line[-1][0]:  # a heading of its own
+        labels = [""]
+    row = table_row(labels, cells)
+    if len(str(row)) <= _LONGEST_ROW:
+        yield Prose(row, kind="table")
+        return
+    blocks = [
+        Prose(table_row([label], [text])) for label, text in zip(labels, cells, strict=True) if text
+    ]
+    spans = [block.text.source_span(0, len(str(block.text))) for block in blocks]
+    if all(start < end for start, end in spans) and all(
+        one[1] <= other[0] for one, other in pairwise(spans)
+    ):
+        yield from blocks
+    else:  # the lines of its cells are side by side
+        yield Prose(row)
+
+
+def _labelled_cells(heads: list[str], line: Line) -> tuple[list[str], list[MappedText]]:
+    """Return the cells of a row that hold something, once each, with the headers above them."""
     labels: list[str] = []
     cells: list[MappedText] = []
     at = next(cell.text.source_span(0, 1)[0] for cell, is_own in line if is_own and cell.text)
@@ -138,29 +162,16 @@ def _row_blocks(heads: list[str], line: Line) -> Iterator[Prose]:
             text.add(_repeatable(cell.text), at, at)
         labels.append(label)
         cells.append(text)
-    if len(cells) > 1 and line[0][0].is_head and not labels[0]:  # the header of the row
-        head, first = cells[0], cells[1]
-        end = head.source_span(len(str(head)) - 1, len(str(head)))[1]
-        said = MappedText()
-        said.extend(head)
-        if not str(head).endswith((":", "?")):
-            said.add(":", end, end)
-        said.add(" ", end, end)
-        said.extend(table_row([labels[1]], [first]))
-        labels[:2], cells[:2] = [""], [said]
-    elif len(cells) == 1 and len(line) > 1 and line[0][0] is line[-1][0]:  # a heading of its own
-        labels = [""]
-    row = table_row(labels, cells)
-    if len(str(row)) <= _LONGEST_ROW:
-        yield Prose(row, kind="table")
-        return
-    blocks = [
-        Prose(table_row([label], [text])) for label, text in zip(labels, cells, strict=True) if text
-    ]
-    spans = [block.text.source_span(0, len(str(block.text))) for block in blocks]
-    if all(start < end for start, end in spans) and all(
-        one[1] <= other[0] for one, other in pairwise(spans)
-    ):
-        yield from blocks
-    else:  # the lines of its cells are side by side
-        yield Prose(row)
+    return labels, cells
+
+
+def _with_head(head: MappedText, label: str, first: MappedText) -> MappedText:
+    """Put the header of a row before its first cell."""
+    end = head.source_span(len(str(head)) - 1, len(str(head)))[1]
+    said = MappedText()
+    said.extend(head)
+    if not str(head).endswith((":", "?")):
+        said.add(":", end, end)
+    said.add(" ", end, end)
+    said.extend(table_row([label], [first]))
+    return said

@@ -139,9 +139,9 @@ def _score(
         return {f"{average} F1": score for average, score in scores.items()}
     texts = [str(prediction) for prediction in predictions]
     references = [example.references for example in examples]
-    scores = rouge(texts, references)
     if all(example.choices for example in examples):
         return {"accuracy": exact_match(texts, references)}
+    scores = rouge(texts, references)
     if any(example.query for example in examples):
         answers = {"exact match": exact_match(texts, references), "F1": token_f1(texts, references)}
         return {**answers, **scores}

@@ -173,11 +173,7 @@ def label_f1(
     """
     score = import_extra("sklearn.metrics").f1_score
     binarizer = import_extra("sklearn.preprocessing").MultiLabelBinarizer()
-    if not predictions or len(predictions) != len(labels):
-        raise ValueError(
-            f"there are {len(predictions)} predictions for {len(labels)} examples: give one for "
-            "each, and at least one"
-        )
+    _check_lengths(predictions, labels)
     _check_not_strings(predictions)
     _check_not_strings(labels)
     if not any(map(len, (*predictions, *labels))):
@@ -190,12 +186,16 @@ def label_f1(
     }
 
 
-def _check_references(predictions: Sequence[Any], references: Sequence[Any]) -> None:
-    if not predictions or len(predictions) != len(references):
+def _check_lengths(predictions: Sequence[Any], examples: Sequence[Any]) -> None:
+    if not predictions or len(predictions) != len(examples):
         raise ValueError(
-            f"there are {len(predictions)} predictions for {len(references)} examples: give one "
-            "for each, and at least one"
+            f"there are {len(predictions)} predictions for {len(examples)} examples: give one for "
+            "each, and at least one"
         )
+
+
+def _check_references(predictions: Sequence[Any], references: Sequence[Any]) -> None:
+    _check_lengths(predictions, references)
     _check_not_strings(references)
     for index, correct in enumerate(references):
         if not len(correct):

@@ -332,7 +332,7 @@ def score_classification(
     if multi_label:
         predicted = predict_classes(x_train, y_train, x_test)
     elif any(len(names) != 1 for names in (*y_train, *y_test)):
-        raise ValueError("a paper has several classes or none, but each should have one")
+        raise ValueError("a paper has several classes or none: give each one, or set multi_label")
     else:
         names = predict_class(x_train, [name for [name] in y_train], x_test)
         predicted = [(name,) for name in names]

@@ -514,7 +514,10 @@ class Index:
         with snapshot.store.explained():
             rows = read(snapshot.tables["documents"], ("content",), wanted)
         if not rows.num_rows:
-            raise ValueError(f"the library {self.path} has no document of number {number}")
+            raise ValueError(
+                f"the library {self.path} has no document of number {number}: documents() lists "
+                "those that it has"
+            )
         try:
             return unpack_document(rows["content"][0].as_py())
         except (zlib.error, ValueError) as error:

@@ -226,7 +226,7 @@ class Encoder:
 
         Args:
             documents: One document or a sequence.
-            show_progress: Show a bar if it takes over two seconds; by default on a terminal.
+            show_progress: Show a bar if it takes over half a second; by default on a terminal.
 
         Returns:
             The vectors of the one document, or a list of them.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import torch
 
@@ -39,33 +39,36 @@ def refuse_export(name: str) -> None:
     Raises:
         RuntimeError: `torch.export` is tracing.
     """
+    _refuse_export(f"shapes inside it depend on the values of {name}")
+
+
+def _refuse_export(reason: str) -> None:
     if torch.compiler.is_exporting():
         raise RuntimeError(
-            f"torch.export cannot trace this model, since shapes inside it depend on the values "
-            f"of {name}: use torch.compile, or restore a model that was sped up"
+            f"torch.export cannot trace this model, since {reason}: "
+            "use torch.compile, or restore a model that was sped up"
         )
 
 
 def cached(maxsize: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Cache like `functools.lru_cache`, but nothing that `torch.export` traces.
+    """Cache like `functools.lru_cache`, and refuse to be traced by `torch.export`.
 
     For tables that the host builds, from which numbers are read: while `torch.export` is tracing
     they have no values, and cached ones would be wrong for the rest of the process.
 
     Args:
         maxsize: The number of results to keep.
+
+    Returns:
+        A decorator. What it decorates raises RuntimeError while `torch.export` is tracing.
     """
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        from_cache: Callable[_P, _R] = lru_cache(maxsize)(function)  # type: ignore[assignment]
+        from_cache = cast(Callable[_P, _R], lru_cache(maxsize)(function))
 
         @wraps(function)
         def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            if torch.compiler.is_exporting():
-                raise RuntimeError(
-                    "torch.export cannot trace this model, since the host builds tables inside it: "
-                    "use torch.compile, or restore a model that was sped up"
-                )
+            _refuse_export("the host builds tables inside it")
             return from_cache(*args, **kwargs)
 
         return call

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import count
 
 FORKS = sys.platform == "linux"
-"""Whether processes are forked: elsewhere libraries may not work in a process that was."""
+"""Whether processes are forked: elsewhere, libraries may not work in a forked process."""
 
 Kill = Callable[[], Awaitable[None]]
 """Kills a process; it may have ended already."""
@@ -85,7 +85,7 @@ class _Forker:
         return self._process.returncode is not None
 
     def fork(self, channel: socket.socket) -> Kill:
-        """Have it fork; return a function that kills the new process."""
+        """Make it fork, and return a function that kills the new process."""
         number = next(self._numbers).to_bytes(NUMBER_SIZE, "big")
         socket.send_fds(self._control, [number], [channel.fileno()])
         return partial(self._kill, number)
@@ -101,7 +101,7 @@ class _Forker:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Give it up; what it forked can still be killed."""
+        """Stop using it; what it forked can still be killed."""
         self._control.close()
 
     async def stop(self) -> None:

@@ -23,7 +23,7 @@ _MAX_ANSWER = 2**30
 """Bytes of the longest answer that a process may give."""
 
 _TEXTS_PER_PROCESS = 100
-"""A process reads one file, or so many texts, which can hardly be made to break it."""
+"""Texts that a process reads before it is replaced. It reads only one file: files can break it."""
 
 _DRAWERS = 4
 _DRAWING_SECONDS = 20
@@ -328,11 +328,12 @@ class Drawers:
 
     async def _finish(self, key: str, child: _Child, page: int, header: dict[str, Any]) -> bytes:
         """Wait for an answer even if nobody else does anymore: it is on the way."""
+        name = f"Page {page}"
         async with child.lock:
             try:
-                with _explained(f"Page {page}"):
-                    async with _time_limit(f"Page {page}", _DRAWING_SECONDS):
-                        _, result = await child.ask({**header, "page": page})
+                with _explained(name):
+                    async with _time_limit(name, _DRAWING_SECONDS):
+                        _, result = await child.ask({**header, "name": name, "page": page})
                 return result
             finally:
                 if not child.is_ready:

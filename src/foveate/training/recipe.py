@@ -51,7 +51,7 @@ class Data:
         # An empty path would stand for the working directory.
         for name, paths in (("train", self.train), ("dev", self.dev)):
             if not all(paths) or (name == "train" and not paths):
-                raise ValueError(f"{name} names no files")
+                raise ValueError(f"{name} names no files: give paths or patterns of files")
         if self.benchmark and self.benchmark not in BENCHMARKS:
             raise ValueError(
                 f"benchmark must be one of {', '.join(BENCHMARKS)}, got {self.benchmark!r}"

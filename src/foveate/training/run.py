@@ -38,7 +38,7 @@ from .building import (
 )
 from .config import diff_keys, load_yaml
 from .model_card import write_model_card
-from .objectives import MaskedLM
+from .objectives import MaskedLM, Objective
 from .objectives.seq2seq import Seq2SeqObjective
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
@@ -142,17 +142,12 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     eval_dataset = None
     if dev_data is not None:
         eval_dataset = build_dataset(*dev_data, objective, processor, recipe.batch, seed)
-    trainer_class: Callable[..., Trainer] = Trainer
-    if objective.trainer_class is not None:
-        trainer_class = partial(objective.trainer_class, objective)
-    elif arguments.label_smoothing_factor and isinstance(objective, Seq2SeqObjective):
-        trainer_class = _LabelSmoothingTrainer
     callbacks: list[TrainerCallback] = []
     settled = "sparse_prediction" in recipe.model or not hasattr(model.config, "sparse_prediction")
     if isinstance(objective, MaskedLM) and not settled:
         callbacks.append(_PredictMaskedTokensOnly())
     try:
-        trainer = trainer_class(
+        trainer = _trainer_class(objective, arguments)(
             model,
             arguments,
             data_collator=partial(collate_packs, partial(objective.collate, processor)),
@@ -169,6 +164,14 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     if _repeats_steps(model, arguments):
         capture(model)  # last, since it lays out weights where they are, and Trainer moves them
     return trainer
+
+
+def _trainer_class(objective: Objective, arguments: TrainingArguments) -> Callable[..., Trainer]:
+    if objective.trainer_class is not None:
+        return partial(objective.trainer_class, objective)
+    if arguments.label_smoothing_factor and isinstance(objective, Seq2SeqObjective):
+        return _LabelSmoothingTrainer
+    return Trainer
 
 
 def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> TrainingArguments:

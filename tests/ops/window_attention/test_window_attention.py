@@ -216,7 +216,10 @@ ROWS = torch.zeros(3, 2, 4)
         ({"v": ROWS.double()}, "must share one floating dtype"),
         ({"window": (-1, 2)}, r"window must be \(left, right\), neither below 0"),
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
-        ({"bias": torch.zeros(32, 2), "dilation": 2}, "bias and dilation cannot be combined"),
+        (
+            {"bias": torch.zeros(32, 2), "dilation": 2},
+            "bias and dilation cannot be combined: leave one",
+        ),
         ({"dilation": 0}, "dilation must be a positive integer"),
         ({"dilation": (1, 2, 3)}, "one for each of 2 heads"),
         ({"masked_keys": torch.zeros(3)}, r"masked_keys must be \(3,\) bool"),

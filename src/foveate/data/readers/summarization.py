@@ -25,10 +25,12 @@ _SENTENCE_TAG = re.compile(r"</?S>")
 _ARTICLE_SEPARATOR = re.compile(r"\|\|\|\|\||story_separator_special_tag")
 _FACETS = {
     "Purpose": "Purpose",
-    "Design/methodology/approach": "Method",
+    "Method": "Design/methodology/approach",
     "Findings": "Findings",
-    "Originality/value": "Value",
+    "Value": "Originality/value",
 }
+"""The heading of each facet in a paper's abstract."""
+
 _WORDS_OF_SECTIONS = {
     "Purpose": ("intro", "purpose"),  # introduction
     "Method": ("design", "method", "approach"),
@@ -166,21 +168,16 @@ def article_cluster_record(place: str, record: Record) -> Iterator[Example]:
 def facetsum_record(place: str, record: Record) -> Iterator[Example]:
     """Parse a paper of FacetSum into its four examples."""
     document = Document.from_sections(record["title"], _facetsum_sections(record))
-    for facet, summary in _facetsum_summaries(record).items():
-        yield Example(
-            id=f"{record['id']} {facet}", document=document, query=facet, references=(summary,)
-        )
+    for facet in _FACETS:
+        yield _facetsum_example(record, facet, document)
 
 
 def facetsum_sections_record(place: str, record: Record) -> Iterator[Example]:
     """Parse a paper of FacetSum into four examples with the sections of each facet."""
     sections = _facetsum_sections(record)
-    for facet, summary in _facetsum_summaries(record).items():
+    for facet in _FACETS:
         own = _sections_of_facet(sections, facet)
-        document = Document.from_sections(record["title"], own)
-        yield Example(
-            id=f"{record['id']} {facet}", document=document, query=facet, references=(summary,)
-        )
+        yield _facetsum_example(record, facet, Document.from_sections(record["title"], own))
 
 
 def _facetsum_sections(record: Record) -> list[tuple[str, str]]:
@@ -189,10 +186,11 @@ def _facetsum_sections(record: Record) -> list[tuple[str, str]]:
     return [part for part in zip(titles, texts, strict=True) if part[1].strip()]
 
 
-def _facetsum_summaries(record: Record) -> dict[str, str]:
+def _facetsum_example(record: Record, facet: str, document: Document) -> Example:
     names, paragraphs = record["abstract_sections_names"], record["abstract_sections"]
-    abstract = dict(zip(names, paragraphs, strict=True))
-    return {facet: " ".join(abstract[name]) for name, facet in _FACETS.items()}
+    summary = " ".join(dict(zip(names, paragraphs, strict=True))[_FACETS[facet]])
+    name = f"{record['id']} {facet}"
+    return Example(id=name, document=document, query=facet, references=(summary,))
 
 
 def _sections_of_facet(sections: list[tuple[str, str]], facet: str) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ is opened. The text of the document is composed from scratch, and each paragraph
 import re
 import unicodedata
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -137,6 +138,7 @@ _SECTION_LINE = re.compile(r"^[ \t]*\\(?:sub)*(?:section|chapter)\*?\{", re.MULT
 _START = re.compile(r"^[ \t]*\\(?:documentclass|begin\{document\})", re.MULTILINE)
 _MAX_OPTION = 60  # tokens in an argument in brackets
 _MAX_DEPTH = 30  # of arguments within arguments, and of macros within macros
+_MAX_VERBATIM = 500  # characters within a line
 _MAX_EXPANSION = 1_000  # characters of an expanded macro
 _SNIFFED = 20_000  # characters
 
@@ -249,7 +251,7 @@ class _Reader:
             elif kind == "begin":
                 index = self._begin(source, index, end, depth, text)
             elif kind == "end":
-                self._end(text)
+                self._end()
             elif kind == "macro":
                 index = self._macro(source, index, end, depth, text)
             elif kind == "accent":
@@ -335,7 +337,7 @@ class _Reader:
         self._kinds.append(kind)
         return index
 
-    def _end(self, name: str) -> None:
+    def _end(self) -> None:
         self._flush()
         if len(self._kinds) > 1:
             self._kinds.pop()
@@ -368,16 +370,7 @@ class _Reader:
         elif name in _SECTIONS or name in ("title", "caption") or name in _FOOTNOTES:
             _, index = _option(source, index, end)
             spans, index = _arguments(source, index, end, 1)
-            shown = self._inline(source, spans[0], depth) if spans else ""
-            if name in _SECTIONS:
-                self._heading(_SECTIONS[name], shown)
-            elif name == "title":
-                self.title = shown
-            elif name == "caption":
-                self._flush()
-                self._add(shown, "caption")
-            else:
-                self._footnotes.append(shown)
+            self._set_apart(name, self._inline(source, spans[0], depth) if spans else "")
         elif name in _CITATIONS:
             _, index = _option(source, index, end)
             _, index = _option(source, index, end)
@@ -402,6 +395,18 @@ class _Reader:
             if option and after < end and source.tokens[after].kind == "open":
                 index = after
         return index
+
+    def _set_apart(self, name: str, shown: str) -> None:
+        """Add a heading, the title, a caption or a footnote."""
+        if name in _SECTIONS:
+            self._heading(_SECTIONS[name], shown)
+        elif name == "title":
+            self.title = shown
+        elif name == "caption":
+            self._flush()
+            self._add(shown, "caption")
+        else:
+            self._footnotes.append(shown)
 
     def _accent(self, source: _Source, index: int, end: int, accent: str) -> int:
         """Read the letter under an accent, which may be in braces or be a macro: \\'{\\i}."""
@@ -452,7 +457,7 @@ class _Reader:
     def _table(self, source: _Source, index: int, end: int, depth: int) -> None:
         """Add the rows of a table; the first row holds the headers if a line follows it."""
         rows: list[list[str]] = []
-        ruled = -1
+        has_heads = False
         cells: list[str] = []
         start = index
         nesting = 0
@@ -460,7 +465,7 @@ class _Reader:
             token = source.tokens[index] if index < end else _Token("row", "", -1)
             nesting += (token.kind in ("begin", "open")) - (token.kind in ("end", "close"))
             if token.kind == "macro" and token.text in ("hline", "midrule") and len(rows) == 1:
-                ruled = 1
+                has_heads = True
             if token.kind in ("cell", "row") and nesting <= 0:
                 cells.append(self._inline(source, (start, index), depth))
                 start = index + 1
@@ -469,91 +474,117 @@ class _Reader:
                     rows.append(cells)
                 cells = []
             index += 1
-        heads = [_mapped(head) for head in rows.pop(0)] if ruled == 1 and len(rows) > 1 else []
+        heads = [_mapped(head) for head in rows.pop(0)] if has_heads and len(rows) > 1 else []
         for row in rows:
             if shown := table_row(heads, [_mapped(cell) for cell in row]):
                 self._add(str(shown), "table")
 
 
-def _tokenize(text: str) -> _Source:
-    """Cut a source into tokens; verbatim text and formulas are one token each."""
-    source = _Source(text)
-    tokens = source.tokens
-    open_braces: list[int] = []
-    open_environments: dict[str, list[int]] = {}
-    unclosed: set[str] = set()  # what is searched for in vain once is not searched for again
+class _Scanner:
+    """Cuts a source into tokens; verbatim text and formulas are one token each."""
 
-    def close_of(closing: str, start: int) -> int:
-        if closing in unclosed:
-            return -1
-        found = text.find(closing, start)
-        if found < 0:
-            unclosed.add(closing)
-        return found
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._unclosed: set[str] = set()  # what was searched for in vain
 
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        assert match is not None
-        kind, shown, start = str(match.lastgroup), match[match.lastgroup or 0], position
-        position = match.end()
+    def tokens(self) -> Iterator[_Token]:
+        while self._position < len(self._text):
+            start = self._position
+            match = _TOKEN.match(self._text, start)
+            assert match is not None
+            self._position = match.end()
+            kind, shown = self._read(match)
+            if kind:
+                yield _Token(kind, shown, start)
+
+    def _read(self, match: re.Match[str]) -> tuple[str, str]:
+        """Return the kind and text of a token, of no kind if it is left out."""
+        kind = str(match.lastgroup)
+        shown = match[kind]
         if kind == "comment":
-            continue
+            return "", ""
         if kind == "symbol":
-            kind, shown = _symbol(shown)
-            if kind == "row" and (option := _ROW_OPTION.match(text, position)):
-                position = option.end()
-            if kind == "formula" or kind == "math":
-                close = close_of("\\]" if kind == "formula" else "\\)", position)
-                if close < 0:
-                    continue
-                shown, position = text[position:close], close + 2
-        elif kind == "dollars":
-            close = close_of(shown, position) if shown == "$$" else _end_of_math(text, position)
-            if close < 0:
-                kind = "text"
-            else:
-                kind = "formula" if shown == "$$" else "math"
-                shown, position = text[position:close], close + len(shown)
-        elif (
-            kind == "macro" and shown in ("begin", "end") and (name := _NAME.match(text, position))
-        ):
-            kind, shown, position = shown, name[1], name.end()
-            if kind == "begin" and shown in _VERBATIM:
-                close = close_of(f"\\end{{{shown}}}", position)
-                if close >= 0:
-                    inside = text[position:close]
-                    position = close + len(shown) + 6
-                    if shown in _DROPPED:
-                        continue
-                    kind = "code" if shown in _CODE else "formula"
-                    shown = _without_options(inside) if kind == "code" else inside
-        elif kind == "macro" and shown in ("verb", "lstinline") and position < len(text):
-            position = match.end("macro")
-            position += text.startswith("*", position)
-            delimiter = text[position : position + 1].replace("{", "}")
-            close = text.find(delimiter, position + 1, position + 500)
+            return self._symbol(shown)
+        if kind == "dollars":
+            return self._math(shown)
+        if kind == "macro":
+            return self._macro(match, shown)
+        if kind == "typography":
+            return "text", _TYPOGRAPHY.get(shown, shown)
+        return kind, " " if kind == "text" and shown == "\n" else shown
+
+    def _until(self, closing: str) -> str | None:
+        """Read what precedes a closing mark, and the mark; None if there is none."""
+        close = -1
+        if closing not in self._unclosed:
+            close = self._text.find(closing, self._position)
+        if close < 0:
+            self._unclosed.add(closing)
+            return None
+        inside = self._text[self._position : close]
+        self._position = close + len(closing)
+        return inside
+
+    def _symbol(self, name: str) -> tuple[str, str]:
+        kind, shown = _symbol(name)
+        if kind == "row" and (option := _ROW_OPTION.match(self._text, self._position)):
+            self._position = option.end()
+        elif kind in ("formula", "math"):
+            inside = self._until("\\]" if kind == "formula" else "\\)")
+            return ("", "") if inside is None else (kind, inside)
+        return kind, shown
+
+    def _math(self, dollars: str) -> tuple[str, str]:
+        if dollars == "$$":
+            inside = self._until(dollars)
+            return ("text", dollars) if inside is None else ("formula", inside)
+        start, close = self._position, _end_of_math(self._text, self._position)
+        if close < 0:
+            return "text", dollars
+        self._position = close + 1
+        return "math", self._text[start:close]
+
+    def _macro(self, match: re.Match[str], name: str) -> tuple[str, str]:
+        if name in ("begin", "end") and (found := _NAME.match(self._text, self._position)):
+            self._position = found.end()
+            return self._environment(found[1]) if name == "begin" else (name, found[1])
+        if name in ("verb", "lstinline") and self._position < len(self._text):
+            start = match.end("macro")
+            start += self._text.startswith("*", start)
+            delimiter = self._text[start : start + 1].replace("{", "}")
+            close = self._text.find(delimiter, start + 1, start + _MAX_VERBATIM)
             if delimiter and close >= 0:
-                kind, shown, position = "text", text[position + 1 : close], close + 1
-        elif kind == "macro" and shown == "iffalse":
-            close = close_of("\\fi", position)
-            position = close + 3 if close >= 0 else position
-            continue
-        elif kind == "macro" and len(shown) == 1 and shown in _ACCENTS:
-            kind = "accent"
-        elif kind == "typography":
-            kind, shown = "text", _TYPOGRAPHY.get(shown, shown)
-        elif kind == "text" and shown == "\n":
-            shown = " "
-        index = len(tokens)
-        tokens.append(_Token(kind, shown, start))
+                self._position = close + 1
+                return "text", self._text[start + 1 : close]
+            self._position = start
+        elif name == "iffalse":
+            self._until("\\fi")
+            return "", ""
+        return "accent" if len(name) == 1 and name in _ACCENTS else "macro", name
+
+    def _environment(self, name: str) -> tuple[str, str]:
+        inside = self._until(f"\\end{{{name}}}") if name in _VERBATIM else None
+        if inside is None:
+            return "begin", name
+        if name in _DROPPED:
+            return "", ""
+        return ("code", _without_options(inside)) if name in _CODE else ("formula", inside)
+
+
+def _tokenize(text: str) -> _Source:
+    """Cut a source into tokens, and find the partners of braces and of begins."""
+    source = _Source(text, list(_Scanner(text).tokens()))
+    open_braces: list[int] = []
+    open_environments: defaultdict[str, list[int]] = defaultdict(list)
+    for index, (kind, shown, _) in enumerate(source.tokens):
         if kind == "open":
             open_braces.append(index)
         elif kind == "close" and open_braces:
             source.partners[open_braces.pop()] = index
         elif kind == "begin":
-            open_environments.setdefault(shown, []).append(index)
-        elif kind == "end" and open_environments.get(shown):
+            open_environments[shown].append(index)
+        elif kind == "end" and open_environments[shown]:
             source.partners[open_environments[shown].pop()] = index
     return source
 
@@ -604,7 +635,7 @@ def _formula(text: str) -> str:
 
 
 def _opens(source: _Source, index: int, end: int) -> bool:
-    """Return whether an argument begins that differs from the one before it."""
+    """Return whether an argument in braces is next."""
     return index < end and source.tokens[index].kind == "open"
 
 
@@ -618,7 +649,7 @@ def _arguments(
         while (
             first < end
             and source.tokens[first].kind == "text"
-            and (source.tokens[first].text.isspace())
+            and source.tokens[first].text.isspace()
         ):
             first += 1
         close = source.partners.get(first)

@@ -62,9 +62,9 @@ class _WindowAttention(nn.Module):
             )
             return outputs
         layout = attention_mask
-        packed, global_indices = layout.packed, layout.global_indices
+        global_indices = layout.global_indices
         has_globals = global_indices.shape[0] > 0
-        tokens = packed.pack(hidden_states)
+        tokens = layout.packed.pack(hidden_states)
         q, k, v = project_heads(tokens, self.num_heads, self.query, self.key, self.value)
         global_keys = None
         if has_globals:
@@ -81,23 +81,25 @@ class _WindowAttention(nn.Module):
             (radius, radius),
             global_keys_values=global_keys,
             masked_keys=layout.hidden,
-            lengths=packed.lengths,
+            lengths=layout.packed.lengths,
         )
         if has_globals:
-            (q,) = project_heads(
-                tokens.index_select(0, global_indices), self.num_heads, self.query_global
-            )
-            k, v = project_heads(tokens, self.num_heads, self.key_global, self.value_global)
-            attended = global_attention(
-                q,
-                k,
-                v,
-                q_lengths=layout.num_globals,
-                k_lengths=packed.lengths,
-                masked_keys=layout.is_padding,
-            )
-            out = out.index_copy(0, global_indices, attended)
-        return (packed.unpack(out.flatten(1)),)
+            out = out.index_copy(0, global_indices, self._attend_globally(tokens, layout))
+        return (layout.packed.unpack(out.flatten(1)),)
+
+    def _attend_globally(self, tokens: Tensor, layout: WindowLayout) -> Tensor:
+        """Attend from global tokens to all: `(tokens, d)` in, `(globals, heads, head_dim)` out."""
+        global_tokens = tokens.index_select(0, layout.global_indices)
+        (q,) = project_heads(global_tokens, self.num_heads, self.query_global)
+        k, v = project_heads(tokens, self.num_heads, self.key_global, self.value_global)
+        return global_attention(
+            q,
+            k,
+            v,
+            q_lengths=layout.num_globals,
+            k_lengths=layout.packed.lengths,
+            masked_keys=layout.is_padding,
+        )
 
 
 class WindowedLongformerAttention(_WindowAttention, LongformerSelfAttention):

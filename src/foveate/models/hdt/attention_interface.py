@@ -2,6 +2,8 @@
 
 A batch is packed into one sequence in level order, and the tree is an argument of the forward:
 
+    import foveate.models.hdt
+
     model = AutoModel.from_pretrained(path, attn_implementation="foveate_tree")
     model(input_ids=ids[None], position_ids=positions[None], tree=tree)
 """

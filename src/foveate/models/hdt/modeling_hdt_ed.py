@@ -363,7 +363,37 @@ class HDTMemory(ModelOutput):
     memory_mask: Tensor = None  # type: ignore[assignment] # as above
 
 
-class HDTDocumentEncoder(nn.Module):
+class _DocumentEncoding:
+    """What the model and its `HDTDocumentEncoder` both do; a mixin for a class with these parts."""
+
+    shared: nn.Embedding
+    encoder: HDTEncoder
+    config: Any  # declared otherwise by transformers
+
+    def encode(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        parent_ids: Tensor | None = None,
+        tree: Tree | None = None,
+        decode_anchors: str | None = None,
+    ) -> HDTMemory:
+        """Encode documents once for everything to be generated from them.
+
+        The arguments and errors are those of `HDTForConditionalGeneration.forward`.
+        """
+        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
+        if input_ids is None:
+            raise ValueError("HDT needs input_ids")
+        embeddings = packed.embed(self.shared, input_ids)
+        hidden_states = self.encoder(embeddings, packed.tree).last_hidden_state
+        memory, mask = select_memory(
+            hidden_states, packed.tree, decode_anchors or self.config.decode_anchors
+        )
+        return HDTMemory(packed.unpack(hidden_states), memory, mask)
+
+
+class HDTDocumentEncoder(_DocumentEncoding, nn.Module):
     """Reads documents for the decoder: what `HDTForConditionalGeneration.get_encoder` returns.
 
     Args:
@@ -385,33 +415,14 @@ class HDTDocumentEncoder(nn.Module):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
     ) -> HDTMemory:
-        """Encode documents, see `HDTForConditionalGeneration.forward`."""
+        """Encode documents, see `encode`."""
         _reject_unsupported(
             {"output_attentions": output_attentions, "output_hidden_states": output_hidden_states}
         )
         return self.encode(input_ids, attention_mask, parent_ids, tree, decode_anchors)
 
-    def encode(
-        self: Any,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        parent_ids: Tensor | None = None,
-        tree: Tree | None = None,
-        decode_anchors: str | None = None,
-    ) -> HDTMemory:
-        """Encode documents once for everything to be generated from them; see `forward`."""
-        packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)
-        if input_ids is None:
-            raise ValueError("HDT needs input_ids")
-        embeddings = packed.embed(self.shared, input_ids)
-        hidden_states = self.encoder(embeddings, packed.tree).last_hidden_state
-        memory, mask = select_memory(
-            hidden_states, packed.tree, decode_anchors or self.config.decode_anchors
-        )
-        return HDTMemory(packed.unpack(hidden_states), memory, mask)
 
-
-class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
+class HDTForConditionalGeneration(_DocumentEncoding, HDTPreTrainedModel, GenerationMixin):
     """HDT that reads documents and generates text: summaries, answers, masked passages.
 
     Example:
@@ -469,8 +480,6 @@ class HDTForConditionalGeneration(HDTPreTrainedModel, GenerationMixin):
     def get_encoder(self, modality: str | None = None) -> HDTDocumentEncoder:
         """Return what encodes documents, for `encoder_outputs`; its forward is `encode`."""
         return HDTDocumentEncoder(self)
-
-    encode = HDTDocumentEncoder.encode
 
     @can_return_tuple
     def forward(

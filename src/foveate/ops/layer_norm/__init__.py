@@ -5,6 +5,7 @@ from torch import Tensor
 
 from foveate.ops._triton.rows import MAX_CHANNELS
 from foveate.ops.backends import choose
+from foveate.ops.norms import check_update, check_vector
 
 from . import reference as _reference
 
@@ -32,7 +33,7 @@ def add_layer_norm(
         x: `(..., channels)`, any floating dtype: the input of a layer.
         update: The layer's output, of the shape of x.
         weight: `(channels,)`, in the dtype of x.
-        bias: Likewise.
+        bias: As the weight.
         eps: Added to the variance.
         backend: "triton" (GPU kernels), "eager" (any device), "reference" (the definition), or
             "auto": "triton" where it can run, otherwise "eager". If None, the value of the
@@ -51,17 +52,9 @@ def add_layer_norm(
         >>> add_layer_norm(x, update, torch.ones(2), torch.zeros(2), eps=0.0)
         tensor([[-1.,  1.]])
     """
-    if update.shape != x.shape or update.device != x.device:
-        raise ValueError(
-            f"update must be {tuple(x.shape)} on {x.device} to match x, "
-            f"got {tuple(update.shape)} on {update.device}"
-        )
-    for name, vector in (("weight", weight), ("bias", bias)):
-        if vector.shape != x.shape[-1:] or vector.dtype != x.dtype or vector.device != x.device:
-            raise ValueError(
-                f"{name} must be {tuple(x.shape[-1:])} {x.dtype} on {x.device} to match x, "
-                f"got {tuple(vector.shape)} {vector.dtype} on {vector.device}"
-            )
+    check_update(update, x)
+    check_vector("weight", weight, x)
+    check_vector("bias", bias, x)
     backend = choose(backend, x, widest=None)
     if backend == "reference":
         return _reference.add_layer_norm(x, update, weight, bias, eps)

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from foveate.ops._triton.rows import MAX_CHANNELS
 from foveate.ops.backends import choose
+from foveate.ops.norms import check_update, check_vector
 
 from . import reference as _reference
 
@@ -66,8 +67,8 @@ def residual_rms_norm(
 
     Args:
         x: See `rms_norm`.
-        weight: See there.
-        eps: See there.
+        weight: See `rms_norm`.
+        eps: See `rms_norm`.
         update: The output of the layer before, which is added to x first: of the shape of x;
             None for nothing.
         dtype: The dtype of the norm, such as that of the products in `torch.autocast`; None for
@@ -87,11 +88,8 @@ def residual_rms_norm(
         >>> residual, normed
         (tensor([[3., 4.]]), tensor([[0.8485, 1.1314]]))
     """
-    if update is not None and (update.shape != x.shape or update.device != x.device):
-        raise ValueError(
-            f"update must be {tuple(x.shape)} on {x.device} to match x, "
-            f"got {tuple(update.shape)} on {update.device}"
-        )
+    if update is not None:
+        check_update(update, x)
     dtype = x.dtype if dtype is None else dtype
     if _choose(backend, x, weight) == "triton":
         from . import triton as _triton
@@ -103,10 +101,6 @@ def residual_rms_norm(
 
 def _choose(backend: str | None, x: Tensor, weight: Tensor) -> str:
     """Resolve the backend, and check that the weight matches x."""
-    if weight.shape != x.shape[-1:] or weight.dtype != x.dtype or weight.device != x.device:
-        raise ValueError(
-            f"weight must be {tuple(x.shape[-1:])} {x.dtype} on {x.device} to match x, "
-            f"got {tuple(weight.shape)} {weight.dtype} on {weight.device}"
-        )
+    check_vector("weight", weight, x)
     backend = choose(backend, x, widest=None)
     return "eager" if backend == "triton" and len(weight) > MAX_CHANNELS else backend

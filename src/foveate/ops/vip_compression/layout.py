@@ -173,13 +173,8 @@ class CompressionLayout:
         budgets, lengths = check_budgets(budgets), tuple(lengths)
         if min(lengths, default=0) < 1:
             raise ValueError(f"lengths must be at least 1, got {list(lengths)}")
-        if vip_mask is not None and (
-            vip_mask.dtype != torch.bool or vip_mask.shape != (sum(lengths),)
-        ):
-            raise ValueError(
-                f"vip_mask must be ({sum(lengths)},) bool, "
-                f"got {tuple(vip_mask.shape)} {vip_mask.dtype}"
-            )
+        if vip_mask is not None:
+            _check_mask(vip_mask, sum(lengths))
         starts = [0, *accumulate(lengths)]
         device = device if vip_mask is None else vip_mask.device
         position = torch.cat([torch.arange(length, device=device) for length in lengths])
@@ -207,10 +202,7 @@ class CompressionLayout:
             _mean_position(token_positions.view(-1, size), averaged.view(-1, size))
             for size, _ in budgets
         ]
-        candidates, splits = [padded.num_segments], []
-        for (resolution, count), finer in zip(budgets, resolutions[1:], strict=True):
-            splits.append(tuple(min(count, n) for n in candidates[-1]))
-            candidates.append(tuple(n * (resolution // finer) for n in splits[-1]))
+        candidates, splits = _count_segments(padded.num_segments, budgets)
         vip_tokens = packed_lengths(vip_lengths, device)
         vip_positions = position[vip_index]
         segment_biases = [multiplicity.double().log() for multiplicity in multiplicities]
@@ -256,6 +248,25 @@ class CompressionLayout:
         if not len(tokens):
             return torch.empty_like(vips).index_copy(0, self.vip_index, vips)
         return tokens.index_select(0, self.padded_index).index_copy_(0, self.vip_index, vips)
+
+
+def _check_mask(vip_mask: Tensor, num_tokens: int) -> None:
+    if vip_mask.dtype != torch.bool or vip_mask.shape != (num_tokens,):
+        raise ValueError(
+            f"vip_mask must be ({num_tokens},) bool, got {tuple(vip_mask.shape)} {vip_mask.dtype}"
+        )
+
+
+def _count_segments(
+    num_segments: tuple[int, ...], budgets: Budgets
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Count the segments of each sequence at each level that are candidates, and that are split."""
+    candidates, splits = [num_segments], []
+    finer_resolutions = [*(resolution for resolution, _ in budgets[1:]), 1]
+    for (resolution, count), finer in zip(budgets, finer_resolutions, strict=True):
+        splits.append(tuple(min(count, n) for n in candidates[-1]))
+        candidates.append(tuple(n * (resolution // finer) for n in splits[-1]))
+    return candidates, splits
 
 
 class _PaddedTokens(NamedTuple):

@@ -99,7 +99,7 @@ def window_attention(
     dilations = check_dilation(dilation, q.shape[1])
     check_bias(bias, q)
     if bias is not None and max(dilations, default=1) > 1:
-        raise ValueError("bias and dilation cannot be combined")
+        raise ValueError("bias and dilation cannot be combined: leave one of them out")
     check_masked_keys("masked_keys", masked_keys, q)
     if global_keys_values is None:
         kv = GlobalKeysValues(k.detach()[:0], v.detach()[:0], (0,) * len(lengths))

@@ -263,7 +263,8 @@ async def get_attention(
     service = service_of(request)
     view = await service.find(document_id)
     if sentence >= len(view.places):
-        raise Refusal(404, f"There is no sentence {sentence}: there are {len(view.places)}.")
+        last = len(view.places) - 1
+        raise Refusal(404, f"There is no sentence {sentence}: the last one is {last}.")
     found = await asyncio.to_thread(
         view.attention,
         sentence,

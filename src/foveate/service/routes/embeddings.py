@@ -327,14 +327,14 @@ def _check_dimension(service: Service, dimension: int | None, param: str) -> Non
 def _check_texts(texts: Iterable[str], param: str) -> None:
     """Refuse texts without a word."""
     if not all(text.strip() for text in texts):
-        raise Refusal(400, "A text is empty.", param=param)
+        raise Refusal(400, "A text is empty: leave it out.", param=param)
 
 
 def _contextual(service: Service, chunks: list[str]) -> Tensor:
     """Return the vectors of the chunks of a document: `(chunks, dimension)`."""
     document = Document.from_sections("", [("", chunk) for chunk in chunks])
     if len(document.sections) != len(chunks):
-        raise Refusal(400, "A text has no words.", param="inputs")
+        raise Refusal(400, "A text has no words: leave it out.", param="inputs")
     try:
         return service.encoder.encode(document).sections
     finally:

@@ -115,8 +115,7 @@ class AnchorClassification(Classification):
 
     def _target(self, labels: Sequence[str]) -> Tensor:
         """Number the classes of one part: `()` int64, or `(classes,)` floats 0 or 1."""
-        if unknown := set(labels) - set(self.labels):
-            raise ValueError(f"class {min(unknown)!r} is not among the labels {list(self.labels)}")
+        self._check_labels(labels)
         if self.multi_label:
             return torch.tensor([float(name in labels) for name in self.labels])
         if len(labels) > 1:

@@ -37,8 +37,7 @@ class Classification(Objective):
         self, processor: DocumentProcessor, example: Example, generator: torch.Generator
     ) -> list[Features]:
         """Tokenize the example, with its classes as `labels`."""
-        if unknown := set(example.labels) - set(self.labels):
-            raise ValueError(f"class {min(unknown)!r} is not among the labels {list(self.labels)}")
+        self._check_labels(example.labels)
         if self.multi_label:
             labels = torch.tensor([float(name in example.labels) for name in self.labels])
         elif len(example.labels) != 1:
@@ -52,6 +51,13 @@ class Classification(Objective):
             example.document, query=example.query, choices=example.choices
         )
         return [{**features, "labels": labels}]
+
+    def _check_labels(self, labels: Sequence[str]) -> None:
+        if unknown := set(labels) - set(self.labels):
+            raise ValueError(
+                f"class {min(unknown)!r} is not among the labels {list(self.labels)}: add it to "
+                "them, or leave the example out"
+            )
 
     def config_options(self) -> dict[str, Any]:
         """Return the names of the classes, and the kind of loss."""

@@ -68,9 +68,6 @@ def read(
         levels: See `foveate.preprocessing.tree.outline`.
         generator: The source of randomness.
         max_queries: Largest number of queries of each kind.
-
-    Raises:
-        ValueError: Nothing is left to read.
     """
     tree = _Tree(outline(example.document, levels=levels))
     left_out: set[int] = set()
@@ -82,8 +79,6 @@ def read(
     left_out.update(headings)
 
     shown = [i for i in tree.sentences if i not in left_out]
-    if not shown:
-        raise ValueError("nothing of the document is left to read")
     long = [i for i in shown if len(tree.anchors[i].text.split()) >= _MIN_WORDS]
     asked = _sample(generator, long, max_queries)
     if len(shown) > 4 * max_queries:

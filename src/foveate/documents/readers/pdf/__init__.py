@@ -78,6 +78,24 @@ def read(
         count = len(document)
         outline, title = read_outline(document), read_title(document)
         authors, date = read_metadata(document, data)
+    pages, sheets, pictures = _read_pages(data, count)
+    if ocr and pictures:
+        _read_pictures(data, pictures, pages, ocr_language)
+    if not any(pages):
+        raise DocumentError(_describe_lack(count, len(pictures), ocr))
+    if pictures and not ocr:
+        are = "is a picture" if len(pictures) == 1 else "are pictures"
+        warnings.warn(
+            f"{len(pictures)} of the {count} pages {are} without text, as from a scanner, and left "
+            "out: read them with --ocr (ocr=True), which needs the program tesseract.",
+            stacklevel=2,
+        )
+    authors = _attested(authors, pages)
+    return replace(_compose(pages, sheets, outline, title, authors), authors=authors, date=date)
+
+
+def _read_pages(data: bytes, count: int) -> tuple[list[list[Line]], list[Sheet], list[int]]:
+    """Return the lines and the size of each page, and the indices of those that are pictures."""
     pages: list[list[Line]] = []
     sheets: list[Sheet] = []
     pictures: list[int] = []
@@ -95,19 +113,7 @@ def read(
                     if page.has_picture and not pages[-1]:
                         pictures.append(index)
                     advance()
-    if ocr and pictures:
-        _read_pictures(data, pictures, pages, ocr_language)
-    if not any(pages):
-        raise DocumentError(_describe_lack(count, len(pictures), ocr))
-    if pictures and not ocr:
-        are = "is a picture" if len(pictures) == 1 else "are pictures"
-        warnings.warn(
-            f"{len(pictures)} of the {count} pages {are} without text, as from a scanner, and left "
-            "out: read them with --ocr (ocr=True), which needs the program tesseract.",
-            stacklevel=2,
-        )
-    authors = _attested(authors, pages)
-    return replace(_compose(pages, sheets, outline, title, authors), authors=authors, date=date)
+    return pages, sheets, pictures
 
 
 def read_lines(page: Page, words: Words) -> list[Line]:

@@ -10,7 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, TextComposer
+from foveate.documents.blocks import (
+    Block,
+    Heading,
+    MappedText,
+    ParsedText,
+    Prose,
+    TextComposer,
+    name_set,
+)
 from foveate.documents.layout import Layout
 from foveate.documents.readers.pdf.headings import split_run_in
 from foveate.documents.readers.pdf.lines import Line
@@ -18,15 +26,13 @@ from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import Cell, arrange, has_heads
 from foveate.documents.readers.pdf.words import turn_boxes
 
-_CONJUNCTIONS = frozenset(
-    ["und", "oder", "bzw", "sowie", "and", "or", "to", "bis", "et", "ou", "y", "o", "e"]
-)
+_CONJUNCTIONS = name_set("und oder bzw sowie and or to bis et ou y o e")
 _LETTERS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _REST_OF_ADDRESS = re.compile(r"[\w%~-]*([/_=&?#]|[.-]\w|\d)")
 _CLOSING = frozenset(".,;:!?)]}”’»。，；：！？）」』")
 _SHORT = re.compile(r"^(\w{1,2})?$")  # what has exponents: symbols and units, or nothing
 
-_COMPOUNDING = frozenset(["de", "nl", "sv", "da", "nb", "no", "fi", "hu", "is"])
+_COMPOUNDING = name_set("de nl sv da nb no fi hu is")
 """Languages that write compounds as one word: a hyphen before a small letter is never theirs."""
 
 

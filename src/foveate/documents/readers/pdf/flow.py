@@ -4,32 +4,16 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from foveate.documents.blocks import name_set
 from foveate.documents.readers.pdf.headings import key_of
 from foveate.documents.readers.pdf.lines import Line, part_of
 from foveate.documents.readers.pdf.paragraphs import TextBlock
 from foveate.documents.readers.pdf.tables import arrange
 
-_BIBLIOGRAPHY = frozenset(
-    [
-        "references",
-        "bibliography",
-        "literaturecited",
-        "workscited",
-        "literatur",
-        "literaturverzeichnis",
-        "quellenverzeichnis",
-        "bibliographie",
-        "références",
-        "bibliografía",
-        "referencias",
-        "bibliografia",
-        "参考文献",
-        "參考文獻",
-        "literature",
-        "referencesandnotes",
-        "литература",
-        "списоклитературы",
-    ]
+_BIBLIOGRAPHY = name_set(
+    "references bibliography literaturecited workscited literatur literaturverzeichnis "
+    "quellenverzeichnis bibliographie références bibliografía referencias bibliografia 参考文献 "
+    "參考文獻 literature referencesandnotes литература списоклитературы"
 )
 _ENTRY = re.compile(r"^(\[[^\]]{1,12}\]|\d{1,3}\.)(?=\s|$)")
 _ENDED = tuple(".!?。！？:：")

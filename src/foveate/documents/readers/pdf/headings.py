@@ -3,9 +3,10 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
+from foveate.documents.blocks import name_set
 from foveate.documents.readers.pdf.extraction import Bookmark
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import (
@@ -23,77 +24,17 @@ _NAMED = re.compile(
     r"^第\s*[0-9一二三四五六七八九十百]+\s*[章节節部回篇]",
     re.I,
 )
-_KNOWN = frozenset(
-    [
-        "abstract",
-        "introduction",
-        "references",
-        "bibliography",
-        "acknowledgments",
-        "acknowledgements",
-        "acknowledgment",
-        "acknowledgement",
-        "conclusion",
-        "conclusions",
-        "appendix",
-        "appendices",
-        "discussion",
-        "methods",
-        "results",
-        "related work",
-        "keywords",
-        "zusammenfassung",
-        "einleitung",
-        "literatur",
-        "literaturverzeichnis",
-        "danksagung",
-        "anhang",
-        "résumé",
-        "bibliographie",
-        "références",
-        "摘要",
-        "参考文献",
-        "引言",
-        "结论",
-        "謝辞",
-        "はじめに",
-        "index",
-        "glossary",
-        "preface",
-        "foreword",
-        "vorwort",
-        "summary",
-    ]
-)
-_ADMONITIONS = frozenset(
-    [
-        "note",
-        "notes",
-        "tip",
-        "hint",
-        "warning",
-        "caution",
-        "important",
-        "attention",
-        "danger",
-        "see also",
-        "anmerkung",
-        "hinweis",
-        "tipp",
-        "warnung",
-        "achtung",
-        "wichtig",
-        "vorsicht",
-        "remarque",
-        "attention",
-        "avertissement",
-        "注意",
-        "提示",
-        "警告",
-        "小技巧",
-        "小心",
-    ]
-)
+_KNOWN = name_set(
+    "abstract introduction references bibliography acknowledgments acknowledgements "
+    "acknowledgment acknowledgement conclusion conclusions appendix appendices discussion "
+    "methods results keywords zusammenfassung einleitung literatur literaturverzeichnis "
+    "danksagung anhang résumé bibliographie références 摘要 参考文献 引言 结论 謝辞 はじめに "
+    "index glossary preface foreword vorwort summary"
+) | {"related work"}
+_ADMONITIONS = name_set(
+    "note notes tip hint warning caution important attention danger anmerkung hinweis tipp "
+    "warnung achtung wichtig vorsicht remarque avertissement 注意 提示 警告 小技巧 小心"
+) | {"see also"}
 _THEOREM = re.compile(
     r"(?:(?:theorem|lemma|proposition|corollary|definition|conjecture|claim|satz|korollar|théorème|"
     r"lemme|corollaire|définition|teorema|proposición|proposizione)"
@@ -128,25 +69,10 @@ _JOURNAL = re.compile(
     r"(?:(?:vol|no|issue)\b.{0,60})?",
     re.I,
 )
-_CONTENTS = frozenset(
-    [
-        "contents",
-        "tableofcontents",
-        "inhaltsverzeichnis",
-        "inhalt",
-        "listoffigures",
-        "listoftables",
-        "abbildungsverzeichnis",
-        "tabellenverzeichnis",
-        "tabledesmatières",
-        "sommaire",
-        "índice",
-        "目录",
-        "目錄",
-        "目次",
-        "brieftableofcontents",
-        "listofexamples",
-    ]
+_CONTENTS = name_set(
+    "contents tableofcontents inhaltsverzeichnis inhalt listoffigures listoftables "
+    "abbildungsverzeichnis tabellenverzeichnis tabledesmatières sommaire índice 目录 目錄 目次 "
+    "brieftableofcontents listofexamples"
 )
 _LABEL = re.compile(
     r"^(chapter|part|appendix|kapitel|teil|anhang|chapitre|partie|annexe|capítulo|parte)?\s*"
@@ -279,7 +205,7 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
             return number
         if block.kind == "prose" and block.lines[0].bold > 0.6 and NUMBERING.match(text):
             return number
-        is_long = block.kind == "prose" and len(text) > 300
+        is_long = block.kind == "prose" and len(text) > _PARAGRAPH
         if is_long and block.size > 0.93 * typography.size:
             return max(number - 1, 0)
     return 0
@@ -318,29 +244,34 @@ def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -
     return matched
 
 
-def _score(
-    block: TextBlock, above: TextBlock | None, below: TextBlock | None, typography: Typography
-) -> float:
-    """Return how strong the evidence is that a block is a heading; 3 is enough."""
-    text = block.text
-    lines = block.lines
-    if len(text) > _LONGEST or len(lines) > 4 or len(lines[0].cells) > 1 or block.skipped:
-        return 0.0
-    if text.strip(" :!.").casefold() in _ADMONITIONS or has_note_mark(lines[0]):
-        return 0.0
-    if not any(character.isalpha() for character in text) or lines[0].mono > 0.8:
-        return 0.0
-    if _THEOREM.fullmatch(text) or (lines[0].cells and not NUMBERING.match(text)):
-        return 0.0
-    style = style_of(block)
-    score = 0.0
+def _is_something_else(block: TextBlock) -> bool:
+    """Return whether a block cannot be a heading: long, an admonition, a theorem, code, a row."""
+    text, first = block.text, block.lines[0]
+    return (
+        len(text) > _LONGEST
+        or len(block.lines) > 4
+        or block.skipped > 0
+        or len(first.cells) > 1
+        or (len(first.cells) == 1 and not NUMBERING.match(text))
+        or text.strip(" :!.").casefold() in _ADMONITIONS
+        or has_note_mark(first)
+        or _THEOREM.fullmatch(text) is not None
+        or first.mono > 0.8
+        or not any(map(str.isalpha, text))
+    )
+
+
+def _score_style(block: TextBlock, style: Style, typography: Typography) -> float:
+    """Return how much the look of a block speaks for a heading."""
     ratio = style.size / typography.size
+    score = 0.0
     if ratio >= _SIGNIFICANT:
         score += 3.0 if ratio >= 1.18 else 2.5
     elif ratio >= 1.05:
         score += 1.0
     elif ratio < 0.93:
-        stands_out = (style.is_italic or key_of(text) in _KNOWN) and is_centred(lines[0])
+        is_known = style.is_italic or key_of(block.text) in _KNOWN
+        stands_out = is_known and is_centred(block.lines[0])
         score -= 1.0 if style.is_capital or style.is_bold else 0.5 if stands_out else 2.5
     if style.is_bold and not typography.is_bold:
         score += 2.0
@@ -348,6 +279,18 @@ def _score(
         score += 1.5
     if style.is_italic:
         score += 0.75
+    return score
+
+
+def _score(
+    block: TextBlock, above: TextBlock | None, below: TextBlock | None, typography: Typography
+) -> float:
+    """Return how strong the evidence is that a block is a heading; 3 is enough."""
+    if _is_something_else(block):
+        return 0.0
+    text, lines = block.text, block.lines
+    style = style_of(block)
+    score = _score_style(block, style, typography)
     numbering = NUMBERING.match(text)
     if numbering or _NAMED.match(text):
         score += 1.25
@@ -360,7 +303,8 @@ def _score(
         heads = len(above.lines) == 1 and len(above.text) < 80 and NUMBERING.match(above.text)
         apart = step > 1.3 * typography.pitch(lines[0]) or bool(heads)
     score += 1.0 if apart else 0.0
-    is_plain = ratio < 1.05 and not (style.is_bold or style.is_capital)  # an item of a theorem
+    is_small = style.size < 1.05 * typography.size
+    is_plain = is_small and not (style.is_bold or style.is_capital)  # an item of a theorem
     ends = text.endswith((".", ";", ",", ":", "。", "；", "，"))
     if ends and (not numbering or (style.is_italic and is_plain)):
         score -= 2.0
@@ -412,6 +356,7 @@ def _set_levels(
         {style_of(block) for block in candidates} | set(votes),
         key=lambda style: (-style.size, not style.is_bold, not style.is_capital, style.is_italic),
     )
+    has_numbers = any(_depth(block.text) for block in candidates)
     levels: dict[Style, int] = {}
     previous = 0
     for style in styles:
@@ -426,10 +371,8 @@ def _set_levels(
             continue
         depth = 0 if trusted else _depth(block.text)
         block.level = depth or levels[style_of(block)]
-        if key_of(block.text) in _KNOWN and not depth and not trusted:
-            block.level = min(
-                block.level, 1 if not any(_depth(b.text) for b in candidates) else block.level
-            )
+        if key_of(block.text) in _KNOWN and not (has_numbers or trusted):
+            block.level = 1
 
 
 def _set_run_in_levels(blocks: Sequence[TextBlock]) -> None:
@@ -491,10 +434,9 @@ def find_title(blocks: Sequence[TextBlock], stated: str, typography: Typography)
     if not found:
         return []
     is_article = any(len(block.text) > _PARAGRAPH for block in first)
+    if named := list(dropwhile(lambda block: _names_series(block.text, is_article), found)):
+        return named
     others = [block for block in first if not _names_series(block.text, is_article)]
-    named = [block for block in found if any(block is other for other in others)]
-    if named:
-        return found[next(n for n, block in enumerate(found) if block is named[0]) :]
     other = _largest(others, typography) or _emphasized(others, typography)
     return other if other and _words(other[0].text) > 1 else found
 

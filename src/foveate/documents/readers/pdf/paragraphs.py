@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
+from foveate.documents.blocks import name_set
 from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.tables import find_tables, is_row
 from foveate.documents.readers.plain.contents import is_announcement
@@ -32,24 +33,7 @@ _WORDS = re.compile(r"[^\W\d_]{3,}")
 _TERMINAL = tuple('.!?。！？”"»)')
 _SYMBOLS = frozenset("=+−×÷<>≤≥≈≡∈∉∀∃∑∏∫√∂∇∞∪∩⊂⊆→←↦⇒⇔∧∨¬|∥·∗⊗⊕′″†(){}[]/^_,.;:")
 _MATH_LETTERS = 0x1D400  # the first letter for mathematics in Unicode
-_FUNCTIONS = frozenset(
-    [
-        "lim",
-        "sin",
-        "cos",
-        "tan",
-        "log",
-        "exp",
-        "max",
-        "min",
-        "sup",
-        "inf",
-        "det",
-        "perm",
-        "mod",
-        "arg",
-    ]
-)
+_FUNCTIONS = name_set("lim sin cos tan log exp max min sup inf det perm mod arg")
 _FOOTNOTE_MARK = re.compile(r"^(\d{1,3}|[∗*†‡§¶]{1,3}|[a-z])$")
 
 

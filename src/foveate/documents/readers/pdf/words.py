@@ -79,16 +79,14 @@ def read_words(page: Page) -> Words:
     """
     characters = page.characters
     keep, turns = _upright(characters)
-    if characters.drawn.mean() < 0.5 if len(keep) else False:
+    if len(keep) and characters.drawn.mean() < 0.5:
         keep &= ~characters.drawn
     keep &= ~_is_private(characters.codes) & (characters.sizes > 0.5)
     boxes, origins = characters.boxes[keep], characters.origins[keep]
     width, height = page.width, page.height
     if turns:
-        boxes, origins = (
-            turn_boxes(boxes, width, height, -turns),
-            _turn(origins, width, height, -turns),
-        )
+        boxes = turn_boxes(boxes, width, height, -turns)
+        origins = _turn(origins, width, height, -turns)
         width, height = height, width
     codes, sizes = characters.codes[keep], characters.sizes[keep]
     spaced, fonts = characters.spaced[keep], characters.fonts[keep]
@@ -102,18 +100,7 @@ def read_words(page: Page) -> Words:
         empty = np.zeros(0, np.float32)
         return Words([], np.zeros((0, 4), np.float32), empty, empty, np.zeros(0, np.bool_),
                      np.zeros((0, 4), np.float32), width, height, turns)  # fmt: skip
-    height_of_line = np.maximum(sizes[1:], sizes[:-1])
-    gaps = boxes[1:, 0] - boxes[:-1, 2]
-    falls = np.abs(origins[1:, 1] - origins[:-1, 1])
-    wide = (codes[:-1] >= _CJK) | (codes[1:] >= _CJK)
-    apart = (gaps > np.where(wide, 0.5, _SPACE) * height_of_line) | (gaps < -0.7 * height_of_line)
-    script = (falls > 0.1 * height_of_line) | (
-        np.minimum(sizes[1:], sizes[:-1]) < 0.75 * height_of_line
-    )
-    breaks = spaced[1:] | apart | script | np.isin(codes[:-1], _STOPS)
-    starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
-    glued = np.zeros(len(codes), np.bool_)
-    glued[1:] = ~spaced[1:] & ~apart & (falls < 0.7 * height_of_line)
+    starts, glued = _find_starts(codes, boxes, origins[:, 1], sizes, spaced)
     lengths = np.diff(starts, append=len(codes)).astype(np.float32)
     flags = np.array(page.fonts, np.float32).reshape(-1, 4)[fonts]
     return Words(
@@ -127,12 +114,32 @@ def read_words(page: Page) -> Words:
         ),
         origins[starts, 1],
         np.maximum.reduceat(sizes, starts),
-        glued[starts],
+        glued,
         (np.add.reduceat(flags, starts, axis=0) / lengths[:, None]).astype(np.float32),
         width,
         height,
         turns,
     )
+
+
+def _find_starts(
+    codes: NDArray[np.uint32],
+    boxes: NDArray[np.float32],
+    baselines: NDArray[np.float32],
+    sizes: NDArray[np.float32],
+    spaced: NDArray[np.bool_],
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the indices of the characters that begin a word, and which of the words are glued."""
+    size = np.maximum(sizes[1:], sizes[:-1])
+    gaps = boxes[1:, 0] - boxes[:-1, 2]
+    falls = np.abs(baselines[1:] - baselines[:-1])
+    wide = (codes[:-1] >= _CJK) | (codes[1:] >= _CJK)
+    apart = (gaps > np.where(wide, 0.5, _SPACE) * size) | (gaps < -0.7 * size)
+    script = (falls > 0.1 * size) | (np.minimum(sizes[1:], sizes[:-1]) < 0.75 * size)
+    breaks = spaced[1:] | apart | script | np.isin(codes[:-1], _STOPS)
+    starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    glued = np.concatenate([[False], ~spaced[1:] & ~apart & (falls < 0.7 * size)])
+    return starts, glued[starts]
 
 
 def _upright(characters: Characters) -> tuple[NDArray[np.bool_], int]:

@@ -37,10 +37,9 @@ _TRAILING = re.compile(r"\W*$")
 _NUMBER = re.compile(r"(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[A-Z]\.|[IVX]{1,5}\.)\s+(?=[A-ZÀ-Þ])")
 _FIRST = re.compile(r"(?:1|I)\.?\s")
 _WORDS = re.compile(r"[A-ZÀ-Þ][^\W\d_]*(?:[\s/&,:'’-]+[^\W\d_]+)*\??")
-_LONG_WORD = re.compile(r"[^\W\d_]{4}")
+_LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _SMALL_END = re.compile(r"\b(?:a|an|and|as|by|for|from|in|of|on|or|the|to|via|with|[:,&-])$")
 _BY = re.compile(r"(?:by|von|par|por|di|and|und|et|edited|presented|submitted)\b")
-_TITLE_WORD = re.compile(r"[^\W\d_]{4,}")
 _SENTENCE_INSIDE = re.compile(r"[.!?]\s")
 _CLAUSE = re.compile(  # a title has such words at most as a question: How cod are caught
     r"(?!(?:how|what|when|where|which|who|why)\b).*"
@@ -225,7 +224,7 @@ def _is_wrapped_title(shown: Sequence[str], n: int, width: int) -> bool:
     if not start or _number_length(rest) or columns(rest) > min(columns(line), 0.8 * width):
         return False
     title = f"{line[start:]} {rest}"
-    words = [word for word in _TITLE_WORD.findall(title) if not word.islower() or len(word) > 5]
+    words = [word for word in _LONG_WORD.findall(title) if not word.islower() or len(word) > 5]
     is_capitalized = not any(map(str.islower, words))
     is_open = _SMALL_END.search(line) is not None or rest[0].islower()
     return (

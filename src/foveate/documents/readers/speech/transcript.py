@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from foveate.documents.blocks import Block, Heading, ParsedText, Prose, lift_title
 from foveate.documents.readers.plain.lines import Line, line_blocks, mapped
 from foveate.documents.readers.speech.fillers import clean
-from foveate.documents.readers.speech.turns import (
-    TIME,
-    Turns,
-    find_turns,
-    labelled_turns,
-)
+from foveate.documents.readers.speech.turns import TIME, Turns, find_turns, labelled_turns
 
 _OMITTED = re.compile(
     r"[\u200e\u200f]?(?:<[^<>\n]{3,40}>|(?:image|video|audio|sticker|GIF|document) omitted)"

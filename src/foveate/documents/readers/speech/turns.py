@@ -12,27 +12,29 @@ These kinds are recognized, each by openings that recur; a few of them make no t
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from foveate.documents.blocks import name_set
 from foveate.documents.readers.plain.lines import Line
 
-_CLOCK = r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?:[.,]\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
+_MERIDIEM = r"(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
+_CLOCK = rf"\d{{1,2}}[:.]\d\d(?:[:.]\d\d)?(?:[.,]\d{{1,3}})?{_MERIDIEM}"
 _DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?"
-_AT = r"\d{1,2}:\d\d(?::\d\d)?(?:\.\d{1,3})?(?:[ \u00a0\u202f]?[AaPp]\.?[Mm]\.?)?"
+_HH_MM = r"\d{1,2}:\d\d(?::\d\d)?"
+_AT = rf"{_HH_MM}(?:\.\d{{1,3}})?{_MERIDIEM}"
 TIME = re.compile(rf"[\[(]?{_AT}[\])]?")
 """A time that stands alone on a line."""
 
 _TURN = re.compile(
-    r"(?:[\[(]?\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\s?[AaPp][Mm])?[\])]?\s*[-–]?\s*)?"  # the time
+    rf"(?:[\[(]?{_HH_MM}(?:[.,]\d+)?(?:\s?[AaPp][Mm])?[\])]?\s*[-–]?\s*)?"  # the time
     r"(The(?: [^\s:()]+){1,14} \([^\W_a-z][^():]{1,60}\)|"  # the speaker
     r"[^\W_a-z][^\s:]*(?: [^\s:]+){0,4}(?: \([^():]{2,60}\)){0,2})"
-    r"(?: ?[\[(]\d{1,2}:\d\d(?::\d\d)?[\])])?\s*:(?:\s+|\Z)"
+    rf"(?: ?[\[(]{_HH_MM}[\])])?\s*:(?:\s+|\Z)"
 )
 _CHATTED = re.compile(  # in video conferences
-    r"\d{1,2}:\d\d(?::\d\d)?\s+From\s+(\S[^:\n]{0,60}?)(?:\s+to\s+\S[^:\n]{0,60})?\s*:(?:\s+|\Z)",
+    rf"{_HH_MM}\s+From\s+(\S[^:\n]{{0,60}}?)(?:\s+to\s+\S[^:\n]{{0,60}})?\s*:(?:\s+|\Z)",
     re.IGNORECASE,
 )
 _DASHED = re.compile(
@@ -43,9 +45,9 @@ _STOPPED = re.compile(
     r"(?: of(?: [A-Z][a-z]+){1,3})?(?: \([^():]{2,60}\))?"
     r"|(?:M\.|Mme|Mlle)(?: l[ea])? [^\s.:,]+(?: [^\s.:,]+){0,3})\.\s+(?=[A-ZÀ-Þ])"
 )
+_SENT = rf"{_DATE}(?:,| à| um| at) ?{_CLOCK}"
 _MESSAGE = re.compile(  # without a name, it reports who joined or left
-    rf"[\u200e\u200f]?(?:\[{_DATE}(?:,| à| um| at) ?{_CLOCK}\]\s*|"
-    rf"{_DATE}(?:,| à| um| at) ?{_CLOCK}\s+[-–]\s+)"
+    rf"[\u200e\u200f]?(?:\[{_SENT}\]\s*|{_SENT}\s+[-–]\s+)"
     r"[\u200e\u200f]?(?:~\s?)?(?:([^:\n\"“„«/=\[\]]{1,60}):(?:[\s\u200e\u200f]+|\Z))?"
 )
 _RELAYED = re.compile(
@@ -86,11 +88,13 @@ _NOT_SPEAKERS = name_set(  # what stands before colons in records, manuals and l
     "disadvantages pros cons"
 )
 _SPEECH_END = re.compile(r"[.?!…。？！][\"'”’»)\]]*\Z")
-_MAX_NAME_LENGTH = 40
 _NUMBER = re.compile(r"([0-9]{1,2})(?:\s+|\Z)")
 _FULL_NAME = re.compile(
     r"[^\W_a-z]\S*(?: (?:[^\W_a-z]\S*|d[aei]|de[lrn]|van|von|of|the|al|bin|la|le|zu))*(?: \(.*\))*"
 )
+_MAX_OPENING = 200  # characters of a line in which a turn may open
+_MAX_HEADER = 100  # characters of a line with a name and a time
+_MAX_NAME = 40  # characters
 _MIN_TURNS = 4
 _MAJORITY = 0.8
 _MIN_BLOCKS, _MIN_LINES = 0.25, 0.1  # shares that begin a turn where speakers have titles
@@ -136,12 +140,11 @@ class Turns(NamedTuple):
 
 def match_turn(line: str) -> re.Match[str] | None:
     """Match the time and speaker that begin a line; group 1 is the speaker."""
-    match = _CHATTED.match(line[:200]) or _TURN.match(line[:200])
-    if not match:
+    line = line[:_MAX_OPENING]
+    match = _CHATTED.match(line) or _TURN.match(line)
+    if match and len(match[1].split(" (")[0]) > _MAX_NAME and not match[1].startswith("The "):
         return None
-    name = match[1]
-    is_long = len(name) > _MAX_NAME_LENGTH and len(name.split(" (")[0]) > _MAX_NAME_LENGTH
-    return None if is_long and not name.startswith("The ") else match
+    return match
 
 
 def find_turns(text: str, blocks: Sequence[Sequence[Line]]) -> Turns | None:
@@ -196,13 +199,18 @@ def _has_keys(labels: Sequence[str]) -> bool:
     return keys > 0.2 * len(labels)
 
 
+def _num_titled(labels: Iterable[str]) -> int:
+    """Count the labels that are titles or parts, or have one."""
+    return sum(_TITLED.match(label) is not None for label in labels)
+
+
 def _messages(shown: Sequence[str]) -> dict[int, Opening]:
     """Find the messages of a chat, each with its time and sender."""
     for pattern in (_MESSAGE, _RELAYED):
         openings = {
             index: Opening(match[1] and match[1].strip(), match.end())
             for index, line in enumerate(shown)
-            if (match := pattern.match(line[:200]))
+            if (match := pattern.match(line[:_MAX_OPENING]))
         }
         senders = [opening.speaker for opening in openings.values() if opening.speaker]
         if (
@@ -220,7 +228,7 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
     """Find lines with a name and a time above what is said."""
     openings: dict[int, Opening] = {}
     for index, line in enumerate(shown[:-1]):
-        if len(line) > 100:
+        if len(line) > _MAX_HEADER:
             continue
         if match := _HEADER.fullmatch(line):
             name = next(filter(None, match.groups()))
@@ -231,8 +239,8 @@ def _headers(shown: Sequence[str]) -> dict[int, Opening]:
             and line[-1] not in ".?!"
         ):
             openings[index] = Opening(line, 0, num_lines=2)
-    counts = Counter(opening.speaker for opening in openings.values())
     names = [opening.speaker for opening in openings.values() if opening.speaker]
+    counts = Counter(names)
     has_text = [
         index + opening.num_lines not in openings and index + opening.num_lines < len(shown)
         for index, opening in openings.items()
@@ -311,7 +319,7 @@ def _testimony(shown: Sequence[str], has_numbers: bool) -> dict[int, Opening]:
         elif (match := match_turn(line)) and match[1].isupper():
             others.append(match[1])
             openings[index] = Opening(match[1], match.end())
-    titled = sum(_TITLED.match(label) is not None for label in others)
+    titled = _num_titled(others)
     changes = sum(first != second for first, second in pairwise(marks))
     is_testimony = (
         len(marks) >= _MIN_TURNS
@@ -332,7 +340,7 @@ def _labels(shown: Sequence[str], starts: Sequence[int]) -> dict[int, Opening]:
     for match_label in (match_turn, _DASHED.match, _STOPPED.match):
         openings: dict[int, Opening] = {}
         for index, line in enumerate(shown):
-            if match := match_label(line[:200]):
+            if match := match_label(line[:_MAX_OPENING]):
                 openings[index] = Opening(match[1], match.end())
         openings = _plausible(openings, frozenset(starts))
         if _are_turns(shown, starts, openings):
@@ -344,8 +352,7 @@ def _are_turns(
     shown: Sequence[str], starts: Sequence[int], openings: Mapping[int, Opening]
 ) -> bool:
     names = [opening.speaker or "" for opening in openings.values()]
-    titled = sum(_TITLED.match(name) is not None for name in names)
-    are_titled = titled >= _MIN_TITLED * len(names)
+    are_titled = _num_titled(names) >= _MIN_TITLED * len(names)
     if (
         not _recur(names, _MOST_DISTINCT if are_titled else 0.5)
         or _has_keys(names)
