@@ -137,7 +137,9 @@ def test_words_are_in_their_places_on_turned_pages(page, address, turn):
     open_without_summary(page, upload(address, file.getvalue()))
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
-        page.reload()
+        page.wait_for_function(
+            "width => document.querySelector('.sheet')?.clientWidth < width", arg=width
+        )
         wait_for_words(page)
         for text, sentence in (("herring", 0), ("coast", 0), ("Fishermen", 1), ("May", 1)):
             inner = word(page, text).bounding_box()
