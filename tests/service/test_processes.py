@@ -33,7 +33,7 @@ def is_running(pid):
 
 def waiting(served):
     """Wait until one process is left, the one for the next file, and return its id."""
-    until(lambda: len(readers(served)) == 1)
+    until(lambda: len(readers(served)) == len(served.service.readers._spares) == 1)
     return readers(served)[0]
 
 
@@ -43,7 +43,6 @@ def forking_service(small_encoder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FOVEATE_TOKEN", "herring")
         with serving(small_encoder, limits=Limits(reading_bytes=2**30)) as running:
-            upload(running)
             yield running
 
 
