@@ -14,7 +14,7 @@ import pytest
 from foveate.service import forking, frames
 from foveate.service.limits import Limits
 from foveate.service.processes import Drawers, ReadingError
-from tests.service.conftest import FISH, readers, until, write_pdf
+from tests.service.conftest import FISH, readers, serving, until, write_pdf
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked only on Linux")
 
@@ -35,52 +35,54 @@ def is_running(pid):
 
 def waiting(served):
     """Wait until one process is left, the one for the next file, and return its id."""
-    until(lambda: len(readers(served)) == 1)
+    until(lambda: len(readers(served)) == len(served.service.readers._spares) == 1)
     return readers(served)[0]
 
 
-@linux
-def test_each_file_has_a_process_of_its_own_which_is_forked(strict):
-    with strict() as served:
-        upload(served)
-        used = []
-        for _ in range(3):
-            used.append(waiting(served))
-            upload(served)
-        used.append(waiting(served))
-        assert len(set(used)) == 4
-        assert [is_running(pid) for pid in used] == [False, False, False, True]
+@pytest.fixture(scope="module")
+def forking_service(small_encoder):
+    """A service whose processes are forked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FOVEATE_TOKEN", "herring")
+        with serving(small_encoder, limits=Limits(reading_bytes=2**30)) as running:
+            yield running
 
 
 @linux
-def test_a_process_holds_nothing_of_the_service(strict, monkeypatch):
-    monkeypatch.setenv("FOVEATE_TOKEN", "herring")
-    with strict(limits={"reading_bytes": 2**30}) as served:
-        upload(served)
-        pid = waiting(served)
-        process = Path(f"/proc/{pid}")
-        for secret in (b"FOVEATE_TOKEN", b"herring"):
-            assert secret not in (process / "environ").read_bytes()
-        opened = {int(file.name): str(file.readlink()) for file in (process / "fd").iterdir()}
-        assert [number for number, name in opened.items() if "socket" in name] == [0]
-        assert opened[0] != str(Path(f"/proc/{os.getsid(pid)}/fd/0").readlink())
-        assert len(list((process / "task").iterdir())) == 1
-        assert resource.prlimit(pid, resource.RLIMIT_AS) == (2**30, 2**30)
-        assert resource.prlimit(pid, resource.RLIMIT_FSIZE) == (0, 0)
-        assert os.getsid(pid) != os.getsid(0)  # no Ctrl-C
+def test_each_file_has_a_process_of_its_own_which_is_forked(forking_service):
+    used = []
+    for _ in range(3):
+        used.append(waiting(forking_service))
+        upload(forking_service)
+    used.append(waiting(forking_service))
+    assert len(set(used)) == 4
+    assert [is_running(pid) for pid in used] == [False, False, False, True]
 
 
 @linux
-def test_a_forker_that_is_killed_is_replaced(strict):
-    with strict() as served:
-        upload(served)
-        pid = waiting(served)
-        forker = os.getsid(pid)
-        os.kill(forker, signal.SIGKILL)
-        for _ in range(3):
-            upload(served)
-        assert os.getsid(waiting(served)) != forker
-        until(lambda: not is_running(pid))
+def test_a_process_holds_nothing_of_the_service(forking_service):
+    pid = waiting(forking_service)
+    process = Path(f"/proc/{pid}")
+    for secret in (b"FOVEATE_TOKEN", b"herring"):
+        assert secret not in (process / "environ").read_bytes()
+    opened = {int(file.name): str(file.readlink()) for file in (process / "fd").iterdir()}
+    assert [number for number, name in opened.items() if "socket" in name] == [0]
+    assert opened[0] != str(Path(f"/proc/{os.getsid(pid)}/fd/0").readlink())
+    assert len(list((process / "task").iterdir())) == 1
+    assert resource.prlimit(pid, resource.RLIMIT_AS) == (2**30, 2**30)
+    assert resource.prlimit(pid, resource.RLIMIT_FSIZE) == (0, 0)
+    assert os.getsid(pid) != os.getsid(0)  # no Ctrl-C
+
+
+@linux
+def test_a_forker_that_is_killed_is_replaced(forking_service):
+    pid = waiting(forking_service)
+    forker = os.getsid(pid)
+    os.kill(forker, signal.SIGKILL)
+    for _ in range(3):
+        upload(forking_service)
+    assert os.getsid(waiting(forking_service)) != forker
+    until(lambda: not is_running(pid))
 
 
 @linux

@@ -3,6 +3,7 @@
 import io
 import re
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -12,12 +13,19 @@ FIND = "words => (getSelection().removeAllRanges(), find(words))"
 COPIED = "navigator.clipboard.readText()"
 
 
-def open_pdf(page, data):
-    """Choose a PDF, and wait for its first page."""
-    # Encoding a paper would take most of the time of all these tests.
+def upload(address, data):
+    """Send a PDF, and return the address of the page that shows it."""
+    answer = httpx.post(f"{address}documents", files={"file": ("a.pdf", data)}, timeout=60)
+    return f"{address}#document={answer.json()['id']}"
+
+
+def open_without_summary(page, address):
+    """Open a document, without encoding it, which would take most of the time of these tests."""
     page.route("**/summarize", lambda route: route.fulfill(json={"text": "", "sentences": []}))
-    file = {"name": "a.pdf", "mimeType": "application/pdf", "buffer": data}
-    page.set_input_files("#file", file)
+    page.goto(address)
+
+
+def wait_for_words(page):
     page.locator("[data-page='1'] .text-layer").wait_for(state="attached")
     page.locator("[data-page='1'] .box").first.wait_for(state="attached")
 
@@ -36,11 +44,18 @@ def drag(page, first, last):
     page.mouse.up()
 
 
+@pytest.fixture(scope="module")
+def paper_address(address):
+    """A paper of two columns."""
+    return upload(address, PDF.read_bytes())
+
+
 @pytest.fixture
-def paper(home):
-    """Open a paper of two columns."""
-    open_pdf(home, PDF.read_bytes())
-    return home
+def paper(page, paper_address):
+    """Open the paper."""
+    open_without_summary(page, paper_address)
+    wait_for_words(page)
+    return page
 
 
 def test_words_are_selected_and_copied(paper):
@@ -101,9 +116,8 @@ def test_sentences_under_the_words_are_still_clicked(paper):
     assert violations(paper) == []
 
 
-@pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("turn", ["page", "words", "words upside down", "both"])
-def test_words_are_in_their_places_on_turned_pages(home, width, turn):
+def test_words_are_in_their_places_on_turned_pages(page, address, turn):
     """Within the boxes of their sentences, which are placed without the layer."""
     canvas = pytest.importorskip("reportlab.pdfgen.canvas")
     file = io.BytesIO()
@@ -120,19 +134,24 @@ def test_words_are_in_their_places_on_turned_pages(home, width, turn):
     drawing.drawString(40, 220, "The herring swims in large shoals near the coast.")
     drawing.drawString(40, 205, "Fishermen counted many of them in May.")
     drawing.save()
-    home.set_viewport_size({"width": width, "height": 800})
-    open_pdf(home, file.getvalue())
-    for text, sentence in (("herring", 0), ("coast", 0), ("Fishermen", 1), ("May", 1)):
-        inner = word(home, text).bounding_box()
-        outer = home.locator(f".box[data-sentence='{sentence}']").bounding_box()
-        for start, length in (("x", "width"), ("y", "height")):
-            assert outer[start] - 2 < inner[start]
-            assert inner[start] + inner[length] < outer[start] + outer[length] + 2
-    word(home, "swims").dblclick()
-    assert home.evaluate("String(getSelection())").strip() == "swims"
+    open_without_summary(page, upload(address, file.getvalue()))
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_function(
+            "width => document.querySelector('.sheet')?.clientWidth < width", arg=width
+        )
+        wait_for_words(page)
+        for text, sentence in (("herring", 0), ("coast", 0), ("Fishermen", 1), ("May", 1)):
+            inner = word(page, text).bounding_box()
+            outer = page.locator(f".box[data-sentence='{sentence}']").bounding_box()
+            for start, length in (("x", "width"), ("y", "height")):
+                assert outer[start] - 2 < inner[start]
+                assert inner[start] + inner[length] < outer[start] + outer[length] + 2
+        word(page, "swims").dblclick()
+        assert page.evaluate("String(getSelection())").strip() == "swims"
 
 
-def test_pages_without_words(home):
+def test_pages_without_words(page, address):
     canvas = pytest.importorskip("reportlab.pdfgen.canvas")
     file = io.BytesIO()
     drawing = canvas.Canvas(file, pagesize=(400, 300))
@@ -140,22 +159,21 @@ def test_pages_without_words(home):
     drawing.showPage()
     drawing.rect(40, 40, 100, 100, fill=1)
     drawing.save()
-    open_pdf(home, file.getvalue())
-    empty = home.locator("[data-page='2'] .text-layer")
+    open_without_summary(page, upload(address, file.getvalue()))
+    empty = page.locator("[data-page='2'] .text-layer")
     expect(empty).to_be_attached()
     expect(empty).to_be_empty()
-    expect(home.get_by_role("alert")).to_be_hidden()
+    expect(page.get_by_role("alert")).to_be_hidden()
 
 
-def test_a_file_that_is_gone_is_said_once(home):
+def test_a_file_that_is_gone_is_said_once(page, paper_address):
     """The words are not asked for if the page cannot be drawn."""
     asked = []
-    home.route("**/pages/1/text", lambda route: asked.append(1) or route.abort())
-    home.route(
+    page.route("**/pages/1/text", lambda route: asked.append(1) or route.abort())
+    page.route(
         "**/*.png?*", lambda route: route.fulfill(status=404, json={"detail": "It is gone."})
     )
-    home.route("**/summarize", lambda route: route.fulfill(json={"text": "", "sentences": []}))
-    home.set_input_files("#file", PDF)
-    expect(home.get_by_role("alert")).to_have_text(re.compile("It is gone."))
-    expect(home.locator("#text .sentence").first).to_be_attached()
+    open_without_summary(page, paper_address)
+    expect(page.get_by_role("alert")).to_have_text(re.compile("It is gone."))
+    expect(page.locator("#text .sentence").first).to_be_attached()
     assert asked == []
