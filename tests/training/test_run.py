@@ -182,6 +182,12 @@ def test_data_that_is_missing_is_reported_before_anything_is_written(corpus_file
     assert not (tmp_path / "out").exists()
 
 
+def test_accelerate_must_be_installed(corpus_file, tmp_path, monkeypatch):
+    monkeypatch.setattr("foveate.training.run.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"run `pip install 'foveate\[training\]'`"):
+        build_trainer(masked_lm(corpus_file), tmp_path)
+
+
 def test_what_reports_must_be_installed(corpus_file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ImportError, match="wandb"):

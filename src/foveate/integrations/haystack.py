@@ -1,7 +1,11 @@
 """Foveate in Haystack: embedders of documents in context, and of queries."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, Self
+
+if not find_spec("haystack"):
+    raise ImportError("this module needs Haystack: run `pip install 'foveate[haystack]'`")
 
 from haystack import Document, component, default_from_dict, default_to_dict
 

@@ -1,8 +1,12 @@
 """Foveate in LangChain: a retriever over a library, embeddings, and a document loader."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from os import PathLike
 from typing import Any
+
+if not find_spec("langchain_core"):
+    raise ImportError("this module needs LangChain: run `pip install 'foveate[langchain]'`")
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.document_loaders import BaseLoader

@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from itertools import chain, islice, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+if not find_spec("llama_index"):
+    raise ImportError("this module needs LlamaIndex: run `pip install 'foveate[llama-index]'`")
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,8 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
         ValueError: Entries of the recipe contradict each other, or the output folder holds a run
             of another recipe.
         OSError: The recipe, its files or its checkpoint do not exist.
-        ImportError: A package that `report_to` names is not installed.
+        ImportError: accelerate, of the `training` extra, or a package that `report_to` names is not
+            installed.
 
     Example:
         >>> import foveate
@@ -175,6 +177,8 @@ def _trainer_class(objective: Objective, arguments: TrainingArguments) -> Callab
 
 
 def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> TrainingArguments:
+    if find_spec("accelerate") is None:
+        raise ImportError("training needs accelerate: run `pip install 'foveate[training]'`")
     options = dict(recipe.training)
     if "gradient_checkpointing" in options and hasattr(
         TrainingArguments, "activation_checkpointing"
