@@ -26,8 +26,8 @@ _WORDS = frozenset(
 _TYPE = re.compile(r"\b(?:(?:date|timestamp|interval)(?=\s*'')|as\s+\w+)", re.IGNORECASE)
 """The names of types: `date '2020-01-31'`, `CAST(size AS string)`."""
 
-_EVALUATION_ERROR = "Execution error"
-"""What Lance's message says if a condition cannot be evaluated for some values."""
+_CONDITION_ERRORS = ("Execution error", "Invalid user input")
+"""What Lance's message says if a condition cannot be evaluated for some values, or parsed."""
 
 _GLOB = re.compile(r"[*?\[]")
 
@@ -76,7 +76,8 @@ def _satisfying(condition: str, snapshot: Snapshot) -> Mask:
             condition,
         )
     except (ValueError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and _EVALUATION_ERROR not in str(error):
+        is_condition = any(kind in str(error) for kind in _CONDITION_ERRORS)
+        if isinstance(error, RuntimeError) and not is_condition:
             with snapshot.store.explained():  # the table is to blame, not the condition
                 raise
         raise ValueError(
