@@ -6,7 +6,7 @@ READY := .venv/.ready
 
 .PHONY: demo test lint format docs
 
-$(READY): pyproject.toml constraints.txt model/pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) torch
 	$(PIP) --editable '.[dev]'

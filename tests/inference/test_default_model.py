@@ -42,13 +42,13 @@ def test_weights_that_are_not_the_published_ones(package):
 
 def test_missing_weights(package):
     (package / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"lacks model\.safetensors: reinstall foveate-tree-bert"):
+    with pytest.raises(ValueError, match=r"lacks model\.safetensors: reinstall foveate"):
         find()
 
 
 def test_a_missing_package(monkeypatch):
     monkeypatch.setattr(default_model, "_PACKAGE", "there_is_no_such_package")
-    with pytest.raises(ImportError, match=r"is not installed: run `pip install foveate-tree-bert`"):
+    with pytest.raises(ImportError, match=r"is not installed: reinstall foveate"):
         find()
 
 
@@ -148,4 +148,4 @@ def test_the_command_line_without_the_default_model(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(encoder, "_default_encoder", Encoder.from_pretrained)
     code, error = run(monkeypatch, capsys, "search", "whale", text)
     assert code == 2
-    assert error.startswith("foveate: the default model is not installed: run `pip install")
+    assert error.startswith("foveate: the default model is not installed: reinstall foveate")

@@ -11,29 +11,29 @@ _SHA256 = "aea2491f50e3688e3b3a9db5e4518a36996dc56e6e390e385c12fccc750a902c"
 
 @cache
 def default_model_path() -> Path:
-    """Return the folder of the default model, which its own distribution installs.
+    """Return the folder of the default model, which is installed beside this package.
 
     The weights are checked against the published hash; no network is needed.
 
     Raises:
-        ImportError: The distribution is not installed.
+        ImportError: It is not installed.
         ValueError: Its weights are not the published ones.
     """
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ImportError(
-            "the default model is not installed: run `pip install foveate-tree-bert`, in a clone "
-            "`pip install ./model`, or name a model"
+            "the default model is not installed: reinstall foveate, in a clone with "
+            "`pip install .`, or name a model"
         )
     folder = Path(next(iter(spec.submodule_search_locations)))
     weights = folder / "model.safetensors"
     if not weights.exists():
-        raise ValueError(f"{folder} lacks model.safetensors: reinstall foveate-tree-bert")
+        raise ValueError(f"{folder} lacks model.safetensors: reinstall foveate")
     with weights.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != _SHA256:
         raise ValueError(
             f"{weights} does not hold the published weights (its SHA-256 is {digest}): "
-            "reinstall foveate-tree-bert"
+            "reinstall foveate"
         )
     return folder
