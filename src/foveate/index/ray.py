@@ -33,6 +33,7 @@ import foveate
 from foveate.documents import DocumentError
 from foveate.index.build import Done, File, Job, Part, Unit, encode_unit
 from foveate.index.identity import identify
+from foveate.index.messages import messages, received
 from foveate.index.store import ModelRecord
 from foveate.inference import Encoder
 from foveate.inference.encoder import Context
@@ -212,12 +213,7 @@ class RayCluster:
         dataset.context.print_on_execution_start = False
         dataset.context.max_errored_blocks = -1  # these are the units that are lost
         for row in dataset.iter_rows():
-            result, messages = row["result"]
-            for message in messages:
-                warnings.warn(message, stacklevel=2)
-            if isinstance(result, Exception):
-                raise result
-            yield row["number"], _explain_missing(result)
+            yield row["number"], _explain_missing(received(row["result"]))
 
     def _count_workers(self) -> int:
         """Return the number of workers to start.
@@ -301,25 +297,15 @@ class _Worker:
     def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, npt.NDArray[Any]]]:
         """Encode the one unit of a batch, and return its parts or what went wrong."""
         [number], [unit] = batch["number"], batch["unit"]
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("default", UserWarning)
+        for message in messages(self._encode(unit)):
+            column = np.empty(1, dtype=object)
+            column[0] = message
+            yield {"number": np.array([number]), "result": column}
 
-            def row(result: Part | Exception) -> dict[str, npt.NDArray[Any]]:
-                messages = [str(one.message) for one in caught if one.category is UserWarning]
-                caught.clear()
-                column = np.empty(1, dtype=object)
-                column[0] = result, messages
-                return {"number": np.array([number]), "result": column}
-
-            try:
-                if self._job is None:
-                    self._job = self._load()
-                for part in encode_unit(self._job, unit):
-                    yield row(part)
-            except (ValueError, OSError, ImportError) as error:
-                yield row(error)
-            except Exception as error:  # whose class the driver may not have
-                yield row(RuntimeError(f"{type(error).__name__}: {error}"))
+    def _encode(self, unit: Unit) -> Iterator[Part]:
+        if self._job is None:
+            self._job = self._load()
+        yield from encode_unit(self._job, unit)
 
     def _load(self) -> Job:
         where = socket.gethostname()

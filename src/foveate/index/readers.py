@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -24,6 +23,7 @@ from foveate.index.build import (
     in_this_process,
     read_unit,
 )
+from foveate.index.messages import messages, received
 
 MOST_READERS = 8
 """How many processes read by default, at most: each takes the memory of a Python with torch."""
@@ -119,17 +119,14 @@ class _Reader:
         is_last = False
         while not is_last:
             try:
-                result, messages = self._connection.recv()
+                message = self._connection.recv()
             except (EOFError, ConnectionResetError):
                 yield from self._retry([file for file in self._unit if file.name not in done])
                 return
-            for message in messages:
-                warnings.warn(message, stacklevel=2)
-            if isinstance(result, Exception):
-                raise result
-            done.update(file.name for file in result.done)
-            is_last = result.is_last
-            yield encode_batch(self._job, result)
+            batch: Batch = received(message)
+            done.update(file.name for file in batch.done)
+            is_last = batch.is_last
+            yield encode_batch(self._job, batch)
 
     def _retry(self, unit: Unit) -> Iterator[Part]:
         """Have files read again, one by one, after the process has ended during one of them."""
@@ -145,7 +142,7 @@ class _Reader:
         [file] = unit
         error = DocumentError(
             f"{file.name} ended the process that read it (exit code {exit_code}), most likely "
-            "because memory was short: read fewer files at once, or leave the file out"
+            "because memory was short: use fewer readers, or leave the file out"
         )
         if self._job.stops_at_error:
             raise error
@@ -166,20 +163,5 @@ def main() -> None:
         options, stops_at_error = connection.recv()
         while True:
             unit = connection.recv()
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("default", UserWarning)
-
-                def send(result: Batch | Exception) -> None:
-                    messages = [str(one.message) for one in caught if one.category is UserWarning]
-                    caught.clear()
-                    connection.send((result, messages))
-
-                try:
-                    for batch in read_unit(unit, options, stops_at_error):
-                        send(batch)
-                except (BrokenPipeError, ConnectionResetError):
-                    raise
-                except (ValueError, OSError, ImportError) as error:
-                    send(error)
-                except Exception as error:  # which may not survive its journey
-                    send(RuntimeError(f"{type(error).__name__}: {error}"))
+            for message in messages(read_unit(unit, options, stops_at_error)):
+                connection.send(message)

@@ -1,9 +1,9 @@
-"""Devices and dtypes by name, the supported model types, and the first position id."""
+"""Devices and dtypes by name, the supported model types, first position ids, tables of biases."""
 
 from collections.abc import Collection
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -52,3 +52,18 @@ def first_position(model: nn.Module) -> int:
     """Return the first position id: RoBERTa and models like it begin after the padding id."""
     padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
+
+
+def bias_table(embedding: nn.Module, num_buckets: int, device: torch.device) -> Tensor:
+    """Return T5's table of biases `(num_buckets, heads)`, by the embedding's own forward.
+
+    That copies the table: a checkpointed block must not return a parameter. And its hooks run, by
+    which a sharded table is gathered and an offloaded one is loaded.
+
+    Args:
+        embedding: Holds the bias of each bucket: `nn.Embedding`, or an adapter around it.
+        num_buckets: Number of buckets.
+        device: Where the model computes, which an offloaded weight does not tell.
+    """
+    table: Tensor = embedding(torch.arange(num_buckets, device=device))
+    return table

@@ -20,6 +20,7 @@ from transformers.models.longt5.modeling_longt5 import (
 
 from foveate.models.accelerate.cuda_graphs import CapturableEncoder
 from foveate.models.projections import project_heads
+from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 
@@ -52,7 +53,11 @@ class WindowedLongT5LocalAttention(LongT5LocalAttention):
             return outputs
         packed = mask.packed
         if position_bias is None:
-            position_bias = _bias_tables(hidden_states.device, self.relative_attention_bias)[0]
+            position_bias = _bias_tables(
+                self.relative_attention_num_buckets,
+                hidden_states.device,
+                self.relative_attention_bias,
+            )[0]
         tokens = packed.pack(autocast(hidden_states))  # once for all products
         q, k, v = project_heads(tokens, self.n_heads, self.q, self.k, self.v)
         out = window_attention(
@@ -95,6 +100,7 @@ class WindowedLongT5TransientGlobalAttention(LongT5TransientGlobalAttention):
         packed = mask.packed
         if position_bias is None:
             position_bias = _bias_tables(
+                self.relative_attention_num_buckets,
                 hidden_states.device,
                 self.relative_attention_bias,
                 self.global_relative_attention_bias,
@@ -242,12 +248,7 @@ class WindowedLongT5Encoder(CapturableEncoder, LongT5Stack):
         return hidden_states
 
 
-def _bias_tables(device: torch.device, *tables: nn.Embedding) -> Tensor:
-    """Stack tables `(num_buckets, heads)`.
-
-    By their own forward, which copies them: a checkpointed block must not return a parameter, and
-    an offloaded table is loaded by a hook.
-    """
-    buckets = torch.arange(tables[0].num_embeddings, device=device)
-    stacked = torch.stack([table(buckets) for table in tables])
+def _bias_tables(num_buckets: int, device: torch.device, *tables: nn.Module) -> Tensor:
+    """Stack tables `(num_buckets, heads)`, at least in float32, as the scores are."""
+    stacked = torch.stack([bias_table(table, num_buckets, device) for table in tables])
     return stacked.to(torch.promote_types(stacked.dtype, torch.float32))

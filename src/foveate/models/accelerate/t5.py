@@ -11,6 +11,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.padding import PaddingMask, padding_mask
 from foveate.models.projections import project_heads
+from foveate.models.utils import bias_table
 from foveate.ops.backends import autocast
 from foveate.ops.relative_attention import relative_attention
 
@@ -141,10 +142,9 @@ class RelativeT5Attention(T5Attention):
         """Return biases `(num_buckets, heads)`, in block 0; at least float32, as the scores are."""
         if not self.has_relative_attention_bias:
             return None
-        buckets = torch.arange(self.relative_attention_num_buckets, device=device)
-        # A copy, by the module's own forward: a checkpointed block must not return a parameter,
-        # and a sharded one gathers its parameters by a hook.
-        table: Tensor = self.relative_attention_bias(buckets)
+        table = bias_table(
+            self.relative_attention_bias, self.relative_attention_num_buckets, device
+        )
         return table.to(torch.promote_types(table.dtype, torch.float32))
 
     def _heads(self, projected: Tensor) -> Tensor:

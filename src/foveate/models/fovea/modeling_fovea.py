@@ -7,7 +7,6 @@ import copy
 import warnings
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import T5EncoderModel, T5ForConditionalGeneration
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -21,6 +20,7 @@ from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.padding import AlignedRows, PackedSequences
 from foveate.models.projections import project_heads
+from foveate.models.utils import bias_table
 from foveate.ops.fovea_attention import PaddedRows, fovea_attention
 
 from .configuration_fovea import FoveaConfig
@@ -55,8 +55,9 @@ class FoveaAttention(T5Attention):
         """
         q, k, v = project_heads(hidden_states, self.n_heads, self.q, self.k, self.v)
         if bias is None:
-            buckets = torch.arange(self.relative_attention_num_buckets, device=q.device)
-            bias = self.relative_attention_bias(buckets)
+            bias = bias_table(
+                self.relative_attention_bias, self.relative_attention_num_buckets, q.device
+            )
         attended = fovea_attention(
             q,
             k,

@@ -16,6 +16,7 @@ from transformers.utils.generic import ModelOutput, can_return_tuple
 
 from foveate.models.decoding import decode_attention, prefill_attention
 from foveate.models.padding import PackedForest, mask_to_bias
+from foveate.models.utils import bias_table
 from foveate.ops.compiling import uncompiled
 from foveate.ops.cross_entropy import cross_entropy
 from foveate.ops.relative_attention import buckets
@@ -127,7 +128,7 @@ class RelativeBias(nn.Embedding):
             For several queries the table `(num_buckets, heads)`; for a single one, after `past`
             other tokens, the biases of all keys, `(heads, 1, past + 1)`.
         """
-        table: Tensor = self(torch.arange(self.num_embeddings, device=device))
+        table = bias_table(self, self.num_embeddings, device)
         table = table.to(torch.promote_types(table.dtype, torch.float32))
         if num_queries > 1:
             return table

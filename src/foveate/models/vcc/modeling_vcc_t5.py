@@ -14,6 +14,7 @@ from foveate.models.accelerate import speed_up
 from foveate.models.accelerate.patching import apply_patches
 from foveate.models.accelerate.t5_layers import DERIVED_MODEL_PATCHES, DerivedT5Model
 from foveate.models.projections import project_heads
+from foveate.models.utils import bias_table
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.vip_compression import CandidateSegments, CompressionLayout, vip_scores
 
@@ -179,9 +180,9 @@ class VccT5Encoder(CapturableVccEncoder, VccT5PreTrainedModel):
     def relative_position_bias(self, device: torch.device) -> RelativePositionBias:
         """Look up the biases of block 0, for all blocks."""
         attention = self.block[0].layer[0].SelfAttention
-        buckets = torch.arange(self.config.relative_attention_num_buckets, device=device)
-        # A copy, by the module's own forward: a sharded module gathers its parameters by a hook.
-        table = attention.relative_attention_bias(buckets)
+        table = bias_table(
+            attention.relative_attention_bias, self.config.relative_attention_num_buckets, device
+        )
         max_distance = self.config.relative_attention_max_distance
         return RelativePositionBias.from_table(table, max_distance)
 
