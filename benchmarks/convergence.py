@@ -2,6 +2,7 @@
 
     python benchmarks/convergence.py --prepare data.npz --corpus corpus   # tokenize the documents
     python benchmarks/convergence.py --data data.npz --minutes 10 --gpus 0 1 2 3
+    python benchmarks/convergence.py --data data.npz --rates-of rates.json --results seeds.json
     python benchmarks/convergence.py --docs --plot        # write saved results into the page
 
 The corpus is what `training_corpus.py` writes: papers, Python Enhancement Proposals, technical
@@ -16,10 +17,14 @@ of --length tokens. All models see the same pieces in the same order and predict
 - dense: the same, each token attending to all;
 - HAT: as `hat.py` describes, with learned positions, which has a third more layers across segments.
 
+torch.compile fuses HAT, and the rotary positions of Longformer and dense attention; HDT's own
+kernels are what they are.
+
 Each model trains with every learning rate for the same minutes on a GPU of its own, and with the
-better of them with further seeds. The loss is measured on held-out pieces. Seconds are those of the
-training steps alone. A run that is interrupted continues when the command is repeated, and is named
-in the results. Losses are compared where all runs have arrived.
+best of them with further seeds. With --rates-of, the best rates come from an earlier file, and all
+seeds run with them. The loss is measured on held-out pieces. Seconds are those of the training
+steps alone, without the first ones. A run that is interrupted continues when the command is
+repeated, and is named in the results. Losses are compared where all runs have arrived.
 """
 
 import argparse
@@ -29,12 +34,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
-from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -55,12 +59,14 @@ from foveate.training.tokenizer import train_tokenizer
 from hat import HATConfig, HATModel
 
 RESULTS = report.RESULTS / "convergence.json"
+SEEDS = report.RESULTS / "convergence-seeds.json"
 IMAGE = report.ROOT / "docs" / "images" / "convergence.png"
 PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
 VOCABULARY = 16384
 TOKENIZED = 2000  # documents that the tokenizer is trained on
 RATIO, WARM_UP = 0.15, 500
+UNCOUNTED = 20  # the first steps, in which kernels are compiled
 RATES = (2.5e-4, 5e-4, 1e-3)
 SEGMENT = 128
 TOKEN, SENTENCE, SECTION, DOCUMENT = (
@@ -81,6 +87,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="file written by --prepare")
     parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
     parser.add_argument("--rates", type=float, nargs="*", default=RATES)
+    parser.add_argument("--rates-of", type=Path, help="saved results that tried learning rates")
     parser.add_argument("--seeds", type=int, default=3, help="seeds with the best learning rate")
     parser.add_argument("--minutes", type=float, default=10, help="of training, for each run")
     parser.add_argument(
@@ -99,9 +106,10 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.plot or options.docs:
-        saved = report.load(options.results)
+        saved = report.load(SEEDS)
         if options.docs:
-            report.write_tables(PAGE, tables(saved))
+            rates = {"rates": run_table(report.load(RESULTS)["runs"])}
+            report.write_tables(PAGE, rates | {"seeds": seed_table(saved)})
         if options.plot:
             plot(saved)
     elif options.prepare:
@@ -109,17 +117,26 @@ def main() -> None:
     elif options.worker:
         name, rate, seed = options.worker
         train((name, float(rate), int(seed)), options)
+    elif options.rates_of:
+        saved = report.load(options.rates_of)["best rates"]
+        best = {name: saved[name] for name in options.models}
+        run_all(with_seeds(best, range(options.seeds)), [], best, options)
     else:
-        run_all([*product(options.models, options.rates, [0])], {}, options)
+        rates = [*product(options.models, options.rates, [0])]
+        run_all(rates, [], {}, options)
         best = {name: best_rate(name, options) for name in options.models}
-        seeds = range(1, options.seeds)
-        jobs = [(name, best[name], seed) for seed in seeds for name in options.models]
-        run_all(jobs, best, options)
-        gather(best, options)
+        run_all(with_seeds(best, range(1, options.seeds)), rates, best, options)
 
 
-def run_all(jobs: Sequence[Job], best: dict[str, float], options: argparse.Namespace) -> None:
-    """Run jobs in processes, one at a time on each GPU, and save the results after each."""
+def with_seeds(best: dict[str, float], seeds: Iterable[int]) -> list[Job]:
+    """Return the runs of every model with its best rate, all models with one seed first."""
+    return [(name, rate, seed) for seed in seeds for name, rate in best.items()]
+
+
+def run_all(
+    jobs: Sequence[Job], earlier: Sequence[Job], best: dict[str, float], options: argparse.Namespace
+) -> None:
+    """Run jobs in processes, one at a time on each GPU, and save all results after each."""
     free: SimpleQueue[int] = SimpleQueue()
     for gpu in options.gpus:
         free.put(gpu)
@@ -138,7 +155,7 @@ def run_all(jobs: Sequence[Job], best: dict[str, float], options: argparse.Names
             command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
         subprocess.run(command, check=False, env=os.environ | {"CUDA_VISIBLE_DEVICES": str(gpu)})
         free.put(gpu)
-        gather(best, options)
+        gather([*earlier, *jobs], best, options)
 
     with ThreadPoolExecutor(len(options.gpus)) as pool:
         list(pool.map(run, jobs))
@@ -306,13 +323,15 @@ class SequenceAttention(nn.Module):
             .unflatten(-1, (self.num_heads, -1))
             for projection in (self.q, self.k, self.v)
         )
-        return self.o(self.attend(self.rotate(q), self.rotate(k), v).flatten(2).flatten(0, 1))
+        q, k = (rotate(x, self.cos, self.sin) for x in (q, k))
+        return self.o(self.attend(q, k, v).flatten(2).flatten(0, 1))
 
-    def rotate(self, x: Tensor) -> Tensor:
-        """Rotate pairs of channels of `(sequences, length, heads, head_dim)` by their positions."""
-        a, b = x.chunk(2, dim=-1)
-        rotated = [a * self.cos - b * self.sin, b * self.cos + a * self.sin]
-        return torch.cat(rotated, dim=-1).to(x.dtype)
+
+@torch.compile
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate pairs of channels of `(sequences, length, heads, head_dim)` by their positions."""
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -383,6 +402,7 @@ class HATMaskedLM(nn.Module):
                 dropout=0.0,
             )
         )
+        self.hat.compile()
         self.num_tokens = number * SEGMENT
         self.predictions = HDTMaskedLMPredictions(config)
         self.predictions.decoder.weight = self.hat.word_embeddings.weight
@@ -465,9 +485,9 @@ def train(job: Job, options: argparse.Namespace) -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         log["step"] += 1
-        if log["step"] == 1:  # do not count what happens once, such as compiling kernels
+        if log["step"] == UNCOUNTED:
             seconds()
-            began = time.perf_counter()
+            began, evaluating = time.perf_counter(), 0.0
         if log["step"] % options.every == 0:
             log["seconds"] = seconds()
             log["finished"] = log["seconds"] > 60 * options.minutes
@@ -495,12 +515,10 @@ def held_out_loss(model: nn.Module, data: Data, batch: int) -> float:
     return float(torch.stack(losses).mean())
 
 
-def gather(best: dict[str, float], options: argparse.Namespace) -> None:
-    """Save the results of all runs, and print those of models that finished with every seed."""
-    jobs = [*product(options.models, options.rates, [0])]
-    jobs += [(name, rate, seed) for name, rate in best.items() for seed in range(1, options.seeds)]
+def gather(jobs: Sequence[Job], best: dict[str, float], options: argparse.Namespace) -> None:
+    """Save the results of the runs, and print them."""
     logs = runs.logs(options.state, [run_name(job) for job in jobs])
-    unfinished = [run_name(job) for job in jobs if not logs.get(run_name(job), {}).get("finished")]
+    missing = [run_name(job) for job in jobs if not logs.get(run_name(job), {}).get("finished")]
     keys = ("layers", "width", "length", "batch", "minutes", "seeds", "rates")
     recipe = {key: getattr(options, key) for key in keys}
     results = {
@@ -512,51 +530,76 @@ def gather(best: dict[str, float], options: argparse.Namespace) -> None:
             if run_name((name, rate, seed)) in logs
         ],
     }
-    missing = unfinished if best else [*unfinished, "further seeds"]
+    if not best:
+        missing.append("further seeds")
     report.save(options.results, results, missing=missing)
-    for table in tables(results).values():
-        print(f"\n{table}")
+    if any(run["curve"] for run in results["runs"]):
+        print(f"\n{run_table(results['runs'])}")
+        print(f"\n{seed_table(results)}")
 
 
-def tables(results: dict[str, Any]) -> dict[str, str]:
-    """Return losses at equal steps and times, and at the end with the best rate if there are seeds.
+def run_table(of: list[dict[str, Any]]) -> str:
+    """Return every run's loss at equal steps and times.
 
     The learning rate does not fall, so that curves can be compared wherever all runs have arrived.
     """
-    curves = [run["curve"] for run in results["runs"] if run["curve"]]
-    if not curves:
-        return {}
-    steps, seconds = (min(curve[-1][by] for curve in curves) for by in ("step", "seconds"))
-    rows = []
-    for run in results["runs"]:
-        if run["curve"]:
-            at_step, at_time = loss_at(run, "step", steps), loss_at(run, "seconds", seconds)
-            per_step = 1e3 * run["seconds"] / run["step"]
-            row = [run["model"], f"{run['rate']:g}", run["seed"], f"{per_step:.1f}"]
-            rows.append([*row, f"{at_step:.3f}", f"{at_time:.3f}"])
+    measured = [run for run in of if run["curve"]]
+    steps, seconds = arrived(measured)
+    rows = [
+        [
+            run["model"],
+            f"{run['rate']:g}",
+            run["seed"],
+            f"{1e3 * run['seconds'] / run['step']:.1f}",
+            f"{loss_at(run, 'step', steps):.3f}",
+            f"{loss_at(run, 'seconds', seconds):.3f}",
+        ]
+        for run in measured
+    ]
     header = ["", "learning rate", "seed", "ms a step", f"{steps:,} steps", f"{seconds:.0f} s"]
-    found = {"equal": report.table(header, rows)}
-    if results["recipe"]["seeds"] == 1:
-        return found
-    done = [run for run in results["runs"] if run.get("finished")]
-    rows = []
-    for name, rate in results["best rates"].items():
-        of_seeds = [run for run in done if (run["model"], run["rate"]) == (name, rate)]
-        if len(of_seeds) < results["recipe"]["seeds"]:
-            continue
-        losses = [run["curve"][-1]["loss"] for run in of_seeds]
-        rows.append(
-            [
-                name,
-                f"{rate:g}",
-                report.mean_and_deviation(losses, digits=3),
-                f"{mean(run['step'] for run in of_seeds):,.0f}",
-                f"{mean(1e3 * run['seconds'] / run['step'] for run in of_seeds):.1f}",
-                f"{of_seeds[0]['parameters'] / 1e6:.1f} M",
-            ]
-        )
-    header = ["", "learning rate", "held-out loss", "steps", "ms a step", "parameters"]
-    return found | {"losses": report.table(header, rows)}
+    return report.table(header, rows)
+
+
+def seed_table(results: dict[str, Any]) -> str:
+    """Return means over seeds of models that finished with every seed, with their best rates."""
+    seeds, best = results["recipe"]["seeds"], results["best rates"]
+    groups = {}
+    for name, rate in best.items():
+        group = [run for run in results["runs"] if (run["model"], run["rate"]) == (name, rate)]
+        if len(group) == seeds and all(run.get("finished") for run in group):
+            groups[name] = group
+    if not groups:
+        return ""
+    steps, seconds = arrived([run for group in groups.values() for run in group])
+    rows = [
+        [
+            name,
+            f"{group[0]['rate']:g}",
+            report.mean_and_deviation([loss_at(run, "step", steps) for run in group], digits=3),
+            report.mean_and_deviation(
+                [loss_at(run, "seconds", seconds) for run in group], digits=3
+            ),
+            report.mean_and_deviation([1e3 * run["seconds"] / run["step"] for run in group]),
+            f"{group[0]['parameters'] / 1e6:.1f} M",
+        ]
+        for name, group in groups.items()
+    ]
+    header = [
+        "",
+        "learning rate",
+        f"{steps:,} steps",
+        f"{seconds:.0f} s",
+        "ms a step",
+        "parameters",
+    ]
+    return report.table(header, rows)
+
+
+def arrived(measured: list[dict[str, Any]]) -> tuple[int, float]:
+    """Return the step and the second at which all runs have arrived."""
+    curves = [run["curve"] for run in measured]
+    steps, seconds = (min(curve[-1][by] for curve in curves) for by in ("step", "seconds"))
+    return steps, seconds
 
 
 def loss_at(run: dict[str, Any], by: str, value: float) -> float:
@@ -566,19 +609,18 @@ def loss_at(run: dict[str, Any], by: str, value: float) -> float:
 
 
 def plot(results: dict[str, Any]) -> None:
-    """Draw the curves of all runs, those with the highest learning rate as solid lines."""
+    """Draw the curves of all runs, those with the first seed as solid lines."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4), layout="constrained")
     models = list(dict.fromkeys(run["model"] for run in results["runs"]))
-    rates = sorted(results["recipe"]["rates"], reverse=True)
     for axes, by in zip(figure.subplots(1, 2, sharey=True), ("step", "seconds"), strict=True):
         for run in results["runs"]:
             points = [(point[by], point["loss"]) for point in run["curve"]]
             axes.plot(
                 *zip(*points, strict=True),
                 color=f"C{models.index(run['model'])}",
-                linestyle=("-", "--", ":")[rates.index(run["rate"])],
+                linestyle=("-", "--", ":")[run["seed"]],
                 label=None if run["seed"] else f"{run['model']}, {run['rate']:g}",
                 linewidth=1,
             )
