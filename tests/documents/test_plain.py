@@ -57,6 +57,120 @@ def test_unnumbered_headings_in_capitals_among_others():
     ]
 
 
+def test_clauses_whose_headings_share_a_line_with_their_text():
+    text = (
+        "A LEASE\n\nARTICLE I\nTERMS\n\nSection 1.01 Meaning of Words. Here, rent is the rent.\n\n"
+        "Section 1.02 Notice. Notice is given in writing and sent by a\ncourier. See Section "
+        "2.01.\n\n"
+        "ARTICLE II\nRENT\n\nSection 2.01. The tenant pays rent.\n\n"
+        "SCHEDULE A\n\nIt has two rooms."
+    )
+    document = Document.from_text(text)
+    assert headings(text) == [
+        "ARTICLE I TERMS",
+        "ARTICLE I TERMS > Section 1.01 Meaning of Words",
+        "ARTICLE I TERMS > Section 1.02 Notice",
+        "ARTICLE II RENT",
+        "ARTICLE II RENT > Section 2.01",
+        "SCHEDULE A",
+    ]
+    assert [one.text for one in document.sentences()] == [
+        "Here, rent is the rent.",
+        "Notice is given in writing and sent by a courier.",
+        "See Section 2.01.",
+        "The tenant pays rent.",
+        "It has two rooms.",
+    ]
+    assert text[document.sections[0].sections[0].paragraphs[0].sentences[0].start :].startswith(
+        "Here, rent"
+    )
+
+
+def test_a_sentence_behind_the_number_of_an_article_is_text():
+    text = (
+        "Section 1. The buyer pays the price.\n\nHe pays on time.\n\nSection 2. No one else pays."
+    )
+    assert [one.text for one in Document.from_text(text).sentences()] == [
+        "Section 1. The buyer pays the price.",
+        "He pays on time.",
+        "Section 2. No one else pays.",
+    ]
+
+
+def test_articles_directly_above_their_text():
+    text = "THE LAW\n\nArticle 1\nFishing is free.\n\nArticle 2\nIt is free for all.\nSo be it."
+    assert headings(text) == ["Article 1", "Article 2"]
+
+
+def test_articles_are_within_chapters_of_statutes():
+    text = (
+        "TITRE Ier\nPRINCIPES\n\nChapitre Ier\nObjet\n\nArticle 1er\n\nLa pêche est libre.\n\n"
+        "Article 2\n\nElle est libre pour tous.\n\nChapitre II\nPeines\n\nArticle 3\n\nIl n'y en a "
+        "pas.\n\nTITRE II\nFIN\n\nArticle 4\n\nLa loi est finie."
+    )
+    first, second = "TITRE Ier PRINCIPES", "TITRE II FIN"
+    assert headings(text) == [
+        first,
+        f"{first} > Chapitre Ier Objet",
+        f"{first} > Chapitre Ier Objet > Article 1er",
+        f"{first} > Chapitre Ier Objet > Article 2",
+        f"{first} > Chapitre II Peines",
+        f"{first} > Chapitre II Peines > Article 3",
+        second,
+        f"{second} > Article 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("Erster Abschnitt\nAllgemeines", "Zweiter Abschnitt\nStrafen", "Anlage 1 (zu § 3)"),
+        ("Première partie", "Deuxième partie", "Annexe 1"),
+        ("CAPÍTULO PRIMERO", "CAPÍTULO SEGUNDO", "ANEXO I"),
+        ("Sec. 101. Definitions", "Sec. 102. Scope: In general", "Appendix A"),
+        ("الباب الأول", "الباب الثاني", "المادة 1"),
+        ("Статья 1. Общие положения", "Статья 2. Права", "Раздел III"),
+    ],
+)
+def test_parts_of_laws_in_several_languages(parts):
+    first, second, last = parts
+    text = f"{first}\n\nText one.\n\n{second}\n\nText two.\n\n{last}\n\nText three."
+    assert [path.split(" > ")[-1] for path in headings(text)] == [
+        " ".join(part.split()) for part in parts
+    ]
+
+
+def test_letters_divide_numbered_headings():
+    text = (
+        "MINUTES OF THE MEETING\nOF THE BOARD\n\n1. OPENING\n\nText.\n\n2. OLD BUSINESS\n\n"
+        "A. Pump\n\nText.\n\nB. Rates\n\nText.\n\n3. NEW BUSINESS\n\nA. Staff\n\nText."
+    )
+    assert Document.from_text(text).title == "MINUTES OF THE MEETING OF THE BOARD"
+    assert headings(text) == [
+        "1. OPENING",
+        "2. OLD BUSINESS",
+        "2. OLD BUSINESS > A. Pump",
+        "2. OLD BUSINESS > B. Rates",
+        "3. NEW BUSINESS",
+        "3. NEW BUSINESS > A. Staff",
+    ]
+
+
+def test_the_first_chapter_after_contents_that_begin_with_other_sections():
+    text = (
+        "ABSTRACT\n\nIt is short.\n\nTABLE OF CONTENTS\n\nAbstract                 ii\n"
+        "Thanks                  iii\nChapter 1: Cod            1\n    1.1 Past              1\n"
+        "Chapter 2: Nets           5\n\nCHAPTER 1: COD\n\n1.1 Past\n\nText one.\n\n"
+        "CHAPTER 2: NETS\n\nText two."
+    )
+    assert headings(text) == [
+        "ABSTRACT",
+        "CHAPTER 1: COD",
+        "CHAPTER 1: COD > 1.1 Past",
+        "CHAPTER 2: NETS",
+    ]
+
+
 def test_numbered_headings():
     text = (
         "Abstract\n\nText.\n\n1 Introduction\n\nText.\n\n2 Methods\n\n2.1 Data\n\nText.\n\n"

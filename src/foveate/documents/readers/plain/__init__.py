@@ -60,6 +60,7 @@ from foveate.documents.readers.plain.preformatted import (
     is_log,
     table_rows,
 )
+from foveate.documents.readers.plain.run_ins import split_run_ins
 from foveate.documents.readers.plain.undivided import divide
 from foveate.documents.structure import Kind
 
@@ -78,6 +79,7 @@ _MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
 _HEADER = 2000  # characters that hold the fields of a header
 _MAX_TITLE = 100
 _MAX_TITLE_CHUNKS = 4
+_MAX_TITLE_LINES = 4
 
 
 def read(text: str) -> ParsedText:
@@ -87,7 +89,7 @@ def read(text: str) -> ParsedText:
     if is_log(text, lines):
         return ParsedText(None, [_line(text, line, "table") for line in lines])
     blocks, apart, wrapped = divide(text, blocks)
-    chunks = list(chunks_of(text, blocks))
+    chunks = split_run_ins(list(chunks_of(text, blocks)))
     for chunk in chunks:
         chunk.is_wrapped = chunk.lines[0].start in wrapped
     mark_parts(chunks)
@@ -121,6 +123,8 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             return collapse(chunks.pop(0).shown)
         if len(chunk.heading) == 1 or chunk.heading.startswith("numbered") or chunk.is_list:
             return None
+        if index == 0 and has_headings and _is_title_page(chunk):
+            return collapse(chunks.pop(0).shown)
         first = collapse(chunk.shown) if chunk.is_wrapped else chunk.shown.split("\n")[0]
         is_centred = chunk.indent >= base + 8
         longest = MAX_WRAPPED_HEADING if chunk.is_wrapped else _MAX_TITLE
@@ -135,6 +139,19 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             manual = _MANUAL.fullmatch(first)
             return manual[1] if manual else collapse(first)
     return None
+
+
+def _is_title_page(chunk: Chunk) -> bool:
+    """Return whether all lines of a chunk are one title, in capitals."""
+    is_short = len(chunk.parts) == 1 and 1 < len(chunk.lines) <= _MAX_TITLE_LINES
+    shown = chunk.shown
+    return (
+        is_short
+        and len(shown) <= MAX_WRAPPED_HEADING
+        and shown.isupper()
+        and all(line[0].isalpha() for line in shown.split("\n"))
+        and _is_title(collapse(shown), MAX_WRAPPED_HEADING)
+    )
 
 
 def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:
