@@ -491,3 +491,17 @@ def test_marks_of_footnotes_leave_no_space_before_punctuation():
     sentences = [one.text for one in Document.from_text(text, format="rst").sentences()]
     assert sentences[0] == "Seas are cold."
     assert sentences[1].endswith("deep and wide")
+
+
+def test_attributes_of_headings_and_deleted_words_of_markdown(outline, in_source):
+    document = Document.from_text(
+        "# Cod\n\n## Food {#food .wide}\n\nThey ~~drink~~ eat.\n\n## Sea {: #sea}\n\nThey swim.\n\n"
+        "## Sets {a, b}\n\nThey count.",
+        format="markdown",
+    )
+    assert outline(document) == [
+        ("Food", ["They drink eat."]),
+        ("Sea", ["They swim."]),
+        ("Sets {a, b}", ["They count."]),
+    ]
+    assert in_source(document) == ["They ~~drink~~ eat.", "They swim.", "They count."]

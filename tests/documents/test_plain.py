@@ -171,6 +171,20 @@ def test_the_first_chapter_after_contents_that_begin_with_other_sections():
     ]
 
 
+def test_books_of_project_gutenberg_are_read_without_its_licence():
+    text = (
+        "The Project Gutenberg eBook of Cod\n\nTitle: Cod\n\nAuthor: Ann Lee\n\n"
+        "*** START OF THE PROJECT GUTENBERG EBOOK COD ***\n\nCHAPTER I.\n\nTHE SEA.\n\n"
+        "It blows.\n\nCHAPTER II.\n\nTHE NET.\n\nIt is torn.\n\n"
+        "*** END OF THE PROJECT GUTENBERG EBOOK COD ***\n\n"
+        "THE FULL LICENSE\n\nSection 1. General Terms of Use."
+    )
+    document = Document.from_text(text)
+    assert (document.title, document.authors) == ("Cod", ("Ann Lee",))
+    assert headings(text) == ["CHAPTER I. THE SEA.", "CHAPTER II. THE NET."]
+    assert [one.text for one in document.sentences()] == ["It blows.", "It is torn."]
+
+
 def test_numbered_headings():
     text = (
         "Abstract\n\nText.\n\n1 Introduction\n\nText.\n\n2 Methods\n\n2.1 Data\n\nText.\n\n"

@@ -74,6 +74,10 @@ _ILLUSTRATION = re.compile(r"\[Illustration\b[^\[\]]*\]")
 _TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)
 _AUTHOR_FIELD = re.compile(r"^Authors?:[ \t]+(\S.{0,400})$", re.MULTILINE)
 _DATE_FIELD = re.compile(r"^Date:[ \t]+(\S.{0,60})$", re.MULTILINE)
+_LICENCE = re.compile(  # around the books of Project Gutenberg
+    r"^\*\*\* ?(START|END) OF (?:THE|THIS) PROJECT GUTENBERG EBOOK\b.*",
+    re.MULTILINE | re.IGNORECASE,
+)
 _FRAME_SIGNS = frozenset("#*=~-")
 _MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
 _HEADER = 2000  # characters that hold the fields of a header
@@ -84,7 +88,7 @@ _MAX_TITLE_LINES = 4
 
 def read(text: str) -> ParsedText:
     """Read headings and paragraphs."""
-    blocks = list(line_blocks(text))
+    blocks = _without_licence(text, list(line_blocks(text)))
     lines = [line for block in blocks for line in block]
     if is_log(text, lines):
         return ParsedText(None, [_line(text, line, "table") for line in lines])
@@ -110,6 +114,15 @@ def read(text: str) -> ParsedText:
         if date := _DATE_FIELD.search(header):
             parsed.date = parse_date(date[1])
     return parsed
+
+
+def _without_licence(text: str, blocks: list[list[Line]]) -> list[list[Line]]:
+    """Leave out what Project Gutenberg puts before and after a book."""
+    marks = {found[1].upper(): found for found in _LICENCE.finditer(text)}
+    start = marks["START"].end() if "START" in marks else 0
+    end = marks["END"].start() if "END" in marks else len(text)
+    inside = [[line for line in block if start <= line.start < end] for block in blocks]
+    return [block for block in inside if block] or blocks
 
 
 def _lift_title(text: str, chunks: list[Chunk]) -> str | None:

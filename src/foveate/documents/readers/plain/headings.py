@@ -379,8 +379,10 @@ def join_titles(chunks: Sequence[Chunk]) -> list[Chunk]:
         index
         for index in bare
         if not chunks[index + 1].heading
-        and _is_title_like(chunks[index + 1])
-        and is_title_case(chunks[index + 1].shown)
+        and (
+            (_is_title_like(chunks[index + 1]) and is_title_case(chunks[index + 1].shown))
+            or _is_stopped_title(chunks[index + 1])
+        )
     ]
     titled = {
         index
@@ -437,6 +439,11 @@ def _is_title_like(chunk: Chunk) -> bool:
         and any(character.isalpha() for character in shown)
         and _IMPRINT.search(shown) is None
     )
+
+
+def _is_stopped_title(chunk: Chunk) -> bool:
+    """Return whether a line in capitals ends in a full stop, as titles of old books do: THE SEA."""
+    return _is_capitals(chunk) and not chunk.is_list and len(chunk.shown) <= 80
 
 
 def is_title_case(shown: str) -> bool:
