@@ -128,6 +128,7 @@ def test_articles_are_within_chapters_of_statutes():
         ("Première partie", "Deuxième partie", "Annexe 1"),
         ("CAPÍTULO PRIMERO", "CAPÍTULO SEGUNDO", "ANEXO I"),
         ("Sec. 101. Definitions", "Sec. 102. Scope: In general", "Appendix A"),
+        ("제1장 총칙", "제2장 면허", "제3장"),
         ("الباب الأول", "الباب الثاني", "المادة 1"),
         ("Статья 1. Общие положения", "Статья 2. Права", "Раздел III"),
     ],
@@ -137,6 +138,64 @@ def test_parts_of_laws_in_several_languages(parts):
     text = f"{first}\n\nText one.\n\n{second}\n\nText two.\n\n{last}\n\nText three."
     assert [path.split(" > ")[-1] for path in headings(text)] == [
         " ".join(part.split()) for part in parts
+    ]
+
+
+def test_articles_with_a_title_on_the_line_above_their_text():
+    text = (
+        "CONVENTION\n\nArticle 1. Scope\nThis Convention applies to all seas. It does not apply to "
+        "lakes.\n\nArticle 2. Quotas\nEach Party shall set quotas, and it shall publish them.\n\n"
+        "Article 3. The State\n\nIt is sovereign."
+    )
+    assert headings(text) == ["Article 1. Scope", "Article 2. Quotas", "Article 3. The State"]
+
+
+def test_titles_that_end_in_a_full_stop_among_clauses():
+    text = (
+        "BYLAWS\n\nSection 1. Dues. They are low.\n\nSection 2. Terms. They are long.\n\n"
+        "Section 3. Meetings.\n\nThey are rare."
+    )
+    assert headings(text) == ["Section 1. Dues", "Section 2. Terms", "Section 3. Meetings."]
+
+
+def test_paragraphs_about_sections_are_no_clauses():
+    text = (
+        "A history\n\nIt is an old law.\n\nSection 230. The law protects platforms. It is "
+        "short.\n\n"
+        "Many argue about it.\n\nSection 2. People differ. Some courts read it broadly."
+    )
+    assert headings(text) == [""]
+
+
+def test_parts_of_schedules():
+    text = (
+        "THE DEED\n\n1. Trust\n\nText.\n\n2. Law\n\nText.\n\nSCHEDULE 1\n\n"
+        "Part 1 - Shares\n\nText.\n\nPart 2 - Heirs\n\nText.\n\nSCHEDULE 2\n\nText."
+    )
+    assert headings(text) == [
+        "1. Trust",
+        "2. Law",
+        "SCHEDULE 1",
+        "SCHEDULE 1 > Part 1 - Shares",
+        "SCHEDULE 1 > Part 2 - Heirs",
+        "SCHEDULE 2",
+    ]
+
+
+def test_numbers_divide_headings_with_letters():
+    text = (
+        "I. METHODS\n\nA. Tags\n\nText.\n\n1. First stage\n\nText.\n\n2. Second stage\n\nText.\n\n"
+        "B. Counts\n\n1. By eye\n\nText.\n\nII. RESULTS\n\nA. Numbers\n\nText."
+    )
+    assert headings(text) == [
+        "I. METHODS",
+        "I. METHODS > A. Tags",
+        "I. METHODS > A. Tags > 1. First stage",
+        "I. METHODS > A. Tags > 2. Second stage",
+        "I. METHODS > B. Counts",
+        "I. METHODS > B. Counts > 1. By eye",
+        "II. RESULTS",
+        "II. RESULTS > A. Numbers",
     ]
 
 

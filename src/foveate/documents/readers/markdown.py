@@ -101,9 +101,7 @@ def find_metadata(text: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def _parser() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable(
-        ["table", "strikethrough"]
-    )
+    markdown = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table")
     markdown.use(footnote_plugin, inline=False).use(deflist_plugin).use(admon_plugin)
     markdown.disable("footnote_tail")  # it would move the notes to the end
     markdown.disable(["text_join", "fragments_join"])  # they would renumber the tokens

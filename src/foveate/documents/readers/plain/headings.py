@@ -68,11 +68,12 @@ _BARE_PART = re.compile(
     re.IGNORECASE,
 )
 _CHINESE_PART = re.compile(
-    r"第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*([章回話话講讲節节条條款卷部篇編编幕])"
+    r"(?:第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*|제\s*\d{1,3}(?=[편장절관조]))"
+    r"([章回話话講讲節节条條款卷部篇編编幕편장절관조])"
     r"(?:[\s　：:、.．].*|\n.*)?",
     re.DOTALL,
 )
-_CHINESE_NAMES = dict.fromkeys("章回話话講讲", "chapter") | dict.fromkeys("節节", "section")
+_CHINESE_NAMES = dict.fromkeys("章回話话講讲장", "chapter") | dict.fromkeys("節节절", "section")
 _PARAGRAPH = re.compile(r"§{1,2}\s*\d{1,4}\s?[a-z]?(?:\s*[.:–—-]?\s+[(\w].*)?")
 _NAMED = re.compile(
     rf"(?:(?:{_ORDINALS}|author['’]s|translator['’]s)\s+)?"
@@ -245,31 +246,33 @@ def mark_numbered(chunks: Sequence[Chunk]) -> None:
                 continue
             if chunk.heading or _follows(number, last.get(script, ())):
                 last[script] = number
-                if script == "roman":
+                first = next((one for one in accepted if one != "roman"), "")
+                if script == "roman" or (script == first == "letter"):
                     last.pop("arabic", None)
-                if script != "letter":
+                if script == "roman" or (script == "arabic" and first != "letter"):
                     last.pop("letter", None)
                 accepted.setdefault(script, []).append((index, len(number)))
                 break
     accepted = {script: found for script, found in accepted.items() if len(found) > 1}
     for script, found in accepted.items():
         below = int("roman" in accepted and script != "roman")
-        if script == "letter" and "arabic" in accepted:
-            below += _depth_around(found, accepted["arabic"])
+        other = {"letter": "arabic", "arabic": "letter"}.get(script, "")
+        if other in accepted:
+            below += _depth_around(found, accepted[other])
         for index, depth in found:
             chunks[index].heading = f"numbered {depth + below}"
 
 
-def _depth_around(letters: Sequence[tuple[int, int]], numbers: Sequence[tuple[int, int]]) -> int:
-    """Return the depth of the numbered headings that those with letters divide: 1, 2, A, B, 3, A.
+def _depth_around(inner: Sequence[tuple[int, int]], outer: Sequence[tuple[int, int]]) -> int:
+    """Return the depth of the headings that others divide: 1, 2, A, B, 3, A or A, 1, 2, B, 1.
 
-    It is 0 if the letters come after all numbers, as those of appendices do. Each heading is given
-    by its index and depth.
+    It is 0 if the others come first, or after all of them, as those of appendices do. Each heading
+    is given by its index and depth.
     """
-    first, _ = letters[0]
-    if not any(index > first and depth == 1 for index, depth in numbers):
+    first, _ = inner[0]
+    if not any(index > first and depth == 1 for index, depth in outer):
         return 0
-    before = [[depth for index, depth in numbers if index < letter] for letter, _ in letters]
+    before = [[depth for index, depth in outer if index < one] for one, _ in inner]
     return max(depths[-1] for depths in before) if before[0] else 0
 
 
@@ -481,11 +484,13 @@ def levels_of(kinds: Iterable[str]) -> dict[str, int]:
         else:
             fixed = {"§": _PARAGRAPHS, "capitals": _CAPITALS, "centred": _CENTRED}
             level = (_PART_LEVELS | fixed).get(kind, len(levels))
-            if kind in _NESTING_PARTS:
+            if kind == "part" and "annex" in levels:  # schedules may have parts
+                level = levels["annex"] + 1
+            elif kind in _NESTING_PARTS:
                 level = _level_below(kind, found, levels) or level
         levels[kind] = level
     levels["named"] = min(levels.values(), default=0)
-    if "annex" in levels and _is_last(found):
+    if "annex" in levels and _is_last(found, levels):
         levels["annex"] = levels["named"]
     return levels
 
@@ -503,10 +508,10 @@ def _level_below(kind: str, found: Sequence[str], levels: Mapping[str, int]) -> 
     return None
 
 
-def _is_last(found: Sequence[str]) -> bool:
+def _is_last(found: Sequence[str], levels: Mapping[str, int]) -> bool:
     """Return whether the annexes of a text come after all its parts, rather than within them."""
-    first = found.index("annex")
-    return not any(kind in _PART_WORDS and kind != "annex" for kind in found[first:])
+    parts = (kind for kind in found[found.index("annex") :] if kind in _PART_WORDS)
+    return all(levels[kind] >= levels["annex"] for kind in parts)
 
 
 def heading_key(line: str) -> str:

@@ -13,7 +13,13 @@ from foveate.documents.readers.plain.headings import (
     is_title_case,
     part_kind,
 )
-from foveate.documents.readers.plain.lines import MAX_HEADING, Chunk, Line
+from foveate.documents.readers.plain.lines import (
+    MAX_HEADING,
+    Chunk,
+    Line,
+    breaks_on_purpose,
+    columns,
+)
 
 _WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
 _NUMBER = rf"(?i:(?:{_WORDS}))\s+(?:\d{{1,4}}(?:\.\d{{1,3}})*[a-z]?|[IVXLC]{{1,7}})"
@@ -21,6 +27,7 @@ _TITLED = re.compile(
     rf"({_NUMBER}\s*[.:–—-]{{0,2}}\s+(\w[^.:;!?]{{2,}}))[.:]\s*[–—-]{{0,2}}\s+(?=[^\W\d_a-z]|[\"“(\[])"
 )
 _UNTITLED = re.compile(rf"({_NUMBER})[.:]\s*[–—-]{{0,2}}\s+(?=[^\W\d_a-z]|[\"“(\[])")
+_TITLED_LINE = re.compile(rf"{_NUMBER}\s*[.:–—-]{{1,2}}\s+[^\W\d_a-z][^.:;!?]{{2,80}}")
 _FEWEST = 2  # clauses of a document that has such headings
 _LONG = 4  # lines of a paragraph that is no title
 
@@ -37,7 +44,7 @@ def split_run_ins(chunks: Sequence[Chunk]) -> list[Chunk]:
     for index, chunk in enumerate(chunks):
         end = ends.get(index, 0)
         if not end and _may_begin_clause(chunk) and (match := _UNTITLED.match(chunk.shown)):
-            end = match.end(1)
+            end = 0 if is_title_case(chunk.shown[match.end() :]) else match.end(1)
         split += _divided(chunk, end) if end else [chunk]
     return split
 
@@ -50,9 +57,22 @@ def _heading_end(chunk: Chunk) -> int:
     if rest and part_kind(first) in LAW_PARTS and is_bare_part(first):
         is_text = rest[-1] in ".;:؛" or rest.count("\n") >= _LONG
         return len(first) if is_text and not rest[0].islower() and not rest.isupper() else 0
+    if rest and _is_titled_line(first, rest):
+        return len(first)
     match = _TITLED.match(chunk.shown, 0, 2 * MAX_HEADING)
     is_heading = match and len(match[1]) <= MAX_HEADING and is_title_case(match[2])
     return match.end(1) if match and is_heading else 0
+
+
+def _is_titled_line(first: str, rest: str) -> bool:
+    """Return whether the first line of a paragraph is the heading of a clause with its title."""
+    lines = rest.split("\n")
+    return (
+        _TITLED_LINE.fullmatch(first) is not None
+        and not rest[0].islower()
+        and rest[-1] in ".;:؛"
+        and breaks_on_purpose(first, lines[0], max(map(columns, lines)))
+    )
 
 
 def _may_begin_clause(chunk: Chunk) -> bool:
