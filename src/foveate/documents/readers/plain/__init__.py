@@ -5,6 +5,7 @@ These kinds are recognized:
 
 - parts of a book or a law: `BOOK ONE: 1805`, `CHAPTER 1. Loomings.`, `Kapitel 3: Rechte`,
   `Chapitre IV`, `第一章`, `Annex B`, `§ 3`
+- of clauses, whose text may begin on the same line: `Section 1.02 Notice. Notice is given …`
 - by name: `Abstract`, `SECOND EPILOGUE`, `Zusammenfassung`
 - numbered: `1 Introduction`, `2.3.1 Results`, `A.1. Discussion`, where each number follows from the
   previous one

@@ -272,8 +272,8 @@ def _depth_around(inner: Sequence[tuple[int, int]], outer: Sequence[tuple[int, i
     first, _ = inner[0]
     if not any(index > first and depth == 1 for index, depth in outer):
         return 0
-    before = [[depth for index, depth in outer if index < one] for one, _ in inner]
-    return max(depths[-1] for depths in before) if before[0] else 0
+    before = [bisect_left(outer, (index, 0)) for index, _ in inner]
+    return max(outer[count - 1][1] for count in before) if before[0] else 0
 
 
 def _numbers(chunk: Chunk) -> dict[str, tuple[int, ...]]:
