@@ -496,11 +496,11 @@ def test_marks_of_footnotes_leave_no_space_before_punctuation():
 def test_attributes_of_headings_of_markdown(outline):
     document = Document.from_text(
         "# Cod\n\n## Food {#food .wide}\n\nThey eat.\n\n## Sea {: #sea}\n\nThey swim.\n\n"
-        "## Sets {a, b}\n\nThey count.",
+        "## Blocks { .. }\n\nThey count.",
         format="markdown",
     )
     assert outline(document) == [
         ("Food", ["They eat."]),
         ("Sea", ["They swim."]),
-        ("Sets {a, b}", ["They count."]),
+        ("Blocks { .. }", ["They count."]),
     ]
