@@ -166,3 +166,12 @@ def test_recursive_and_unclosed_sources_are_read_within_bounds(source):
 def test_a_source_that_shows_nothing():
     with pytest.raises(DocumentError, match="no sentence"):
         read(r"\documentclass{article}\begin{document}\maketitle\end{document}")
+
+
+def test_the_bibliography_of_a_book_is_beside_its_chapters(outline):
+    references = r"\begin{thebibliography}{9}\bibitem{a} A. Lee, Cod, 1999.\end{thebibliography}"
+    document = read(
+        r"\documentclass{report}\begin{document}\chapter{Cod}They swim.\section{Food}They eat."
+        rf"{references}\end{{document}}"
+    )
+    assert [path for path, _ in outline(document)] == ["Cod", "Cod > Food", "References"]

@@ -491,3 +491,16 @@ def test_marks_of_footnotes_leave_no_space_before_punctuation():
     sentences = [one.text for one in Document.from_text(text, format="rst").sentences()]
     assert sentences[0] == "Seas are cold."
     assert sentences[1].endswith("deep and wide")
+
+
+def test_attributes_of_headings_of_markdown(outline):
+    document = Document.from_text(
+        "# Cod\n\n## Food {#food .wide}\n\nThey eat.\n\n## Sea {: #sea}\n\nThey swim.\n\n"
+        "## Blocks { .. }\n\nThey count.",
+        format="markdown",
+    )
+    assert outline(document) == [
+        ("Food", ["They eat."]),
+        ("Sea", ["They swim."]),
+        ("Blocks { .. }", ["They count."]),
+    ]

@@ -252,6 +252,51 @@ def test_what_is_shown_and_what_is_not():
     ]
 
 
+def test_a_paragraph_whose_end_is_deleted_runs_on():
+    deleted = "<w:pPr><w:rPr><w:del w:id='1'/></w:rPr></w:pPr>"
+    body = (
+        f"<w:p>{deleted}{run('The price ')}</w:p>"
+        + paragraph("is fixed.")
+        + paragraph("It is low.")
+    )
+    document = Document.from_bytes(docx(body))
+    assert [one.text for one in document.sentences()] == ["The price is fixed.", "It is low."]
+
+
+def test_clauses_with_the_styles_of_headings_are_text(outline):
+    styles = "".join(style(f"Heading{n}", f"heading {n}") for n in (1, 2))
+    body = "".join(
+        paragraph(text, name)
+        for text, name in (
+            ("Rent", "Heading1"),
+            ("The tenant pays the rent to the landlord on the first day of a month.", "Heading2"),
+            ("The rent is reduced for as long as the house cannot be lived in; and", "Heading2"),
+            ("It is fixed.", "Heading2"),
+            ("Term", "Heading1"),
+            ("It lasts a year.", ""),
+        )
+    )
+    assert outline(Document.from_bytes(docx(body, styles))) == [
+        (
+            "Rent",
+            [
+                "The tenant pays the rent to the landlord on the first day of a month.",
+                "The rent is reduced for as long as the house cannot be lived in; and",
+                "It is fixed.",
+            ],
+        ),
+        ("Term", ["It lasts a year."]),
+    ]
+
+
+def test_a_table_whose_cells_have_headings_lays_out_the_page(outline):
+    styles = style("Heading1", "heading 1")
+    left = tc("").replace("</w:tc>", "") + paragraph("Cod", "Heading1") + paragraph("They swim.")
+    body = f"<w:tbl><w:tr>{left}</w:tc>{tc('They eat.')}</w:tr></w:tbl>"
+    document = Document.from_bytes(docx(paragraph("On fish.") + body, styles))
+    assert outline(document) == [("", ["On fish."]), ("Cod", ["They swim.", "They eat."])]
+
+
 def test_notes_follow_the_paragraph_that_refers_to_them():
     notes = "".join(
         f'<w:footnote w:id="{number}">{paragraph(text)}</w:footnote>'

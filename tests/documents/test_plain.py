@@ -57,6 +57,193 @@ def test_unnumbered_headings_in_capitals_among_others():
     ]
 
 
+def test_clauses_whose_headings_share_a_line_with_their_text():
+    text = (
+        "A LEASE\n\nARTICLE I\nTERMS\n\nSection 1.01 Meaning of Words. Here, rent is the rent.\n\n"
+        "Section 1.02 Notice. Notice is given in writing and sent by a\ncourier. See Section "
+        "2.01.\n\n"
+        "ARTICLE II\nRENT\n\nSection 2.01. The tenant pays rent.\n\n"
+        "SCHEDULE A\n\nIt has two rooms."
+    )
+    document = Document.from_text(text)
+    assert headings(text) == [
+        "ARTICLE I TERMS",
+        "ARTICLE I TERMS > Section 1.01 Meaning of Words",
+        "ARTICLE I TERMS > Section 1.02 Notice",
+        "ARTICLE II RENT",
+        "ARTICLE II RENT > Section 2.01",
+        "SCHEDULE A",
+    ]
+    assert [one.text for one in document.sentences()] == [
+        "Here, rent is the rent.",
+        "Notice is given in writing and sent by a courier.",
+        "See Section 2.01.",
+        "The tenant pays rent.",
+        "It has two rooms.",
+    ]
+    assert text[document.sections[0].sections[0].paragraphs[0].sentences[0].start :].startswith(
+        "Here, rent"
+    )
+
+
+def test_a_sentence_behind_the_number_of_an_article_is_text():
+    text = (
+        "Section 1. The buyer pays the price.\n\nHe pays on time.\n\nSection 2. No one else pays."
+    )
+    assert [one.text for one in Document.from_text(text).sentences()] == [
+        "Section 1. The buyer pays the price.",
+        "He pays on time.",
+        "Section 2. No one else pays.",
+    ]
+
+
+def test_articles_directly_above_their_text():
+    text = "THE LAW\n\nArticle 1\nFishing is free.\n\nArticle 2\nIt is free for all.\nSo be it."
+    assert headings(text) == ["Article 1", "Article 2"]
+
+
+def test_articles_are_within_chapters_of_statutes():
+    text = (
+        "TITRE Ier\nPRINCIPES\n\nChapitre Ier\nObjet\n\nArticle 1er\n\nLa pêche est libre.\n\n"
+        "Article 2\n\nElle est libre pour tous.\n\nChapitre II\nPeines\n\nArticle 3\n\nIl n'y en a "
+        "pas.\n\nTITRE II\nFIN\n\nArticle 4\n\nLa loi est finie."
+    )
+    first, second = "TITRE Ier PRINCIPES", "TITRE II FIN"
+    assert headings(text) == [
+        first,
+        f"{first} > Chapitre Ier Objet",
+        f"{first} > Chapitre Ier Objet > Article 1er",
+        f"{first} > Chapitre Ier Objet > Article 2",
+        f"{first} > Chapitre II Peines",
+        f"{first} > Chapitre II Peines > Article 3",
+        second,
+        f"{second} > Article 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("Erster Abschnitt\nAllgemeines", "Zweiter Abschnitt\nStrafen", "Anlage 1 (zu § 3)"),
+        ("Première partie", "Deuxième partie", "Annexe 1"),
+        ("CAPÍTULO PRIMERO", "CAPÍTULO SEGUNDO", "ANEXO I"),
+        ("Sec. 101. Definitions", "Sec. 102. Scope: In general", "Appendix A"),
+        ("제1장 총칙", "제2장 면허", "제3장"),
+        ("الباب الأول", "الباب الثاني", "المادة 1"),
+        ("Статья 1. Общие положения", "Статья 2. Права", "Раздел III"),
+    ],
+)
+def test_parts_of_laws_in_several_languages(parts):
+    first, second, last = parts
+    text = f"{first}\n\nText one.\n\n{second}\n\nText two.\n\n{last}\n\nText three."
+    assert [path.split(" > ")[-1] for path in headings(text)] == [
+        " ".join(part.split()) for part in parts
+    ]
+
+
+def test_articles_with_a_title_on_the_line_above_their_text():
+    text = (
+        "CONVENTION\n\nArticle 1. Scope\nThis Convention applies to all seas. It does not apply to "
+        "lakes.\n\nArticle 2. Quotas\nEach Party shall set quotas, and it shall publish them.\n\n"
+        "Article 3. The State\n\nIt is sovereign."
+    )
+    assert headings(text) == ["Article 1. Scope", "Article 2. Quotas", "Article 3. The State"]
+
+
+def test_titles_that_end_in_a_full_stop_among_clauses():
+    text = (
+        "BYLAWS\n\nSection 1. Dues. They are low.\n\nSection 2. Terms. They are long.\n\n"
+        "Section 3. Meetings.\n\nThey are rare."
+    )
+    assert headings(text) == ["Section 1. Dues", "Section 2. Terms", "Section 3. Meetings."]
+
+
+def test_paragraphs_about_sections_are_no_clauses():
+    text = (
+        "A history\n\nIt is an old law.\n\nSection 230. The law protects platforms. It is "
+        "short.\n\n"
+        "Many argue about it.\n\nSection 2. People differ. Some courts read it broadly."
+    )
+    assert headings(text) == [""]
+
+
+def test_parts_of_schedules():
+    text = (
+        "THE DEED\n\n1. Trust\n\nText.\n\n2. Law\n\nText.\n\nSCHEDULE 1\n\n"
+        "Part 1 - Shares\n\nText.\n\nPart 2 - Heirs\n\nText.\n\nSCHEDULE 2\n\nText."
+    )
+    assert headings(text) == [
+        "1. Trust",
+        "2. Law",
+        "SCHEDULE 1",
+        "SCHEDULE 1 > Part 1 - Shares",
+        "SCHEDULE 1 > Part 2 - Heirs",
+        "SCHEDULE 2",
+    ]
+
+
+def test_numbers_divide_headings_with_letters():
+    text = (
+        "I. METHODS\n\nA. Tags\n\nText.\n\n1. First stage\n\nText.\n\n2. Second stage\n\nText.\n\n"
+        "B. Counts\n\n1. By eye\n\nText.\n\nII. RESULTS\n\nA. Numbers\n\nText."
+    )
+    assert headings(text) == [
+        "I. METHODS",
+        "I. METHODS > A. Tags",
+        "I. METHODS > A. Tags > 1. First stage",
+        "I. METHODS > A. Tags > 2. Second stage",
+        "I. METHODS > B. Counts",
+        "I. METHODS > B. Counts > 1. By eye",
+        "II. RESULTS",
+        "II. RESULTS > A. Numbers",
+    ]
+
+
+def test_letters_divide_numbered_headings():
+    text = (
+        "MINUTES OF THE MEETING\nOF THE BOARD\n\n1. OPENING\n\nText.\n\n2. OLD BUSINESS\n\n"
+        "A. Pump\n\nText.\n\nB. Rates\n\nText.\n\n3. NEW BUSINESS\n\nA. Staff\n\nText."
+    )
+    assert Document.from_text(text).title == "MINUTES OF THE MEETING OF THE BOARD"
+    assert headings(text) == [
+        "1. OPENING",
+        "2. OLD BUSINESS",
+        "2. OLD BUSINESS > A. Pump",
+        "2. OLD BUSINESS > B. Rates",
+        "3. NEW BUSINESS",
+        "3. NEW BUSINESS > A. Staff",
+    ]
+
+
+def test_the_first_chapter_after_contents_that_begin_with_other_sections():
+    text = (
+        "ABSTRACT\n\nIt is short.\n\nTABLE OF CONTENTS\n\nAbstract                 ii\n"
+        "Thanks                  iii\nChapter 1: Cod            1\n    1.1 Past              1\n"
+        "Chapter 2: Nets           5\n\nCHAPTER 1: COD\n\n1.1 Past\n\nText one.\n\n"
+        "CHAPTER 2: NETS\n\nText two."
+    )
+    assert headings(text) == [
+        "ABSTRACT",
+        "CHAPTER 1: COD",
+        "CHAPTER 1: COD > 1.1 Past",
+        "CHAPTER 2: NETS",
+    ]
+
+
+def test_books_of_project_gutenberg_are_read_without_its_licence():
+    text = (
+        "The Project Gutenberg eBook of Cod\n\nTitle: Cod\n\nAuthor: Ann Lee\n\n"
+        "*** START OF THE PROJECT GUTENBERG EBOOK COD ***\n\nCHAPTER I.\n\nTHE SEA.\n\n"
+        "It blows.\n\nCHAPTER II.\n\nTHE NET.\n\nIt is torn.\n\n"
+        "*** END OF THE PROJECT GUTENBERG EBOOK COD ***\n\n"
+        "THE FULL LICENSE\n\nSection 1. General Terms of Use."
+    )
+    document = Document.from_text(text)
+    assert (document.title, document.authors) == ("Cod", ("Ann Lee",))
+    assert headings(text) == ["CHAPTER I. THE SEA.", "CHAPTER II. THE NET."]
+    assert [one.text for one in document.sentences()] == ["It blows.", "It is torn."]
+
+
 def test_numbered_headings():
     text = (
         "Abstract\n\nText.\n\n1 Introduction\n\nText.\n\n2 Methods\n\n2.1 Data\n\nText.\n\n"

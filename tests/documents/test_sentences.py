@@ -21,6 +21,9 @@ def sentences(text, language="en"):
         ("en", ["See README.Debian, changelog.Debian.gz or foo/../bar.", "They say how."]),
         ("en", ["(2) The rooms may be used as an office.", "A change needs consent."]),
         ("en", ["It held so (see Hadley v. Baxendale (1854) 9 Exch. 341).", "It was right."]),
+        ("en", ["It cost approx. $12,400, see Amdt. 4 and N.C. Code Ann. § 12-3.", "It was paid."]),
+        ("fr", ["Selon l'article L. 1111-2, il vote.", "Le décret suit."]),
+        ("es", ["De una parte, D. Juan Pérez y Dña. María López.", "Firman ambas partes."]),
         ("en", ["Rolls of the 14th cent. and later list wool, &c. as goods.", "Cllr. Webb left."]),
         (
             "en",

@@ -274,3 +274,9 @@ def test_a_term_within_a_sentence_is_a_word_of_it():
     jats = "<article><body><p>The <term>cod</term> swims.</p></body></article>"
     [sentence] = Document.from_text(jats, format="jats").sentences()
     assert sentence.text == "The cod swims."
+
+
+def test_marks_of_footnotes_are_not_shown():
+    written = '<p>See <xref>[1]</xref>. More<xref ref-type="fn" rid="f">a</xref>.</p>'
+    document = Document.from_text(JATS.replace("<p>After.</p>", written), format="jats")
+    assert "More." in [sentence.text for sentence in document.sentences()]

@@ -56,13 +56,18 @@ _BEFORE_NAMES = _words(
     "evtl. excl. gem. ggf. incl. inkl. insb. sog. zzgl. z.b. d.h. e.g. i.e. viz. vs. approx."
 )
 _BEFORE_NUMBERS = _words(
-    "abb. abs. anm. app. approx. art. arts. bd. ca. cap. ch. chap. chs. eq. eqs. ex. fig. figs. "
-    "fn. hrsg. kap. lib. n. no. nos. nr. núm. núms. op. p. pág. págs. par. pp. pt. ref. refs. rn. "
-    "s. sec. secs. sect. tab. tabs. tel. thm. vol. vols. z. ziff. jan. feb. mar. apr. jun. jul. "
-    "aug. sep. sept. oct. okt. nov. dec. dez."
+    "abb. abs. amdt. anm. ann. app. approx. art. arts. bd. ca. cap. ch. chap. chs. eq. eqs. ex. "
+    "fig. figs. fn. hrsg. kap. lib. n. no. nos. nr. núm. núms. op. p. pág. págs. par. pp. pt. ref. "
+    "refs. rn. s. sec. secs. sect. tab. tabs. tel. thm. vol. vols. z. ziff. jan. feb. mar. apr. "
+    "jun. jul. aug. sep. sept. oct. okt. nov. dec. dez."
 )
 _BEFORE_SMALL = _words("al. etc. usw. usf. resp. ff. f. et. inc. ltd. co. corp. ed. eds.")
+_CURRENCIES = "$€£¥₹₽"
 _FRENCH = _words("m. mm.")
+_FRENCH_CODES = _words("A. D. L. R.")  # before the numbers of articles: L. 121-1
+_SPANISH = _words(  # before names
+    "d. dª. dña. doña. dn. excmo. excma. ilmo. ilma."
+)
 
 UNSPACED_LANGUAGES = ("ja", "km", "lo", "my", "th", "zh")  # write no spaces between words
 _UNSPACED_SENTENCES = ("ja", "zh")
@@ -142,9 +147,11 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
         if last in _FRENCH and word and (language != "fr" or text[word.start() - 2].isdigit()):
             return False  # metres or millimetres
         return (
-            (last in _BEFORE_NAMES and following[0].isalnum())
+            (last in _BEFORE_NAMES and (following[0].isalnum() or following[0] in _CURRENCIES))
             or (last in _BEFORE_NUMBERS and (following[0].isdigit() or following[0] in "(§"))
             or (last in _BEFORE_SMALL and following[0].islower())
+            or (language == "fr" and word and word[0] in _FRENCH_CODES and following[0].isdigit())
+            or (language == "es" and last in _SPANISH and following[0].isupper())
             or _LEGAL.search(text, max(start, end - 20), end) is not None
             or (last in ("fed.", "pub.") and _LEGAL_NEXT.match(text, end) is not None)
             or (word is not None and _INITIALS.fullmatch(word[0]) is not None)

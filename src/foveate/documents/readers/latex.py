@@ -40,7 +40,7 @@ _SECTIONS = {
     "minisec": 5,
     "subparagraph": 6,
 }
-_SECTION = _SECTIONS["section"]
+_CHAPTER, _SECTION = _SECTIONS["chapter"], _SECTIONS["section"]
 _CODE = name_set("verbatim verbatim* Verbatim lstlisting minted alltt lstcode")
 _FORMULAS = name_set(
     "equation equation* align align* alignat alignat* gather gather* multline multline* eqnarray "
@@ -328,7 +328,8 @@ class _Reader:
             self.blocks.append(Heading(_SECTION, "Abstract"))
         elif name == "thebibliography":
             _, index = _arguments(source, index, end, 1)
-            self.blocks.append(Heading(_SECTION, "References"))
+            levels = [one.level for one in self.blocks if isinstance(one, Heading)]
+            self.blocks.append(Heading(_CHAPTER if _CHAPTER in levels else _SECTION, "References"))
             kind = "reference"
         elif name == "frame":
             spans, index = _arguments(source, index, end, 1)

@@ -242,6 +242,7 @@ class _Reader:
             for kind in ("footnote", "endnote")
         }
         self.num_notes: Counter[str] = Counter()
+        self.joined: _Shown | None = None  # the paragraph before, if its end is deleted
 
     def part(self, role: str, default: Element = None) -> Element:
         """Return the root of the part that has a role for the main part."""
@@ -267,8 +268,16 @@ class _Reader:
 
     def read_paragraph(self, paragraph: Element) -> None:
         properties = paragraph.find("{*}pPr")
+        if self.joined is None:
+            shown = self.text(paragraph)
+        else:
+            shown = self.joined
+            shown.collect(paragraph)
+        runs_on = properties is not None and properties.find("{*}rPr/{*}del") is not None
+        self.joined = shown if runs_on and _precedes_paragraph(paragraph) else None
+        if self.joined is not None:
+            return
         style = self.style(properties)
-        shown = self.text(paragraph)
         text = shown.text
         marker = self.marker(properties, style)
         if text.strip() and marker:
@@ -331,7 +340,7 @@ class _Reader:
             list(_children(row, "tc")) for row in _children(table, "tr") if not _is_deleted(row)
         ]
         is_narrow = max(map(len, rows), default=0) < 2
-        if is_narrow or any(cell.find("{*}tbl") is not None for row in rows for cell in row):
+        if is_narrow or any(self.is_laid_out(cell) for row in rows for cell in row):
             for row in rows:  # it only lays out the page
                 for cell in row:
                     self.read_blocks(cell)
@@ -356,6 +365,15 @@ class _Reader:
         self.collector.add_table(grid, self.num_heads(table))
         for shown in appended:
             self.read_appended(shown)
+
+    def is_laid_out(self, cell: Element) -> bool:
+        """Return whether a cell holds a part of the page, with headings or a table of its own."""
+        if cell.find("{*}tbl") is not None:
+            return True
+        texts = [one for one in cell.iterfind("{*}p") if any(True for _ in one.iter("{*}t"))]
+        properties = [one.find("{*}pPr") for one in texts]
+        levels = [self.level(one, self.style(one)) is not None for one in properties]
+        return any(levels) and not all(levels)
 
     def num_heads(self, table: Element) -> int | None:
         """Return how many rows are set apart as column headers; None if none is."""
@@ -471,6 +489,11 @@ def _look(paragraph: Element, properties: Element | None, style: _Style, text: s
 def _is_invisible(run: Element) -> bool:
     properties = run.find("{*}rPr")
     return properties is not None and _is_on(properties.find("{*}vanish"))
+
+
+def _precedes_paragraph(paragraph: Element) -> bool:
+    following = paragraph.getnext()
+    return following is not None and local(following) == "p"
 
 
 def _is_deleted(row: Element) -> bool:

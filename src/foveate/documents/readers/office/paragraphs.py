@@ -1,6 +1,7 @@
 """Shared by the readers of word processors' formats: blocks, each with the place that users see."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -30,6 +31,10 @@ _CONTENTS = re.compile(r"(toc|contents) ?(\d|heading)|table of (figures|authorit
 _MAX_HEAD = 60  # characters of a column header
 _DIGIT = re.compile(r"\d")
 _NUMBER = re.compile(r"[\W\d]+")
+_CLAUSE_END = (".", ";", ":", ",", "。", "；", "：", "，", "; and", "; or")
+_CLAUSE_WORDS = 8  # fewer may be a title that ends in a full stop
+_CLAUSE_LENGTH = 250  # characters: no title is longer
+_FEWEST_CLAUSES = 2
 
 
 class BlockCollector:
@@ -46,6 +51,7 @@ class BlockCollector:
         self._num_paragraphs = 0
         self._num_tables = 0
         self._looks: dict[int, Look] = {}  # of blocks, by their identities
+        self._places: dict[int, str] = {}  # of headings, by their identities
 
     def skip_paragraph(self, text: str) -> None:
         """Count a paragraph that is seen but not read, such as a line of a table of contents."""
@@ -63,7 +69,9 @@ class BlockCollector:
         """Add a heading; an empty one is left out, since users do not see it."""
         if text.strip():
             self.skip_paragraph(text)
-            self.blocks.append(Heading(level, text))
+            heading = Heading(level, text)
+            self._places[id(heading)] = f"paragraph {self._num_paragraphs}"
+            self.blocks.append(heading)
 
     def add_paragraph(self, text: str, kind: Kind = "prose", look: Look | None = None) -> None:
         """Add a paragraph, or the lines of code that are in one.
@@ -109,7 +117,8 @@ class BlockCollector:
             author: The author or authors that the properties state.
             date: The date of publication in ISO 8601.
         """
-        blocks, shown_title = without_contents(self.blocks), collapse(" ".join(self._titles))
+        blocks = without_contents(self._with_clauses())
+        shown_title = collapse(" ".join(self._titles))
         if self._looks and not any(isinstance(block, Heading) for block in blocks):
             found, blocks = headings_by_look(blocks, self._looks)
             shown_title = shown_title or found or ""
@@ -120,9 +129,41 @@ class BlockCollector:
             parsed = compose_text(lifted.title or collapse(title) or None, lifted.blocks)
         return replace(parsed, authors=split_names(author), date=date)
 
+    def _with_clauses(self) -> list[Block]:
+        """Turn the headings that are clauses into text, as contracts are numbered by such styles.
+
+        Where most headings of a level are, all of that level are.
+        """
+        headings = [block for block in self.blocks if isinstance(block, Heading)]
+        clauses = [heading for heading in headings if _is_clause(heading.text)]
+        if len(clauses) < _FEWEST_CLAUSES:
+            return self.blocks
+        known = {id(heading) for heading in clauses}
+        counts = Counter(heading.level for heading in headings)
+        texts = Counter(heading.level for heading in clauses)
+        most = {level for level, n in texts.items() if 2 * n > counts[level]}
+        return [
+            Prose(_mapped(block.text), place=self._places[id(block)])
+            if isinstance(block, Heading) and (id(block) in known or block.level in most)
+            else block
+            for block in self.blocks
+        ]
+
     def _add(self, text: str, kind: Kind, place: str) -> None:
         if text.strip():
             self.blocks.append(Prose(_mapped(text), kind=kind, place=place))
+
+
+def _is_clause(heading: str) -> bool:
+    """Return whether the text of a heading is a sentence rather than a title."""
+    text = heading.strip()
+    if not text.endswith(_CLAUSE_END):
+        return len(text) > _CLAUSE_LENGTH
+    words = text.split()
+    long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
+    capitals = sum(word[0].isupper() for word in long_words)
+    is_long = len(words) >= _CLAUSE_WORDS or (not text.isascii() and len(text) > 5 * _CLAUSE_WORDS)
+    return is_long and 2 * capitals <= len(long_words)
 
 
 def style_kind(names: Iterable[str]) -> Kind | None:

@@ -5,6 +5,7 @@ These kinds are recognized:
 
 - parts of a book or a law: `BOOK ONE: 1805`, `CHAPTER 1. Loomings.`, `Kapitel 3: Rechte`,
   `Chapitre IV`, `第一章`, `Annex B`, `§ 3`
+- of clauses, whose text may begin on the same line: `Section 1.02 Notice. Notice is given …`
 - by name: `Abstract`, `SECOND EPILOGUE`, `Zusammenfassung`
 - numbered: `1 Introduction`, `2.3.1 Results`, `A.1. Discussion`, where each number follows from the
   previous one
@@ -60,6 +61,7 @@ from foveate.documents.readers.plain.preformatted import (
     is_log,
     table_rows,
 )
+from foveate.documents.readers.plain.run_ins import split_run_ins
 from foveate.documents.readers.plain.undivided import divide
 from foveate.documents.structure import Kind
 
@@ -73,21 +75,26 @@ _ILLUSTRATION = re.compile(r"\[Illustration\b[^\[\]]*\]")
 _TITLE_FIELD = re.compile(r"^Title:[ \t]+(\S.{0,200})$", re.MULTILINE)
 _AUTHOR_FIELD = re.compile(r"^Authors?:[ \t]+(\S.{0,400})$", re.MULTILINE)
 _DATE_FIELD = re.compile(r"^Date:[ \t]+(\S.{0,60})$", re.MULTILINE)
+_LICENCE = re.compile(  # around the books of Project Gutenberg
+    r"^\*\*\* ?(START|END) OF (?:THE|THIS) PROJECT GUTENBERG EBOOK\b.*",
+    re.MULTILINE | re.IGNORECASE,
+)
 _FRAME_SIGNS = frozenset("#*=~-")
 _MANUAL = re.compile(r"(\S+\(\d\w*\)).*\1")
 _HEADER = 2000  # characters that hold the fields of a header
 _MAX_TITLE = 100
 _MAX_TITLE_CHUNKS = 4
+_MAX_TITLE_LINES = 4
 
 
 def read(text: str) -> ParsedText:
     """Read headings and paragraphs."""
-    blocks = list(line_blocks(text))
+    blocks = _without_licence(text, list(line_blocks(text)))
     lines = [line for block in blocks for line in block]
     if is_log(text, lines):
         return ParsedText(None, [_line(text, line, "table") for line in lines])
     blocks, apart, wrapped = divide(text, blocks)
-    chunks = list(chunks_of(text, blocks))
+    chunks = split_run_ins(list(chunks_of(text, blocks)))
     for chunk in chunks:
         chunk.is_wrapped = chunk.lines[0].start in wrapped
     mark_parts(chunks)
@@ -110,6 +117,15 @@ def read(text: str) -> ParsedText:
     return parsed
 
 
+def _without_licence(text: str, blocks: list[list[Line]]) -> list[list[Line]]:
+    """Leave out what Project Gutenberg puts before and after a book."""
+    marks = {found[1].upper(): found for found in _LICENCE.finditer(text)}
+    start = marks["START"].end() if "START" in marks else 0
+    end = marks["END"].start() if "END" in marks else len(text)
+    inside = [[line for line in block if start <= line.start < end] for block in blocks]
+    return [block for block in inside if block] or blocks
+
+
 def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
     """Take the title out of the first chunks, if one of them is plainly a title."""
     if field := _TITLE_FIELD.search(text[:_HEADER]):
@@ -121,6 +137,8 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             return collapse(chunks.pop(0).shown)
         if len(chunk.heading) == 1 or chunk.heading.startswith("numbered") or chunk.is_list:
             return None
+        if index == 0 and has_headings and _is_title_page(chunk):
+            return collapse(chunks.pop(0).shown)
         first = collapse(chunk.shown) if chunk.is_wrapped else chunk.shown.split("\n")[0]
         is_centred = chunk.indent >= base + 8
         longest = MAX_WRAPPED_HEADING if chunk.is_wrapped else _MAX_TITLE
@@ -135,6 +153,19 @@ def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
             manual = _MANUAL.fullmatch(first)
             return manual[1] if manual else collapse(first)
     return None
+
+
+def _is_title_page(chunk: Chunk) -> bool:
+    """Return whether all lines of a chunk are one title, in capitals."""
+    is_short = len(chunk.parts) == 1 and 1 < len(chunk.lines) <= _MAX_TITLE_LINES
+    shown = chunk.shown
+    return (
+        is_short
+        and len(shown) <= MAX_WRAPPED_HEADING
+        and shown.isupper()
+        and all(line[0].isalpha() for line in shown.split("\n"))
+        and _is_title(collapse(shown), MAX_WRAPPED_HEADING)
+    )
 
 
 def _encloses_numbers(chunks: Sequence[Chunk]) -> bool:

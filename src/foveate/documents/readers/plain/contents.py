@@ -9,6 +9,8 @@ from foveate.documents.readers.plain.headings import (
     has_number,
     has_page,
     heading_key,
+    is_bare_part,
+    is_part,
     listed_key,
     numbered_key,
 )
@@ -81,9 +83,14 @@ def _run(
     numbers = sum(map(has_number, entries))
     pending: list[str] = []
     first_number = next(filter(has_number, entries), "")
+    first_part = next(filter(_is_titled_part, entries), "")
     for index in range(start + 1, len(chunks)):
         chunk = chunks[index]
-        if any(_is_same(chunk.shown, first) for first in (*listed[:1], first_number) if first):
+        if any(
+            _is_same(chunk.shown, first)
+            for first in (*listed[:1], first_number, first_part)
+            if first
+        ):
             break  # the text itself begins
         if is_announcement(chunk.shown) or len(chunk.heading) == 1:
             break  # another one, or an underlined heading
@@ -92,6 +99,7 @@ def _run(
         if chunk.heading or _is_entry(entries, index, last_seen, may_be_new):
             listed += [*pending, *entries]
             first_number = first_number or next(filter(has_number, entries), "")
+            first_part = first_part or next(filter(_is_titled_part, entries), "")
             pages += sum(map(has_page, entries))
             numbers += sum(map(has_number, entries))
             pending, end = [], index + 1
@@ -108,6 +116,11 @@ def _run(
     if announced and max(pages, numbers) >= len(listed) * 0.7:
         return end, []
     return end, None
+
+
+def _is_titled_part(entry: str) -> bool:
+    """Return whether an entry is that of a part with its title: Chapter 1: Loomings."""
+    return is_part(entry) and not is_bare_part(entry) and has_page(entry)
 
 
 def _is_same(heading: str, entry: str) -> bool:

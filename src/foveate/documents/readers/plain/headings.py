@@ -3,38 +3,53 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text_indents
 
 _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
+_FOREIGN_ORDINALS = (
+    r"(?:erst|zweit|dritt|viert|fünft|sechst|sieben?t|acht|neunt|zehnt|elft|zwölft)e[rs]?"
+    r"|premi(?:er|ère)|seconde?|(?:deux|trois|quatr|cinqu|six|sept|huit|neuv|dix)ième"
+    r"|primer[oa]?|segund[oa]|tercer[oa]?|cuart[oa]|quint[oa]|sext[oa]|séptim[oa]|octav[oa]"
+    r"|noven[oa]|décim[oa]|primeir[oa]|terceir[oa]|quart[oa]|prim[oa]|second[oa]|terz[oa]|sest[oa]"
+    r"|перв(?:ая|ый)|втор(?:ая|ой)|трет(?:ья|ий)|четв[её]рт(?:ая|ый)|пят(?:ая|ый)|шест(?:ая|ой)"
+)
 _NUMBER = (
-    r"(?:\d{1,3}(?:er|re|º|ª)?|[ivxlcdm]{1,9}|(?:the )?(?:"
+    r"(?:\d{1,3}(?:\.\d{1,3})*(?:er|re|º|ª)?|[ivxlcdm]{1,9}(?:er|re)?|(?:the )?(?:"
     + _ORDINALS
     + r"|last)|one|two|three|four|five|six|"
     r"seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|"
     r"nineteen|(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|"
-    r"nine))?|premi(?:er|ère)|seconde?|prime[ro]a?|segund[oa])"
+    rf"nine))?|{_FOREIGN_ORDINALS})"
 )
 _PART_WORDS = {  # by what they are called in English
     "volume": "volume band tome tomo",
-    "book": "book buch livre libro",
-    "part": "part teil partie parte deel часть",
-    "title": "titre título titel",
-    "chapter": "chapter kapitel chapitre capítulo capitolo hoofdstuk глава",
-    "section": "section abschnitt sección sezione",
+    "book": "book buch livre libro livro книга الكتاب",
+    "part": "part teil partie parte deel часть раздел الباب القسم الجزء",
+    "title": "title titre título titel titolo",
+    "chapter": "chapter kapitel chapitre capítulo capitolo capo hoofdstuk глава الفصل",
+    "section": "section sec. abschnitt sección sezione seção afdeling المبحث",
     "act": "act akt acte acto",
     "scene": "scene szene scène escena",
     "canto": "canto gesang chant",
     "letter": "letter brief lettre carta",
-    "article": "article artikel artículo articolo",
+    "article": "article art. artikel artículo articolo artigo статья المادة مادة",
     "annex": "annex appendix anhang anlage annexe anexo allegato schedule exhibit attachment",
 }
 _PART_NAMES = {word: name for name, words in _PART_WORDS.items() for word in words.split()}
-_WORDS = "|".join(_PART_NAMES)
+LAW_PARTS = frozenset(f"{_PART_WORDS['section']} {_PART_WORDS['article']}".split())
+"""What sections and articles are called; their text may begin right after their number."""
+
+_WORDS = "|".join(map(re.escape, _PART_NAMES))
+_ARABIC_NUMBER = r"(?:\(?[\d٠-٩]{1,3}\)?|ال\w+(?:\s+عشرة?)?)"
 _PART = re.compile(
-    rf"({_WORDS})\s+{_NUMBER}\s*(?:[.:–—-]\s*.*|\n.*)?",
+    rf"({_WORDS})\s+(?:{_NUMBER}|{_ARABIC_NUMBER})\s*(?:[.:–—-](?!\d)\s*.*|\n.*|\([^()]*\))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_ORDINAL_PART = re.compile(  # Erster Abschnitt, Première partie
+    rf"(?!second )(?:{_FOREIGN_ORDINALS})\s+({_WORDS})\s*(?:[.:–—-]\s*.*|\n.*)?",
     re.IGNORECASE | re.DOTALL,
 )
 _ANNEX = re.compile(
@@ -44,18 +59,21 @@ _ANNEX = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Rechte
-    rf"(?i:({_WORDS}))\s+(?:\d{{1,3}}|[IVXLC]{{1,7}}|[A-Z])\s+\w.*[^\W_]"
+    rf"(?i:({_WORDS}))\s+(?:\d{{1,3}}(?:\.\d{{1,3}})*|[IVXLC]{{1,7}}|[A-Z])\s+\w.*[^\W_]"
 )
 _BARE_PART = re.compile(
-    rf"(?:(?:{_WORDS})\s+(?:{_NUMBER}|[A-Z])|第\s*[\d０-９〇零一二三四五六七八九十百千]{{1,7}}\s*\w)[.:]?",
+    rf"(?:(?:{_WORDS})\s+(?:{_NUMBER}|{_ARABIC_NUMBER}|[A-Z])"
+    rf"|(?!second )(?:{_FOREIGN_ORDINALS})\s+(?:{_WORDS})"
+    r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{{1,7}}\s*\w)[.:]?",
     re.IGNORECASE,
 )
 _CHINESE_PART = re.compile(
-    r"第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*([章回話话講讲節节条條款卷部篇編编幕])"
+    r"(?:第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*|제\s*\d{1,3}(?=[편장절관조]))"
+    r"([章回話话講讲節节条條款卷部篇編编幕편장절관조])"
     r"(?:[\s　：:、.．].*|\n.*)?",
     re.DOTALL,
 )
-_CHINESE_NAMES = dict.fromkeys("章回話话講讲", "chapter") | dict.fromkeys("節节", "section")
+_CHINESE_NAMES = dict.fromkeys("章回話话講讲장", "chapter") | dict.fromkeys("節节절", "section")
 _PARAGRAPH = re.compile(r"§{1,2}\s*\d{1,4}\s?[a-z]?(?:\s*[.:–—-]?\s+[(\w].*)?")
 _NAMED = re.compile(
     rf"(?:(?:{_ORDINALS}|author['’]s|translator['’]s)\s+)?"
@@ -89,9 +107,11 @@ _NUMBER_BEFORE = re.compile(
 )
 _NUMBERED_LINE = re.compile(r"(?:\W\s+)?(?:\d{1,3}(?:\.\d{1,3})*\.?|[A-Z]\.(?:\d{1,3}\.?)*)\s+\S")
 _PAGE = re.compile(
-    r"(?:\s*\.\s*\.[\s.]*|\s*…[\s…]*|\s{2,}|\t)\d+$|(?:(?:\s*\.){3,}\s*|\s*…[\s…]*)[ivxlc]{1,7}$",
+    r"(?:\s*\.\s*\.[\s.]*|\s*…[\s…]*|\s{2,}|\t)\d+$"
+    r"|(?:(?:\s*\.){3,}\s*|\s*…[\s…]*|\s{4,}|\t)[ivxlc]{1,7}$",
     re.IGNORECASE,
 )
+_TITLE_BEHIND = re.compile(r"\S+\s+\S+\s*[.:–—-]?\s*")  # the part and its number
 _MOST = 0.6  # of the headings of parts
 _MAX_GAP = 200  # characters between an entry and its page
 _NOT_WORD = re.compile(r"[\W_]+")
@@ -106,7 +126,8 @@ _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _END_OF_SENTENCE = ".,;:!?。，；：！？"
 
 # Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
-_PART_LEVELS = {"chapter": 10, "letter": 10, "annex": 10, "section": 11, "scene": 11}
+_PART_LEVELS = {"chapter": 10, "letter": 10, "annex": 10, "section": 12, "scene": 12}
+_NESTING_PARTS = ("part", "title", "article")
 _BOOK_PARTS = ("volume", "book", "chapter", "letter", "act", "scene", "canto")
 _PARAGRAPHS, _CENTRED, _NUMBERS, _UNDERLINED, _CAPITALS, _INDENTED = 15, 19, 20, 40, 50, 60
 
@@ -120,7 +141,7 @@ def mark_parts(chunks: Iterable[Chunk]) -> None:
 
 def is_part(heading: str) -> bool:
     """Return whether a heading is that of a part: "Schedule 1", "Chapter IV. Silt", "Annex B"."""
-    return any(one.fullmatch(heading) for one in (_PART, _ANNEX, _CHINESE_PART)) or (
+    return any(one.fullmatch(heading) for one in (_PART, _ORDINAL_PART, _ANNEX, _CHINESE_PART)) or (
         _TITLED_PART.fullmatch(heading) is not None and _is_title(heading)
     )
 
@@ -128,6 +149,11 @@ def is_part(heading: str) -> bool:
 def is_bare_part(heading: str) -> bool:
     """Return whether a heading is that of a part without its title: "Schedule 1"."""
     return _BARE_PART.fullmatch(heading) is not None
+
+
+def part_kind(heading: str) -> str:
+    """Return what a part is called in English, by the first word of its heading."""
+    return _PART_NAMES.get(heading.split(maxsplit=1)[0].lower(), "")
 
 
 def is_name(heading: str) -> bool:
@@ -144,7 +170,8 @@ def _kind(chunk: Chunk) -> str:
     shown = chunk.shown
     if len(chunk.parts) > 1 or len(chunk.parts[0]) > 2 or len(shown) > 120:
         return ""
-    if part := _PART.fullmatch(shown):
+    part = _PART.fullmatch(shown) or _ORDINAL_PART.fullmatch(shown)
+    if part and not (part[1].lower() in LAW_PARTS and _ends_sentence(shown)):
         return _PART_NAMES[part[1].lower()]
     if _ANNEX.fullmatch(shown):
         return "annex"
@@ -159,6 +186,14 @@ def _kind(chunk: Chunk) -> str:
     if _PARAGRAPH.fullmatch(shown) and shown[-1] not in _END_OF_SENTENCE:
         return "§"
     return ""
+
+
+def _ends_sentence(shown: str) -> bool:
+    """Return whether the text after a number is a sentence: Section 2. The Buyer pays."""
+    title = _TITLE_BEHIND.sub("", shown, count=1)
+    words = [word for word in title.split() if len(word) > 3 and word[0].isalpha()]
+    capitals = sum(word[0].isupper() for word in words)
+    return title[-1:] in (*_END_OF_SENTENCE, "؛", "،") and 2 * capitals <= len(words)
 
 
 def _is_title(shown: str) -> bool:
@@ -190,7 +225,7 @@ def mark_numbered(chunks: Sequence[Chunk]) -> None:
         if len(chunk.heading) == 1 and (match := _NUMBERED.match(chunk.shown)):  # underlined
             chunk.heading = f"numbered {match[1].count('.') + 1}"
     last: dict[str, tuple[int, ...]] = {}  # number by its script
-    accepted: dict[str, list[tuple[Chunk, int]]] = {}
+    accepted: dict[str, list[tuple[int, int]]] = {}  # indices of chunks, with depths
     numbers = [_numbers(chunk) for chunk in chunks]
     in_list: dict[str, int] = {}  # index of the last item of a list
     for index, chunk in enumerate(chunks):
@@ -211,18 +246,34 @@ def mark_numbered(chunks: Sequence[Chunk]) -> None:
                 continue
             if chunk.heading or _follows(number, last.get(script, ())):
                 last[script] = number
-                if script == "roman":
+                first = next((one for one in accepted if one != "roman"), "")
+                if script == "roman" or (script == first == "letter"):
                     last.pop("arabic", None)
-                if script != "letter":
+                if script == "roman" or (script == "arabic" and first != "letter"):
                     last.pop("letter", None)
-                accepted.setdefault(script, []).append((chunk, len(number)))
+                accepted.setdefault(script, []).append((index, len(number)))
                 break
-    below_roman = len(accepted.get("roman", ())) > 1
+    accepted = {script: found for script, found in accepted.items() if len(found) > 1}
     for script, found in accepted.items():
-        if len(found) < 2:
-            continue
-        for chunk, depth in found:
-            chunk.heading = f"numbered {depth + (below_roman and script != 'roman')}"
+        below = int("roman" in accepted and script != "roman")
+        other = {"letter": "arabic", "arabic": "letter"}.get(script, "")
+        if other in accepted:
+            below += _depth_around(found, accepted[other])
+        for index, depth in found:
+            chunks[index].heading = f"numbered {depth + below}"
+
+
+def _depth_around(inner: Sequence[tuple[int, int]], outer: Sequence[tuple[int, int]]) -> int:
+    """Return the depth of the headings that others divide: 1, 2, A, B, 3, A or A, 1, 2, B, 1.
+
+    It is 0 if the others come first, or after all of them, as those of appendices do. Each heading
+    is given by its index and depth.
+    """
+    first, _ = inner[0]
+    if not any(index > first and depth == 1 for index, depth in outer):
+        return 0
+    before = [bisect_left(outer, (index, 0)) for index, _ in inner]
+    return max(outer[count - 1][1] for count in before) if before[0] else 0
 
 
 def _numbers(chunk: Chunk) -> dict[str, tuple[int, ...]]:
@@ -331,8 +382,10 @@ def join_titles(chunks: Sequence[Chunk]) -> list[Chunk]:
         index
         for index in bare
         if not chunks[index + 1].heading
-        and _is_title_like(chunks[index + 1])
-        and _is_title_case(chunks[index + 1].shown)
+        and (
+            (_is_title_like(chunks[index + 1]) and is_title_case(chunks[index + 1].shown))
+            or _is_stopped_title(chunks[index + 1])
+        )
     ]
     titled = {
         index
@@ -365,7 +418,7 @@ def _mark_indented(chunks: Sequence[Chunk], base: int) -> None:
                 outdented.append(chunk)
         elif (
             chunk.indent >= base + 8
-            and _is_title_case(chunk.shown)
+            and is_title_case(chunk.shown)
             and abs(chunk.indent * 2 + len(chunk.shown) - 72) <= 12
         ):
             centred.append(chunk)
@@ -391,7 +444,12 @@ def _is_title_like(chunk: Chunk) -> bool:
     )
 
 
-def _is_title_case(shown: str) -> bool:
+def _is_stopped_title(chunk: Chunk) -> bool:
+    """Return whether a line in capitals ends in a full stop, as titles of old books do: THE SEA."""
+    return _is_capitals(chunk) and not chunk.is_list and len(chunk.shown) <= 80
+
+
+def is_title_case(shown: str) -> bool:
     """Return whether a line is of a few words, or most of its long words begin in capitals."""
     words = shown.split()
     long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
@@ -411,8 +469,9 @@ def _is_capitals(chunk: Chunk) -> bool:
 
 def levels_of(kinds: Iterable[str]) -> dict[str, int]:
     """Return the level of each kind of heading that a text has, in the order of its headings."""
+    found = list(kinds)
     levels: dict[str, int] = {}
-    for kind in kinds:
+    for kind in found:
         if kind in levels or kind == "named":
             continue
         name, _, number = kind.partition(" ")
@@ -425,9 +484,34 @@ def levels_of(kinds: Iterable[str]) -> dict[str, int]:
         else:
             fixed = {"§": _PARAGRAPHS, "capitals": _CAPITALS, "centred": _CENTRED}
             level = (_PART_LEVELS | fixed).get(kind, len(levels))
+            if kind == "part" and "annex" in levels:  # schedules may have parts
+                level = levels["annex"] + 1
+            elif kind in _NESTING_PARTS:
+                level = _level_below(kind, found, levels) or level
         levels[kind] = level
     levels["named"] = min(levels.values(), default=0)
+    if "annex" in levels and _is_last(found, levels):
+        levels["annex"] = levels["named"]
     return levels
+
+
+def _level_below(kind: str, found: Sequence[str], levels: Mapping[str, int]) -> int | None:
+    """Return the level below chapters or sections of parts that are more numerous than these.
+
+    The articles of a statute are in its chapters and sections; those of a contract hold sections.
+    """
+    counts = Counter(found)
+    for above in ("section", "chapter"):
+        is_known = above in levels or kind == "article"
+        if is_known and 0 < counts[above] < counts[kind]:
+            return _PART_LEVELS[above] + 1
+    return None
+
+
+def _is_last(found: Sequence[str], levels: Mapping[str, int]) -> bool:
+    """Return whether the annexes of a text come after all its parts, rather than within them."""
+    parts = (kind for kind in found[found.index("annex") :] if kind in _PART_WORDS)
+    return all(levels[kind] >= levels["annex"] for kind in parts)
 
 
 def heading_key(line: str) -> str:

@@ -226,7 +226,8 @@ class _Handler:
         if self.within["hidden"]:
             return []
         vocabulary, within = self.vocabulary, self.within
-        if name in vocabulary.hidden or "fn-type" in attributes:
+        is_mark = attributes.get("ref-type") in ("fn", "table-fn")
+        if name in vocabulary.hidden or "fn-type" in attributes or is_mark:
             return ["hidden"]
         if name in vocabulary.floats and self.shown and not self.is_sentence_over():
             return ["hidden"]  # rather than tearing the sentence apart
