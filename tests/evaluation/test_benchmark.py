@@ -1,11 +1,24 @@
-"""Scores of predictions, of all questions and of subsets."""
+"""Scores of predictions, of all questions and of subsets, by models of the same recipe."""
+
+from types import SimpleNamespace
 
 import pytest
 
 from foveate import Document
 from foveate.data import Example
-from foveate.evaluation.benchmark import _score, _score_subsets, _with_known_answers
-from foveate.training.objectives import Classification, MultipleChoice, SequenceToSequence
+from foveate.evaluation.benchmark import (
+    _score,
+    _score_subsets,
+    _with_known_answers,
+    load_trained,
+)
+from foveate.models.hdt import HDTConfig, HDTForAnchorClassification
+from foveate.training.objectives import (
+    AnchorClassification,
+    Classification,
+    MultipleChoice,
+    SequenceToSequence,
+)
 
 SEA = Document.from_text("Cod swim.")
 
@@ -52,3 +65,20 @@ def test_a_label_is_no_answer_to_a_question():
     assert _with_known_answers(MultipleChoice(), unknown) == unknown[1:]
     assert _with_known_answers(Classification(("a", "b")), unknown) == unknown[:1]
     assert _with_known_answers(Classification(("a", "b"), multi_label=True), unknown) == unknown
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["ships", "fish"], r"trained for the classes \['fish', 'ships'\] and this recipe has"),
+        (["fish", "ships"], "is a HDTForAnchorClassification and this recipe is for a HDTForSeq"),
+    ],
+)
+def test_models_of_other_recipes_are_refused(labels, message, tmp_path):
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+    classes = AnchorClassification(labels=["fish", "ships"]).config_options()
+    config = HDTConfig(vocab_size=40, **sizes, **classes)
+    HDTForAnchorClassification(config).save_pretrained(tmp_path)
+    recipe = SimpleNamespace(objective=Classification(labels=labels), processor={})
+    with pytest.raises(ValueError, match=f"{message}.*evaluate it with the recipe that it was"):
+        load_trained(recipe, tmp_path)

@@ -1,5 +1,6 @@
 """The scores of a trained model on a benchmark."""
 
+import re
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, NamedTuple
@@ -92,13 +93,15 @@ def load_trained(
 
     Raises:
         OSError: The folder does not exist, or holds no model.
-        ValueError: The model is damaged, is an encoder without the head that the recipe trains, or
-            lacks a tokenizer or weights.
+        ValueError: The model is damaged, is an encoder without the head that the recipe trains, has
+            another head or other classes, or lacks a tokenizer or weights.
     """
     config = load_config(model)  # fails with clearer errors than loading the model
     objective = recipe.objective
     _check_has_head(model, config, objective)
+    _check_classes(model, config, objective)
     trained: PreTrainedModel = load_model(objective.auto_class, model, **objective.config_options())
+    _check_kind(model, config, objective, trained)
     processor = load_processor(model, trained.config, **recipe.processor)
     speed_up_if_possible(trained)
     trained.to(resolve_device(device))  # type: ignore[arg-type]  # its decorator hides `self`
@@ -124,6 +127,32 @@ def _check_has_head(model: str | PathLike[str], config: Any, objective: Objectiv
             f"{model} is an encoder without a head ({', '.join(classes)}), which gives vectors and "
             "makes no predictions: evaluate them with `foveate evaluate scirepeval`, or fine-tune "
             "it with this recipe first"
+        )
+
+
+def _check_classes(model: str | PathLike[str], config: Any, objective: Objective) -> None:
+    """Check that a checkpoint has the recipe's classes, which take the place of its own."""
+    expected = objective.config_options().get("id2label")
+    names = [name for _, name in sorted(config.id2label.items())]
+    if expected is None or all(re.fullmatch(r"LABEL_\d+", name) for name in names):
+        return
+    if names != [*expected.values()]:
+        raise ValueError(
+            f"{model} was trained for the classes {names} and this recipe has "
+            f"{[*expected.values()]}: evaluate it with the recipe that it was trained with"
+        )
+
+
+def _check_kind(
+    model: str | PathLike[str], config: Any, objective: Objective, trained: PreTrainedModel
+) -> None:
+    """Check that a checkpoint has the recipe's head; heads of two kinds may have equal weights."""
+    heads = [name for name in config.architectures or [] if "For" in name]
+    loaded = type(trained).__name__
+    if heads and loaded not in heads and objective.auto_class is not AutoModel:
+        raise ValueError(
+            f"{model} is a {heads[0]} and this recipe is for a {loaded}: "
+            "evaluate it with the recipe that it was trained with"
         )
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from foveate.ops.compiling import refuse_export, uncompiled
+from foveate.ops.differentiation import is_transformed
 from foveate.ops.tree_attention import Tree
 
 
@@ -50,7 +51,8 @@ class PackedIndices:
         """Scatter `(tokens, ...)` to `(batch, length, ...)`, zero at padding."""
         batch, length = self.shape
         flat = packed
-        if self.indices is not None and len(self.indices) == batch * length:
+        is_full = self.indices is not None and len(self.indices) == batch * length
+        if is_full and not is_transformed():
             flat = _Permute.apply(packed, self.indices)
         elif self.indices is not None:
             zeros = packed.new_zeros(batch * length, *packed.shape[1:])

@@ -173,6 +173,8 @@ def test_no_tokens_give_no_tokens():
         ({"v": torch.zeros(3, 2, 5)}, "k and v share"),
         ({"block_size": 0}, "block_size and k_neighbours must be at least 1, got 0 and 1"),
         ({"k_neighbours": 0}, "must be at least 1, got 4 and 0"),
+        ({"block_size": 4.0}, "block_size and k_neighbours must be integers, got 4.0, 1"),
+        ({"scale": torch.tensor(0.5)}, "scale must be a number, got a tensor: multiply q by it"),
         ({"coverage": "half"}, r"unknown coverage 'half': choose among \['full', 'paper'\]"),
         ({"lengths": [1, 1]}, "lengths must be positive and add up to 3 tokens"),
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
@@ -183,3 +185,13 @@ def test_inputs_that_do_not_match_are_rejected(arguments, message):
     fitting = {"q": q, "k": q, "v": q, "block_size": 4, "k_neighbours": 1}
     with pytest.raises(ValueError, match=message):
         fovea_attention(**fitting | arguments)
+
+
+@pytest.mark.parametrize("backend", ["eager", "reference"])
+def test_lengths_may_be_a_tensor(backend):
+    q, k, v = torch.randn(3, 9, 2, 4)
+    expected, actual = (
+        fovea_attention(q, k, v, block_size=2, k_neighbours=1, lengths=lengths, backend=backend)
+        for lengths in ([5, 4], torch.tensor([5, 4]))
+    )
+    assert torch.equal(actual, expected)

@@ -232,6 +232,7 @@ def test_no_tokens_give_no_tokens():
         ({"v": torch.zeros(3, 2, 4).double()}, "must share one floating dtype"),
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
         ({"key_bias": torch.zeros(2)}, r"key_bias must be \(3,\)"),
+        ({"scale": torch.tensor(0.5)}, "scale must be a number, got a tensor: multiply q by it"),
         ({"q_positions": torch.zeros(3)}, r"q_positions must be \(3,\) integers"),
         ({"k_positions": torch.arange(4)}, r"k_positions must be \(3,\) integers"),
         ({"q_lengths": [2, 2]}, "q_lengths must be positive and add up to 3 tokens"),

@@ -124,7 +124,10 @@ def test_memory_grows_linearly_with_the_document():
         ({"edges": ("cousins",)}, r"unknown edges \['cousins'\]"),
         ({"edges": "parent"}, "edges must be a list of names, got the string 'parent'"),
         ({"k": torch.zeros(3, 2, 5)}, "must share one shape"),
-        ({"v": torch.zeros(3, 2, 4, dtype=torch.float64)}, "must share one dtype"),
+        ({"v": torch.zeros(3, 2, 4, dtype=torch.float64)}, "must share one floating dtype"),
+        (dict.fromkeys("qkv", torch.zeros(3, 2, 4, dtype=torch.int64)), "one floating dtype"),
+        ({"tree": [-1, 0, 0]}, "tree must be a Tree, got list: build it once by Tree.from_parents"),
+        ({"scale": torch.tensor(0.5)}, "scale must be a number, got a tensor: multiply q by it"),
         ({"tree": Tree.from_parents([-1, 0])}, "q has 3 tokens but the tree has 2 nodes"),
     ],
 )
@@ -138,3 +141,10 @@ def test_inputs_that_do_not_match_are_rejected(arguments, message):
 def test_no_tokens_give_no_tokens():
     q = torch.zeros(0, 2, 4)
     assert tree_attention(q, q, q, Tree.from_parents([])).shape == (0, 2, 4)
+
+
+@pytest.mark.parametrize("shape", [(3, 0, 4), (3, 2, 0)])
+@pytest.mark.parametrize("backend", ["eager", "reference"])
+def test_no_heads_or_channels_give_none(shape, backend):
+    q, tree = torch.zeros(shape), Tree.from_parents([-1, 0, 0])
+    assert tree_attention(q, q, q, tree, backend=backend).shape == shape

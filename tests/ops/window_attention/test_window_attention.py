@@ -214,14 +214,20 @@ ROWS = torch.zeros(3, 2, 4)
     [
         ({"k": torch.zeros(4, 2, 4)}, "must share one shape"),
         ({"v": ROWS.double()}, "must share one floating dtype"),
-        ({"window": (-1, 2)}, r"window must be \(left, right\), neither below 0"),
+        ({"window": (-1, 2)}, r"window must be \(left, right\), two integers of which neither"),
+        ({"window": 2}, r"window must be \(left, right\), two integers .* got 2"),
+        ({"window": (1.5, 1.5)}, r"two integers .* got \(1.5, 1.5\)"),
+        ({"scale": torch.tensor(0.5)}, "scale must be a number, got a tensor: multiply q by it"),
         ({"bias": torch.zeros(32, 3)}, r"bias must be \(num_buckets, heads\) with 2 heads"),
         (
             {"bias": torch.zeros(32, 2), "dilation": 2},
             "bias and dilation cannot be combined: leave one",
         ),
         ({"dilation": 0}, "dilation must be a positive integer"),
+        ({"dilation": 1.0}, "dilation must be a positive integer"),
         ({"dilation": (1, 2, 3)}, "one for each of 2 heads"),
+        ({"lengths": 3}, "lengths must be a sequence of integers, got 3"),
+        ({"lengths": [3.0]}, r"lengths must be a sequence of integers, got \(3.0,\)"),
         ({"masked_keys": torch.zeros(3)}, r"masked_keys must be \(3,\) bool"),
         ({"lengths": [2, 2]}, "lengths must be positive and add up to 3 tokens"),
         (
@@ -260,6 +266,9 @@ def test_inputs_that_do_not_match_are_rejected(arguments, message):
         ({"q_lengths": [2]}, "q_lengths must not be below 0 and add up to 3 tokens"),
         ({"k_lengths": [1, 2]}, "q_lengths has 1 sequences but k_lengths has 2"),
         ({"masked_keys": torch.zeros(3)}, r"masked_keys must be \(3,\) bool"),
+        ({"q_lengths": 3}, "q_lengths must be a sequence of integers, got 3"),
+        ({"scale": torch.tensor(0.5)}, "scale must be a number, got a tensor: multiply q by it"),
+        ({"backend": "cuda"}, "unknown backend"),
     ],
 )
 def test_global_attention_rejects_inputs_that_do_not_match(arguments, message):

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foveate.ops.differentiation import once_differentiable
+from foveate.ops.differentiation import once_differentiable, refuse_transforms
 
 TILE = 1 << 18
 """Scores materialized at once, which should fit in cache, unless one query has more."""
@@ -69,6 +69,7 @@ def grouped_attention(
     Returns:
         `(tokens, heads, head_dim)` in the dtype of `q`; sums are computed in float32 at least.
     """
+    refuse_transforms()
     out: Tensor = _GroupedAttention.apply(q, k, v, bias, key_bias, groups, causal, scale)
     return out
 

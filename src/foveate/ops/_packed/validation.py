@@ -1,6 +1,8 @@
 """Checks of the arguments of attention over packed sequences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from numbers import Integral
+from operator import index
 
 import torch
 from torch import Tensor
@@ -50,14 +52,42 @@ def check_positions(name: str, positions: Tensor, tokens: Tensor) -> None:
     check_device(name, positions, tokens)
 
 
-def check_lengths(name: str, lengths: Sequence[int] | None, tokens: Tensor) -> tuple[int, ...]:
+def check_scale(scale: float | None) -> None:
+    """Raise ValueError if the scale is a tensor, which would get no gradient from most backends."""
+    if isinstance(scale, Tensor):
+        raise ValueError("scale must be a number, got a tensor: multiply q by it instead")
+
+
+def check_sizes(name: str, *sizes: int) -> None:
+    """Raise ValueError unless all sizes are integers."""
+    if not all(isinstance(size, Integral) for size in sizes):
+        raise ValueError(f"{name} must be integers, got {', '.join(map(repr, sizes))}")
+
+
+def as_lengths(name: str, lengths: Iterable[int]) -> tuple[int, ...]:
+    """Return lengths as Python integers, from which tables are cached.
+
+    Raises:
+        ValueError: If they are not a sequence of integers.
+    """
+    try:
+        lengths = tuple(lengths.tolist() if isinstance(lengths, Tensor) else lengths)
+        if any(type(n) is not int for n in lengths):
+            lengths = tuple(map(index, lengths))
+    except TypeError:
+        raise ValueError(f"{name} must be a sequence of integers, got {lengths!r}") from None
+    return lengths
+
+
+def check_lengths(name: str, lengths: Iterable[int] | None, tokens: Tensor) -> tuple[int, ...]:
     """Return the lengths of the packed sequences; None means one sequence of all tokens.
 
     Raises:
-        ValueError: If a length is below 1, or if the lengths do not add up to the number of tokens.
+        ValueError: If the lengths are not integers, if one is below 1, or if they do not add up to
+            the number of tokens.
     """
     n = tokens.shape[0]
-    lengths = (n,) * (n > 0) if lengths is None else tuple(lengths)
+    lengths = (n,) * (n > 0) if lengths is None else as_lengths(name, lengths)
     if min(lengths, default=1) < 1 or sum(lengths) != n:
         raise ValueError(
             f"{name} must be positive and add up to {n} tokens, got {len(lengths)} lengths with "

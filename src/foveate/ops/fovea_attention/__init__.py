@@ -6,7 +6,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.validation import check_bias, check_device, check_lengths, check_qkv
+from foveate.ops._packed.validation import (
+    check_bias,
+    check_device,
+    check_lengths,
+    check_qkv,
+    check_scale,
+    check_sizes,
+)
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
@@ -81,6 +88,8 @@ def fovea_attention(
     if q.shape != k.shape:
         raise ValueError(f"q and k must share one shape, got {tuple(q.shape)} and {tuple(k.shape)}")
     check_bias(bias, q)
+    check_scale(scale)
+    check_sizes("block_size and k_neighbours", block_size, k_neighbours)
     if block_size < 1 or k_neighbours < 1:
         raise ValueError(
             f"block_size and k_neighbours must be at least 1, got {block_size} and {k_neighbours}"

@@ -6,11 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from foveate.ops.differentiation import once_differentiable
+from foveate.ops.differentiation import is_transformed, once_differentiable
 
 
 def gated_gelu(a: Tensor, b: Tensor) -> Tensor:
     """Compute GELU(a) · b; see `foveate.ops.gated_gelu`."""
+    if is_transformed():
+        return F.gelu(a, approximate="tanh") * b
     out: Tensor = _GatedGELU.apply(a, b)
     return out
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from foveate.ops._triton.cache import stream_id
 from foveate.ops._triton.library import define_op
 from foveate.ops.backends import autocasts
+from foveate.ops.differentiation import is_transformed
 
 
 def joint_linear(
@@ -20,6 +22,8 @@ def joint_linear(
     if x.ndim != 2:
         products = joint_linear(x.reshape(-1, x.shape[-1]), weights, biases)
         return tuple(product.view(*x.shape[:-1], product.shape[1]) for product in products)
+    if is_transformed():
+        return tuple(map(F.linear, repeat(x), weights, biases or repeat(None)))
     if not torch.is_grad_enabled():
         return _joint_product(x, weights, biases)
     outputs: tuple[Tensor, ...] = _JointLinear.apply(x, len(weights), *weights, *(biases or ()))
@@ -31,6 +35,8 @@ def linear_relu(x: Tensor, weight: Tensor) -> Tensor:
     if x.ndim != 2:
         rows = linear_relu(x.reshape(-1, x.shape[-1]), weight)
         return rows.view(*x.shape[:-1], len(weight))
+    if is_transformed():
+        return F.linear(x, weight).relu()
     run = _LinearReLU.apply if torch.is_grad_enabled() else _product_relu
     output: Tensor = run(x, weight)
     return output

@@ -11,6 +11,7 @@ from foveate.ops._packed.validation import (
     check_lengths,
     check_positions,
     check_qkv,
+    check_scale,
 )
 from foveate.ops.backends import autocast, choose
 
@@ -85,6 +86,7 @@ def relative_attention(
     q, k, v = autocast(q), autocast(k), autocast(v)
     check_qkv(q, k, v)
     check_bias(bias, q)
+    check_scale(scale)
     if k_lengths is None and q.shape[0] == k.shape[0]:
         k_lengths = q_lengths
     q_lengths = check_lengths("q_lengths", q_lengths, q)

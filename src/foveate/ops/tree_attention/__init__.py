@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from torch import Tensor
 
+from foveate.ops._packed.validation import check_scale
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
@@ -62,11 +63,17 @@ def tree_attention(
             "q, k and v must share one shape (tokens, heads, head_dim), "
             f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
         )
+    if not isinstance(tree, Tree):
+        raise ValueError(
+            f"tree must be a Tree, got {type(tree).__name__}: build it once by Tree.from_parents"
+        )
     if q.shape[0] != len(tree):
         raise ValueError(f"q has {q.shape[0]} tokens but the tree has {len(tree)} nodes")
     q, k, v = autocast(q), autocast(k), autocast(v)
-    if not q.dtype == k.dtype == v.dtype:
-        raise ValueError(f"q, k and v must share one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+    if not q.dtype == k.dtype == v.dtype or not q.is_floating_point():
+        raise ValueError(
+            f"q, k and v must share one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
+        )
     if not q.device == k.device == v.device == tree.parent.device:
         raise ValueError(
             "q, k, v and the tree must be on one device, "
@@ -78,8 +85,9 @@ def tree_attention(
         )
     if unknown := set(edges) - set(EDGES):
         raise ValueError(f"unknown edges {sorted(unknown)}: choose from {list(EDGES)}")
+    check_scale(scale)
     backend = choose(backend, q)
-    if q.shape[0] == 0:
+    if q.numel() == 0:
         return q.clone()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if backend == "triton":

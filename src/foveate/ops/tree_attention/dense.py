@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from foveate.ops._packed.cpu_kernel import attend_on_cpu, has_cpu_kernel
+from foveate.ops.differentiation import is_transformed
 
 from .families import FamilyBatch
 
@@ -137,7 +138,8 @@ def log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
 
 def _tile_log_sum_exp(q: Tensor, k: Tensor, scale: float) -> Tensor:
     """Compute the log-sum-exp of some queries' scores, which are not kept for gradients."""
-    if not torch.is_grad_enabled():  # in inference `checkpoint` would only import the compiler
+    # In inference `checkpoint` would only import the compiler; torch.func cannot transform it.
+    if not torch.is_grad_enabled() or is_transformed():
         return _score_log_sum_exp(q, k, scale)
     output: Tensor = checkpoint(_score_log_sum_exp, q, k, scale, use_reentrant=False)
     return output

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from foveate.ops.differentiation import once_differentiable
+from foveate.ops.differentiation import is_transformed, once_differentiable
 
 
 def build(tokens: Tensor, counts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
@@ -141,17 +141,19 @@ def merge(
 
 def _read(buffer: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """Copy `buffer[index]`, and return it with the buffer to use from then on."""
-    if not (torch.is_grad_enabled() and buffer.requires_grad):
+    if is_transformed() or not (torch.is_grad_enabled() and buffer.requires_grad):
         return buffer.index_select(0, index), buffer
     values, buffer = _Read.apply(buffer, index)
     return values, buffer
 
 
 def _write(buffer: Tensor, index: Tensor, values: Tensor) -> Tensor:
-    """Overwrite `buffer[index]` in place, and return the buffer to use from then on.
+    """Overwrite `buffer[index]`, in place if possible, and return the buffer to use from then on.
 
     The index must not have duplicates.
     """
+    if is_transformed():
+        return buffer.index_copy(0, index, values)
     if not torch.is_grad_enabled() or not (buffer.requires_grad or values.requires_grad):
         return buffer.index_copy_(0, index, values)
     buffer = _Write.apply(buffer, index, values)

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from torch import Tensor, cat
 
-from foveate.ops._packed.validation import check_bias, check_lengths
+from foveate.ops._packed.validation import as_lengths, check_bias, check_lengths, check_scale
 from foveate.ops.backends import autocast, choose
 
 from . import eager as _eager
@@ -96,6 +96,7 @@ def window_attention(
     check_self_attention(q, k, v)
     lengths = check_lengths("lengths", lengths, q)
     check_window(window)
+    check_scale(scale)
     dilations = check_dilation(dilation, q.shape[1])
     check_bias(bias, q)
     if bias is not None and max(dilations, default=1) > 1:
@@ -107,7 +108,10 @@ def window_attention(
         global_k, global_v, global_lengths, *others = global_keys_values
         # Not by _replace, whose results are empty in torch 2.11 where they cross a graph break.
         kv = GlobalKeysValues(
-            autocast(global_k), autocast(global_v), tuple(global_lengths), *others
+            autocast(global_k),
+            autocast(global_v),
+            as_lengths("global_keys_values.lengths", global_lengths),
+            *others,
         )
         check_global_keys_values(kv, q, len(lengths))
     backend = choose(backend, q)

@@ -7,7 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.validation import check_bias, check_device, check_positions
+from foveate.ops._packed.validation import (
+    as_lengths,
+    check_bias,
+    check_device,
+    check_positions,
+    check_scale,
+)
 from foveate.ops.backends import autocast
 from foveate.ops.relative_attention import relative_attention
 
@@ -89,6 +95,7 @@ def global_attention(
     k_lengths: Sequence[int],
     masked_keys: Tensor | None = None,
     scale: float | None = None,
+    backend: str | None = None,
 ) -> Tensor:
     """Attend to all tokens of the query's sequence, as Longformer's and LED's global tokens do.
 
@@ -102,18 +109,21 @@ def global_attention(
         masked_keys: `(tokens,)` bool, True for tokens that no query sees; each sequence needs one
             that is False.
         scale: Factor on the products; 1/√head_dim if None.
+        backend: As for `relative_attention`, which this calls.
 
     Returns:
         `(global_tokens, heads, head_dim)` in the dtype of `q`.
 
     Raises:
-        ValueError: If shapes, dtypes, devices or lengths do not match.
+        ValueError: If shapes, dtypes, devices or lengths do not match, if the backend is unknown,
+            or if it cannot run on these tensors.
 
     Example:
         >>> q, k = torch.randn(3, 2, 8), torch.randn(9, 2, 8)
         >>> global_attention(q, k, k, q_lengths=[1, 2], k_lengths=[5, 4]).shape
         torch.Size([3, 2, 8])
     """
+    q_lengths, k_lengths = as_lengths("q_lengths", q_lengths), as_lengths("k_lengths", k_lengths)
     for name, lengths, x in (("q_lengths", q_lengths, q), ("k_lengths", k_lengths, k)):
         if min(lengths, default=0) < 0 or sum(lengths) != x.shape[0]:
             raise ValueError(
@@ -125,7 +135,8 @@ def global_attention(
             f"q_lengths has {len(q_lengths)} sequences but k_lengths has {len(k_lengths)}"
         )
     check_masked_keys("masked_keys", masked_keys, k)
-    if not q.shape[0]:
+    check_scale(scale)
+    if not q.numel():
         return autocast(q).clone()
     key_bias = None if masked_keys is None else masked_key_bias(masked_keys)
     has_queries = [n > 0 for n in q_lengths]
@@ -141,6 +152,7 @@ def global_attention(
         k_lengths=[*compress(k_lengths, has_queries)],
         key_bias=key_bias,
         scale=q.shape[-1] ** -0.5 if scale is None else scale,
+        backend=backend,
     )
 
 

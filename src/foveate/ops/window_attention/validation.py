@@ -1,6 +1,7 @@
 """Checks of the arguments of window attention."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -20,8 +21,14 @@ def check_self_attention(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 def check_window(window: tuple[int, int]) -> None:
     """Raise ValueError unless the window is (left, right) with neither below 0."""
-    if len(window) != 2 or min(window) < 0:
-        raise ValueError(f"window must be (left, right), neither below 0, got {window}")
+    if not (
+        isinstance(window, tuple | list)
+        and len(window) == 2
+        and all(isinstance(size, Integral) and size >= 0 for size in window)
+    ):
+        raise ValueError(
+            f"window must be (left, right), two integers of which neither is below 0, got {window}"
+        )
 
 
 def check_dilation(dilation: int | Sequence[int], heads: int) -> tuple[int, ...]:
@@ -30,8 +37,8 @@ def check_dilation(dilation: int | Sequence[int], heads: int) -> tuple[int, ...]
     Raises:
         ValueError: If a dilation is below 1, or if there is not one for each head.
     """
-    dilations = (dilation,) * heads if isinstance(dilation, int) else tuple(dilation)
-    if len(dilations) != heads or min(dilations, default=1) < 1:
+    dilations = tuple(dilation) if isinstance(dilation, Iterable) else (dilation,) * heads
+    if len(dilations) != heads or not all(isinstance(n, Integral) and n >= 1 for n in dilations):
         raise ValueError(
             f"dilation must be a positive integer, or one for each of {heads} heads, got {dilation}"
         )
