@@ -7,7 +7,7 @@ arrays are in that order, whatever order the documents were added in.
 from collections.abc import Sequence
 from functools import cached_property
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +32,18 @@ _OUTLINE = (
 class _loaded_once(cached_property[_Value]):  # noqa: N801 (a decorator)
     """A cached property that is loaded once, even if several threads need it at the same time."""
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> _Value: ...
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Self | _Value:
         if instance is None:
             return self
         with instance.lock:
-            return super().__get__(instance, owner)
+            value: _Value = super().__get__(instance, owner)
+            return value
 
 
 class Snapshot:
