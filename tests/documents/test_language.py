@@ -1,8 +1,10 @@
 """Detection of a text's language."""
 
+import tempfile
+
 import pytest
 
-from foveate.documents import Document
+from foveate.documents import Document, language, read_documents
 from foveate.documents.language import detect_language
 
 TEXTS = {
@@ -38,3 +40,16 @@ def test_a_given_language_is_kept():
 def test_markup_does_not_decide():
     text = "".join(f"<p class='navigation'>{word}</p>" for word in TEXTS["de"].split(", "))
     assert Document.from_text(text, format="html").language == "de"
+
+
+def test_a_lack_of_room_for_temporary_files_is_not_blamed_on_a_file(tmp_path, monkeypatch):
+    def fail(**options):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "cod.txt").write_text(TEXTS["en"])
+    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
+    failures = []
+    language._identifier.cache_clear()
+    with pytest.raises(ValueError, match=r"No space left on device\): free some space .* TMPDIR"):
+        list(read_documents(tmp_path, on_error=lambda *failure: failures.append(failure)))
+    assert failures == []

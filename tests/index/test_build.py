@@ -173,6 +173,15 @@ def test_what_does_not_exist_is_said(index, folder):
         index.add(str(folder / "*.doc"))
 
 
+def test_pipes_and_devices_are_refused(index, folder):
+    os.mkfifo(folder / "pipe.md")
+    (folder / "zero.md").symlink_to("/dev/zero")
+    assert index.add(folder).added == 4  # among others, they are left out
+    for name in ("pipe.md", "zero.md"):
+        with pytest.raises(ValueError, match=rf"{name} is not a regular file: copy its content"):
+            index.add(folder / name)
+
+
 def test_a_huge_file_is_refused(index, folder, monkeypatch):
     with (folder / "huge.txt").open("wb") as file:
         file.truncate(2 * 2**30)

@@ -2,6 +2,9 @@
 
 import itertools
 import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,11 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveate import Document, Index, ask, read_documents, search, summarize
+from foveate import Document, Encoder, Index, ask, read_documents, search, summarize
 from foveate.index import search as library_search
 from foveate.index import words
 from foveate.index.codes import Codes, in_threads
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE
+from foveate.index.snapshot import Snapshot
 from foveate.index.words import Postings, Words, add_up, impacts_of
 from foveate.tasks import bm25 as dense
 from foveate.tasks.context import contexts
@@ -311,6 +315,60 @@ def test_threads_share_a_range(size, least, num_threads):
         torch.set_num_threads(before)
     assert len(parts) <= num_threads
     assert [i for start, end in sorted(parts) for i in range(start, end)] == list(range(size))
+
+
+def slowly(function, calls):
+    """Return a function that says that it was called, and gives other threads time to call it."""
+
+    def call(*arguments, **options):
+        calls.append(function.__name__)
+        time.sleep(0.05)
+        return function(*arguments, **options)
+
+    return call
+
+
+def test_threads_share_the_model_and_what_was_read(index, folder, small_encoder, monkeypatch):
+    index.add(folder)
+    expected = index.search("cod")
+    calls = []
+
+    def load(name, **options):
+        return small_encoder
+
+    monkeypatch.setattr(Encoder, "from_pretrained", slowly(load, calls))
+    monkeypatch.setattr(Snapshot, "__init__", slowly(Snapshot.__init__, calls))
+    monkeypatch.setattr(Snapshot, "_load_vectors", slowly(Snapshot._load_vectors, calls))
+    shared = Index.open(index.path)
+    start = threading.Barrier(4)
+
+    def find(_):
+        start.wait()
+        return shared.search("cod")
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(find, range(4))) == [expected] * 4
+    assert sorted(calls) == ["__init__", "_load_vectors", "_load_vectors", "load"]
+
+
+def test_words_may_be_dropped_by_another_thread(monkeypatch):
+    monkeypatch.setattr(words, "_CACHED_BYTES", 150)
+    lengths = {SENTENCE: np.ones(9, np.int64), SECTION: np.full(3, 3), DOCUMENT: np.full(1, 9)}
+    owners = {SECTION: np.arange(9) // 3, DOCUMENT: np.zeros(9, np.int64)}
+
+    def postings(terms):
+        if terms == ["b"]:  # meanwhile, "a" makes room for another thread's terms
+            pool.submit(library_words.match, ["c", "d", "e"]).result()
+            assert "a" not in library_words._cached
+        everywhere = Postings(np.arange(9), np.ones(9, np.int64))
+        return {(term, SENTENCE): everywhere for term in terms}
+
+    library_words = Words(lengths, owners, postings)
+    with ThreadPoolExecutor(1) as pool:
+        library_words.match(["a"])
+        assert (library_words.match(["a", "b"])[SENTENCE] > 0).all()
+    cached = library_words._cached.values()
+    assert library_words._num_bytes == sum(map(words._num_bytes, cached))
 
 
 @given(st.integers(1, 200), st.integers(1, 5), st.integers(0, 2**16))

@@ -126,10 +126,29 @@ def test_paths_that_lead_out_of_the_page(served):
 def test_the_page_hides_no_wrong_method(served):
     answer = served.client.get("/search", params={"query": "cod"})
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-    asked = served.client.head("/healthz")
-    assert (asked.status_code, asked.content) == (200, b"")
     assert served.client.get("/app.js").headers["content-type"].startswith("text/javascript")
     assert "<html" in served.client.get("/").text
+
+
+@pytest.mark.parametrize("path", ["/", "/app.js", "/docs", "/healthz", "/documents"])
+def test_head_is_get_without_content(served, path):
+    got, asked = served.client.get(path), served.client.head(path)
+    assert (asked.status_code, asked.content) == (200, b"")
+    for name in ("content-type", "content-length", "etag"):
+        assert asked.headers.get(name) == got.headers.get(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/documents", "HEAD, GET, POST"),
+        ("/documents/u-none", "HEAD, DELETE, GET"),
+        ("/app.js", "HEAD, GET"),
+    ],
+)
+def test_a_wrong_method_is_told_all_that_are_right(served, path, allowed):
+    answer = served.client.put(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
 def test_counters(served):

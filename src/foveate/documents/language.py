@@ -18,6 +18,9 @@ def detect_language(text: str) -> str:
 
     Returns:
         ISO 639 code, such as "en" or "zh"; "en" if the text is too short or mixed to tell.
+
+    Raises:
+        ValueError: There is no room for temporary files, to which py3langid unpacks its model.
     """
     sample = text[:SAMPLE]
     if sum(map(str.isalpha, sample)) < _MIN_LETTERS and sample.isascii():
@@ -35,4 +38,10 @@ def _identifier() -> Any:
     # Imported late: models import documents, and must run with torch alone installed.
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    try:
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    except OSError as error:  # which would be taken for one of the file that is read
+        raise ValueError(
+            f"languages cannot be detected, because py3langid cannot unpack its model ({error}): "
+            "free some space for temporary files, or set TMPDIR to a folder that has some"
+        ) from error

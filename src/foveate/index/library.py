@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from operator import index
 from os import PathLike
 from pathlib import Path
+from threading import RLock
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -88,8 +89,9 @@ class Index:
     """A library of documents on disk; make one with `Index.open`.
 
     A search always sees the library's newest state. Several processes may search it, even while one
-    of them adds documents, which the others see once they are complete. Copies, and what is pickled
-    and loaded elsewhere, name the same folder and have the same model.
+    of them adds documents, which the others see once they are complete. Threads may share an
+    index, and then share its model and what it has read. Copies, and what is pickled and loaded
+    elsewhere, name the same folder and have the same model.
 
     Args:
         store: Where it is stored.
@@ -114,6 +116,7 @@ class Index:
         self._store = store
         self._model = model
         self._options = options
+        self._lock = RLock()  # held while the model or a state of the library is loaded
         self._encoder: Encoder | None = None
         self._record: ModelRecord | None = None
         self._snapshot: Snapshot | None = None
@@ -446,9 +449,10 @@ class Index:
         Raises:
             OSError: It cannot be loaded.
         """
-        if self._encoder is None:
-            self._encoder = self._load_encoder()
-        return self._encoder
+        with self._lock:
+            if self._encoder is None:
+                self._encoder = self._load_encoder()
+            return self._encoder
 
     def _load_encoder(self) -> Encoder:
         recorded = self._store.read_state().model if self._store.exists() else None
@@ -490,11 +494,7 @@ class Index:
             stamp = None
             try:
                 stamp = self._store.stamp() if self._store.exists() else None
-                if self._snapshot is None or stamp != self._stamp:
-                    self._unpack.cache_clear()
-                    self._snapshot = Snapshot(self._store, self._store.read_state())
-                    self._stamp = stamp
-                return use(self._snapshot)
+                return use(self._load_snapshot(stamp))
             except ValueError as error:
                 if isinstance(error, LibraryError):  # not of a condition, which harms nothing
                     self._snapshot = None
@@ -508,6 +508,15 @@ class Index:
                     raise self._store.unreadable("its tables do not agree") from error
                 raise
         raise AssertionError("the last attempt returns or raises")
+
+    def _load_snapshot(self, stamp: tuple[int, int] | None) -> Snapshot:
+        """Return the newest state, which is loaded if the one in memory has another stamp."""
+        with self._lock:
+            if self._snapshot is None or stamp != self._stamp:
+                self._unpack.cache_clear()
+                self._snapshot = Snapshot(self._store, self._store.read_state())
+                self._stamp = stamp
+            return self._snapshot
 
     def _load_document(self, snapshot: Snapshot, number: int) -> Document:
         wanted = f"document = {index(number)}"

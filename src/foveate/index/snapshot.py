@@ -6,7 +6,8 @@ arrays are in that order, whatever order the documents were added in.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from threading import RLock
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +21,29 @@ from foveate.index.store import State, Store
 from foveate.index.words import Ints, Postings, Words
 from foveate.tasks.arguments import Unit
 
+_Value = TypeVar("_Value")
+
 _OUTLINE = (
     *("document", "source", "file", "member", "language", "section_sizes", "section_totals"),
     *("sentence_lengths", "heading_lengths", "outline_length"),
 )
+
+
+class _loaded_once(cached_property[_Value]):  # noqa: N801 (a decorator)
+    """A cached property that is loaded once, even if several threads need it at the same time."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> _Value: ...
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Self | _Value:
+        if instance is None:
+            return self
+        with instance.lock:
+            value: _Value = super().__get__(instance, owner)
+            return value
 
 
 class Snapshot:
@@ -47,9 +67,11 @@ class Snapshot:
         section_document: `(sections,)`, the document that each section is in.
         lengths: Number of terms of each text, by kind; those of a section or document include the
             sentences in it.
+        lock: Held while large parts are loaded.
     """
 
     def __init__(self, store: Store, state: State) -> None:
+        self.lock = RLock()
         self.store = store
         self.state = state
         self.tables = store.open_tables(state)
@@ -124,27 +146,27 @@ class Snapshot:
             return sentences
         return (self.section_idx if by == "section" else self.sentence_document)[sentences]
 
-    @cached_property
+    @_loaded_once
     def sentences(self) -> npt.NDArray[np.float16]:
         """`(sentences, dimension)`, the vectors of all sentences."""
         return self._load_vectors("sentences", self.sentence_ends)
 
-    @cached_property
+    @_loaded_once
     def sections(self) -> npt.NDArray[np.float16]:
         """`(sections, dimension)`, the vectors of all sections."""
         return self._load_vectors("sections", self.section_ends)
 
-    @cached_property
+    @_loaded_once
     def sentence_codes(self) -> Codes:
         """The signs of the vectors of all sentences."""
         return Codes(self.sentences)
 
-    @cached_property
+    @_loaded_once
     def section_codes(self) -> Codes:
         """The signs of the vectors of all sections."""
         return Codes(self.sections)
 
-    @cached_property
+    @_loaded_once
     def words(self) -> Words:
         """The words of the library."""
         owners = {SECTION: self.section_idx, DOCUMENT: self.sentence_document}

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,7 @@ class Words:
         }
         self._cached: OrderedDict[str, dict[int, Impacts]] = OrderedDict()
         self._num_bytes = 0
+        self._lock = Lock()  # of what is cached
 
     def match(
         self, terms: Sequence[str], kinds: Iterable[int] = KINDS
@@ -102,20 +104,23 @@ class Words:
 
     def _impacts(self, terms: Sequence[str]) -> dict[str, dict[int, Impacts]]:
         """Return what each term counts in each text of each kind."""
-        new = [term for term in terms if term not in self._cached]
-        loaded = self._load(new) if new else {}
-        impacts = {}
-        for term in terms:
-            if term in self._cached:
+        with self._lock:
+            impacts = {term: self._cached[term] for term in terms if term in self._cached}
+            for term in impacts:
                 self._cached.move_to_end(term)
-                impacts[term] = self._cached[term]
-            else:
-                impacts[term] = self._cached[term] = loaded[term]
-                self._num_bytes += _num_bytes(loaded[term])
-        while self._num_bytes > _CACHED_BYTES:
-            _, oldest = self._cached.popitem(last=False)
-            self._num_bytes -= _num_bytes(oldest)
-        return impacts
+        new = [term for term in terms if term not in impacts]
+        if not new:
+            return impacts
+        loaded = self._load(new)
+        with self._lock:
+            for term in new:
+                if term not in self._cached:  # another thread may have been faster
+                    self._cached[term] = loaded[term]
+                    self._num_bytes += _num_bytes(loaded[term])
+            while self._num_bytes > _CACHED_BYTES:
+                _, oldest = self._cached.popitem(last=False)
+                self._num_bytes -= _num_bytes(oldest)
+        return impacts | loaded
 
     def _load(self, terms: Sequence[str]) -> dict[str, dict[int, Impacts]]:
         postings = self._load_postings(terms)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from foveate.documents import Document, Span
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
 
 Unit: TypeAlias = Literal["passage", "sentence", "section", "document"]
 """What is found: passages are up to five sentences, as `foveate.ask` gives them."""
-
-
-_LOADING = Lock()
-"""Frameworks ask from several threads at once, and a model must not be loaded in each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +60,6 @@ def find(
         ValueError: See `Index.search`.
     """
     check_unit(by)
-    with _LOADING:
-        _ = index.encoder  # loads it the first time
     hits: list[Hit | Passage] = []
     if by == "passage":
         answer = index.ask(query, top_k=top_k, where=where, path=path, section=section)

@@ -17,7 +17,7 @@ from foveate import __version__
 from foveate.inference import Encoder
 from foveate.service import errors
 from foveate.service.encoder import SharedEncoder
-from foveate.service.guard import LOOPBACK_NAMES, Access, Bodies, SecurityHeaders, host_name
+from foveate.service.guard import LOOPBACK_NAMES, Access, Bodies, Heads, SecurityHeaders, host_name
 from foveate.service.limits import Limits
 from foveate.service.metrics import Measured, Metrics
 from foveate.service.routes import documents, embeddings, operations, tasks
@@ -109,6 +109,7 @@ def create_app(
         )
     app.add_middleware(Measured, metrics=metrics)
     app.add_middleware(SecurityHeaders, allowed_origins=origins)
+    app.add_middleware(Heads)
     errors.add_handlers(app)
     for part in (documents, tasks, embeddings, operations):
         app.include_router(part.router)

@@ -40,6 +40,19 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class Heads:
+    """Answers HEAD as GET; the server leaves the content out."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # a copy: the server looks at its own
+        await self._app(scope, receive, send)
+
+
 class SecurityHeaders:
     """Adds headers that keep browsers from loading foreign content and showing responses as pages.
 

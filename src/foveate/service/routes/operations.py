@@ -23,7 +23,6 @@ class Health(BaseModel):
 router = APIRouter(tags=["operations"])
 
 
-@router.head("/healthz", include_in_schema=False)  # what some load balancers send
 @router.get("/healthz", summary="Health")
 async def health(request: Request) -> Health:
     """Say that the service runs, and what it serves."""
