@@ -89,6 +89,23 @@ def hdt(hdt_config):
 
 
 @pytest.fixture(scope="session")
+def small_model(tmp_path_factory, tokenizer):
+    """The folder of a small random TreeBert."""
+    from tests.tree_bert import save_tree_bert
+
+    folder = tmp_path_factory.mktemp("tree_bert")
+    save_tree_bert(folder, tokenizer)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_encoder(small_model):
+    from foveate import Encoder
+
+    return Encoder.from_pretrained(small_model, device="cpu")
+
+
+@pytest.fixture(scope="session")
 def encoder():
     from foveate import Encoder
 

@@ -468,17 +468,15 @@ class _Tools:
 
     def _results(self, hits: "Sequence[Hit | Passage]", num_sentences: int) -> CallToolResult:
         """Reply with what was found, and the sentences around it."""
-        from foveate.tasks.ask import Passage
         from foveate.tasks.context import contexts
 
         results = []
         lines = []
         for hit in hits:
             document = self._index.document(hit.document_idx)
-            quoted = hit.span if isinstance(hit, Passage) else hit.best
-            [near] = contexts(document, [quoted], num_sentences)
+            [near] = contexts(document, [hit.quoted], num_sentences)
             context = "".join(one.separator + one.span.text for one in near).strip()
-            place = _place(replace(hit.span, text=quoted.text), document)
+            place = _place(replace(hit.span, text=hit.quoted.text), document)
             result = Result(**place.model_dump(), score=round(hit.score, 4), context=context)
             results.append(result)
             lines.append(f"{len(results)}. {_where(result)}\n{context}\n")

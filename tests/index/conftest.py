@@ -1,7 +1,6 @@
 import pytest
 
 from foveate import Encoder, Index
-from tests.tree_bert import save_tree_bert
 
 PARTS = {
     "fish.md": "# Fish\n\n## Cod\n\nCod swim. They eat herring.\n\n## Eel\n\nEels are long.\n",
@@ -11,14 +10,6 @@ PARTS = {
     "talk.vtt": "WEBVTT\n\n00:01.000 --> 00:03.000\n<v Ada>Where are the nets?\n\n"
     "00:04.000 --> 00:06.000\n<v Ben>The nets are in the boat.\n",
 }
-
-
-@pytest.fixture(scope="session")
-def small_model(tmp_path_factory, tokenizer):
-    """The folder of a small random TreeBert."""
-    folder = tmp_path_factory.mktemp("tree_bert")
-    save_tree_bert(folder, tokenizer)
-    return folder
 
 
 @pytest.fixture(scope="session")

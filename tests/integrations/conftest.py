@@ -5,8 +5,7 @@ os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
 import pytest
 
-from foveate import Encoder, Index
-from tests.tree_bert import save_tree_bert
+from foveate import Index
 
 FISH = """---
 author: [Ada L, Ben M]
@@ -30,19 +29,6 @@ The eel is a long fish. It was cheap once.
 
 Trawlers drag a net behind them. Diesel is dear.
 """
-
-
-@pytest.fixture(scope="session")
-def small_model(tmp_path_factory, tokenizer):
-    """The folder of a small random TreeBert."""
-    folder = tmp_path_factory.mktemp("tree_bert")
-    save_tree_bert(folder, tokenizer)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def small_encoder(small_model):
-    return Encoder.from_pretrained(small_model, device="cpu")
 
 
 @pytest.fixture

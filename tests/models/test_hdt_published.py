@@ -25,23 +25,28 @@ def parents_of(level):
     return parents.long()
 
 
-@pytest.fixture(params=["hdt_encoder_11", "hdt_encoder_12"])
-def golden(request, tmp_path):
-    tensors = load_file(shared(f"golden/{request.param}.safetensors"))
-    config = json.loads(shared(f"golden/{request.param}.json").read_text())["config"]
+def save_published(name, folder):
+    """Save the weights of a published model as a checkpoint; return it, its tensors and inputs."""
+    tensors = load_file(shared(f"golden/{name}.safetensors"))
+    config = json.loads(shared(f"golden/{name}.json").read_text())["config"]
     weights = {
         name.removeprefix("weights."): tensor
         for name, tensor in tensors.items()
         if name.startswith("weights.")
     }
-    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "hdt"}))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "hdt"}))
     inputs = {
         "input_ids": tensors["input_ids"],
         "attention_mask": (tensors["level"] >= 0).long(),
         "parent_ids": parents_of(tensors["level"]),
     }
-    return tmp_path, tensors, inputs
+    return folder, tensors, inputs
+
+
+@pytest.fixture(params=["hdt_encoder_11", "hdt_encoder_12"])
+def golden(request, tmp_path):
+    return save_published(request.param, tmp_path)
 
 
 def test_masked_language_model(golden):

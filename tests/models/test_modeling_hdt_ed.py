@@ -1,10 +1,8 @@
-import json
-
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
@@ -16,9 +14,8 @@ from transformers import (
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
 from foveate.models.hdt.modeling_hdt_ed import select_memory
 from foveate.ops.tree_attention import Tree
-from tests.models.test_hdt_published import parents_of
+from tests.models.test_hdt_published import save_published
 from tests.numerics import relative_error
-from tests.paths import shared
 from tests.synchronization import no_waiting
 from tests.trees import forests
 
@@ -53,21 +50,7 @@ def model(config):
 
 @pytest.fixture(params=["hdt_encoder_decoder_11", "hdt_encoder_decoder_12"])
 def golden(request, tmp_path):
-    tensors = load_file(shared(f"golden/{request.param}.safetensors"))
-    config = json.loads(shared(f"golden/{request.param}.json").read_text())["config"]
-    weights = {
-        name.removeprefix("weights."): tensor
-        for name, tensor in tensors.items()
-        if name.startswith("weights.")
-    }
-    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    (tmp_path / "config.json").write_text(json.dumps({**config, "model_type": "hdt"}))
-    inputs = {
-        "input_ids": tensors["input_ids"],
-        "attention_mask": (tensors["level"] >= 0).long(),
-        "parent_ids": parents_of(tensors["level"]),
-    }
-    return tmp_path, tensors, inputs
+    return save_published(request.param, tmp_path)
 
 
 def test_published_weights_give_published_outputs(golden, tmp_path):

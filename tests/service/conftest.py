@@ -12,13 +12,12 @@ pytest.importorskip("fastapi", reason="the service needs the extra `service`")
 
 import httpx
 
-from foveate import Encoder, Index
+from foveate import Index
 from foveate.service import reader
 from foveate.service.app import create_app
 from foveate.service.limits import Limits
 from foveate.service.processes import Readers
 from foveate.service.server import listen
-from tests.tree_bert import save_tree_bert
 
 FISH = """# Fish of the sea
 
@@ -91,13 +90,6 @@ def serving(encoder, **options):
             thread.join(timeout=20)
             served.client.close()
             assert not thread.is_alive(), "the server did not stop"
-
-
-@pytest.fixture(scope="session")
-def small_encoder(tmp_path_factory, tokenizer):
-    folder = tmp_path_factory.mktemp("tree_bert")
-    save_tree_bert(folder, tokenizer)
-    return Encoder.from_pretrained(folder, device="cpu")
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,7 @@ def test_passages_that_answer_come_best_first(sea, encoder):
     assert answer.text is None
     best, second = answer.passages
     assert best.best.text == "Diesel is dear."
+    assert best.quoted == best.span
     assert "Diesel is dear." in best.span.text
     assert best.span.path == ("Boats",)
     assert best.score > second.score

@@ -39,6 +39,7 @@ def test_sections_are_found_with_their_best_sentence(sea, encoder):
     boats = hits[0]
     assert (boats.span.text, boats.span.path) == ("Boats", ("Boats",))
     assert boats.best.text == "Diesel is dear."
+    assert boats.quoted == boats.best
     text = sea.text[boats.span.start : boats.span.end]
     assert text.startswith("Trawlers drag")
     assert text.endswith("The harbour is small.")

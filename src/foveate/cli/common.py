@@ -160,8 +160,8 @@ def results_as_json(
             "best": span_as_json(result.best),
             "score": round(result.score, 4),
             "language": documents[result.document_idx].language,
-            "before": _join(one for one in near if one.span.end <= _quoted(result).start),
-            "after": _join(one for one in near if one.span.start >= _quoted(result).end),
+            "before": _join(one for one in near if one.span.end <= result.quoted.start),
+            "after": _join(one for one in near if one.span.start >= result.quoted.end),
         }
         for result, near in zip(results, _contexts(documents, results, num_sentences), strict=True)
     ]
@@ -193,13 +193,6 @@ def show_results(
         where = [result.span.document] if are_named else []
         where.append(place(result.span) if result.span.path else result.span.text)
         show_sentences(near, " · ".join(filter(None, where)), f"{result.score:.2f}")
-
-
-def _quoted(result: "Result") -> Span:
-    """Return what to show of a result: a passage, or the best sentence of a section or document."""
-    from foveate.tasks.ask import Passage
-
-    return result.span if isinstance(result, Passage) else result.best
 
 
 def show_sentences(near: "list[ContextSentence]", where: str, score: str = "") -> None:
@@ -241,7 +234,7 @@ def _contexts(
     found: dict[int, list[ContextSentence]] = {}
     for idx in {result.document_idx for result in results}:
         own = [i for i, result in enumerate(results) if result.document_idx == idx]
-        spans = [_quoted(results[i]) for i in own]
+        spans = [results[i].quoted for i in own]
         marked = [results[i].best for i in own]
         near = contexts(documents[idx], spans, num_sentences, marked)
         found |= zip(own, near, strict=True)
@@ -327,9 +320,13 @@ def open_library(
     prepare()
     from foveate.index import Index
 
+    return Index.open(path, model=model, **loading_options(device, dtype))
+
+
+def loading_options(device: str | None, dtype: str | None) -> dict[str, str]:
+    """Return the options of `Index.open` that were given, since its model may be loaded already."""
     options = {"device": device, "dtype": dtype}
-    given = {name: value for name, value in options.items() if value is not None}
-    return Index.open(path, model=model, **given)
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def load_encoder(model: str | None, device: str | None, dtype: str | None) -> "Encoder":

@@ -10,10 +10,12 @@ import typer
 from foveate.progress import progress
 
 from . import common
-from .reading import Reading, standard_input, takes_reading_options
+from .reading import Reading, named_error, standard_input, takes_reading_options
 
 if TYPE_CHECKING:
+    from foveate.index import Changes
     from foveate.index.ray import RayCluster
+    from foveate.index.store import State
 
 _PANEL = "Cluster"
 
@@ -149,7 +151,7 @@ def command(
     from foveate.index.sources import find_sources
 
     def note(name: str, error: Exception) -> None:
-        reading.failures.append(error if name in str(error) else ValueError(f"{name}: {error}"))
+        reading.failures.append(named_error(name, error))
 
     with progress("Counting files", None):
         total = sum(1 for _ in find_sources(named, note, is_count=True))
@@ -169,19 +171,27 @@ def command(
             **options,
         )
     if json:
-        common.print_json(
-            {
-                "library": str(library),
-                "added": changes.added,
-                "updated": changes.updated,
-                "unchanged": changes.unchanged,
-                "removed": changes.removed,
-                "failed": len(changes.failures),
-                "documents": changes.num_documents,
-                "sentences": changes.num_sentences,
-            }
-        )
-        return
+        common.print_json(_as_json(library, changes))
+    else:
+        _show(library, changes, index.state)
+
+
+def _as_json(library: Path, changes: "Changes") -> dict[str, Any]:
+    """Return what was done to a library."""
+    return {
+        "library": str(library),
+        "added": changes.added,
+        "updated": changes.updated,
+        "unchanged": changes.unchanged,
+        "removed": changes.removed,
+        "failed": len(changes.failures),
+        "documents": changes.num_documents,
+        "sentences": changes.num_sentences,
+    }
+
+
+def _show(library: Path, changes: "Changes", state: "State") -> None:
+    """Print how many files were added or the like, and how much the library holds now."""
     counts = (
         (changes.added, "added"),
         (changes.updated, "updated"),
@@ -189,7 +199,6 @@ def command(
         (changes.removed, "removed"),
     )
     files = ", ".join(f"{count:,} {word}" for count, word in counts if count) or "nothing added"
-    state = index.state
     common.console.print(
         f"{library}: {files}; {common.count(state.num_documents, 'document')}, "
         f"{common.count(state.num_sentences, 'sentence')}",

@@ -44,8 +44,6 @@ def command(
             f"there is no library in {library}: make one with "
             f"`foveate index PATH --library {library}`"
         )
-    given = {"device": device, "dtype": dtype}
-    options = {name: value for name, value in given.items() if value is not None}
     from foveate.mcp import make_server  # which takes a moment to import
 
-    make_server(library, model=model, **options).run("stdio")
+    make_server(library, model=model, **common.loading_options(device, dtype)).run("stdio")

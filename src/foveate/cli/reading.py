@@ -137,7 +137,7 @@ class Reading:
         errors: list[Exception] = []
 
         def note(name: str, error: Exception) -> None:
-            errors.append(error if name in str(error) else DocumentError(f"{name}: {error}"))
+            errors.append(named_error(name, error))
 
         documents: list[Document] = []
         with progress("Reading", len(files) if len(files) > 1 else None) as advance:
@@ -169,6 +169,11 @@ class Reading:
         if file == "-":
             return read_data(standard_input().buffer.read(), "standard input", **options)
         return read_documents(file, **options)
+
+
+def named_error(name: str, error: Exception) -> Exception:
+    """Return the error of a file as one whose message names the file."""
+    return error if name in str(error) else DocumentError(f"{name}: {error}")
 
 
 def standard_input() -> TextIO:

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from foveate.data import Example
-from foveate.models.decoding import max_new_tokens
+from foveate.models.decoding import has_length_limit, max_new_tokens
 from foveate.preprocessing import DocumentProcessor, Features
 from foveate.progress import progress
 from foveate.training.objectives import (
@@ -108,8 +108,8 @@ def _(
     num_beams: int,
 ) -> Prediction:
     inputs = _model_inputs(model, processor, [_features(processor, example)])
-    limit, own = objective.max_target_length, model.generation_config
-    if limit is None and not (own.max_length or own.max_new_tokens):
+    limit = objective.max_target_length
+    if limit is None and not has_length_limit(model.generation_config):
         # transformers would stop after 20 tokens.
         limit = max_new_tokens(model.config, DEFAULT_TARGET_TOKENS)
     length = {} if limit is None else {"max_new_tokens": limit}

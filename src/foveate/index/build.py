@@ -194,12 +194,12 @@ def encode_batch(job: Job, batch: Batch) -> Part:
         vectors = job.load_encoder().encode(batch.documents, show_progress=False)
         tables = add_vectors(batch.tables, vectors)
     return Part(
-        tables,
-        len(batch.documents),
-        batch.num_characters,
-        batch.done,
-        batch.failures,
-        batch.is_last,
+        tables=tables,
+        num_documents=len(batch.documents),
+        num_characters=batch.num_characters,
+        done=batch.done,
+        failures=batch.failures,
+        is_last=batch.is_last,
     )
 
 

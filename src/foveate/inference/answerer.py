@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from foveate.documents import Document
+from foveate.models.decoding import has_length_limit
 from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.models.vcc import VccT5ForConditionalGeneration
@@ -95,9 +96,8 @@ class Answerer:
         with progress("Reading", 2) as advance:
             encoded = self.model.encoder(**inputs, output_vip_scores=True, return_dict=True)
             advance()
-            generation_config = self.model.generation_config
             limits = {}
-            if not (generation_config.max_length or generation_config.max_new_tokens):
+            if not has_length_limit(self.model.generation_config):
                 limits["max_new_tokens"] = DEFAULT_ANSWER_TOKENS
             [output] = self.model.generate(
                 encoder_outputs=encoded, attention_mask=inputs["attention_mask"], **limits

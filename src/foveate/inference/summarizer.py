@@ -9,7 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 from foveate.detectors import Detector
 from foveate.documents import Document
 from foveate.models.accelerate import speed_up_if_possible
-from foveate.models.decoding import max_new_tokens
+from foveate.models.decoding import has_length_limit, max_new_tokens
 from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device, resolve_dtype
 from foveate.preprocessing import DocumentProcessor, load_processor
@@ -99,8 +99,7 @@ class Summarizer:
             UserWarning: A document longer than the model takes is truncated.
         """
         inputs = self.processor(document, query=query).to(self.model.device)
-        generation_config = self.model.generation_config
-        if words is None and not (generation_config.max_length or generation_config.max_new_tokens):
+        if words is None and not has_length_limit(self.model.generation_config):
             words = DEFAULT_WORDS
         limits = {}
         if words is not None:

@@ -6,7 +6,7 @@ on a GPU occasionally returns NaN for the gradient of a query.
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig
+from transformers import GenerationConfig, PreTrainedConfig
 
 from foveate.ops.relative_attention import relative_attention
 
@@ -91,6 +91,11 @@ def decode_attention(
     # The softmax of a query that sees no key, all -inf, would be NaN.
     scores = scores.clamp(min=torch.finfo(scores.dtype).min)
     return (scores.softmax(-1).to(v.dtype) @ v).transpose(1, 2)
+
+
+def has_length_limit(config: GenerationConfig) -> bool:
+    """Return whether a checkpoint says how long what it generates may be."""
+    return bool(config.max_length or config.max_new_tokens)
 
 
 def max_new_tokens(config: PreTrainedConfig, wanted: int) -> int:

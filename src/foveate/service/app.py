@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
@@ -22,6 +22,9 @@ from foveate.service.limits import Limits
 from foveate.service.metrics import Measured, Metrics
 from foveate.service.routes import documents, embeddings, operations, tasks
 from foveate.service.service import Service
+
+if TYPE_CHECKING:
+    from foveate.service.library import Library  # which needs the extra `index`
 
 PAGE = Path(__file__).parent / "page"
 """The files of the reader page."""
@@ -149,8 +152,8 @@ def _tidy_schema(schema: dict[str, Any], *, needs_token: bool) -> dict[str, Any]
     return schema
 
 
-def _open(path: Path | None, encoder: SharedEncoder) -> Any:
-    """Open a library."""
+def _open(path: Path | None, encoder: SharedEncoder) -> "Library | None":
+    """Open a library; without a folder there is none."""
     if path is None:
         return None
     from foveate.index import Index

@@ -40,6 +40,11 @@ class Passage:
     score: float
     document_idx: int
 
+    @property
+    def quoted(self) -> Span:
+        """What to show of it: all of its sentences."""
+        return self.span
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

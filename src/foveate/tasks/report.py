@@ -126,11 +126,11 @@ def _count(
 def _entry(number: int, result: Hit | Passage, document: str) -> str:
     """Return a result's entry in the list."""
     span = result.span
-    text = span.text if isinstance(result, Passage) else result.best.text
     parts = (document, span.speaker, span.place, format_path(span.path))
     where = " · ".join(filter(None, parts))
     return (
-        f'<li id="entry-{number}"><a href="#result-{number}" dir="auto">{escape(text)}</a>\n'
+        f'<li id="entry-{number}"><a href="#result-{number}" dir="auto">'
+        f"{escape(result.quoted.text)}</a>\n"
         f'<span class="place">{result.score:.2f} · {escape(where)}</span></li>\n'
     )
 

@@ -28,6 +28,11 @@ class Hit:
     score: float
     document_idx: int
 
+    @property
+    def quoted(self) -> Span:
+        """What to show of it: the best sentence, since the text of a section is only its title."""
+        return self.best
+
 
 def search(
     query: str,
