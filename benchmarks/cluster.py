@@ -48,8 +48,9 @@ import torch
 
 import report
 from foveate import Document, Index
-from foveate.index.build import Builder, File, Job, Part, Unit, group_files, in_this_process
+from foveate.index.build import Builder, Job, Part, in_this_process
 from foveate.index.ray import RayCluster
+from foveate.index.reading import File, Unit, group_files
 from foveate.index.sources import Source
 from foveate.index.store import Store
 from foveate.inference import DocumentVectors

@@ -108,8 +108,10 @@ def main() -> None:
     if options.plot or options.docs:
         saved = report.load(SEEDS)
         if options.docs:
-            rates = {"rates": run_table(report.load(RESULTS)["runs"])}
-            report.write_tables(PAGE, rates | {"seeds": seed_table(saved)})
+            files = {"rates": report.load(RESULTS), "seeds": saved}
+            report.write_tables(
+                PAGE, {name: run_table(results["runs"]) for name, results in files.items()}
+            )
         if options.plot:
             plot(saved)
     elif options.prepare:

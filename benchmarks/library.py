@@ -45,9 +45,9 @@ from foveate import Document, Index
 from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.index import search
-from foveate.index.records import vectors_of
 from foveate.index.schema import pack_keys
 from foveate.index.store import Store, Writer
+from foveate.index.vectors import vectors_of
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
 from structured_documents import read_records

@@ -28,7 +28,7 @@ import torch
 from lancedb.table import LanceTable
 
 from foveate import Index
-from foveate.index import build, store
+from foveate.index import build, reading, store
 from foveate.index.store import Store, Writer
 from foveate.inference import Encoder, as_encoder
 
@@ -61,7 +61,7 @@ def update(library: Path, folder: Path, encoder: Encoder, killed_at: int | None 
     """Bring the library up to date, in several commits, and compact it sometimes."""
     if killed_at is not None:
         kill_at(killed_at)
-    build.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
+    reading.BATCH_CHARACTERS = build.COMMIT_CHARACTERS = 150
     store._MAX_FRAGMENTS = 3
     index = Index.open(library, model=encoder)
     index.add(folder, prune=True)

@@ -11,9 +11,10 @@ from transformers import AutoModel, AutoTokenizer
 from foveate import Document, Encoder
 from foveate.inference import DocumentVectors
 from foveate.models.utils import resolve_dtype
-from foveate.tasks.bm25 import bm25, count_terms, terms
+from foveate.tasks.bm25 import bm25, count_terms
 from foveate.tasks.centrality import SentencePositions, unit
 from foveate.tasks.relevance import WEIGHTS, relevance, weighted_mean
+from foveate.tasks.terms import terms
 
 
 class SentenceEncoder:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from foveate import Document
 from foveate.data import Example
 from foveate.inference import DocumentVectors
-from foveate.tasks.bm25 import bm25, count_terms, terms
+from foveate.tasks.bm25 import bm25, count_terms
+from foveate.tasks.terms import terms
 from long_context import (
     DOCUMENTS,
     GARBAGE,

@@ -7,7 +7,7 @@ import pytest
 
 import foveate.index
 from foveate import Document, Encoder, Index, read_documents
-from foveate.index import LockedError, build, sources
+from foveate.index import LockedError, build, reading, sources
 from foveate.index.lock import write_lock
 from tests.index.conftest import PARTS
 from tests.tree_bert import save_tree_bert
@@ -127,7 +127,7 @@ def test_documents_replace_those_of_their_name(index):
 
 
 def test_collections_are_one_file_of_many_documents(index, tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "BATCH_CHARACTERS", 30)
+    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 30)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 60)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(f'{{"text": "Cod number {i} swims."}}\n' for i in range(9)))

@@ -14,8 +14,9 @@ import torch
 
 import foveate
 from foveate import Document, Encoder, Index
-from foveate.index import build
-from foveate.index.build import File, Part, encode_unit
+from foveate.index import build, reading
+from foveate.index.build import Part, encode_unit
+from foveate.index.reading import File
 from foveate.index.records import FileRecord
 from foveate.index.store import Store
 
@@ -50,7 +51,7 @@ def cluster():
 @pytest.fixture
 def many(folder, monkeypatch):
     """A folder of several units of files, one of them in several parts."""
-    monkeypatch.setattr(build, "BATCH_CHARACTERS", SIZE)
+    monkeypatch.setattr(reading, "BATCH_CHARACTERS", SIZE)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 2 * SIZE)
     herring = "".join(f'{{"text": "Herring {i} swims. It is small."}}\n' for i in range(99))
     (folder / "herring.jsonl").write_text(herring)
@@ -66,7 +67,7 @@ def worker(notes, kills=(), deaths=0):
 
     class Worker(on_ray._Worker):
         def __call__(self, batch):
-            build.BATCH_CHARACTERS = SIZE
+            reading.BATCH_CHARACTERS = SIZE
             names = [PurePath(file.name).name for [unit] in [batch["unit"]] for file in unit]
             for row in super().__call__(batch):
                 yield row
@@ -148,7 +149,7 @@ def test_what_was_lost_is_encoded_again_in_its_place(
     index, many, tmp_path, monkeypatch, in_the_middle
 ):
     """With a machine, Ray loses units that were encoded there and not fetched yet."""
-    monkeypatch.setattr(build, "BATCH_CHARACTERS", SIZE // 9 if in_the_middle else SIZE)
+    monkeypatch.setattr(reading, "BATCH_CHARACTERS", SIZE // 9 if in_the_middle else SIZE)
     index.add(many)
     sizes = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foveate import Document, Index
-from foveate.index import build, readers
+from foveate.index import readers, reading
 from foveate.index.readers import Readers
 from tests.index.conftest import PARTS
 
@@ -17,7 +17,7 @@ from tests.index.conftest import PARTS
 @pytest.fixture
 def few(folder, monkeypatch):
     """A folder of several units, one of whose files cannot be read."""
-    monkeypatch.setattr(build, "_FILES_PER_UNIT", 2)
+    monkeypatch.setattr(reading, "_FILES_PER_UNIT", 2)
     (folder / "bad.pdf").write_bytes(b"%PDF-1.7 no more")
     (folder / "long.txt").write_text("\n\n".join(f"Herring number {i} swims." for i in range(40)))
     return folder
@@ -65,13 +65,13 @@ def test_the_first_error_is_raised(index, few):
 def test_a_file_that_ends_its_process_is_named(index, few, monkeypatch):
     # The process has no monkeypatch of ours: what is on its path is imported when it starts.
     (few.parent / "sitecustomize.py").write_text(
-        "import foveate.index.build as build, os, warnings\n"
-        "read = build._read\n"
+        "import foveate.index.reading as reading, os, warnings\n"
+        "read = reading._read\n"
         "def _read(file, *arguments):\n"
         "    os._exit(3) if file.name.endswith('long.txt') else None\n"
         "    warnings.warn('of a reader')\n"
         "    yield from read(file, *arguments)\n"
-        "build._read = _read\n"
+        "reading._read = _read\n"
     )
     monkeypatch.syspath_prepend(few.parent)
     failures = {}
@@ -93,6 +93,11 @@ def test_few_files_and_a_model_on_a_cpu_need_no_readers(index, few, monkeypatch)
         (few / f"{name}.txt").write_text(f"Crab {name} walks.")
     with pytest.raises(TypeError):
         index.add(few, on_error=lambda name, error: None)
+
+
+def test_a_process_that_reads_does_not_load_torch():
+    code = "import sys, foveate.index.reading; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_number_below_0_is_refused():

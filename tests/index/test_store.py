@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from foveate import Document, Index
-from foveate.index import LibraryError, LockedError, build, lock, store
+from foveate.index import LibraryError, LockedError, build, lock, reading, store
 from foveate.index.postings import merge_postings
 from foveate.index.schema import schemas
 from foveate.index.store import ModelRecord, Store
@@ -31,7 +31,7 @@ def test_the_library_survives_being_killed(tmp_path):
 
 
 def test_readers_see_whole_states_during_a_write(index, folder, small_encoder, monkeypatch):
-    monkeypatch.setattr(build, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
     monkeypatch.setattr(store, "_MAX_FRAGMENTS", 3)
     index.add(folder)
@@ -301,7 +301,7 @@ def test_a_table_with_an_index_may_grow(tmp_path, monkeypatch):
 
 
 def test_tables_get_indexes_and_few_files(index, monkeypatch):
-    monkeypatch.setattr(build, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(reading, "BATCH_CHARACTERS", 1)
     monkeypatch.setattr(build, "COMMIT_CHARACTERS", 1)
     monkeypatch.setattr(store, "_MAX_FRAGMENTS", 4)
     monkeypatch.setattr(store, "_MAX_BATCHES", 3)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from foveate import Document, search
 from foveate.inference import DocumentVectors
 from foveate.inference.encoder import Context
-from foveate.tasks.bm25 import bm25, count_terms, terms
+from foveate.tasks.bm25 import bm25, count_terms
 from foveate.tasks.relevance import WEIGHTS, match, relevance
+from foveate.tasks.terms import terms
 
 EAST, NORTH = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
 

@@ -1,16 +1,31 @@
 """A library of documents on disk: build it once, keep it up to date, and search it immediately."""
 
+from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 if not (find_spec("lancedb") and find_spec("pyarrow")):
     raise ImportError("a library on disk needs LanceDB: run `pip install 'foveate[index]'`")
 
-from foveate.index.answers import LibrarySentence
-from foveate.index.build import Changes
-from foveate.index.library import Index, LibraryDocument
-from foveate.index.lock import LockedError
-from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
-from foveate.index.store import LibraryError
+if TYPE_CHECKING:
+    from foveate.index.answers import LibrarySentence
+    from foveate.index.build import Changes
+    from foveate.index.library import Index, LibraryDocument
+    from foveate.index.lock import LockedError
+    from foveate.index.schema import DOCUMENT_COLUMNS, SENTENCE_COLUMNS
+    from foveate.index.store import LibraryError
+
+# Names are loaded when they are first used: processes that only read files need no model.
+_MODULE_OF = {
+    "DOCUMENT_COLUMNS": "schema",
+    "SENTENCE_COLUMNS": "schema",
+    "Changes": "build",
+    "Index": "library",
+    "LibraryDocument": "library",
+    "LibraryError": "store",
+    "LibrarySentence": "answers",
+    "LockedError": "lock",
+}
 
 __all__ = [
     "DOCUMENT_COLUMNS",
@@ -22,3 +37,9 @@ __all__ = [
     "LibrarySentence",
     "LockedError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

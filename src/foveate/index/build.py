@@ -17,21 +17,17 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from foveate.documents import Document, NotADocumentError, read_documents
+from foveate.documents import Document
 from foveate.documents.members import ErrorHandler
+from foveate.index import reading
 from foveate.index.lance import quote_list, read
 from foveate.index.postings import merge_postings
-from foveate.index.records import Entry, FileRecord, add_vectors, renumber, rows
+from foveate.index.reading import Batch, Done, File, Unit, group_files, read_unit
+from foveate.index.records import FileRecord, renumber
 from foveate.index.sources import Source, describe
 from foveate.index.store import ModelRecord, Writer
+from foveate.index.vectors import add_vectors
 from foveate.inference import Encoder
-
-BATCH_CHARACTERS = 2**19
-"""Characters of the documents that are in memory, and are encoded, at a time.
-
-Files are grouped into units of so many bytes. The last bits of a vector depend on what is encoded
-with it, so the units must be the same whoever encodes them.
-"""
 
 COMMIT_CHARACTERS = 2**21
 """Characters after which what was added becomes visible: so much is lost if the process is killed.
@@ -40,7 +36,6 @@ A file is never added in part: what is committed ends with the last document of 
 """
 
 _FILES_PER_LOOKUP = 256
-_FILES_PER_UNIT = 256
 
 
 @dataclass(slots=True)
@@ -75,27 +70,6 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file to add.
-
-    Attributes:
-        name: Its absolute path, or the name of documents that were not read from a file.
-        size: Its size in bytes.
-        content: Where to read it, or its documents.
-        record: What identifies it; None if that is not known yet.
-    """
-
-    name: str
-    size: int
-    content: Source | Sequence[Document]
-    record: FileRecord | None = None
-
-
-Unit = list[File]
-"""Files whose documents are encoded together."""
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """How the files of a unit become rows.
 
@@ -110,41 +84,6 @@ class Job:
     model: ModelRecord
     stops_at_error: bool
     options: Mapping[str, Any]
-
-
-class Done(NamedTuple):
-    """A file whose last document has been read.
-
-    Attributes:
-        name: Its name.
-        num_documents: Number of its documents; None if it could not be read.
-        num_sentences: Number of their sentences.
-    """
-
-    name: str
-    num_documents: int | None
-    num_sentences: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Documents of a unit that were read, to be encoded together.
-
-    Attributes:
-        documents: The documents.
-        tables: Their rows without vectors, numbered from 0; empty if there are no documents.
-        num_characters: Number of their characters.
-        done: The files that end here; a file that does not end here continues in the next batch.
-        failures: The name of what could not be read, and why.
-        is_last: Whether this is the last batch of its unit.
-    """
-
-    documents: Sequence[Document]
-    tables: Mapping[str, pa.Table]
-    num_characters: int
-    done: Sequence[Done]
-    failures: Sequence[tuple[str, Exception]]
-    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,75 +140,6 @@ def encode_batch(job: Job, batch: Batch) -> Part:
         failures=batch.failures,
         is_last=batch.is_last,
     )
-
-
-def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> Iterator[Batch]:
-    """Read the files of a unit, a few documents at a time.
-
-    Args:
-        unit: The files.
-        options: See `Job`.
-        stops_at_error: See `Job`.
-
-    Raises:
-        ValueError: A file cannot be read, and the job stops at errors.
-        OSError: See above.
-        ImportError: See above.
-    """
-    entries: list[Entry] = []
-    done: list[Done] = []
-    failures: list[tuple[str, Exception]] = []
-    num_characters = num_failures = 0
-
-    def note(name: str, error: Exception) -> None:
-        nonlocal num_failures
-        if stops_at_error:
-            raise error
-        failures.append((name, error))
-        num_failures += 1
-
-    def batch(*, is_last: bool) -> Batch:
-        documents = [entry.document for entry in entries]
-        tables = rows(entries) if entries else {}
-        return Batch(documents, tables, num_characters, done, failures, is_last)
-
-    for file in unit:
-        num_documents = num_sentences = 0
-        failures_before = num_failures
-        for record, document in _read(file, options, note):
-            entries.append(Entry(len(entries), record, num_documents, document))
-            num_documents += 1
-            num_sentences += sum(1 for _ in document.sentences())
-            num_characters += len(document.text)
-            if num_characters >= BATCH_CHARACTERS:
-                yield batch(is_last=False)
-                entries, done, failures, num_characters = [], [], [], 0
-        is_read = num_documents > 0 or num_failures == failures_before
-        done.append(Done(file.name, num_documents if is_read else None, num_sentences))
-    yield batch(is_last=True)
-
-
-def _read(
-    file: File, options: Mapping[str, Any], on_error: ErrorHandler
-) -> Iterator[tuple[FileRecord, Document]]:
-    """Read the documents of a file."""
-    if not isinstance(source := file.content, Source):
-        assert file.record is not None
-        for document in source:
-            yield file.record, document
-        return
-
-    def note(name: str, error: Exception) -> None:
-        if not (source.is_found and isinstance(error, NotADocumentError)):
-            on_error(name, error)
-
-    try:
-        record = file.record or describe(source, None)
-    except (OSError, ValueError) as error:
-        on_error(file.name, error)
-        return
-    for document in read_documents(source.path, on_error=note, **options):
-        yield record, document
 
 
 class Builder:
@@ -384,7 +254,7 @@ class Builder:
         self._unwritten += part.num_characters
         for file in part.done:
             self._finish(file)
-        if self._unwritten >= BATCH_CHARACTERS:
+        if self._unwritten >= reading.BATCH_CHARACTERS:
             self._write()
         if part.is_last and self._unwritten + self._uncommitted >= COMMIT_CHARACTERS:
             self.commit()
@@ -434,20 +304,6 @@ class Builder:
         self.writer.tidy(is_end=False)
         self._outdated = []
         self._uncommitted = 0
-
-
-def group_files(files: Iterable[File]) -> Iterator[Unit]:
-    """Group files that are read one after another."""
-    unit: Unit = []
-    size = 0
-    for file in files:
-        unit.append(file)
-        size += file.size
-        if size >= BATCH_CHARACTERS or len(unit) == _FILES_PER_UNIT:
-            yield unit
-            unit, size = [], 0
-    if unit:
-        yield unit
 
 
 def look_up(writer: Writer, names: Sequence[str]) -> dict[str, Known]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foveate.index.schema import KINDS
-from foveate.tasks.bm25 import terms
+from foveate.tasks.terms import terms
 
 
 class PostingsBuilder:

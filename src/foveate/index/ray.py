@@ -31,9 +31,10 @@ import torch
 
 import foveate
 from foveate.documents import DocumentError
-from foveate.index.build import Done, File, Job, Part, Unit, encode_unit
+from foveate.index.build import Job, Part, encode_unit
 from foveate.index.identity import identify
 from foveate.index.messages import messages, received
+from foveate.index.reading import Done, File, Unit
 from foveate.index.store import ModelRecord
 from foveate.inference import Encoder
 from foveate.inference.encoder import Context

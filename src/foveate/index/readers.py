@@ -4,32 +4,22 @@ import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from typing import Any
 
 from foveate.documents import DocumentError
-from foveate.index.build import (
-    Batch,
-    Done,
-    Job,
-    Part,
-    Unit,
-    encode_batch,
-    in_this_process,
-    read_unit,
-)
-from foveate.index.messages import messages, received
+from foveate.index.build import Job, Part, encode_batch, in_this_process
+from foveate.index.messages import received
+from foveate.index.reading import Batch, Done, Unit
 
 MOST_READERS = 8
-"""How many processes read by default, at most: each takes the memory of a Python with torch."""
+"""How many processes read by default, at most."""
 
 _FEWEST_UNITS = 4
-"""Units from which on other processes are worth their start, two seconds each."""
+"""Units from which on other processes are worth their start, about a second each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +88,7 @@ class _Reader:
         self._connection, other = Pipe()
         # Not by multiprocessing, which would run the program's main module again in the process.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from foveate.index.readers import main; main()"],
+            [sys.executable, "-c", "from foveate.index.reading import main; main()"],
             stdin=other.fileno(),
             stdout=2,  # what libraries print is not for those who read our output
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -153,15 +143,3 @@ class _Reader:
         self._connection.close()
         self._process.kill()
         self._process.wait()
-
-
-def main() -> None:
-    """Read the units that come through standard input, a socket, until it is closed."""
-    connection: Connection[Any, Any] = Connection(sys.stdin.fileno())
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        options: Mapping[str, Any]
-        options, stops_at_error = connection.recv()
-        while True:
-            unit = connection.recv()
-            for message in messages(read_unit(unit, options, stops_at_error)):
-                connection.send(message)

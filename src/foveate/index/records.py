@@ -1,25 +1,19 @@
-"""Documents and their vectors as rows of the tables, and back."""
+"""Documents as rows of the tables, without their vectors, and back."""
 
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from foveate.documents import Box, Document, Span
 from foveate.index.postings import PostingsBuilder
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys, schemas
-from foveate.inference import DocumentVectors
-from foveate.tasks.relevance import all_titles, titles_above
+from foveate.tasks.terms import all_titles, titles_above
 
 SPAN_COLUMNS = (
     *("key", "document", "position", "text", "section", "start", "end"),
@@ -76,21 +70,6 @@ def rows(entries: Sequence[Entry]) -> dict[str, pa.Table]:
         else pa.Table.from_pylist(records[name], schema)
         for name, schema in schemas(None).items()
     }
-
-
-def add_vectors(
-    tables: Mapping[str, pa.Table], vectors: Sequence[DocumentVectors]
-) -> dict[str, pa.Table]:
-    """Return the rows of each table with the vectors of their documents, see `rows`."""
-    columns = {
-        "documents": [vector.document[None] for vector in vectors],
-        "sections": [vector.sections for vector in vectors],
-        "sentences": [vector.sentences for vector in vectors],
-    }
-    complete = dict(tables)
-    for name, parts in columns.items():
-        complete[name] = tables[name].append_column("vector", _half(parts))
-    return complete
 
 
 def renumber(tables: Mapping[str, pa.Table], first: int) -> dict[str, pa.Table]:
@@ -181,21 +160,6 @@ def _place(number: int, position: int, span: Span) -> dict[str, Any]:
         "page": span.page,
         "place": span.place,
     }
-
-
-def _half(vectors: Iterable[Tensor]) -> pa.FixedSizeListArray:
-    """Return vectors, scaled to unit length, as a column of float16."""
-    joined = F.normalize(torch.cat(list(vectors)), dim=-1).half().numpy()
-    return pa.FixedSizeListArray.from_arrays(pa.array(joined.reshape(-1)), joined.shape[1])
-
-
-def vectors_of(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.float16]:
-    """Return a column of vectors as an array `(rows, dimension)`."""
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    dimension = column.type.list_size
-    arrays = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in chunks]
-    joined = np.concatenate(arrays) if arrays else np.zeros(0, np.float16)
-    return joined.reshape(-1, dimension)
 
 
 def spans_of(rows: pa.Table, sources: dict[int, str]) -> Iterator[tuple[int, Span]]:

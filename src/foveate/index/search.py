@@ -19,9 +19,9 @@ from foveate.index.snapshot import Snapshot
 from foveate.index.words import Floats, Ints
 from foveate.inference import Encoder
 from foveate.tasks.arguments import Unit
-from foveate.tasks.bm25 import terms
 from foveate.tasks.relevance import WEIGHTS, sentence_weights
 from foveate.tasks.search import Hit
+from foveate.tasks.terms import terms
 
 EXACT_SENTENCES = 100_000
 """Up to this many sentences are all compared with a query; of more, those most likely to match."""

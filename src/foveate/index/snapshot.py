@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from foveate.index.codes import Codes
 from foveate.index.lance import quote_list, read, read_batches
-from foveate.index.records import vectors_of
 from foveate.index.schema import DOCUMENT, SECTION, SENTENCE, pack_keys
 from foveate.index.store import State, Store
+from foveate.index.vectors import vectors_of
 from foveate.index.words import Ints, Postings, Words
 from foveate.tasks.arguments import Unit
 

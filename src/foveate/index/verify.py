@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from foveate.index.checksums import Damage
 from foveate.index.lance import read, read_batches, reason_of
-from foveate.index.records import SPAN_COLUMNS, unpack_document, vectors_of
+from foveate.index.records import SPAN_COLUMNS, unpack_document
 from foveate.index.schema import SENTENCE, pack_keys
 from foveate.index.store import LibraryError, State, Store
+from foveate.index.vectors import vectors_of
 
 _MAX_ERROR = 1e-2  # of a vector's length, which is 1 but for the rounding to float16
 _METADATA = ("title", "authors", "date", "language")

@@ -4,56 +4,17 @@ Rare words and identifiers ("topic57", "foo_bar", "§ 3") are what embeddings bl
 query at a time, so only its words are counted, and no inverted index is built.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
+from foveate.tasks.terms import terms
+
 # The usual values: how soon repetitions of a word stop counting, and how much length is penalized.
 SATURATION = 1.2
 LENGTH_NORMALIZATION = 0.75
-
-# Chinese, Japanese, Thai, Lao, Burmese and Khmer have no spaces between words.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD = rf"[^\W{_UNSPACED}]+"
-_TERM = re.compile(
-    rf"(?P<unspaced>[{_UNSPACED}]+)"
-    rf"|(?P<paragraph>§\s*{_WORD}(?:\.{_WORD})*)"
-    rf"|{_WORD}(?:(?:[.:/@'’+-]+|(?<=\d),(?=\d)){_WORD})*(?:\+\+|\#(?!\w))?"
-)
-_PART = re.compile(r"[^\W_]+")
-
-
-def terms(text: str) -> list[str]:
-    """List the terms of a text, in lower case, for comparison with other texts.
-
-    A term is a word, number or identifier. A compound one ("foo_bar", "re-enter", "v1.2.3") is
-    followed by those of its parts that have at least two characters and are not numbers. Scripts
-    without spaces between words yield pairs of neighbouring characters.
-
-    Example:
-        >>> terms("Call os.path for C++, see § 3.1")
-        ['call', 'os.path', 'os', 'path', 'for', 'c++', 'see', '§3.1']
-        >>> terms("鯨が泳ぐ")
-        ['鯨が', 'が泳', '泳ぐ']
-    """
-    found: list[str] = []
-    for match in _TERM.finditer(text.lower()):
-        term, kind = match[0], match.lastgroup
-        if kind == "unspaced":
-            found += [term[i : i + 2] for i in range(max(len(term) - 1, 1))]
-        elif kind == "paragraph":
-            found.append("".join(term.split()))
-        elif term.isalnum():  # most terms are, and have no parts
-            found.append(term)
-        else:
-            found.append(term.replace("’", "'"))
-            parts = _PART.findall(term)
-            if len(parts) > 1:
-                found += [part for part in parts if len(part) > 1 and not part.isdigit()]
-    return found
 
 
 def count_terms(query: Sequence[str], texts: Iterable[str]) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,6 @@ All vectors are scaled to unit length first, so that products are cosines, writt
 """
 
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import NamedTuple
 
 import torch
@@ -15,8 +14,9 @@ from foveate.documents.language import FALLBACK
 from foveate.documents.sentences import split_sentences
 from foveate.inference import DocumentVectors, Encoder
 from foveate.inference.encoder import Context
-from foveate.tasks.bm25 import bm25, count_terms, terms
+from foveate.tasks.bm25 import bm25, count_terms
 from foveate.tasks.centrality import SentencePositions, unit
+from foveate.tasks.terms import all_titles, terms, titles_above
 
 
 class Weights(NamedTuple):
@@ -170,21 +170,6 @@ class _WordMatches(NamedTuple):
     sentences: tuple[Tensor, ...]
     sections: tuple[Tensor, ...]
     documents: Tensor
-
-
-def titles_above(document: Document) -> list[str]:
-    """Return the words that each section is under: the document's name and the titles above it."""
-    name = _name(document)
-    return [" ".join((name, *path)) for path, _ in document.walk()]
-
-
-def all_titles(document: Document) -> str:
-    """Return the words of a document's outline: its name and the titles of its sections."""
-    return " ".join((_name(document), *(section.title for _, section in document.walk())))
-
-
-def _name(document: Document) -> str:
-    return f"{PurePath(document.name).stem} {document.title}"
 
 
 def _match_words(query: str, documents: Sequence[Document]) -> _WordMatches:

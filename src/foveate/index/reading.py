@@ -1,0 +1,180 @@
+"""Reading files in units, whose documents become rows without vectors.
+
+The processes of `foveate.index.readers` run `main`, and load nothing else. So this module imports
+neither torch nor a model, which would take them seconds.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from foveate.documents import Document, NotADocumentError, read_documents
+from foveate.documents.members import ErrorHandler
+from foveate.index.messages import messages
+from foveate.index.records import Entry, FileRecord, rows
+from foveate.index.sources import Source, describe
+
+BATCH_CHARACTERS = 2**19
+"""Characters of the documents that are in memory, and are encoded, at a time.
+
+Files are grouped into units of so many bytes. The last bits of a vector depend on what is encoded
+with it, so the units must be the same whoever encodes them.
+"""
+
+_FILES_PER_UNIT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to add.
+
+    Attributes:
+        name: Its absolute path, or the name of documents that were not read from a file.
+        size: Its size in bytes.
+        content: Where to read it, or its documents.
+        record: What identifies it; None if that is not known yet.
+    """
+
+    name: str
+    size: int
+    content: Source | Sequence[Document]
+    record: FileRecord | None = None
+
+
+Unit = list[File]
+"""Files whose documents are encoded together."""
+
+
+class Done(NamedTuple):
+    """A file whose last document has been read.
+
+    Attributes:
+        name: Its name.
+        num_documents: Number of its documents; None if it could not be read.
+        num_sentences: Number of their sentences.
+    """
+
+    name: str
+    num_documents: int | None
+    num_sentences: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Documents of a unit that were read, to be encoded together.
+
+    Attributes:
+        documents: The documents.
+        tables: Their rows without vectors, numbered from 0; empty if there are no documents.
+        num_characters: Number of their characters.
+        done: The files that end here; a file that does not end here continues in the next batch.
+        failures: The name of what could not be read, and why.
+        is_last: Whether this is the last batch of its unit.
+    """
+
+    documents: Sequence[Document]
+    tables: Mapping[str, pa.Table]
+    num_characters: int
+    done: Sequence[Done]
+    failures: Sequence[tuple[str, Exception]]
+    is_last: bool
+
+
+def group_files(files: Iterable[File]) -> Iterator[Unit]:
+    """Group files that are read one after another."""
+    unit: Unit = []
+    size = 0
+    for file in files:
+        unit.append(file)
+        size += file.size
+        if size >= BATCH_CHARACTERS or len(unit) == _FILES_PER_UNIT:
+            yield unit
+            unit, size = [], 0
+    if unit:
+        yield unit
+
+
+def read_unit(unit: Unit, options: Mapping[str, Any], stops_at_error: bool) -> Iterator[Batch]:
+    """Read the files of a unit, a few documents at a time.
+
+    Args:
+        unit: The files.
+        options: See `Job`.
+        stops_at_error: See `Job`.
+
+    Raises:
+        ValueError: A file cannot be read, and the job stops at errors.
+        OSError: See above.
+        ImportError: See above.
+    """
+    entries: list[Entry] = []
+    done: list[Done] = []
+    failures: list[tuple[str, Exception]] = []
+    num_characters = num_failures = 0
+
+    def note(name: str, error: Exception) -> None:
+        nonlocal num_failures
+        if stops_at_error:
+            raise error
+        failures.append((name, error))
+        num_failures += 1
+
+    def batch(*, is_last: bool) -> Batch:
+        documents = [entry.document for entry in entries]
+        tables = rows(entries) if entries else {}
+        return Batch(documents, tables, num_characters, done, failures, is_last)
+
+    for file in unit:
+        num_documents = num_sentences = 0
+        failures_before = num_failures
+        for record, document in _read(file, options, note):
+            entries.append(Entry(len(entries), record, num_documents, document))
+            num_documents += 1
+            num_sentences += sum(1 for _ in document.sentences())
+            num_characters += len(document.text)
+            if num_characters >= BATCH_CHARACTERS:
+                yield batch(is_last=False)
+                entries, done, failures, num_characters = [], [], [], 0
+        is_read = num_documents > 0 or num_failures == failures_before
+        done.append(Done(file.name, num_documents if is_read else None, num_sentences))
+    yield batch(is_last=True)
+
+
+def _read(
+    file: File, options: Mapping[str, Any], on_error: ErrorHandler
+) -> Iterator[tuple[FileRecord, Document]]:
+    """Read the documents of a file."""
+    if not isinstance(source := file.content, Source):
+        assert file.record is not None
+        for document in source:
+            yield file.record, document
+        return
+
+    def note(name: str, error: Exception) -> None:
+        if not (source.is_found and isinstance(error, NotADocumentError)):
+            on_error(name, error)
+
+    try:
+        record = file.record or describe(source, None)
+    except (OSError, ValueError) as error:
+        on_error(file.name, error)
+        return
+    for document in read_documents(source.path, on_error=note, **options):
+        yield record, document
+
+
+def main() -> None:
+    """Read the units that come through standard input, a socket, until it is closed."""
+    connection: Connection[Any, Any] = Connection(sys.stdin.fileno())
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        options: Mapping[str, Any]
+        options, stops_at_error = connection.recv()
+        while True:
+            unit = connection.recv()
+            for message in messages(read_unit(unit, options, stops_at_error)):
+                connection.send(message)
