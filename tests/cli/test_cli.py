@@ -341,7 +341,7 @@ def test_without_a_command_the_help_is_shown(foveate, arguments):
 
 def test_an_empty_name_is_not_the_current_folder(foveate, fish, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    message = "foveate: the name of a file is empty: name one"
+    message = "foveate: the name of a file is empty: give one"
     for arguments in (["summarize"], ["search", "cod"], ["index", "--library", "new"]):
         code, output, error = foveate(*arguments, "")
         assert (code, output) == (2, "")

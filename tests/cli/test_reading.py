@@ -53,7 +53,7 @@ def test_an_unknown_format_is_reported_once(foveate, folder):
 
 def test_an_unknown_language_is_reported_before_anything_is_read(foveate):
     for language in ("german", ""):
-        message = f"foveate: there is no language {language!r}: give its code, such as de\n"
+        message = f"foveate: there is no language {language!r}: give a code such as de\n"
         assert foveate("summarize", "no.txt", "--language", language) == (2, "", message)
 
 

@@ -115,7 +115,7 @@ def test_removing_by_file_folder_and_name(index, folder):
     assert index.remove([folder / "salt.txt", "Sea"]) == 2
     assert names(index, folder) == ["fish.md", "talk.vtt"]
     assert index.verify() == []
-    with pytest.raises(ValueError, match=r"nothing of the name nope: `foveate library list"):
+    with pytest.raises(ValueError, match=r"nothing named nope: `foveate library list"):
         index.remove("nope")
 
 

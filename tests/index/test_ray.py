@@ -244,7 +244,10 @@ def test_workers_have_the_same_model_and_version(index, small_model):
     record = index._identity()
     for options, message in (
         ({"version": "0"}, "install the same version on all machines"),
-        ({"model": replace(record, sha256="")}, "has other weights of .*: give all machines the"),
+        (
+            {"model": replace(record, sha256="")},
+            "weights of .* that differ from .*: give all machines the",
+        ),
     ):
         given = {"model": record, "version": foveate.__version__, **options}
         worker = on_ray._Worker(

@@ -113,7 +113,7 @@ def test_a_document_leads_from_a_hit_to_what_is_around_it(index, folder):
     document = index.document(hit.document_idx)
     [near] = contexts(document, [hit.span], 1)
     assert [one.span.text for one in near] == ["Cod swim.", "They eat herring."]
-    with pytest.raises(ValueError, match=r"no document of number 99: documents\(\) lists"):
+    with pytest.raises(ValueError, match=r"no document number 99: documents\(\) lists"):
         index.document(99)
     with pytest.raises(TypeError, match="integer"):
         index.document("0")

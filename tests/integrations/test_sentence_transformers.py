@@ -47,7 +47,7 @@ def test_prompts(small_encoder):
     np.testing.assert_array_equal(
         model.encode("cod", prompt_name="query"), model.encode("cod", prompt="Find: ")
     )
-    with pytest.raises(ValueError, match="no prompt of the name 'title'"):
+    with pytest.raises(ValueError, match="no prompt named 'title'"):
         model.encode("cod", prompt_name="title")
 
 

@@ -209,7 +209,7 @@ def test_hidden_states_tuples_and_embeddings(writer):
 def test_attention_weights_are_the_decoders_alone(writer):
     ids = tokens(2, 11)
     with (
-        pytest.warns(UserWarning, match="encoder never forms attention weights"),
+        pytest.warns(UserWarning, match="encoder never materializes attention weights"),
         pytest.warns(UserWarning, match="without its speed-up"),
     ):
         output = writer(ids, decoder_input_ids=ids[:, :3], output_attentions=True)

@@ -131,7 +131,7 @@ def test_ids_and_embeddings_together_are_refused(hdt):
 
 
 def test_attention_weights_are_not_returned(hdt):
-    with pytest.warns(UserWarning, match="HDT never forms attention weights"):
+    with pytest.warns(UserWarning, match="HDT never materializes attention weights"):
         assert hdt(IDS, parent_ids=PARENTS, output_attentions=True).get("attentions") is None
 
 

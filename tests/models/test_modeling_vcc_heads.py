@@ -123,7 +123,7 @@ def test_arguments_that_would_do_nothing_are_refused():
         model(ids_of(1, 20), output_vip_scores=True)
     with pytest.raises(TypeError, match="unsupported keyword arguments: nonsense"):
         model(ids_of(1, 20), nonsense=1)
-    with pytest.raises(ValueError, match="attention weights are never formed"):
+    with pytest.raises(ValueError, match="attention weights are never materialized"):
         model(ids_of(1, 20), output_attentions=True)
     as_tuple = model(ids_of(1, 20), output_hidden_states=True, return_dict=False)
     assert isinstance(as_tuple, tuple)

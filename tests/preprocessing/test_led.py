@@ -112,7 +112,7 @@ def test_unfit_arguments_are_refused(tokenizer):
         LEDProcessor(tokenizer)(DOCUMENTS, targets=["one"])
     bare = bpe([COD])
     bare.backend_tokenizer.post_processor = None
-    with pytest.raises(ValueError, match="does not put special tokens before and behind"):
+    with pytest.raises(ValueError, match="does not put special tokens before and after"):
         LEDProcessor(bare)
 
 

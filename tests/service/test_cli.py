@@ -38,11 +38,11 @@ def model(tmp_path_factory, tokenizer):
     ("arguments", "words"),
     [
         (["--host", "0.0.0.0"], "give a token"),
-        (["--token", "short"], "at least 16 characters"),
+        (["--token", "short"], "at least 16 ASCII characters"),
         (["--host", "192.0.2.1", "--token", "a-token-of-many-characters"], "cannot be used"),
         (["--model", "/no/such/folder"], "/no/such/folder"),
-        (["--allow-origin", "example.org"], "is no origin"),
-        (["--allow-origin", "https://example.org/"], "is no origin"),
+        (["--allow-origin", "example.org"], "is not an origin"),
+        (["--allow-origin", "https://example.org/"], "is not an origin"),
     ],
 )
 def test_refusals(monkeypatch, capsys, arguments, words):

@@ -199,7 +199,9 @@ def test_a_checkpoint_of_another_family_is_refused(kind, corpus_file, tmp_path, 
     checkpoint("roberta", tmp_path / "model", small_tokenizer)
     model = {"type": kind, "checkpoint": str(tmp_path / "model")}
     recipe = masked_lm(corpus_file, {"model": model, "tokenizer": None})
-    with pytest.raises(ValueError, match="a roberta model has other parameters than these: name"):
+    with pytest.raises(
+        ValueError, match="of roberta does not have the parameters of this model: name"
+    ):
         build_trainer(recipe, tmp_path / "out")
 
 

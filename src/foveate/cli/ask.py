@@ -35,7 +35,7 @@ def command(
             callback=common.check_model,
             help="Checkpoint, a folder or a name on the hub. An encoder finds passages; a T5 reads "
             "everything, writes an answer, and shows the passages that it attended to most. "
-            "Default: foveate's own model.",
+            "Default: foveate's own model; with a library, the one that it was built with.",
             show_default=False,
         ),
     ] = None,

@@ -54,6 +54,17 @@ Model = Annotated[
         metavar="PATH",
         callback=check_model,
         help="Encoder checkpoint, a folder or a name on the Hugging Face hub. Default: foveate's "
+        "own model.",
+        show_default=False,
+    ),
+]
+LibraryModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="PATH",
+        callback=check_model,
+        help="Encoder checkpoint, a folder or a name on the Hugging Face hub. Default: foveate's "
         "own model; with a library, the one that it was built with.",
         show_default=False,
     ),

@@ -96,7 +96,7 @@ def command(
             rich_help_panel=_PANEL,
         ),
     ] = None,
-    model: common.Model = None,
+    model: common.LibraryModel = None,
     device: common.Device = None,
     dtype: common.DType = None,
     readers: Annotated[

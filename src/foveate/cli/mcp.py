@@ -19,7 +19,7 @@ def command(
             show_default=False,
         ),
     ],
-    model: common.Model = None,
+    model: common.LibraryModel = None,
     device: common.Device = None,
     dtype: common.DType = None,
 ) -> None:

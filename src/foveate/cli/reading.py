@@ -110,7 +110,7 @@ class Reading:
         if self.format is not None:
             check_format(self.format)
         if self.language is not None and not tag_is_valid(self.language):
-            raise ValueError(f"there is no language {self.language!r}: give its code, such as de")
+            raise ValueError(f"there is no language {self.language!r}: give a code such as de")
         options: dict[str, Any] = {
             "format": self.format,
             "language": self.language,
@@ -159,8 +159,8 @@ class Reading:
         documents = self.documents([file])
         if len(documents) > 1:
             raise DocumentError(
-                f"{file} holds {len(documents)} documents, and this command takes one: name the "
-                "file of one."
+                f"{file} holds {len(documents)} documents, and this command takes one: name a "
+                "file that holds only one."
             )
         return documents[0]
 

@@ -24,7 +24,7 @@ def command(
         int, typer.Option("--top-k", "-k", metavar="N", min=1, help="Number of results.")
     ] = 5,
     context: common.Context = 1,
-    model: common.Model = None,
+    model: common.LibraryModel = None,
     device: common.Device = None,
     dtype: common.DType = None,
     html: common.Html = None,

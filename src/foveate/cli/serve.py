@@ -62,7 +62,7 @@ def command(
             metavar="MINUTES", min=1, help="Time after which an unused upload is forgotten."
         ),
     ] = 60,
-    model: common.Model = None,
+    model: common.LibraryModel = None,
     device: common.Device = None,
     dtype: common.DType = None,
 ) -> None:

@@ -79,7 +79,7 @@ def command(
             callback=common.check_model,
             help="Checkpoint, a folder or a name on the hub. An encoder chooses sentences; a "
             "sequence-to-sequence model writes the summary in its own words. Default: "
-            "foveate's own model.",
+            "foveate's own model; with a library, the one that it was built with.",
             show_default=False,
         ),
     ] = None,
@@ -218,7 +218,7 @@ def _guidance(
     from foveate.detectors import given_keywords
 
     if num_keywords is not None and keywords:
-        raise ValueError("give either --keywords, to detect them, or every --keyword, not both")
+        raise ValueError("give either --keywords, to detect them, or --keyword for each, not both")
     if keywords:
         return {"detector": given_keywords(keywords), "num_keywords": len(keywords)}
     if num_keywords is None:

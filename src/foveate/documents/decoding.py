@@ -68,7 +68,7 @@ def load(path: str | PathLike[str], format: str | None, encoding: str | None) ->
     """
     name, file = name_as_text(path), Path(path)
     if not name:  # which would be the current folder
-        raise FileNotFoundError("the name of a file is empty: name one.")
+        raise FileNotFoundError("the name of a file is empty: give one.")
     if file.is_dir():
         raise IsADirectoryError(f"{name} is a directory: read it with read_documents.")
     if not file.exists():
@@ -218,8 +218,8 @@ def _detect_encoding(data: bytes, start: int) -> str:
     best = matches.best()
     if best is None:
         raise DocumentError(
-            f"is not valid UTF-8 (byte {start}), and its encoding cannot be told: name it, or "
-            "convert it to UTF-8."
+            f"is not valid UTF-8 (byte {start}), and its encoding cannot be determined: name it, "
+            "or convert it to UTF-8."
         )
     # Texts in Western languages are readable in several encodings: take the most common.
     is_western = best.language not in _NOT_WESTERN and any(

@@ -149,8 +149,8 @@ class Index:
         """
         if is_url(path):
             raise ValueError(
-                f"{path} is a URL, and a library is a folder on a disk: build it there, and then "
-                "copy the folder to where it is to be kept"
+                f"{path} is a URL, and a library is a folder on a disk: build it on a disk, and "
+                "then copy the folder to where it is to be kept"
             )
         store = Store(Path(path))
         if store.exists():
@@ -253,7 +253,7 @@ class Index:
             }
             if not matching:
                 raise ValueError(
-                    f"the library {self.path} has nothing of the name {name}: "
+                    f"the library {self.path} has nothing named {name}: "
                     f"`foveate library list {self.path}` shows what it has"
                 )
             numbers |= matching
@@ -524,7 +524,7 @@ class Index:
             rows = read(snapshot.tables["documents"], ("content",), wanted)
         if not rows.num_rows:
             raise ValueError(
-                f"the library {self.path} has no document of number {number}: documents() lists "
+                f"the library {self.path} has no document number {number}: documents() lists "
                 "those that it has"
             )
         try:

@@ -248,7 +248,7 @@ class RayCluster:
         free = self._room(ray.available_resources())  # type: ignore[no-untyped-call]
         if not free:
             raise ValueError(
-                f"all of the cluster is in use, and no worker of {size} could start: wait until "
+                f"the whole cluster is in use, and no worker of {size} could start: wait until "
                 "other jobs have ended, or add machines"
             )
         if self.workers is not None:
@@ -323,8 +323,8 @@ class _Worker:
         )
         if identify(encoder).sha256 != self._model.sha256:
             raise ValueError(
-                f"{where} has other weights of {self._model.name or 'the default model'} than the "
-                "machine that writes the library: give all machines the same"
+                f"{where} has weights of {self._model.name or 'the default model'} that differ "
+                "from those on the machine that writes the library: give all machines the same"
             )
         return Job(lambda: encoder, self._model, self._stops_at_error, self._options)
 
@@ -406,8 +406,8 @@ def _watch(head: str, has_ended: Event, seconds: float = _PATIENCE) -> None:
         except OSError:
             warnings.warn(
                 f"the head of the Ray cluster, {head}, does not answer, and Ray ends this process "
-                "if it stays so for a minute: the library is as it was at the last commit; start "
-                "the cluster and then the same command again, which goes on from there",
+                "if that lasts for a minute: the library is as it was at the last commit; start "
+                "the cluster, and then run the same command again, which continues from there",
                 stacklevel=1,
             )
             return

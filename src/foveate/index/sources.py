@@ -50,7 +50,7 @@ def find_sources(
     for path in paths:
         given = os.fspath(path)
         if not given:  # which would be the current folder
-            on_error(given, FileNotFoundError("the name of a file is empty: name one"))
+            on_error(given, FileNotFoundError("the name of a file is empty: give one"))
         elif is_url(given):
             on_error(
                 given,

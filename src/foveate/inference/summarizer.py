@@ -64,8 +64,8 @@ class Summarizer:
         config = load_config(name_or_path)
         if not config.is_encoder_decoder:
             raise ValueError(
-                f"{name_or_path} is a {config.model_type} model, which does not write from what it "
-                "reads: name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
+                f"{name_or_path} is a {config.model_type} model, which does not generate text from "
+                "a document: name a sequence-to-sequence model such as T5, BART, PEGASUS-X or LED"
             )
         model = load_model(
             AutoModelForSeq2SeqLM,

@@ -100,7 +100,7 @@ class FoveateSentenceTransformer:
         if prompt is None and prompt_name is not None:
             if prompt_name not in self.prompts:
                 raise ValueError(
-                    f"there is no prompt of the name {prompt_name!r}: "
+                    f"there is no prompt named {prompt_name!r}: "
                     f"give one of {sorted(self.prompts)}, or prompts={{{prompt_name!r}: …}}"
                 )
             prompt = self.prompts[prompt_name]

@@ -77,7 +77,9 @@ class NetworkConfig:
         own = {field.name: values[field.name] for field in fields(cls)}
         for field in fields(cls):
             if not isinstance(own[field.name], _JSON_TYPES[field.type]):
-                raise TypeError(f"{field.name} is {own[field.name]!r}, which is no {field.type}")
+                raise TypeError(
+                    f"{field.name} is {own[field.name]!r}, which is not of type {field.type}"
+                )
         return cls(**own)
 
     @property

@@ -43,7 +43,7 @@ def check_model_type(model_type: str | None, supported: Collection[str]) -> None
     """
     if model_type is not None and model_type not in supported:
         raise ValueError(
-            f"a {model_type} model has other parameters than these: name a checkpoint of "
+            f"a checkpoint of {model_type} does not have the parameters of this model: name one of "
             f"{' or '.join(sorted(supported))}"
         )
 

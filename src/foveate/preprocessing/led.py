@@ -75,7 +75,7 @@ class LEDProcessor(TextProcessor):
         special = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
         if not (special[0] and special[-1]):
             raise ValueError(
-                "the tokenizer does not put special tokens before and behind the text: use one "
+                "the tokenizer does not put special tokens before and after the text: use one "
                 "that does, such as LED's, Longformer's or BERT's"
             )
         if num_keywords < 0:

@@ -143,6 +143,6 @@ class Library:
             for name in _CALL.findall(_QUOTED.sub("''", condition)):
                 if name.lower() not in (*_FUNCTIONS, *_OPERATORS):
                     raise ValueError(
-                        f"a condition calls {name!r}: the service evaluates {', '.join(_FUNCTIONS)}"
+                        f"a condition calls {name!r}: use only {', '.join(_FUNCTIONS)}"
                     )
         self.index.encoder.encode_queries(query)

@@ -24,12 +24,12 @@ def check_address(host: str, token: str | None) -> None:
     """
     if token is not None and (not token.isascii() or len(token) < 16 or not token.isprintable()):
         raise ValueError(
-            "the token must have at least 16 characters of ASCII: make one with "
+            "the token must have at least 16 ASCII characters: make one with "
             "`python -c 'import secrets; print(secrets.token_urlsafe())'`"
         )
     if token is None and not is_loopback(host):
         raise ValueError(
-            f"others reach this machine at {host}: give a token, which they must show "
+            f"others can reach this machine at {host}: give a token that they have to send "
             "(--token or FOVEATE_TOKEN), or use 127.0.0.1"
         )
 
@@ -44,7 +44,7 @@ def check_origins(origins: Iterable[str]) -> None:
         parts = urlsplit(origin)
         if not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}":
             raise ValueError(
-                f"{origin} is no origin: name a site as in https://example.org, without a path"
+                f"{origin} is not an origin: name a site as in https://example.org, without a path"
             )
 
 

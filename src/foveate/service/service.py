@@ -112,7 +112,7 @@ class Service:
             view = await asyncio.to_thread(self.library.view, document_id)
         if view is None:
             raise Refusal(
-                404, "There is no document of this id: it may have been forgotten, send it again."
+                404, "There is no document with this id: it may have been forgotten; send it again."
             )
         return view
 

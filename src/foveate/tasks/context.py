@@ -52,7 +52,7 @@ def contexts(
         [('Cod swim.', False), ('They eat.', True), ('They sleep.', False)]
     """
     if num_sentences < 0:
-        raise ValueError(f"the number of sentences around a result is at least 0: {num_sentences}")
+        raise ValueError(f"num_sentences must be at least 0, got {num_sentences}")
     spans = document.spans()
     starts = [span.start for span in spans]
     separators = sentence_separators(document)

@@ -126,7 +126,10 @@ def test_memory_grows_linearly_with_the_document():
         ({"k": torch.zeros(3, 2, 5)}, "must share one shape"),
         ({"v": torch.zeros(3, 2, 4, dtype=torch.float64)}, "must share one floating dtype"),
         (dict.fromkeys("qkv", torch.zeros(3, 2, 4, dtype=torch.int64)), "one floating dtype"),
-        ({"tree": [-1, 0, 0]}, "tree must be a Tree, got list: build it once by Tree.from_parents"),
+        (
+            {"tree": [-1, 0, 0]},
+            "tree must be a Tree, got list: build it once with Tree.from_parents",
+        ),
         ({"scale": torch.tensor(0.5)}, "scale must be a number, got a tensor: multiply q by it"),
         ({"tree": Tree.from_parents([-1, 0])}, "q has 3 tokens but the tree has 2 nodes"),
     ],

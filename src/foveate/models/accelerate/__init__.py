@@ -97,7 +97,7 @@ def speed_up(model: Model) -> Model:
 
     Parameters and their names stay, and outputs and gradients are equal within rounding: in
     evaluation and training, with padding on any side, and in `generate` with its cache and beams.
-    Two things differ. Attention weights are never formed, so there is no dropout on them in
+    Two things differ. Attention weights are never materialized, so there is no dropout on them in
     training. In an encoder's output, values at padding differ, but nothing reads them. Where
     attention weights are requested, the model computes as before, with a warning.
     `set_attn_implementation` has no effect on what is sped up until it is restored.

@@ -34,8 +34,8 @@ def fovea_attention_forward(
     """Attend fine to coarse.
 
     Takes `(batch, heads, length, head_dim)` and returns `(batch, length, heads, head_dim)`. Padding
-    is removed by packing, and zero in the output. Attention weights are never formed, so they are
-    neither returned nor dropped out.
+    is removed by packing, and zero in the output. Attention weights are never materialized, so
+    they are neither returned nor dropped out.
 
     Raises:
         ValueError: The module is a decoder or cross attention, the mask is one of all pairs, or a

@@ -187,7 +187,8 @@ class FoveaEncoder(CapturableEncoder, FoveaPreTrainedModel):
             raise ValueError("give either input_ids or inputs_embeds")
         if output_attentions or (output_attentions is None and self.config.output_attentions):
             warnings.warn(
-                "Fovea's encoder never forms attention weights: it returns none", stacklevel=2
+                "Fovea's encoder never materializes attention weights: it returns none",
+                stacklevel=2,
             )
         if output_hidden_states is None:
             output_hidden_states = bool(self.config.output_hidden_states)

@@ -32,8 +32,8 @@ def tree_attention_forward(
 ) -> tuple[Tensor, None]:
     """Attend along the tree: `(1, heads, tokens, head_dim)` in, `(1, tokens, heads, head_dim)` out.
 
-    Attention weights are never formed, so they are neither returned nor dropped out. The mask is
-    ignored, since a packed sequence has no padding.
+    Attention weights are never materialized, so they are neither returned nor dropped out. The
+    mask is ignored, since a packed sequence has no padding.
 
     Raises:
         ValueError: The model's forward was called without `tree`, or with more than one sequence.

@@ -378,7 +378,7 @@ class HDTModel(HDTPreTrainedModel):
             UserWarning: Attention weights are requested.
         """
         if kwargs.get("output_attentions", self.config.output_attentions):
-            warnings.warn("HDT never forms attention weights: it returns none", stacklevel=2)
+            warnings.warn("HDT never materializes attention weights: it returns none", stacklevel=2)
         if input_ids is not None and inputs_embeds is not None:
             raise ValueError("give either input_ids or inputs_embeds")
         packed = PackedForest.from_inputs(tree, parent_ids, attention_mask)

@@ -91,7 +91,7 @@ def reject_unsupported(config: Any, kwargs: Mapping[str, Any]) -> None:
     requested = {name: value for name, value in kwargs.items() if value is not None}
     if requested.pop("output_attentions", config.output_attentions):
         raise ValueError(
-            "attention weights are never formed: leave output_attentions out; an encoder's "
+            "attention weights are never materialized: leave output_attentions out; an encoder's "
             "output_vip_scores say what it looked at"
         )
     if requested.pop("output_vip_scores", False):

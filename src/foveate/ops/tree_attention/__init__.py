@@ -65,7 +65,7 @@ def tree_attention(
         )
     if not isinstance(tree, Tree):
         raise ValueError(
-            f"tree must be a Tree, got {type(tree).__name__}: build it once by Tree.from_parents"
+            f"tree must be a Tree, got {type(tree).__name__}: build it once with Tree.from_parents"
         )
     if q.shape[0] != len(tree):
         raise ValueError(f"q has {q.shape[0]} tokens but the tree has {len(tree)} nodes")

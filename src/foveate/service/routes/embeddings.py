@@ -319,7 +319,7 @@ def _check_dimension(service: Service, dimension: int | None, param: str) -> Non
         raise Refusal(
             400,
             f"The vectors have {service.encoder.dimension} dimensions. The model was not trained "
-            "to have them cut off: leave this out.",
+            "for truncated ones: leave this out.",
             param=param,
         )
 
