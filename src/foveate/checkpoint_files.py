@@ -7,7 +7,7 @@ from typing import Any
 
 
 def checkpoint_file(name_or_path: str | PathLike[str], file_name: str) -> Path | None:
-    """Return where a file of a checkpoint is, which may be downloaded; None if it has none."""
+    """Return the path of a checkpoint's file, downloaded if necessary; None if there is none."""
     folder = Path(name_or_path)
     if folder.is_dir():
         file = folder / file_name

@@ -1,4 +1,4 @@
-"""Whether there is a checkpoint of a name, which is known before anything is loaded from it."""
+"""Check that a checkpoint exists, before anything is loaded from it."""
 
 from difflib import get_close_matches
 from os import PathLike
@@ -22,7 +22,7 @@ def check_name_or_path(name_or_path: str | PathLike[str]) -> None:
     A name that was never downloaded is looked up once, without repeating a request that fails.
 
     Raises:
-        OSError: There is no such folder, and no such model; or the hub does not say.
+        OSError: There is no such folder, and no such model; or the hub did not answer.
         TypeError: `name_or_path` is neither a name nor a path.
     """
     if not isinstance(name_or_path, str | PathLike):

@@ -103,8 +103,8 @@ def command(
         int | None,
         typer.Option(
             metavar="N",
-            help="Processes of this machine that read files, while one encodes. Default: where the "
-            "model runs on a GPU, one for each core but one, at most 8; elsewhere none.",
+            help="Number of processes on this machine that read files while another one encodes. "
+            "Default: if the model runs on a GPU, one for each core but one, at most 8; else 0.",
             show_default=False,
         ),
     ] = None,

@@ -103,8 +103,8 @@ def command(
     foveate summarize minutes.txt --model allenai/led-base-16384 --keyword budget
     cat notes.md | foveate summarize - --format markdown --json
 
-    With --library, it summarizes what the documents that match a query best say
-    about it.
+    With --library, it summarizes what a library says about a query, from the
+    documents that match it best.
 
     \b
     foveate summarize --query "who pays for delays?" --library contracts.library

@@ -203,9 +203,9 @@ class Index:
             on_error: Called with the name of each file that cannot be read, and the error; by
                 default, the first error is raised.
             on_file: Called after each file, including those that have not changed.
-            cluster: What reads and encodes the files: machines, see
-                `foveate.index.ray.RayCluster`, or this process with so many others that read, see
-                `foveate.index.readers.Readers`, which is the default.
+            cluster: What reads and encodes the files: a cluster, see
+                `foveate.index.ray.RayCluster`; or, by default, this process with the help of
+                others that read, see `foveate.index.readers.Readers`.
             options: Options of `foveate.read_documents`, such as `language="de"` or `ocr=True`.
 
         Raises:

@@ -229,7 +229,7 @@ class Encoder:
             show_progress: Show a bar if it takes over half a second; by default on a terminal.
 
         Returns:
-            The vectors of the one document, or a list of them.
+            The vectors of the document or, for a sequence, a list with those of each.
 
         Warns:
             UserWarning: A document is in a language that the model was not trained on; once per

@@ -20,7 +20,7 @@ def use_float8(model: Model) -> Model:
     """Run the linear layers of HDT or TreeBert in 8-bit floating point (FP8, e4m3).
 
     Every linear layer in the encoder's blocks is replaced by a `Float8Linear`. Weights are rounded
-    once and hidden states before each product, rows by scales of their own; everything between
+    once and hidden states before each product, each row with its own scale; everything between
     products stays as it is. The model cannot be trained, loaded or saved any more, and is set to
     evaluation mode. This saves time where matrix products take most of it, on a GPU of compute
     capability 8.9 or later, in wide models with many tokens in a batch; elsewhere it may be slower.

@@ -41,12 +41,12 @@ class HDTConfig(PreTrainedConfig):
         relative_attention_num_buckets: Number of buckets of the decoder's relative position bias.
             Block 0 of the encoder has such a table too, which no layer uses; it is kept so that
             published weights load and save unchanged.
-        relative_attention_max_distance: Distance from which on the bias stays the same.
+        relative_attention_max_distance: Distance from which the bias stays the same.
         classifier_dropout: Dropout before a classifier.
         tie_word_embeddings: Whether the masked-language-model head shares the embeddings.
         sparse_prediction: Whether the masked-language-model head, given labels, computes the logits
             of the labelled tokens only, as ModernBERT's does; masked language modelling labels
-            about every seventh.
+            about one token in seven.
 
     Raises:
         ValueError: An unknown feed-forward, unknown edges or an unknown `decode_anchors`, or a size
