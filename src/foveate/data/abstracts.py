@@ -14,7 +14,7 @@ _MIN_SHARE = 0.8  # formulas, citations and hyphens are often written differentl
 def abstract_sections(document: Document, reference: str) -> frozenset[int]:
     """Find the sections that hold the abstract, and so give away what a summary should say.
 
-    A section holds the abstract, or a part of it, if at least 80 % of the pairs of neighboring
+    A section holds the abstract, or a part of it, if at least 80 % of the pairs of neighbouring
     words in its own sentences are in the reference as well. Code is not compared.
 
     Args:

@@ -25,7 +25,7 @@ class Evaluation(NamedTuple):
 
     Attributes:
         num_examples: The number of examples.
-        scores: The score of each metric, in per cent.
+        scores: The score of each metric, in percent.
         subsets: The same for the examples with each label, where questions have labels: "hard" in
             QuALITY, and "general" and "specific" in QMSum, for example.
     """

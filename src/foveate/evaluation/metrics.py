@@ -1,4 +1,4 @@
-"""Metrics of summaries, answers, rankings and classifications. All scores are in per cent.
+"""Metrics of summaries, answers, rankings and classifications. All scores are in percent.
 
 The metrics need the dependencies of `pip install 'foveate[evaluation]'`, and raise an `ImportError`
 without them.

@@ -92,7 +92,7 @@ class TaskScores(NamedTuple):
         task: A name in `TASKS`.
         kind: What was done with the vectors.
         num_examples: The number of queries or, in regression and classification, of test papers.
-        scores: The scores in per cent; the one that SciRepEval reports comes first.
+        scores: The scores in percent; the one that SciRepEval reports comes first.
     """
 
     task: str

@@ -139,7 +139,7 @@ def mark_masked(
     """Mark masked tokens, which are all that is predicted, as VIP tokens (VCC, section 3.1).
 
     Masked tokens are the tokenizer's mask tokens, or T5's sentinels. With a mask token and labels,
-    they are also the tokens that have a label, since masked language modeling leaves some as they
+    they are also the tokens that have a label, since masked language modelling leaves some as they
     are. In a sequence without any, the first token is marked, because models need at least one.
 
     Args:

@@ -91,7 +91,7 @@ class Retrieval(Objective):
 
     Queries of an example: headings, which are left out of the document, for the sentences and the
     section below them; thinned sentences, for themselves or, if they are left out, for their
-    neighbors; the example's own queries for their sentences; and the title, sentences left out and
+    neighbours; the example's own queries for their sentences; and the title, sentences left out and
     sentences of a summary for the document. If there is a summary, the document's abstract is left
     out every other time that it is read.
 

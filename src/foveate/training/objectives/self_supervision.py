@@ -57,7 +57,7 @@ def read(
     - All headings are left out, or half of them. A heading asks for its section and the sentences
       in it, the title for the document.
     - Sentences are asked for with some of their words. Half of them are left out, and ask for
-      their neighbors and for the document.
+      their neighbours and for the document.
     - The example's own queries ask for their sentences.
     - The abstract is left out of every other reading; then sentences of the reference ask for the
       document.
