@@ -77,3 +77,10 @@ def test_defaults_are_true(name):
             assert str(defaults[option]) == (number or text)
         else:
             assert option in ("--sentences", "--model", "--device", "--limit", "--output")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_model_of_a_library_is_the_default_only_where_one_can_be_named(name):
+    options = {one.opts[0]: one for one in COMMANDS[name].params}
+    if "--model" in options:
+        assert ("with a library" in options["--model"].help) == ("--library" in options)

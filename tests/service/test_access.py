@@ -166,7 +166,7 @@ def test_addresses_that_others_reach_need_a_token(host):
     with pytest.raises(ValueError, match="give a token"):
         check_address(host, None)
     check_address(host, TOKEN)
-    with pytest.raises(ValueError, match="16 characters"):
+    with pytest.raises(ValueError, match="16 ASCII characters"):
         check_address(host, "short")
 
 
