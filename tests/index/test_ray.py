@@ -218,7 +218,7 @@ def test_a_head_that_is_gone_is_said():
         server.accept()[0].close()
         has_ended.set()
         watcher.join()
-    with pytest.warns(UserWarning, match="does not answer, and Ray ends this process if that lasts"):
+    with pytest.warns(UserWarning, match="does not answer, and Ray ends this process if that"):
         on_ray._watch(head, Event(), 0.01)
 
 
