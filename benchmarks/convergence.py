@@ -2,7 +2,7 @@
 
     python benchmarks/convergence.py --prepare data.npz --corpus corpus   # tokenize the documents
     python benchmarks/convergence.py --data data.npz --minutes 10 --gpus 0 1 2 3
-    python benchmarks/convergence.py --data data.npz --rates-of rates.json --results seeds.json
+    python benchmarks/convergence.py --data data.npz --rates-of a.json b.json --results seeds.json
     python benchmarks/convergence.py --docs --plot        # write saved results into the page
 
 The corpus is what `training_corpus.py` writes: papers, Python Enhancement Proposals, technical
@@ -21,7 +21,7 @@ torch.compile fuses HAT, and the rotary positions of Longformer and dense attent
 kernels are what they are.
 
 Each model trains with every learning rate for the same minutes on a GPU of its own, and with the
-best of them with further seeds. With --rates-of, the best rates come from an earlier file, and all
+best of them with further seeds. With --rates-of, the best rates come from earlier files, and all
 seeds run with them. The loss is measured on held-out pieces. Seconds are those of the training
 steps alone, without the first ones. A run that is interrupted continues when the command is
 repeated, and is named in the results. Losses are compared where all runs have arrived.
@@ -59,6 +59,7 @@ from foveate.training.tokenizer import train_tokenizer
 from hat import HATConfig, HATModel
 
 RESULTS = report.RESULTS / "convergence.json"
+RATES = (RESULTS, report.RESULTS / "convergence-0.002.json")
 SEEDS = report.RESULTS / "convergence-seeds.json"
 IMAGE = report.ROOT / "docs" / "images" / "convergence.png"
 PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
@@ -67,7 +68,7 @@ VOCABULARY = 16384
 TOKENIZED = 2000  # documents that the tokenizer is trained on
 RATIO, WARM_UP = 0.15, 500
 UNCOUNTED = 20  # the first steps, in which kernels are compiled
-RATES = (2.5e-4, 5e-4, 1e-3)
+LEARNING_RATES = (2.5e-4, 5e-4, 1e-3)
 SEGMENT = 128
 TOKEN, SENTENCE, SECTION, DOCUMENT = (
     NODE_TYPES[name] for name in ("token", "sentence", "section", "document")
@@ -86,8 +87,10 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="maximum documents to prepare")
     parser.add_argument("--data", type=Path, help="file written by --prepare")
     parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
-    parser.add_argument("--rates", type=float, nargs="*", default=RATES)
-    parser.add_argument("--rates-of", type=Path, help="saved results that tried learning rates")
+    parser.add_argument("--rates", type=float, nargs="*", default=LEARNING_RATES)
+    parser.add_argument(
+        "--rates-of", type=Path, nargs="+", help="saved results that tried learning rates"
+    )
     parser.add_argument("--seeds", type=int, default=3, help="seeds with the best learning rate")
     parser.add_argument("--minutes", type=float, default=10, help="of training, for each run")
     parser.add_argument(
@@ -106,27 +109,29 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.plot or options.docs:
-        saved = report.load(SEEDS)
+        seeds = report.load(SEEDS)
         if options.docs:
-            files = {"rates": report.load(RESULTS), "seeds": saved}
+            rates = [run for file in RATES for run in report.load(file)["runs"]]
+            rates.sort(key=lambda run: (MODELS.index(run["model"]), run["rate"]))
             report.write_tables(
-                PAGE, {name: run_table(results["runs"]) for name, results in files.items()}
+                PAGE, {"rates": run_table(rates), "seeds": run_table(seeds["runs"])}
             )
         if options.plot:
-            plot(saved)
+            plot(seeds)
     elif options.prepare:
         prepare(options.corpus, options.prepare, options.limit)
     elif options.worker:
         name, rate, seed = options.worker
         train((name, float(rate), int(seed)), options)
     elif options.rates_of:
-        saved = report.load(options.rates_of)["best rates"]
-        best = {name: saved[name] for name in options.models}
+        tried = [run for file in options.rates_of for run in report.load(file)["runs"]]
+        best = {name: best_rate(name, tried) for name in options.models}
         run_all(with_seeds(best, range(options.seeds)), [], best, options)
     else:
         rates = [*product(options.models, options.rates, [0])]
         run_all(rates, [], {}, options)
-        best = {name: best_rate(name, options) for name in options.models}
+        tried = collect(rates, options)
+        best = {name: best_rate(name, tried) for name in options.models}
         run_all(with_seeds(best, range(1, options.seeds)), rates, best, options)
 
 
@@ -168,13 +173,12 @@ def run_name(job: Job) -> str:
     return f"{name} rate {rate:g} seed {seed}"
 
 
-def best_rate(name: str, options: argparse.Namespace) -> float:
-    """Return the learning rate whose run with the first seed ended lowest."""
-    logs = runs.logs(options.state, [run_name((name, rate, 0)) for rate in options.rates])
+def best_rate(name: str, tried: Sequence[dict[str, Any]]) -> float:
+    """Return the learning rate of the finished run of a model that ended lowest."""
     losses = {
-        rate: logs[run_name((name, rate, 0))]["curve"][-1]["loss"]
-        for rate in options.rates
-        if logs.get(run_name((name, rate, 0)), {}).get("finished")
+        run["rate"]: run["curve"][-1]["loss"]
+        for run in tried
+        if run["model"] == name and run.get("finished")
     }
     if not losses:
         raise SystemExit(f"no run of {name} finished: give more --minutes, or repeat the command")
@@ -517,26 +521,33 @@ def held_out_loss(model: nn.Module, data: Data, batch: int) -> float:
     return float(torch.stack(losses).mean())
 
 
+def collect(jobs: Sequence[Job], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Load the runs that have saved something."""
+    logs = runs.logs(options.state, [run_name(job) for job in jobs])
+    return [
+        {"model": name, "rate": rate, "seed": seed, **logs[run_name((name, rate, seed))]}
+        for name, rate, seed in jobs
+        if run_name((name, rate, seed)) in logs
+    ]
+
+
 def gather(jobs: Sequence[Job], best: dict[str, float], options: argparse.Namespace) -> None:
     """Save the results of the runs, and print them."""
-    logs = runs.logs(options.state, [run_name(job) for job in jobs])
-    missing = [run_name(job) for job in jobs if not logs.get(run_name(job), {}).get("finished")]
+    found = collect(jobs, options)
+    finished = {(run["model"], run["rate"], run["seed"]) for run in found if run.get("finished")}
+    missing = [run_name(job) for job in jobs if job not in finished]
     keys = ("layers", "width", "length", "batch", "minutes", "seeds", "rates")
     recipe = {key: getattr(options, key) for key in keys}
     results = {
         "recipe": recipe | {"masked": RATIO, "vocabulary": VOCABULARY},
         "best rates": best,
-        "runs": [
-            {"model": name, "rate": rate, "seed": seed, **logs[run_name((name, rate, seed))]}
-            for name, rate, seed in jobs
-            if run_name((name, rate, seed)) in logs
-        ],
+        "runs": found,
     }
     if not best:
         missing.append("further seeds")
     report.save(options.results, results, missing=missing)
-    if any(run["curve"] for run in results["runs"]):
-        print(f"\n{run_table(results['runs'])}")
+    if any(run["curve"] for run in found):
+        print(f"\n{run_table(found)}")
         print(f"\n{seed_table(results)}")
 
 
