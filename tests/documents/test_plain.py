@@ -334,7 +334,8 @@ def test_contents_without_matching_headings_hide_no_text():
     ],
 )
 def test_a_number_is_joined_with_the_title_below_it(first, second):
-    text = f"{first}\n\n大海\n\n鲸在海里游泳。鱼也在海里游泳。\n\n{second}\n\n微风\n\n风吹过海面。船在海上行驶。\n"
+    blocks = [first, "大海", "鲸在海里游泳。鱼也在海里游泳。", second, "微风", "风吹过海面。"]
+    text = "\n\n".join(blocks)
     titles = [section.title for _, section in Document.from_text(text).walk()]
     assert titles == [f"{first} 大海", f"{second} 微风"]
 
