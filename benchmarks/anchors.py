@@ -45,7 +45,7 @@ from torch import Tensor
 import report
 import runs
 import small_encoders
-from convergence import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes, latest, pieces
+from document_nodes import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes, latest, pieces
 from foveate import Document
 from foveate.data import Corpus
 from foveate.preprocessing import HDTProcessor

@@ -58,7 +58,7 @@ from torch import Tensor, nn
 import report
 import runs
 import small_encoders
-from convergence import SECTION, SENTENCE, TOKEN, Nodes, pieces, pseudo_sections
+from document_nodes import SECTION, SENTENCE, TOKEN, Nodes, pieces, pseudo_sections
 from foveate import Document
 from foveate.data import Corpus
 from foveate.preprocessing import HDTProcessor

@@ -22,7 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import runs
-from convergence import DOCUMENT, SECTION, TOKEN, Nodes, NoPositions, parents
+from convergence_models import NoPositions
+from document_nodes import DOCUMENT, SECTION, TOKEN, Nodes, parents
 from foveate import Document
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
 from foveate.ops.tree_attention import Tree

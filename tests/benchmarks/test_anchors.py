@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from anchors import CUT_FROM, contrast, cut, mean_by, measures, ranks_of, save_bm25, scores
-from convergence import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes
+from document_nodes import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes
 from small_encoders import Documents, SmallEncoder, trees
 
 

@@ -14,7 +14,7 @@ from classification import (
     single_and_pairs,
     version,
 )
-from convergence import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes
+from document_nodes import DOCUMENT, SECTION, SENTENCE, TOKEN, Nodes
 from small_encoders import SmallEncoder, batches, epochs, sequences
 
 

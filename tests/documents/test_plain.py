@@ -324,6 +324,22 @@ def test_contents_without_matching_headings_hide_no_text():
     assert headings(text) == ["", "CHAPTER I", "CHAPTER II", "CHAPTER III"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("第一章", "第二章"),
+        ("제1장", "제2장"),
+        ("Erster Abschnitt", "Zweiter Abschnitt"),
+        ("Chapter 1", "Chapter 2"),
+    ],
+)
+def test_a_number_is_joined_with_the_title_below_it(first, second):
+    blocks = [first, "大海", "鲸在海里游泳。鱼也在海里游泳。", second, "微风", "风吹过海面。"]
+    text = "\n\n".join(blocks)
+    titles = [section.title for _, section in Document.from_text(text).walk()]
+    assert titles == [f"{first} 大海", f"{second} 微风"]
+
+
 def paragraphs(text):
     return [(p.kind, [s.text for s in p.sentences]) for p in Document.from_text(text).paragraphs()]
 

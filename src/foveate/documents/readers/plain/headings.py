@@ -64,7 +64,7 @@ _TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Re
 _BARE_PART = re.compile(
     rf"(?:(?:{_WORDS})\s+(?:{_NUMBER}|{_ARABIC_NUMBER}|[A-Z])"
     rf"|(?!second )(?:{_FOREIGN_ORDINALS})\s+(?:{_WORDS})"
-    r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{{1,7}}\s*\w)[.:]?",
+    r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*\w|제\s*\d{1,3}[편장절관조])[.:]?",
     re.IGNORECASE,
 )
 _CHINESE_PART = re.compile(

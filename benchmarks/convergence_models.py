@@ -1,0 +1,193 @@
+"""The models of `convergence.py`, and the form in which each reads a piece: HDT, twins and HAT."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from document_nodes import TOKEN, Nodes, parents, pieces, pseudo_sections
+from foveate.models.hdt import HDTConfig, HDTForMaskedLM
+from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions
+from foveate.ops.tree_attention import Tree
+from foveate.ops.window_attention import GlobalKeysValues, window_attention
+from hat import HATConfig, HATModel
+
+MODELS = ("true sections", "pseudo-sections", "Longformer", "dense", "HAT")
+TREES = MODELS[:2]
+SEGMENT = 128  # tokens of HAT's
+
+
+class Data:
+    """The pieces of all documents in the form that a model reads, on its device."""
+
+    def __init__(self, file: Path, name: str, length: int, held_out: int, device: str) -> None:
+        arrays = np.load(file)
+        self.root, section, self.mask, self.vocabulary = arrays["special"].tolist()
+        self.name, self.length, self.device = name, length, device
+        ends = arrays["sizes"].cumsum()[:-1]
+        documents = zip(np.split(arrays["ids"], ends), np.split(arrays["types"], ends), strict=True)
+        parts: tuple[list[Nodes], list[Nodes]] = ([], [])
+        for number, (ids, types) in enumerate(documents):
+            if name == "pseudo-sections":
+                ids, types = pseudo_sections(ids, types, section)
+            parts[number % 20 == 0].extend(pieces(ids, types, length))
+        self.train = [self._form(*piece) for piece in parts[0]]
+        self.held_out = [self._form(*piece) for piece in parts[1][:held_out]]
+
+    def _form(self, ids: np.ndarray, types: np.ndarray) -> tuple[Tensor, ...]:
+        """Return ids and the places of tokens among them; of a tree, parents besides.
+
+        Without a tree the tokens follow a root; for HAT a root begins each segment.
+        """
+        places = np.flatnonzero(types == TOKEN)
+        if self.name in TREES:
+            return self._tensors(ids, places, parents(types))
+        tokens = ids[places]
+        inner = SEGMENT - 1 if self.name == "HAT" else len(tokens)
+        number = -(-len(tokens) // inner)
+        ids = np.full((number, 1 + inner), self.root)
+        index = np.arange(len(tokens))
+        ids[index // inner, 1 + index % inner] = tokens
+        return self._tensors(ids.flatten(), index // inner * (1 + inner) + 1 + index % inner)
+
+    def _tensors(self, *columns: np.ndarray) -> tuple[Tensor, ...]:
+        return tuple(torch.from_numpy(x.astype(np.int64)).to(self.device) for x in columns)
+
+    def batch(self, chosen: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tree | None, Tensor]:
+        """Return ids `(nodes,)`, of trees in level order with their tree, and tokens' places.
+
+        The places are `(pieces, length)`. Sequences have equal lengths.
+        """
+        ids, places, *above = zip(*chosen, strict=True)
+        shifts = np.cumsum([0, *(len(piece) for piece in ids[:-1])]).tolist()
+        index = torch.stack([its + shift for its, shift in zip(places, shifts, strict=True)])
+        if not above:
+            return torch.cat(ids), None, index
+        pairs = zip(*above, shifts, strict=True)
+        tree = Tree.from_parents(
+            torch.cat([its.where(its < 0, its + shift) for its, shift in pairs])
+        )
+        return tree.to_level_order(torch.cat(ids)), tree.in_level_order, tree.to_level_index(index)
+
+
+class SequenceAttention(nn.Module):
+    """HDT's attention weights with rotary positions, on sequences of equal length."""
+
+    def __init__(self, tree_attention: nn.Module, length: int, attend: Callable) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
+        self.num_heads, self.attend = tree_attention.num_heads, attend
+        head_dim = self.q.out_features // self.num_heads
+        frequencies = 10_000.0 ** -(torch.arange(0, head_dim, 2) / head_dim)
+        angles = torch.arange(length)[:, None] * frequencies
+        self.register_buffer("cos", angles.cos()[:, None], persistent=False)
+        self.register_buffer("sin", angles.sin()[:, None], persistent=False)
+
+    def forward(self, hidden_states: Tensor, tree: None) -> Tensor:
+        """Attend within sequences `(sequences * length, d_model)`."""
+        q, k, v = (
+            projection(hidden_states)
+            .unflatten(0, (-1, len(self.cos)))
+            .unflatten(-1, (self.num_heads, -1))
+            for projection in (self.q, self.k, self.v)
+        )
+        q, k = (rotate(x, self.cos, self.sin) for x in (q, k))
+        return self.o(self.attend(q, k, v).flatten(2).flatten(0, 1))
+
+
+@torch.compile
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate pairs of channels of `(sequences, length, heads, head_dim)` by their positions."""
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
+
+
+def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+
+
+def longformer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    batch, length = q.shape[:2]
+    is_global = torch.zeros(batch, length, dtype=torch.bool, device=q.device)
+    is_global[:, 0] = True
+    global_keys_values = GlobalKeysValues(k[:, 0], v[:, 0], [1] * batch)
+    local = window_attention(
+        *(x.flatten(0, 1) for x in (q, k, v)),
+        (256, 256),
+        global_keys_values=global_keys_values,
+        masked_keys=is_global.flatten(),
+        lengths=[length] * batch,
+    )
+    first = dense(q[:, :1], k, v)
+    return torch.cat([first, local.unflatten(0, (batch, length))[:, 1:]], dim=1)
+
+
+class NoPositions(nn.Module):
+    """Leaves embeddings as they are."""
+
+    def forward(self, embeddings: Tensor, tree: None) -> Tensor:
+        return embeddings
+
+
+class MaskedLM(nn.Module):
+    """HDT or a twin of it with its head of masked language modelling."""
+
+    def __init__(self, name: str, config: HDTConfig, length: int) -> None:
+        super().__init__()
+        hdt = HDTForMaskedLM(config)
+        self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions
+        self.embeddings = hdt.model.shared
+        if name in TREES:
+            return
+        self.encoder.embed_positions = NoPositions()
+        attend = {"dense": dense, "Longformer": longformer}[name]
+        for block in self.encoder.block:
+            layer = block.layer[0]
+            layer.SelfAttention = SequenceAttention(layer.SelfAttention, length + 1, attend)
+
+    def forward(self, ids: Tensor, tree: Tree | None) -> Tensor:
+        """Encode nodes `(nodes,)`."""
+        encoded: Tensor = self.encoder(self.embeddings(ids), tree).last_hidden_state
+        return encoded
+
+
+class HATMaskedLM(nn.Module):
+    """HAT with the same head."""
+
+    def __init__(self, config: HDTConfig, length: int) -> None:
+        super().__init__()
+        number = -(-length // (SEGMENT - 1))
+        self.hat = HATModel(
+            HATConfig(
+                config.vocab_size,
+                hidden_size=config.d_model,
+                intermediate_size=config.d_ff,
+                num_hidden_layers=config.num_layers,
+                num_attention_heads=config.num_heads,
+                max_segments=number,
+                cross_segment_every=3,
+                dropout=0.0,
+            )
+        )
+        self.hat.compile()
+        self.num_tokens = number * SEGMENT
+        self.predictions = HDTMaskedLMPredictions(config)
+        self.predictions.decoder.weight = self.hat.word_embeddings.weight
+        self.predictions.decoder.bias = self.predictions.bias
+        nn.init.zeros_(self.predictions.bias)
+
+    def forward(self, ids: Tensor, tree: None) -> Tensor:
+        """Encode tokens `(tokens,)`; the padding of the last segment counts as tokens."""
+        encoded: Tensor = self.hat(ids.unflatten(0, (-1, self.num_tokens))).last_hidden_state
+        return encoded.flatten(0, 1)
+
+
+def build(name: str, config: HDTConfig, length: int) -> nn.Module:
+    """Return a model with random weights for pieces of so many tokens."""
+    if name == "HAT":
+        return HATMaskedLM(config, length)
+    return MaskedLM(name, config, length)
