@@ -193,7 +193,9 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     A group is a dataclass whose fields are annotated as options.
     """
     own = signature(command, eval_str=True).parameters.values()
-    groups = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {
+        one.name: one.annotation for one in own if is_dataclass(one.annotation)
+    }
     context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
     parameters = [context]
     for one in own:
