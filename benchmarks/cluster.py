@@ -35,7 +35,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, pairwise
 from pathlib import Path
@@ -244,7 +244,35 @@ def rows(index: Index) -> dict[str, Any]:
     return {name: table.combine_chunks() for name, table in found.items()}
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Experiment:
+    """Libraries of the same files.
+
+    Attributes:
+        work: Where they are built; `work / "one"` is that of one process.
+        files: The files.
+        model: A checkpoint; None for the default model.
+    """
+
+    work: Path
+    files: Path
+    model: str | None
+
+    def build(
+        self, name: str, num_nodes: int, kill: Callable[[Any], None] | None = None, after: int = 0
+    ) -> dict[str, Any]:
+        """Build one on a cluster, of which a part is killed after so many files.
+
+        If that succeeds, it is compared with the library of one process.
+        """
+        library = self.work / name
+        with cluster(num_nodes) as nodes:
+            at_file = None if kill is None else (after, partial(kill, nodes))
+            result = run(library, self.files, self.model, nodes, at_file)
+        return result if result["exit_code"] else result | compare(library, self.work / "one")
+
+
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--documents", type=int, default=200)
@@ -253,7 +281,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=report.RESULTS / "cluster.json")
     parser.add_argument("--nodes", type=int, nargs="+", default=[2], help="sizes of clusters")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse_options()
     if options.child:
         library, folder, address, num_nodes = options.child
         build(Path(library), Path(folder), address or None, int(num_nodes), options.model)
@@ -263,40 +295,30 @@ def main() -> None:
     files.mkdir()
     write_files(files, options.data, options.documents)
     third = options.documents // 3
-
+    interruptions: dict[str, tuple[Any, ...]] = {
+        "worker_killed": ("worker", options.nodes[0], kill_worker, third),
+        "node_killed": ("node", options.nodes[0], kill_node, third),
+        "head_killed": ("head", options.nodes[0], kill_head, 2 * third),
+        "head_restarted": ("head", options.nodes[0]),
+    }
     results: dict[str, Any] = {"documents": options.documents, "clusters": []}
-    planned = [f"{number} nodes" for number in options.nodes]
-    planned += ["worker_killed", "node_killed", "head_killed", "head_restarted", "writer"]
+    planned = [*(f"{number} nodes" for number in options.nodes), *interruptions, "writer"]
 
     def save(done: str) -> None:
         planned.remove(done)
         report.save(options.output, results, "ray", "lancedb", missing=planned)
 
-    expected = work / "one"
-    one = results["one_process"] = run(expected, files, options.model)
+    experiment = Experiment(work, files, options.model)
+    one = results["one_process"] = run(work / "one", files, options.model)
     for number in options.nodes:
-        library = work / f"{number}-nodes"
-        with cluster(number) as nodes:
-            built = run(library, files, options.model, nodes)
-        built |= {"nodes": number, **compare(library, expected)}
+        built = experiment.build(f"{number}-nodes", number) | {"nodes": number}
         built["speed_up"] = one["seconds"] / built["seconds"]
         built["speed_up_after_first_file"] = one["rest_s"] / built["rest_s"]
         results["clusters"].append(built)
         save(f"{number} nodes")
-    for name, kill in (("worker_killed", kill_worker), ("node_killed", kill_node)):
-        with cluster(options.nodes[0]) as nodes:
-            at_file = (third, partial(kill, nodes))
-            results[name] = run(work / name, files, options.model, nodes, at_file)
-        results[name] |= compare(work / name, expected)
+    for name, arguments in interruptions.items():
+        results[name] = experiment.build(*arguments)
         save(name)
-    with cluster(options.nodes[0]) as nodes:
-        at_file = (2 * third, partial(kill_head, nodes))
-        results["head_killed"] = run(work / "head", files, options.model, nodes, at_file)
-    save("head_killed")
-    with cluster(options.nodes[0]) as nodes:
-        results["head_restarted"] = run(work / "head", files, options.model, nodes)
-    results["head_restarted"] |= compare(work / "head", expected)
-    save("head_restarted")
     results["writer"] = measure_writer(work / "writer", files, options.sentences)
     save("writer")
     print(json.dumps(results, indent=1))

@@ -11,8 +11,6 @@ with the same bias, "SDPA" torch's without any. Each time is the median of repla
 graph with a cold L2 cache; "eager" is the same call made from Python.
 """
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,7 +20,7 @@ from torch import Tensor
 import report
 from foveate.ops.fovea_attention import COVERAGES, fovea_attention, select_nodes
 from foveate.ops.relative_attention import relative_attention
-from relative_attention import BUCKETS, HEAD_DIM, HEADS
+from relative_attention import BUCKETS, HEAD_DIM, HEADS, parse_options
 from timing import contender, copy_rate, matmul_rate
 
 BLOCK, NEIGHBOURS = 128, 1
@@ -82,12 +80,7 @@ def show(run: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("this benchmark needs a GPU: its floors are the GPU's rates")
+    options = parse_options(__doc__, LENGTHS, RESULTS)
     rate, bandwidth = matmul_rate(), copy_rate()
     print(f"products: {rate / 1e12:.0f} TFLOP/s, copies: {bandwidth / 1e12:.2f} TB/s")
     runs = []

@@ -328,7 +328,77 @@ def make_headings(index: Index, number: int) -> list[str]:
     return random.Random(0).sample(long, min(number, len(long)))
 
 
-def main() -> None:
+def measure_build(index: Index, files: Path) -> dict[str, Any]:
+    """Add files to an empty library, again without a change, and again after one."""
+    _ = index.encoder  # is loaded beforehand
+    # Some proposals were withdrawn, and are empty.
+    add = partial(index.add, files, on_error=lambda name, error: None)
+    seconds, changes = timed(add)
+    build = {
+        "documents": changes.num_documents,
+        "sentences": changes.num_sentences,
+        "seconds": seconds,
+        "documents_per_s": changes.num_documents / seconds,
+        "sentences_per_s": changes.num_sentences / seconds,
+        "bytes_per_sentence": index.size() / changes.num_sentences,
+        "bytes_of_files": sum(path.stat().st_size for path in files.iterdir()),
+    }
+    nothing_changed, _ = timed(add)
+    path = sorted(files.iterdir())[0]
+    path.write_text(path.read_text(encoding="utf-8") + "\n\nOne more sentence.\n", encoding="utf-8")
+    one_file_changed, _ = timed(add)
+    return {
+        "build": build,
+        "nothing_changed_s": nothing_changed,
+        "one_file_changed_s": one_file_changed,
+    }
+
+
+def measure_recalls(index: Index, queries: list[str]) -> dict[str, Any]:
+    """Measure what is lost to float16, and to estimates."""
+    headings = make_headings(index, ESTIMATED_QUERIES)
+    estimated = {
+        "beginnings": queries[:ESTIMATED_QUERIES],
+        "headings": headings,
+        "questions": [f"What is {heading}?" for heading in headings],
+    }
+    return {
+        "recall_of_float16": measure_recall(index, queries[:100]),
+        "recall_of_estimates": measure_estimates(index, estimated),
+    }
+
+
+def measure_size(
+    base: Index, path: Path, num_sentences: int, noise: float, queries: list[str]
+) -> dict[str, Any]:
+    """Search a library of copies, add a document to it, and remove it."""
+    large = enlarge(base, path, num_sentences, noise)
+    result = measure_queries(large, queries)
+    result["bytes_per_sentence"] = large.size() / result["sentences"]
+    document = Document.from_text("A page of one sentence is added.", source="added")
+    result["one_document_added_s"], _ = timed(partial(large.add, document))
+    shutil.rmtree(large.path)
+    return result
+
+
+def show(results: dict[str, Any]) -> None:
+    header = ["sentences", "first, s", "warm p50, ms", "p99", "flat float32 p50", "bm25s p50"]
+    rows = [
+        [
+            f"{size['sentences']:,}",
+            size["first_s"],
+            size["sentence"]["p50_ms"],
+            size["sentence"]["p99_ms"],
+            size["flat_float32"]["p50_ms"],
+            size["bm25s"]["p50_ms"],
+        ]
+        for size in results["sizes"]
+    ]
+    print(report.table(header, rows))
+    print(json.dumps({key: results[key] for key in results if key != "sizes"}, indent=1))
+
+
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=report.DATA)
     parser.add_argument("--documents", type=int, default=2000)
@@ -338,79 +408,34 @@ def main() -> None:
     parser.add_argument("--device")
     parser.add_argument("--folder", type=Path, help="where to work; by default a temporary folder")
     parser.add_argument("--output", type=Path, default=report.RESULTS / "library.json")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse_options()
     folder = options.folder or Path(tempfile.mkdtemp())
     files = folder / "files"
     files.mkdir(parents=True)
     write_files(files, options.data, options.documents)
-
     given = {"device": options.device} if options.device else {}
     index = Index.open(folder / "library", **given)
-    _ = index.encoder
-    # Some proposals were withdrawn, and are empty.
-    add = partial(index.add, files, on_error=lambda name, error: None)
-    build, changes = timed(add)
-    bytes_on_disk = index.size()
     results: dict[str, Any] = {
         "device": str(index.encoder.model.device),
         "noise": options.noise,
         "queries": options.queries,
-        "build": {
-            "documents": changes.num_documents,
-            "sentences": changes.num_sentences,
-            "seconds": build,
-            "documents_per_s": changes.num_documents / build,
-            "sentences_per_s": changes.num_sentences / build,
-            "bytes_per_sentence": bytes_on_disk / changes.num_sentences,
-            "bytes_of_files": sum(path.stat().st_size for path in files.iterdir()),
-        },
+        **measure_build(index, files),
     }
-    results["nothing_changed_s"], _ = timed(add)
-    path = sorted(files.iterdir())[0]
-    path.write_text(path.read_text(encoding="utf-8") + "\n\nOne more sentence.\n", encoding="utf-8")
-    results["one_file_changed_s"], _ = timed(add)
     queries = make_queries(index, options.queries)
-    results["recall_of_float16"] = measure_recall(index, queries[:100])
-    headings = make_headings(index, ESTIMATED_QUERIES)
-    results["recall_of_estimates"] = measure_estimates(
-        index,
-        {
-            "beginnings": queries[:ESTIMATED_QUERIES],
-            "headings": headings,
-            "questions": [f"What is {heading}?" for heading in headings],
-        },
-    )
+    results |= measure_recalls(index, queries)
     results["sizes"] = []
-    packages = ("lancedb", "pyarrow", "bm25s", "faiss-cpu")
-    for number, size in enumerate(options.sizes):
-        missing = [f"{size:,} sentences" for size in options.sizes[number:]]
-        report.save(options.output, results, *packages, missing=missing)
-        large = enlarge(index, folder / f"library-{size}", size, options.noise)
-        row = measure_queries(large, queries)
-        row["bytes_per_sentence"] = large.size() / row["sentences"]
-        document = Document.from_text("A page of one sentence is added.", source="added")
-        row["one_document_added_s"], _ = timed(partial(large.add, document))
-        results["sizes"].append(row)
-        shutil.rmtree(large.path)
-    report.save(options.output, results, *packages, missing=[])
-    header = ["sentences", "first, s", "warm p50, ms", "p99", "flat float32 p50", "bm25s p50"]
-    print(
-        report.table(
-            header,
-            [
-                [
-                    f"{row['sentences']:,}",
-                    row["first_s"],
-                    row["sentence"]["p50_ms"],
-                    row["sentence"]["p99_ms"],
-                    row["flat_float32"]["p50_ms"],
-                    row["bm25s"]["p50_ms"],
-                ]
-                for row in results["sizes"]
-            ],
-        )
-    )
-    print(json.dumps({key: results[key] for key in results if key != "sizes"}, indent=1))
+    missing = [f"{size:,} sentences" for size in options.sizes]
+    save = partial(report.save, options.output, results, "lancedb", "pyarrow", "bm25s", "faiss-cpu")
+    save(missing=missing)
+    for number, size in enumerate(options.sizes, 1):
+        path = folder / f"library-{size}"
+        results["sizes"].append(measure_size(index, path, size, options.noise, queries))
+        save(missing=missing[number:])
+    show(results)
 
 
 if __name__ == "__main__":

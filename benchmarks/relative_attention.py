@@ -104,20 +104,26 @@ def show(run: dict[str, Any]) -> None:
     print(report.table(header, rows), flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="tokens")
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    arguments = parser.parse_args()
+def parse_options(description: str, lengths: list[int], output: Path) -> argparse.Namespace:
+    """Parse the options of a benchmark on a GPU; it ends here if there is none."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--lengths", type=int, nargs="+", default=lengths, help="tokens")
+    parser.add_argument("--output", type=Path, default=output)
+    options = parser.parse_args()
     if not torch.cuda.is_available():
-        parser.error("this benchmark needs a GPU: its floor is the GPU's matrix products")
+        parser.error("this benchmark needs a GPU: its floors are the GPU's rates")
+    return options
+
+
+def main() -> None:
+    options = parse_options(__doc__, LENGTHS, RESULTS)
     rate = matmul_rate()
     print(f"matrix products: {rate / 1e12:.0f} TFLOP/s")
     runs = []
-    for n in arguments.lengths:
+    for n in options.lengths:
         runs.append(measure(n, rate))
         show(runs[-1])
-        report.save(arguments.output, {"matmul_rate": rate, "lengths": runs}, "triton")
+        report.save(options.output, {"matmul_rate": rate, "lengths": runs}, "triton")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ pytest.importorskip("mcp.server.mcpserver")
 from mcp import Client, StdioServerParameters, stdio_client
 
 from foveate import Document, Encoder, Index
-from foveate.mcp import MAX_RESULTS, make_server
+from foveate.mcp import make_server
+from foveate.mcp.tools import MAX_RESULTS
 from tests.tree_bert import save_tree_bert
 
 COUNTING = "We counted fish with nets. Each count was repeated three times. Ice delayed us."

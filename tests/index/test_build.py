@@ -171,6 +171,9 @@ def test_what_does_not_exist_is_said(index, folder):
         index.add(folder / "nothing")
     with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.doc: check the pattern"):
         index.add(str(folder / "*.doc"))
+    (folder / "link.txt").symlink_to("moved.txt")
+    with pytest.raises(FileNotFoundError, match=r"link\.txt does not exist: check the path"):
+        index.add(folder / "link.txt")
 
 
 def test_pipes_and_devices_are_refused(index, folder):

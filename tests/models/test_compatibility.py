@@ -31,16 +31,8 @@ from foveate.models.vcc import (
 )
 from foveate.ops._packed.buckets import bias_by_distance
 from tests.numerics import relative_error
+from tests.t5 import SIZES
 
-SIZES = {
-    "vocab_size": 60,
-    "d_model": 16,
-    "d_kv": 8,
-    "d_ff": 24,
-    "num_layers": 2,
-    "num_heads": 2,
-    "decoder_start_token_id": 0,
-}
 BERT = {
     "vocab_size": 60,
     "hidden_size": 16,

@@ -16,16 +16,7 @@ from transformers import (
 from foveate.models.fovea import FoveaEncoderModel, FoveaForConditionalGeneration
 from tests.numerics import relative_error
 from tests.paths import shared
-
-SIZES = {
-    "vocab_size": 60,
-    "d_model": 16,
-    "d_kv": 8,
-    "d_ff": 24,
-    "num_layers": 2,
-    "num_heads": 2,
-    "decoder_start_token_id": 0,
-}
+from tests.t5 import SIZES
 
 
 @pytest.mark.parametrize("name", ["fovea_encoder_11", "fovea_encoder_12"])

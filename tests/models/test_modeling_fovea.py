@@ -15,19 +15,10 @@ from transformers import (
 )
 
 from foveate.models.fovea import FoveaConfig, FoveaEncoderModel, FoveaForConditionalGeneration
+from tests import t5
 from tests.numerics import relative_error
 
-SIZES = {
-    "vocab_size": 60,
-    "d_model": 16,
-    "d_kv": 8,
-    "d_ff": 24,
-    "num_layers": 2,
-    "num_heads": 2,
-    "relative_attention_num_buckets": 8,
-    "relative_attention_max_distance": 20,
-    "decoder_start_token_id": 0,
-}
+SIZES = t5.SIZES | {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 20}
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 from foveate.models.fovea import FoveaConfig, FoveaForConditionalGeneration
 from foveate.models.hdt import HDTConfig, HDTForConditionalGeneration
 from foveate.models.vcc import VccT5Config, VccT5ForConditionalGeneration
+from tests.t5 import SIZES
 
-SIZES = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
 MODELS = {
     "hdt": (HDTForConditionalGeneration, HDTConfig(**SIZES, num_decoder_layers=1)),
-    "fovea": (FoveaForConditionalGeneration, FoveaConfig(**SIZES, decoder_start_token_id=0)),
-    "vcc": (VccT5ForConditionalGeneration, VccT5Config(**SIZES, decoder_start_token_id=0)),
+    "fovea": (FoveaForConditionalGeneration, FoveaConfig(**SIZES)),
+    "vcc": (VccT5ForConditionalGeneration, VccT5Config(**SIZES)),
 }
 
 

@@ -19,18 +19,12 @@ from transformers import (
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from foveate.models.accelerate import restore, speed_up
+from tests import t5
 from tests.numerics import relative_error
 
-SIZES = {
-    "vocab_size": 60,
-    "d_model": 16,
-    "d_kv": 8,
-    "d_ff": 24,
-    "num_layers": 2,
-    "num_heads": 2,
+SIZES = t5.SIZES | {
     "relative_attention_num_buckets": 8,
     "relative_attention_max_distance": 20,
-    "decoder_start_token_id": 0,
     "dropout_rate": 0.0,
 }
 

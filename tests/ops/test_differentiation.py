@@ -56,6 +56,24 @@ def test_the_reference_has_second_derivatives(monkeypatch):
     assert relative_error(actual, curvature(model)) < 1e-5  # T5 brings scores to float32
 
 
+def test_vcc_models_have_second_derivatives_by_the_reference(monkeypatch):
+    model, inputs = vcc()
+    parameters = list(model.encoder.parameters())
+
+    def gradients():
+        loss = model(*inputs).last_hidden_state[:, 0].sum()
+        return torch.autograd.grad(loss, parameters, create_graph=True)
+
+    with pytest.raises(RuntimeError, match="can be differentiated only once"):
+        gradients()
+    monkeypatch.setenv("FOVEATE_BACKEND", "reference")
+    size = sum(gradient.square().sum() for gradient in gradients())
+    query = model.encoder.layer[0].attention.self.query.weight
+    (second,) = torch.autograd.grad(size, query)
+    assert second.isfinite().all()
+    assert second.any()
+
+
 TREE = Tree.from_parents([-1, 0, 1, 1, 0, 4, 4, 4, 0])
 TRANSFORMED = {
     "tree": lambda q, k, v: tree_attention(q, k, v, TREE),

@@ -7,10 +7,10 @@ import typer
 from rich.markup import escape
 
 from . import common
-from .reading import FilesOrNone, Reading, takes_reading_options
+from .reading import FilesOrNone, Reading, takes_options
 
 
-@takes_reading_options
+@takes_options
 def command(
     question: Annotated[
         str, typer.Argument(metavar="QUESTION", help="What to answer, in plain words.")
@@ -43,11 +43,8 @@ def command(
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
-    library: common.Library = None,
-    where: common.Where = None,
-    path: common.UnderPath = None,
-    section: common.InSection = None,
     *,
+    library: common.Library,
     reading: Reading,
 ) -> None:
     """Find the passages that answer a question best, with their places, or write an answer.
@@ -59,13 +56,13 @@ def command(
     foveate ask "who pays for delays?" --library contracts.library
     """
     common.check_query("foveate ask", "question", question, files or [])
-    common.check_source(files, library, reading, where=where, path=path, section=section)
+    library.check(files, reading)
     common.check_html(html)
-    if library is not None:
+    if library.folder is not None:
         if choice:
             raise ValueError("--choice is for a generative model, which reads files, not a library")
-        index = common.open_library(library, model, device, dtype)
-        answer = index.ask(question, top_k=top_k, where=where, path=path, section=section)
+        index = common.open_library(library.folder, model, device, dtype)
+        answer = index.ask(question, top_k=top_k, **library.conditions)
         documents, passages = common.documents_of(index, answer.passages)
         answer = replace(answer, passages=tuple(passages))
     else:
@@ -96,5 +93,7 @@ def command(
         return
     if answer.text is not None:
         common.console.print(f"[bold]{escape(answer.text)}[/bold]\n")
-    common.show_results(documents, answer.passages, context, are_named=library is not None or None)
+    common.show_results(
+        documents, answer.passages, context, are_named=library.folder is not None or None
+    )
     common.show_path("page", html)

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from foveate.tasks.context import ContextSentence
     from foveate.tasks.search import Hit
 
+_PANEL = "Library"
 Writer = TypeVar("Writer", "Answerer", "Summarizer")
 Result: TypeAlias = "Hit | Passage"
 AnyResult = TypeVar("AnyResult", "Hit", "Passage")
@@ -98,48 +99,6 @@ Context = Annotated[
         help="Number of sentences to show before and after each result.",
     ),
 ]
-Library = Annotated[
-    Path | None,
-    typer.Option(
-        "--library",
-        "-l",
-        metavar="DIR",
-        help="Library built by `foveate index`, to use instead of files.",
-        show_default=False,
-        rich_help_panel="Library",
-    ),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="SQL",
-        help='A condition on documents or sentences, such as "language = \'en\'" or "page < 10"; '
-        "may be repeated. Columns: source, file, title, authors, date, language, format, size, "
-        "modified, indexed, num_sentences, num_sections; text, section, page, speaker, place.",
-        show_default=False,
-        rich_help_panel="Library",
-    ),
-]
-UnderPath = Annotated[
-    str | None,
-    typer.Option(
-        "--path",
-        metavar="PATH",
-        help="Only this file, the files in this folder, or those that match this pattern.",
-        show_default=False,
-        rich_help_panel="Library",
-    ),
-]
-InSection = Annotated[
-    str | None,
-    typer.Option(
-        "--section",
-        metavar="TITLE",
-        help="Only sections whose title contains this.",
-        show_default=False,
-        rich_help_panel="Library",
-    ),
-]
 Html = Annotated[
     Path | None,
     typer.Option(
@@ -149,6 +108,85 @@ Html = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The options that say which library is used instead of files, and what of it."""
+
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--library",
+            "-l",
+            metavar="DIR",
+            help="Library built by `foveate index`, to use instead of files.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SQL",
+            help="A condition on documents or sentences, such as \"language = 'en'\" or "
+            '"page < 10"; may be repeated. Columns: source, file, title, authors, date, language, '
+            "format, size, modified, indexed, num_sentences, num_sections; text, section, page, "
+            "speaker, place.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Only this file, the files in this folder, or those that match this pattern.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    section: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TITLE",
+            help="Only sections whose title contains this.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The options that choose what is used of it, as those of `Index.search`."""
+        return {"where": self.where, "path": self.path, "section": self.section}
+
+    def check(self, files: list[str] | None, reading: Reading) -> None:
+        """Check that there are either files or a library, and only options that go with these.
+
+        Raises:
+            ValueError: There are both, or neither, or options for the other.
+        """
+        if self.folder is None:
+            if not files:
+                raise ValueError(
+                    "there is nothing to search: name files, or a library with --library"
+                )
+            if given := [name for name, value in self.conditions.items() if value]:
+                raise ValueError(
+                    f"--{given[0]} goes with --library: without one, name the files to read"
+                )
+            return
+        if files:
+            raise ValueError(
+                "name either files or --library: `foveate index FILE --library DIR` adds files to "
+                "one"
+            )
+        if unused := reading.given():
+            raise ValueError(
+                f"--{unused[0]} says how files are read, and a library's have been read already: "
+                "choose among them with --where"
+            )
 
 
 def place(span: Span) -> str:
@@ -270,29 +308,6 @@ def check_query(command: str, kind: str, query: str, files: list[str]) -> None:
         raise ValueError(f"the {kind} comes first: {command} {shlex.join(corrected)}")
 
 
-def check_source(
-    files: list[str] | None, library: Path | None, reading: Reading, **conditions: Any
-) -> None:
-    """Check that there are either files or a library, and only options that go with these.
-
-    Raises:
-        ValueError: There are both, or neither, or options for the other.
-    """
-    if library is not None and files:
-        raise ValueError(
-            "name either files or --library: `foveate index FILE --library DIR` adds files to one"
-        )
-    if library is None and not files:
-        raise ValueError("there is nothing to search: name files, or a library with --library")
-    if library is not None and (unused := reading.given()):
-        raise ValueError(
-            f"--{unused[0]} says how files are read, and a library's have been read already: "
-            "choose among them with --where"
-        )
-    if library is None and (given := [name for name, value in conditions.items() if value]):
-        raise ValueError(f"--{given[0]} goes with --library: without one, name the files to read")
-
-
 def count(number: int, noun: str) -> str:
     """Format a count of things.
 
@@ -379,11 +394,6 @@ def _silence() -> None:
 
         transformers_logging.disable_progress_bar()
         transformers_logging.set_verbosity_error()
-
-
-def name_of(document: Document) -> str:
-    """Name a document by its title or, if it has none, its source."""
-    return document.title or document.source or "Untitled"
 
 
 def add_titles(table: Table, heading: str, reserved: int) -> None:

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from . import common
-from .reading import Files, Reading, takes_reading_options
+from .reading import Files, Reading, takes_options
 
 
-@takes_reading_options
+@takes_options
 def command(
     files: Files,
     output: Annotated[

@@ -1,11 +1,15 @@
 """`foveate evaluate`."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
 from . import common
+
+if TYPE_CHECKING:
+    from foveate.evaluation.benchmark import Evaluation
+    from foveate.evaluation.scirepeval import Distance, TaskScores
 
 _VECTORS = "scirepeval"
 """The benchmark of vectors, which needs no recipe."""
@@ -94,23 +98,43 @@ def command(
     if benchmark == _VECTORS:
         if overrides or beams != 1:
             raise ValueError("scirepeval has no recipe and no beams: leave out --set and --beams")
-        _evaluate_vectors(files or [], model, flat, distance, limit, device, dtype, json)
+        tasks = _score_vectors(
+            files or [],
+            model,
+            is_flat=flat,
+            distance=distance,
+            limit=limit,
+            device=device,
+            dtype=dtype,
+        )
+        average = sum(task.main_score for task in tasks) / len(tasks)
+        if json:
+            fields = [_task_as_json(task) for task in tasks]
+            common.print_json({"distance": distance, "average": average, "tasks": fields})
+        else:
+            _show_vectors(tasks, average)
         return
     if dtype is not None or flat or distance != "euclidean":
         raise ValueError("--dtype, --flat and --distance are for scirepeval: leave them out")
-    _evaluate_recipe(benchmark, files or [], model, overrides or [], beams, limit, device, json)
+    evaluation = _score_recipe(
+        benchmark, overrides or [], model, files or [], beams=beams, limit=limit, device=device
+    )
+    if json:
+        common.print_json(_evaluation_as_json(evaluation))
+    else:
+        _show_evaluation(evaluation)
 
 
-def _evaluate_recipe(
+def _score_recipe(
     recipe: str,
-    files: list[str],
-    model: str | None,
     overrides: list[str],
+    model: str | None,
+    files: list[str],
+    *,
     beams: int,
     limit: int | None,
     device: str | None,
-    json: bool,
-) -> None:
+) -> "Evaluation":
     """Score the summaries, answers or classes of a model that a recipe trained."""
     from foveate.training.recipes import find_recipe
 
@@ -121,23 +145,24 @@ def _evaluate_recipe(
     from foveate.evaluation.benchmark import evaluate
     from foveate.training import Recipe
 
-    num_examples, scores, subsets = evaluate(
-        Recipe.load(recipe, overrides),
-        model,
-        files,
-        num_beams=beams,
-        limit=limit,
-        device=device,
-    )
-    if json:
-        result: dict[str, Any] = {"examples": num_examples, **scores}
-        if subsets:
-            result["subsets"] = {
-                label: {"examples": subset.num_examples, **subset.scores}
-                for label, subset in subsets.items()
-            }
-        common.print_json(result)
-        return
+    loaded = Recipe.load(recipe, overrides)
+    return evaluate(loaded, model, files, num_beams=beams, limit=limit, device=device)
+
+
+def _evaluation_as_json(evaluation: "Evaluation") -> dict[str, Any]:
+    """Return the scores of all examples and, if there are any, of subsets."""
+    result: dict[str, Any] = {"examples": evaluation.num_examples, **evaluation.scores}
+    if evaluation.subsets:
+        result["subsets"] = {
+            label: {"examples": subset.num_examples, **subset.scores}
+            for label, subset in evaluation.subsets.items()
+        }
+    return result
+
+
+def _show_evaluation(evaluation: "Evaluation") -> None:
+    """Print a row for each score, with a column for each subset."""
+    num_examples, scores, subsets = evaluation
     table = Table("", "all", *subsets, box=None, show_header=bool(subsets))
     if subsets:
         sizes = (f"{subset.num_examples:,}" for subset in subsets.values())
@@ -151,22 +176,22 @@ def _evaluate_recipe(
     common.console.print(table)
 
 
-def _evaluate_vectors(
+def _score_vectors(
     places: list[str],
     model: str | None,
-    flat: bool,
-    distance: Literal["euclidean", "cosine"],
+    *,
+    is_flat: bool,
+    distance: "Distance",
     limit: int | None,
     device: str | None,
     dtype: str | None,
-    json: bool,
-) -> None:
+) -> "list[TaskScores]":
     """Score the vectors of an encoder."""
     if not places:
         raise ValueError(
             "name folders of SciRepEval's tasks, or tasks to download, such as scidocs_cite"
         )
-    if flat and model is None:
+    if is_flat and model is None:
         raise ValueError("--flat is for models that read one text: name one with --model")
     common.check_model(model)
     common.prepare()
@@ -178,25 +203,26 @@ def _evaluate_vectors(
         check_gives_vectors(model)
     encoder = (
         FirstTokens.from_pretrained(model, device=device, dtype=dtype)
-        if model is not None and flat
+        if model is not None and is_flat
         else common.load_encoder(model, device, dtype)
     )
-    results = evaluate_scirepeval(encoder, sources, distance=distance, limit=limit)
-    average = sum(result.main_score for result in results) / len(results)
-    if json:
-        tasks = [
-            {"task": one.task, "kind": one.kind, "examples": one.num_examples, **one.scores}
-            for one in results
-        ]
-        common.print_json({"distance": distance, "average": average, "tasks": tasks})
-        return
+    return evaluate_scirepeval(encoder, sources, distance=distance, limit=limit)
+
+
+def _task_as_json(task: "TaskScores") -> dict[str, Any]:
+    """Return the scores of a task."""
+    return {"task": task.task, "kind": task.kind, "examples": task.num_examples, **task.scores}
+
+
+def _show_vectors(tasks: "list[TaskScores]", average: float) -> None:
+    """Print the scores of each task and, of several, their average."""
     table = Table("task", "kind", "examples", "", "%", box=None)
     for column in table.columns[2], table.columns[4]:
         column.justify = "right"
-    for result in results:
-        place = (result.task, result.kind, f"{result.num_examples:,}")
-        for i, (name, score) in enumerate(result.scores.items()):
+    for task in tasks:
+        place = (task.task, task.kind, f"{task.num_examples:,}")
+        for i, (name, score) in enumerate(task.scores.items()):
             table.add_row(*(place if i == 0 else ("", "", "")), name, f"{score:.1f}")
-    if len(results) > 1:
+    if len(tasks) > 1:
         table.add_row("average", "", "", "of each first score", f"{average:.1f}")
     common.console.print(table)

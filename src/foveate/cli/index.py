@@ -10,7 +10,7 @@ import typer
 from foveate.progress import progress
 
 from . import common
-from .reading import Reading, named_error, standard_input, takes_reading_options
+from .reading import Reading, named_error, standard_input, takes_options
 
 if TYPE_CHECKING:
     from foveate.index import Changes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PANEL = "Cluster"
 
 
-@takes_reading_options
+@takes_options
 def command(
     paths: Annotated[
         list[str],

@@ -8,14 +8,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from foveate.documents import Document
+from foveate.tasks.context import title_of
 
 from . import common
-from .reading import File, Reading, takes_reading_options
+from .reading import File, Reading, takes_options
 
 _MAX_AUTHORS = 5  # that are shown
 
 
-@takes_reading_options
+@takes_options
 def command(
     file: File,
     model: Annotated[
@@ -63,7 +64,7 @@ def command(
             }
         )
         return
-    title = "\n".join(filter(None, (common.name_of(document), _origin(document))))
+    title = "\n".join(filter(None, (title_of(document), _origin(document))))
     outline = Table(title=escape(title), box=None, title_justify="left")
     common.add_titles(outline, "section", reserved=24)
     outline.add_column("sentences", justify="right", min_width=9)

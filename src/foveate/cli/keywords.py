@@ -7,12 +7,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from foveate.documents.language import FALLBACK
+from foveate.tasks.context import title_of
 
 from . import common
-from .reading import File, Reading, takes_reading_options
+from .reading import File, Reading, takes_options
 
 
-@takes_reading_options
+@takes_options
 def command(
     file: File,
     top_k: Annotated[
@@ -65,7 +66,7 @@ def command(
             ]
         )
         return
-    table = Table(title=escape(common.name_of(document)), box=None, title_justify="left")
+    table = Table(title=escape(title_of(document)), box=None, title_justify="left")
     common.add_titles(table, "keyword", reserved=40)
     for heading in ("score", "places", "first place"):
         table.add_column(heading, justify="right")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from . import common
-from .reading import File, Reading, takes_reading_options
+from .reading import File, Reading, takes_options
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,7 +47,7 @@ _Output = Annotated[
 
 @app.command("--pdf", hidden=True)
 @app.command("pdf")
-@takes_reading_options
+@takes_options
 def pdf(
     file: File,
     output: Annotated[
@@ -102,7 +102,7 @@ def pdf(
 
 
 @app.command("tree")
-@takes_reading_options
+@takes_options
 def tree(
     file: File,
     output: _Output = "tree.png",
@@ -131,7 +131,7 @@ def tree(
 
 
 @app.command("fovea")
-@takes_reading_options
+@takes_options
 def fovea(
     file: File,
     output: _Output = "fovea.png",
@@ -188,7 +188,7 @@ def windows(
 
 
 @app.command("vip")
-@takes_reading_options
+@takes_options
 def vip(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to read the document for.")],
     file: File,

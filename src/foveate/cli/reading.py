@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any, TextIO
@@ -187,20 +187,31 @@ def standard_input() -> TextIO:
     return sys.stdin
 
 
-def takes_reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the reading options, which it receives as its parameter `reading`."""
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `Reading`, and of any other group that it has a parameter of.
+
+    A group is a dataclass whose fields are annotated as options.
+    """
     own = signature(command, eval_str=True).parameters.values()
-    options = [one for one in signature(Reading).parameters.values() if one.name != "failures"]
+    groups: dict[str, Any] = {
+        one.name: one.annotation for one in own if is_dataclass(one.annotation)
+    }
     context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [
-        parameter.replace(kind=Parameter.KEYWORD_ONLY)
-        for parameter in (context, *(one for one in own if one.name != "reading"), *options)
-    ]
+    parameters = [context]
+    for one in own:
+        several = signature(groups[one.name]).parameters.values() if one.name in groups else [one]
+        parameters += [
+            option.replace(kind=Parameter.KEYWORD_ONLY)
+            for option in several
+            if option.name != "failures"
+        ]
 
     @wraps(command)
     def with_options(*, ctx: typer.Context, **values: Any) -> None:
-        given = {option.name: values.pop(option.name) for option in options}
-        command(reading=Reading(**given, failures=ctx.obj), **values)
+        values["failures"] = ctx.obj
+        for name, group in groups.items():
+            values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
+        command(**values)
 
     with_options.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {one.name: one.annotation for one in parameters}

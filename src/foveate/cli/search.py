@@ -7,10 +7,10 @@ import typer
 from foveate.tasks.arguments import Unit
 
 from . import common
-from .reading import FilesOrNone, Reading, takes_reading_options
+from .reading import FilesOrNone, Reading, takes_options
 
 
-@takes_reading_options
+@takes_options
 def command(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="What to look for, in plain words.")
@@ -29,11 +29,8 @@ def command(
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
-    library: common.Library = None,
-    where: common.Where = None,
-    path: common.UnderPath = None,
-    section: common.InSection = None,
     *,
+    library: common.Library,
     reading: Reading,
 ) -> None:
     """Find the sentences, sections or documents that match a query best, with their places.
@@ -47,11 +44,11 @@ def command(
     foveate search "who pays?" --library work.library --where "format = 'pdf'"
     """
     common.check_query("foveate search", "query", query, files or [])
-    common.check_source(files, library, reading, where=where, path=path, section=section)
+    library.check(files, reading)
     common.check_html(html)
-    if library is not None:
-        index = common.open_library(library, model, device, dtype)
-        hits = index.search(query, by=by, top_k=top_k, where=where, path=path, section=section)
+    if library.folder is not None:
+        index = common.open_library(library.folder, model, device, dtype)
+        hits = index.search(query, by=by, top_k=top_k, **library.conditions)
         documents, hits = common.documents_of(index, hits)
     else:
         documents = reading.documents(files or [])
@@ -66,5 +63,5 @@ def command(
     if json:
         common.print_json(common.results_as_json(documents, hits, context))
         return
-    common.show_results(documents, hits, context, are_named=library is not None or None)
+    common.show_results(documents, hits, context, are_named=library.folder is not None or None)
     common.show_path("page", html)

@@ -8,9 +8,10 @@ from rich.markup import escape
 
 from foveate.documents import Document
 from foveate.documents.language import FALLBACK
+from foveate.tasks.context import title_of
 
 from . import common
-from .reading import FilesOrNone, Reading, takes_reading_options
+from .reading import FilesOrNone, Reading, takes_options
 
 if TYPE_CHECKING:
     from foveate.index import Index
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from foveate.tasks.summarize import Summary
 
 
-@takes_reading_options
+@takes_options
 def command(
     files: FilesOrNone = None,
     sentences: Annotated[
@@ -87,11 +88,8 @@ def command(
     dtype: common.DType = None,
     html: common.Html = None,
     json: common.Json = False,
-    library: common.Library = None,
-    where: common.Where = None,
-    path: common.UnderPath = None,
-    section: common.InSection = None,
     *,
+    library: common.Library,
     reading: Reading,
 ) -> None:
     """Summarize documents by their most central sentences, each with its place.
@@ -109,19 +107,17 @@ def command(
     \b
     foveate summarize --query "who pays for delays?" --library contracts.library
     """
-    if not (files or library):
+    if not (files or library.folder):
         raise ValueError("there is nothing to summarize: name files, or a library with --library")
-    common.check_source(files, library, reading, where=where, path=path, section=section)
+    library.check(files, reading)
     common.check_html(html)
-    if library is not None:
+    if library.folder is not None:
         if query is None:
             raise ValueError("say what to summarize of the library: --query 'who pays for delays?'")
         if keywords is not None or keyword:
             raise ValueError("keywords guide a generative model, which reads files, not a library")
-        index = common.open_library(library, model, device, dtype)
-        of_library = index.summarize(
-            query, sentences=sentences, words=words, where=where, path=path, section=section
-        )
+        index = common.open_library(library.folder, model, device, dtype)
+        of_library = index.summarize(query, sentences=sentences, words=words, **library.conditions)
         _show_summary_of_library(index, query, of_library, context, html, json)
         return
     documents = reading.documents(files or [])
@@ -231,7 +227,7 @@ def _show(document: Document, summary: "Summary", num_sentences: int) -> None:
     from foveate.tasks.context import contexts
 
     source = f"  [dim]{escape(document.source)}[/dim]" if document.title and document.source else ""
-    common.console.print(f"[bold]{escape(common.name_of(document))}[/bold]{source}\n")
+    common.console.print(f"[bold]{escape(title_of(document))}[/bold]{source}\n")
     if not summary.sentences:
         common.console.print(summary.text, markup=False)
     spans = [sentence.span for sentence in summary.sentences]

@@ -106,10 +106,10 @@ def _sources_at(path: Path, on_error: ErrorHandler, is_count: bool) -> Iterator[
     absolute = Path(os.path.abspath(path))  # noqa: PTH100 (resolve would follow links)
     if absolute.is_dir():
         yield from _walk(absolute, on_error, is_count)
-    elif absolute.exists() and not absolute.is_file():  # a pipe or a device may never end
-        on_error(str(path), ValueError(f"{path} is not a regular file: copy its content into one"))
-    elif os.path.lexists(absolute):
+    elif absolute.is_file():
         yield Source(absolute)
+    elif absolute.exists():  # a pipe or a device may never end
+        on_error(str(path), ValueError(f"{path} is not a regular file: copy its content into one"))
     else:
         error = FileNotFoundError(f"{path} does not exist: check the path")
         on_error(str(path), error)

@@ -1,4 +1,4 @@
-"""The sentences around a result."""
+"""What is shown with a result: the sentences around it, and the title of its document."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -69,6 +69,11 @@ def contexts(
         is_marked = range(*_sentences_of(part, starts))
         found.append([ContextSentence(spans[i], i in is_marked, separators[i]) for i in around])
     return found
+
+
+def title_of(document: Document) -> str:
+    """Return a document's title to show or, if it has none, its source."""
+    return document.title or document.source or "Untitled"
 
 
 def sentence_separators(document: Document) -> list[str]:

@@ -11,7 +11,7 @@ from foveate.documents.sentences import join_sentences
 from foveate.documents.structure import format_path
 from foveate.files import atomic_write
 from foveate.tasks.ask import Passage
-from foveate.tasks.context import contexts
+from foveate.tasks.context import contexts, title_of
 from foveate.tasks.search import Hit
 
 MAX_CHARACTERS = 2_000_000
@@ -98,7 +98,7 @@ def _render(
         yield '<div class="panels">\n<div class="side">\n<nav aria-labelledby="results">\n'
         yield '<h2 id="results">Results</h2>\n<ol>\n'
         for number, result in enumerate(results, 1):
-            name = _name(documents[result.document_idx]) if len(texts) > 1 else ""
+            name = title_of(documents[result.document_idx]) if len(texts) > 1 else ""
             yield _entry(number, result, name)
         yield '</ol>\n</nav>\n<nav aria-labelledby="contents">\n<h2 id="contents">Contents</h2>\n'
         for shown in texts:
@@ -114,7 +114,7 @@ def _count(
     results: Sequence[Hit | Passage], documents: list[Document], texts: "list[_DocumentText]"
 ) -> str:
     """Say how many results there are, and which part of the text is left out."""
-    names = ", ".join(_name(document) for document in documents[:3])
+    names = ", ".join(title_of(document) for document in documents[:3])
     if len(documents) > 3:
         names = f"{len(documents):,} documents"
     counted = f"{len(results):,} {'result' if len(results) == 1 else 'results'} in {escape(names)}"
@@ -133,10 +133,6 @@ def _entry(number: int, result: Hit | Passage, document: str) -> str:
         f"{escape(result.quoted.text)}</a>\n"
         f'<span class="place">{result.score:.2f} · {escape(where)}</span></li>\n'
     )
-
-
-def _name(document: Document) -> str:
-    return document.title or document.source or "Untitled"
 
 
 class _DocumentText:
@@ -174,7 +170,7 @@ class _DocumentText:
 
     def outline(self) -> Iterator[str]:
         """Compose the titles of the sections, with links to those that are shown."""
-        name = escape(_name(self.document))
+        name = escape(title_of(self.document))
         state = " open" if len(self._sections) <= MAX_OPEN_SECTIONS else ""
         yield f'<details{state}><summary dir="auto">{name}</summary>\n<ul>\n'
         for i, (path, section) in enumerate(self._sections):
@@ -190,7 +186,7 @@ class _DocumentText:
         """Compose the text."""
         language = f' lang="{escape(self.document.language)}"' if self.document.language else ""
         yield f'<article{language} dir="auto" aria-labelledby="{self._prefix}">\n'
-        yield f'<h2 id="{self._prefix}">{escape(_name(self.document))}</h2>\n'
+        yield f'<h2 id="{self._prefix}">{escape(title_of(self.document))}</h2>\n'
         for i, (path, section) in enumerate(self._sections):
             if i not in self._shown:
                 continue

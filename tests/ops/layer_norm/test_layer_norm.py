@@ -24,6 +24,17 @@ def test_torch_is_the_reference(shape):
         assert relative_error(*pair) < 1e-12
 
 
+def test_integers_and_missing_vectors_are_rejected():
+    x, update, weight, bias = inputs(3, 4)
+    integers = torch.ones(3, 4, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"x must have a floating dtype, got torch\.int64"):
+        add_layer_norm(integers, integers, integers[0], integers[0], 1e-6)
+    with pytest.raises(ValueError, match="weight must be a tensor of 4 channels, got None"):
+        add_layer_norm(x, update, None, bias, 1e-6)
+    with pytest.raises(ValueError, match="bias must be a tensor of 4 channels, got None"):
+        add_layer_norm(x, update, weight, None, 1e-6)
+
+
 def test_gradients():
     leaves = inputs(3, 4)
     assert torch.autograd.gradcheck(lambda *x: add_layer_norm(*x, 1e-6), leaves)

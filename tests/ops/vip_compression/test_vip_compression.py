@@ -169,6 +169,24 @@ def test_gradients_equal_the_reference(sizes, budgets, seed):
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("budgets", BUDGETS)
+def test_second_derivatives_equal_the_reference(budgets, monkeypatch):
+    monkeypatch.setenv("FOVEATE_BACKEND", "reference")
+    hidden_states, vip, lengths = batch([(2, 30), (1, 17)], seed=0)
+    layers = [Toy(0), Toy(1)]
+    inputs = [hidden_states.requires_grad_(), *(x for toy in layers for x in (toy.q, toy.k, toy.v))]
+    layout = CompressionLayout.from_mask(vip, lengths, budgets)
+    actual, _ = run(layers, hidden_states, layout, straight_through=False)
+    wanted = expected(layers, hidden_states, vip, lengths, budgets)
+    second = []
+    for out in (actual, wanted):
+        gradients = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
+        size = sum(gradient.square().sum() for gradient in gradients)
+        second.append(torch.autograd.grad(size, inputs))
+    for a, b in zip(*second, strict=True):
+        assert relative_error(a, b) < 1e-10
+
+
 @given(st.integers(1, 40), st.integers(0, 6), seeds)
 @settings(max_examples=30, deadline=None)
 def test_the_matrix_averages_and_its_pseudo_inverse_repeats(length, count, seed):

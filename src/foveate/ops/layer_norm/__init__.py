@@ -43,8 +43,8 @@ def add_layer_norm(
         A tensor of the shape and dtype of x.
 
     Raises:
-        ValueError: If the other tensors do not match x, if the backend is unknown, or if it cannot
-            run on these tensors.
+        ValueError: If x is not floating, if the other tensors do not match it, if the backend is
+            unknown, or if it cannot run on these tensors.
 
     Example:
         >>> import torch

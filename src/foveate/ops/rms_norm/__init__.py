@@ -33,8 +33,8 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float, *, backend: str | None = Non
         A tensor of the shape and dtype of x.
 
     Raises:
-        ValueError: If the weight does not match x, if the backend is unknown, or if it cannot run
-            on these tensors.
+        ValueError: If x is not floating, if the weight does not match it, if the backend is
+            unknown, or if it cannot run on these tensors.
 
     Example:
         >>> import torch

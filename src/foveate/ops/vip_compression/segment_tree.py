@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from foveate.ops.backends import choose
+from foveate.ops.differentiation import is_transformed
 
 from . import eager as _eager
+from . import plain as _plain
 
 
 class SegmentTree(NamedTuple):
@@ -81,8 +83,9 @@ class SegmentTree(NamedTuple):
 
 def implementation(x: Tensor, backend: str | None) -> ModuleType:
     """Return the module whose `build`, `select`, `split`, `merge` and `spread` run on x."""
-    if choose(backend, x, widest=None) == "triton":
+    backend = choose(backend, x, widest=None)
+    if backend == "triton":
         from . import triton as _triton
 
         return _triton
-    return _eager
+    return _plain if backend == "reference" or is_transformed() else _eager

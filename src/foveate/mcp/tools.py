@@ -1,9 +1,5 @@
-"""A Model Context Protocol server over a library: assistants search, ask, read and summarize.
+"""The tools of the server, which assistants call."""
 
-The tools only read. Their results are structured, and also written out as text.
-"""
-
-import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -11,21 +7,24 @@ from os import PathLike
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-try:
-    from mcp.server.mcpserver import Context, MCPServer
-    from mcp.server.mcpserver.exceptions import ToolError
-    from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-    from pydantic import BaseModel, Field, ValidationError
-except ImportError as error:
-    raise ImportError(
-        "the server needs the Model Context Protocol SDK, version 2 or later: "
-        "run `pip install 'foveate[mcp]'`"
-    ) from error
+from mcp.types import CallToolResult, TextContent
+from pydantic import BaseModel, Field
 
-from foveate import __version__
 from foveate.documents import Document, Section, Span
 from foveate.documents.structure import format_path
 from foveate.tasks.arguments import Unit
+
+from .schemas import (
+    DocumentEntry,
+    DocumentList,
+    OutlineResult,
+    OutlineSection,
+    Place,
+    Result,
+    Results,
+    SummaryResult,
+    Text,
+)
 
 # What runs models is imported when a tool needs it: assistants start their servers beforehand, and
 # wait for each of them.
@@ -41,107 +40,6 @@ MAX_READ = 200
 LISTED = 50
 _SHOWN_WORDS = 8  # of a section without a title
 
-INSTRUCTIONS = """\
-A library of documents, kept ready to be searched. It only finds: what it returns are the documents'
-own sentences with their places, so quote them and name the document and the page or section.
-
-Begin with `search` or `ask`. `list_documents` shows what there is, `outline` how a document is
-built, `summarize` what a document or a section of it says, and `read` gives its own words. Where a
-tool takes a document, give the name that the others return."""
-
-_EXPECTED = (ValueError, OSError, ImportError, MemoryError)
-"""Exceptions whose message is a sentence for the assistant."""
-
-_READ_ONLY = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-
-
-class Place(BaseModel):
-    """A stretch of a document."""
-
-    document: str = Field(description="Name of the document, which other tools take.")
-    title: str = Field(description="The document's title; empty if it has none.")
-    section_path: list[str] = Field(
-        description="Titles of the sections around it, outermost first."
-    )
-    page: int | None = Field(description="Its page, from 1; null for formats without pages.")
-    place: str = Field(description="Page, line, paragraph or time, as a reader finds it.")
-    speaker: str | None = Field(description="Who says it; null if the document does not say.")
-    start: int = Field(description="Offset of its first character in the document's text.")
-    end: int = Field(description="Offset just past its last character.")
-    text: str = Field(description="Its words; of a section or document, its best sentence.")
-
-
-class Result(Place):
-    """Something that was found."""
-
-    score: float = Field(description="How well it matches; only comparable within one query.")
-    context: str = Field(description="The text with the sentences around it.")
-
-
-class Results(BaseModel):
-    """What was found, best first."""
-
-    results: list[Result]
-
-
-class SummaryResult(BaseModel):
-    """A summary."""
-
-    text: str = Field(description="The summary: sentences of the document, in its order.")
-    sentences: list[Place] = Field(description="These sentences with their places.")
-
-
-class Text(BaseModel):
-    """The text of a document or of a section, or a part of it."""
-
-    parts: list[Place] = Field(
-        description="The text, divided where a section, a page or a speaker's turn begins."
-    )
-    num_sentences: int = Field(description="Length of the whole text.")
-    next_offset: int | None = Field(description="Where to go on; null at the end.")
-
-
-class OutlineSection(BaseModel):
-    """A section of an outline."""
-
-    section_path: list[str] = Field(description="Titles from the outermost section to this one.")
-    page: int | None = Field(description="Page where it begins; null for formats without pages.")
-    place: str = Field(description="Where it begins, as a reader finds it.")
-    num_sentences: int = Field(description="Its length, subsections included.")
-    begins: str = Field(description="Its first sentence.")
-
-
-class OutlineResult(BaseModel):
-    """How a document is built."""
-
-    document: str
-    title: str
-    authors: list[str]
-    date: str | None = Field(description="When it was published: YYYY, YYYY-MM or YYYY-MM-DD.")
-    language: str | None
-    num_sentences: int
-    sections: list[OutlineSection] = Field(description="The sections in reading order.")
-
-
-class DocumentEntry(BaseModel):
-    """A document of the library."""
-
-    document: str = Field(description="Its name, which other tools take.")
-    title: str
-    language: str | None
-    num_sections: int
-    num_sentences: int
-
-
-class DocumentList(BaseModel):
-    """Documents of the library."""
-
-    total: int = Field(description="Number of documents that match.")
-    documents: list[DocumentEntry]
-
-
 Name: TypeAlias = Annotated[
     str, Field(description="The document's name as other tools return it, or its title.")
 ]
@@ -156,80 +54,7 @@ OnlySection: TypeAlias = Annotated[
 ]
 
 
-class _Server(MCPServer):
-    """A server whose errors are one sentence."""
-
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        try:
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            cause = error.__cause__
-            if isinstance(cause, ValidationError):
-                sentence = "; ".join(
-                    f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}"
-                    for fault in cause.errors()
-                )
-            elif isinstance(cause, _EXPECTED):
-                sentence = " ".join(str(cause).split())
-            else:
-                raise
-            return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
-
-
-def make_server(
-    library: str | PathLike[str],
-    *,
-    model: "Encoder | str | PathLike[str] | None" = None,
-    **options: Any,
-) -> MCPServer:
-    """Make a server over a library; its `run` serves an assistant over standard input and output.
-
-    The library is opened when a tool is first used, and the model is loaded, once, when one needs
-    it.
-
-    Args:
-        library: The folder of the library.
-        model: See `Index.open`.
-        options: See `Index.open`.
-
-    Example:
-        >>> import asyncio
-        >>> from mcp import Client
-        >>> from foveate import Document, Index
-        >>> from foveate.mcp import make_server
-        >>> library = getfixture("tmp_path") / "library"
-        >>> fish = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
-        >>> _ = Index.open(library).add(fish)
-        >>> async def ask(query):
-        ...     async with Client(make_server(library)) as client:
-        ...         return await client.call_tool("ask", {"query": query})
-        >>> result = asyncio.run(ask("What do fish live on?"))
-        >>> result.structured_content["results"][0]["text"]
-        'Cod swim. They eat herring.'
-    """
-    server = _Server(
-        "foveate",
-        title="Library of documents",
-        instructions=INSTRUCTIONS,
-        version=__version__,
-        log_level="WARNING",
-    )
-    tools = _Tools(library, model, options)
-    for title, tool in (
-        ("Search the library", tools.search),
-        ("Find passages that answer a question", tools.ask),
-        ("Read a document", tools.read),
-        ("Summarize a document", tools.summarize),
-        ("Show a document's outline", tools.outline),
-        ("List the documents", tools.list_documents),
-    ):
-        server.add_tool(tool, title=title, description=inspect.getdoc(tool), annotations=_READ_ONLY)
-    return server
-
-
-class _Tools:
+class Tools:
     """The tools; the docstring of each is what an assistant reads.
 
     Args:

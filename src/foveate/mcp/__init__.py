@@ -1,0 +1,16 @@
+"""A Model Context Protocol server over a library: assistants search, ask, read and summarize.
+
+The tools only read. Their results are structured, and also written out as text.
+"""
+
+try:
+    import mcp.server.mcpserver  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "the server needs the Model Context Protocol SDK, version 2 or later: "
+        "run `pip install 'foveate[mcp]'`"
+    ) from error
+
+from .server import make_server
+
+__all__ = ["make_server"]

@@ -1,0 +1,105 @@
+"""The server: which tools it has, and how their errors are worded."""
+
+import inspect
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import ValidationError
+
+from foveate import __version__
+
+from .tools import Tools
+
+if TYPE_CHECKING:
+    from foveate.inference import Encoder
+
+INSTRUCTIONS = """\
+A library of documents, kept ready to be searched. It only finds: what it returns are the documents'
+own sentences with their places, so quote them and name the document and the page or section.
+
+Begin with `search` or `ask`. `list_documents` shows what there is, `outline` how a document is
+built, `summarize` what a document or a section of it says, and `read` gives its own words. Where a
+tool takes a document, give the name that the others return."""
+
+_EXPECTED = (ValueError, OSError, ImportError, MemoryError)
+"""Exceptions whose message is a sentence for the assistant."""
+
+_READ_ONLY = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+
+
+class _Server(MCPServer):
+    """A server whose errors are one sentence."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                sentence = "; ".join(
+                    f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].lower()}"
+                    for fault in cause.errors()
+                )
+            elif isinstance(cause, _EXPECTED):
+                sentence = " ".join(str(cause).split())
+            else:
+                raise
+            return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
+
+
+def make_server(
+    library: str | PathLike[str],
+    *,
+    model: "Encoder | str | PathLike[str] | None" = None,
+    **options: Any,
+) -> MCPServer:
+    """Make a server over a library; its `run` serves an assistant over standard input and output.
+
+    The library is opened when a tool is first used, and the model is loaded, once, when one needs
+    it.
+
+    Args:
+        library: The folder of the library.
+        model: See `Index.open`.
+        options: See `Index.open`.
+
+    Example:
+        >>> import asyncio
+        >>> from mcp import Client
+        >>> from foveate import Document, Index
+        >>> from foveate.mcp import make_server
+        >>> library = getfixture("tmp_path") / "library"
+        >>> fish = Document.from_sections("Sea", [("Fish", "Cod swim. They eat herring.")])
+        >>> _ = Index.open(library).add(fish)
+        >>> async def ask(query):
+        ...     async with Client(make_server(library)) as client:
+        ...         return await client.call_tool("ask", {"query": query})
+        >>> result = asyncio.run(ask("What do fish live on?"))
+        >>> result.structured_content["results"][0]["text"]
+        'Cod swim. They eat herring.'
+    """
+    server = _Server(
+        "foveate",
+        title="Library of documents",
+        instructions=INSTRUCTIONS,
+        version=__version__,
+        log_level="WARNING",
+    )
+    tools = Tools(library, model, options)
+    for title, tool in (
+        ("Search the library", tools.search),
+        ("Find passages that answer a question", tools.ask),
+        ("Read a document", tools.read),
+        ("Summarize a document", tools.summarize),
+        ("Show a document's outline", tools.outline),
+        ("List the documents", tools.list_documents),
+    ):
+        server.add_tool(tool, title=title, description=inspect.getdoc(tool), annotations=_READ_ONLY)
+    return server
