@@ -1,0 +1,226 @@
+"""Clauses of contracts whose headings are numbered and share a paragraph with their text.
+
+They are written in any format: "2.1 Notices. Notices must be in writing." The heading becomes one
+of the document; a clause without a title, among others that have one, is headed by its number.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse
+from foveate.documents.readers.plain.headings import (
+    LAW_PARTS,
+    SMALL_WORDS,
+    is_name,
+    is_part,
+    roman_number,
+)
+from foveate.documents.sentences import split_sentences
+
+_WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
+_NUMBER = re.compile(
+    rf"\s*(?:(?i:(?P<word>{_WORDS}))\s+(?:(?P<roman>[IVXLC]{{1,7}})\b|(?=\d)))?"
+    r"(?(roman)|(?P<number>\d{1,3}(?:\.\d{1,3}){0,4}))(?P<stop>\.?)[\s:–—-]+(?=\S)"
+)
+_TITLE = re.compile(
+    r"(\w[^.:!?]{2,90}?)\s?(?:[.:]\s*[–—-]{0,2}\s+(?=[^\W\d_a-z]|[\"“„«(\[])|[.]\s*\Z)"
+)
+_KINDS = ("prose", "item")
+_FEWEST = 3  # clauses with a title
+_SHARE = 0.5  # of the clauses that have a title, and of the text that numbered clauses make up
+_MAX_TITLE = 100  # characters
+
+
+@dataclass(slots=True)
+class _Clause:
+    """A block that begins with a number.
+
+    Attributes:
+        index: Index of the block.
+        word: What the number counts, such as "section"; empty if the text does not say.
+        number: The number, from the outside in.
+        end: Where the heading ends in the block's text.
+        begin: Where the text begins; the length of the block's text if it is a heading alone.
+        is_titled: Whether the heading has a title behind the number.
+    """
+
+    index: int
+    word: str
+    number: tuple[int, ...]
+    end: int
+    begin: int
+    is_titled: bool
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """What clauses that are numbered together have in common."""
+        return self.word, len(self.number)
+
+
+def split_clauses(parsed: ParsedText) -> ParsedText:
+    """Separate the headings of numbered clauses from their texts, if most of these have a title."""
+    blocks = parsed.blocks
+    counted = _in_sequence(_numbered(blocks))
+    found: list[_Clause] = []
+    by_kind: defaultdict[tuple[str, int], list[_Clause]] = defaultdict(list)
+    for clause in counted:
+        by_kind[clause.kind].append(clause)
+    num_titled = 0
+    for (word, depth), clauses in by_kind.items():
+        run_in = [one for one in clauses if isinstance(blocks[one.index], Prose)]
+        titled = [one for one in run_in if one.is_titled]
+        if not titled or len(titled) < _SHARE * len(run_in):
+            continue
+        if word or depth > 1 or _make_up_document(blocks, clauses):
+            found += run_in
+            num_titled += len(titled)
+    if num_titled < _FEWEST:
+        return parsed
+    title, blocks = parsed.title, _divided(blocks, [*found, *_enclosing(blocks, found)])
+    if not title and _is_title(blocks):
+        title, blocks = collapse(blocks[0].text), blocks[1:]
+    return replace(parsed, title=title, blocks=blocks)
+
+
+def _numbered(blocks: Sequence[Block]) -> Iterable[_Clause]:
+    """Yield the blocks that begin with a number, headings included."""
+    for index, block in enumerate(blocks):
+        is_heading = isinstance(block, Heading)
+        if isinstance(block, Prose) and (block.kind not in _KINDS or block.speaker):
+            continue
+        text = str(block.text)
+        match = _NUMBER.match(text)
+        if match is None:
+            continue
+        digits = match["number"]
+        number = tuple(map(int, digits.split("."))) if digits else (roman_number(match["roman"]),)
+        word = (match["word"] or "").lower()
+        if len(number) == 1 and not word and not match["stop"] and not is_heading:
+            continue  # 12 people came
+        title = None if is_heading else _title(text, match.end())
+        before = text[: match.end()].rstrip(" \t\n\xa0.:–—-")
+        end, begin = title or (len(before), match.end())
+        yield _Clause(index, word, number, end, begin, title is not None)
+
+
+def _title(text: str, start: int) -> tuple[int, int] | None:
+    """Return where the title that starts there ends and its text begins; None if there is none."""
+    match = _TITLE.match(text, start)
+    if match is None or not _reads_like_title(match[1]):
+        return None
+    is_whole = match.end() == len(text)
+    if not is_whole and text[match.end(1)] == ".":  # which may be of an abbreviation: Acme Inc. The
+        ends = {end for _, end in split_sentences(text[start : match.end() + _MAX_TITLE])}
+        if match.end(1) + 1 - start not in ends:
+            return None
+    return match.end(1), match.end()
+
+
+def _reads_like_title(words: str) -> bool:
+    """Return whether all words begin in capitals, except small ones."""
+    long_words = [word for word in words.split() if len(word) > 3 and word[0].isalpha()]
+    capitals = [word for word in long_words if not SMALL_WORDS.fullmatch(word)]
+    return (
+        words[:1].isupper()
+        and len(words) <= _MAX_TITLE
+        and words[-1] not in ",;:!?"
+        and bool(capitals)
+        and not any(word[0].islower() for word in capitals)
+    )
+
+
+def _in_sequence(clauses: Iterable[_Clause]) -> list[_Clause]:
+    """Return the clauses whose numbers follow from those before them."""
+    found: list[_Clause] = []
+    last: dict[tuple[str, tuple[int, ...]], int] = {}  # by what encloses the number
+    for clause in clauses:
+        *enclosing, own = clause.number
+        key = clause.word, tuple(enclosing)
+        if own <= 1 or 0 < own - last.get(key, own) <= 2:
+            last[key] = own
+            found.append(clause)
+    return found
+
+
+def _enclosing(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> Iterable[_Clause]:
+    """Yield the lines that are the titles of the clauses that follow them: "2. NOTICES", 2.1."""
+    for clause in clauses:
+        above = blocks[clause.index - 1] if clause.index else None
+        if not isinstance(above, Prose) or clause.number[1:] != (1,) or above.kind not in _KINDS:
+            continue
+        text = str(above.text).strip()
+        match = _NUMBER.match(text)
+        if (
+            match
+            and match["number"] == str(clause.number[0])
+            and _reads_like_title(text[match.end() :])
+        ):
+            number, end = clause.number[:1], len(str(above.text))
+            yield _Clause(clause.index - 1, clause.word, number, end, end, is_titled=True)
+
+
+def _make_up_document(blocks: Sequence[Block], clauses: Sequence[_Clause]) -> bool:
+    """Return whether clauses that are numbered 1, 2, 3 are the document rather than a list in it.
+
+    Their numbers leave none out and begin again only in another part, all headings among them are
+    parts or numbered, too, and with what follows up to the next heading they fill most of the
+    document.
+    """
+    first, last = clauses[0].index, clauses[-1].index
+    numbers = {one.index: one.number[0] for one in clauses}
+    expected = {1}
+    for index in range(first, last + 1):
+        block = blocks[index]
+        if index in numbers:
+            if numbers[index] not in expected:
+                return False
+            expected = {numbers[index] + 1}
+        elif isinstance(block, Heading) and _NUMBER.match(block.text) is None:
+            if not is_part(block.text) and not is_name(block.text):
+                return False
+            expected.add(1)
+    lengths = [len(str(block.text)) for block in blocks]
+    after = range(last + 1, len(blocks))
+    end = next((index for index in after if isinstance(blocks[index], Heading)), len(blocks))
+    return sum(lengths[first:end]) > _SHARE * sum(lengths)
+
+
+def _divided(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> list[Block]:
+    """Return the blocks with clauses divided into headings and texts."""
+    known = {clause.index: clause for clause in clauses}
+    outermost = min(len(clause.number) for clause in known.values())
+    divided: list[Block] = []
+    above, depth = 0, outermost - 1  # the level and depth of the last heading
+    for index, block in enumerate(blocks):
+        clause = known.get(index)
+        if isinstance(block, Heading):
+            number = _NUMBER.match(block.text)
+            is_numbered = number and number["number"] and not number["word"]
+            above = block.level
+            depth = number["number"].count(".") + 1 if number and is_numbered else outermost - 1
+        if clause is None or not isinstance(block, Prose):
+            divided.append(block)
+            continue
+        above = max(above + len(clause.number) - depth, 1)
+        depth = len(clause.number)
+        shown = str(block.text)
+        divided.append(Heading(above, collapse(shown[: clause.end])))
+        if shown[clause.begin :].strip():
+            text = block.text.part(clause.begin, len(shown))
+            divided.append(replace(block, text=text, kind="prose"))
+    return divided
+
+
+def _is_title(blocks: Sequence[Block]) -> bool:
+    """Return whether the first block reads like the title of what follows."""
+    first = str(blocks[0].text).strip()
+    return (
+        isinstance(blocks[0], Prose)
+        and len(blocks) > 1
+        and len(first) <= _MAX_TITLE
+        and first[:1].isupper()
+        and first[-1] not in ".,;:!?"
+        and (first.isupper() or first.istitle())
+    )
