@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any, Self, TypeAlias
 
 from foveate.documents import serialization
+from foveate.documents.bare_numbers import mark_bare_numbers
 from foveate.documents.blocks import ParsedText, Prose, build_sections, landmarks
 from foveate.documents.clauses import split_clauses
 from foveate.documents.compose import compose
@@ -243,6 +244,7 @@ class Document:
                         unpacked = cls(**serialization.unpack(packed))
                         return replace(unpacked, source=unpacked.source or source)
             parsed = split_clauses(file.format.load_reader()(content, **options))
+            parsed.blocks = mark_bare_numbers(parsed.blocks)
             text = parsed.text if isinstance(content, bytes) else parsed.text or content
             check_text(text)
             language = language or _detect_language(parsed)

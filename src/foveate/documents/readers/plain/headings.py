@@ -124,6 +124,7 @@ SMALL_WORDS = re.compile(
 """The words of more than three letters that titles write without capitals."""
 _IMPRINT = re.compile(r"^v(?:ersion\b|\d)|©|copyright|https?:|\b(?:19|20)\d\d$", re.IGNORECASE)
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_BARE_NUMBER = re.compile(r"[IVXLC]{1,7}|[A-Z]")  # whose depth follows from the other numbers
 _END_OF_SENTENCE = ".,;:!?。，；：！？"
 
 # Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
@@ -442,6 +443,7 @@ def _is_title_like(chunk: Chunk) -> bool:
         and not shown[0].islower()
         and shown[-1] not in _END_OF_SENTENCE[:5] + "。，；：！"
         and any(character.isalpha() for character in shown)
+        and _BARE_NUMBER.fullmatch(shown) is None
         and _IMPRINT.search(shown) is None
     )
 
