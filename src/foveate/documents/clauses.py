@@ -94,8 +94,7 @@ def _numbered(blocks: Sequence[Block]) -> Iterable[_Clause]:
         match = _NUMBER.match(text)
         if match is None:
             continue
-        digits = match["number"]
-        number = tuple(map(int, digits.split("."))) if digits else (roman_number(match["roman"]),)
+        number = _value(match)
         word = (match["word"] or "").lower()
         if len(number) == 1 and not word and not match["stop"] and not is_heading:
             continue  # 12 people came
@@ -103,6 +102,13 @@ def _numbered(blocks: Sequence[Block]) -> Iterable[_Clause]:
         before = text[: match.end()].rstrip(" \t\n\xa0.:–—-")
         end, begin = title or (len(before), match.end())
         yield _Clause(index, word, number, end, begin, title is not None)
+
+
+def _value(match: re.Match[str]) -> tuple[int, ...]:
+    """Return the number that a block begins with, from the outside in."""
+    if match["roman"]:
+        return (roman_number(match["roman"]),)
+    return tuple(map(int, match["number"].split(".")))
 
 
 def _title(text: str, start: int) -> tuple[int, int] | None:
@@ -152,12 +158,8 @@ def _enclosing(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> Iterable[
             continue
         text = str(above.text).strip()
         match = _NUMBER.match(text)
-        if (
-            match
-            and match["number"] == str(clause.number[0])
-            and _reads_like_title(text[match.end() :])
-        ):
-            number, end = clause.number[:1], len(str(above.text))
+        number, end = clause.number[:1], len(str(above.text))
+        if match and _value(match) == number and _reads_like_title(text[match.end() :]):
             yield _Clause(clause.index - 1, clause.word, number, end, end, is_titled=True)
 
 
@@ -218,6 +220,7 @@ def _is_title(blocks: Sequence[Block]) -> bool:
     first = str(blocks[0].text).strip()
     return (
         isinstance(blocks[0], Prose)
+        and blocks[0].kind == "prose"
         and len(blocks) > 1
         and len(first) <= _MAX_TITLE
         and first[:1].isupper()

@@ -16,7 +16,6 @@ _NEAR = 2  # blocks between a page number and the break of its page
 _FEWEST = 2  # numbered pages
 _FEWEST_HEADS = 3  # pages with the same head
 _STARTS = 8  # numbers of which one is that of the first page
-_ENDS = ".!?:;。！？：；"
 
 
 def without_page_numbers(blocks: Sequence[Block], breaks: Collection[int]) -> list[Block]:
@@ -83,7 +82,11 @@ def _text(block: Block) -> str:
 def _continues(block: Prose, following: Prose) -> bool:
     """Return whether a paragraph runs on after the end of the page."""
     end, start = _text(block)[-1], _text(following)[0]
-    return block.kind == following.kind == "prose" and end not in _ENDS and start.islower()
+    return (
+        block.kind == following.kind == "prose"
+        and (end.isalpha() or end == ",")
+        and start.islower()
+    )
 
 
 def _joined(block: Prose, following: Prose) -> Prose:
