@@ -116,3 +116,20 @@ def test_a_list_in_a_document_with_headings_is_text():
     points = "1. Speed. It is fast.\n\n2. Size. It is small.\n\n3. Cost. It is cheap."
     text = f"# Tool\n\n## Why\n\n{points}\n\n## Install\n\n" + 20 * "Run the installer again. "
     assert sections(Document.from_text(text, format="markdown")) == ["Why", "Install"]
+
+
+def test_paragraphs_of_statutes():
+    text = (
+        "THE ACT\n\nCHAPTER 1. GENERAL\n\n§ 101. Short Title\n\nIt is cited as the Health Act.\n\n"
+        '§ 102. Definitions. (a) A "board" is a board.\n\n(b) See § 101(a).\n\n'
+        "§ 103. Powers of the Board. The Board may adopt rules.\n\n"
+        "§ 104. Penalties. A person who violates this chapter is fined.\n\n"
+        "CHAPTER 2. FEES\n\n§ 201. Fees. The Board sets them."
+    )
+    assert sections(Document.from_text(text)) == [
+        "CHAPTER 1. GENERAL > § 101. Short Title",
+        "CHAPTER 1. GENERAL > § 102. Definitions",
+        "CHAPTER 1. GENERAL > § 103. Powers of the Board",
+        "CHAPTER 1. GENERAL > § 104. Penalties",
+        "CHAPTER 2. FEES > § 201. Fees",
+    ]

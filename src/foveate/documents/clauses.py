@@ -21,7 +21,7 @@ from foveate.documents.sentences import split_sentences
 
 _WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
 _NUMBER = re.compile(
-    rf"\s*(?:(?i:(?P<word>{_WORDS}))\s+(?:(?P<roman>[IVXLC]{{1,7}})\b|(?=\d)))?"
+    rf"\s*(?:(?:(?P<word>(?i:{_WORDS}))\s+|(?P<sign>§)\s*)(?:(?P<roman>[IVXLC]{{1,7}})\b|(?=\d)))?"
     r"(?(roman)|(?P<number>\d{1,3}(?:\.\d{1,3}){0,4}))(?P<stop>\.?)[\s:–—-]+(?=\S)"
 )
 _TITLE = re.compile(
@@ -30,6 +30,7 @@ _TITLE = re.compile(
 _KINDS = ("prose", "item")
 _FEWEST = 3  # clauses with a title
 _SHARE = 0.5  # of the clauses that have a title, and of the text that numbered clauses make up
+_MAX_STEP = 2  # from one number to the next
 _MAX_TITLE = 100  # characters
 
 
@@ -95,13 +96,18 @@ def _numbered(blocks: Sequence[Block]) -> Iterable[_Clause]:
         if match is None:
             continue
         number = _value(match)
-        word = (match["word"] or "").lower()
+        word = _word(match)
         if len(number) == 1 and not word and not match["stop"] and not is_heading:
             continue  # 12 people came
         title = None if is_heading else _title(text, match.end())
         before = text[: match.end()].rstrip(" \t\n\xa0.:–—-")
         end, begin = title or (len(before), match.end())
         yield _Clause(index, word, number, end, begin, title is not None)
+
+
+def _word(match: re.Match[str]) -> str:
+    """Return what the number of a block counts; empty if the text does not say."""
+    return match["sign"] or (match["word"] or "").lower()
 
 
 def _value(match: re.Match[str]) -> tuple[int, ...]:
@@ -144,7 +150,9 @@ def _in_sequence(clauses: Iterable[_Clause]) -> list[_Clause]:
     for clause in clauses:
         *enclosing, own = clause.number
         key = clause.word, tuple(enclosing)
-        if own <= 1 or 0 < own - last.get(key, own) <= 2:
+        step = own - last.get(key, 0)
+        # Sections and articles may have any numbers that increase.
+        if own <= 1 or (step > 0 if clause.word else key in last and 0 < step <= _MAX_STEP):
             last[key] = own
             found.append(clause)
     return found
@@ -194,17 +202,19 @@ def _divided(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> list[Block]
     known = {clause.index: clause for clause in clauses}
     outermost = min(len(clause.number) for clause in known.values())
     divided: list[Block] = []
-    above, depth = 0, outermost - 1  # the level and depth of the last heading
+    above, depth, word = 0, outermost - 1, ""  # the level and the number of the last heading
     for index, block in enumerate(blocks):
         clause = known.get(index)
         if isinstance(block, Heading):
             number = _NUMBER.match(block.text)
-            is_numbered = number and number["number"] and not number["word"]
             above = block.level
-            depth = number["number"].count(".") + 1 if number and is_numbered else outermost - 1
+            depth = len(_value(number)) if number else outermost - 1
+            word = _word(number) if number else ""
         if clause is None or not isinstance(block, Prose):
             divided.append(block)
             continue
+        if clause.word != word:  # sections are below articles
+            depth, word = outermost - 1, clause.word
         above = max(above + len(clause.number) - depth, 1)
         depth = len(clause.number)
         shown = str(block.text)

@@ -245,7 +245,7 @@ class Document:
                         return replace(unpacked, source=unpacked.source or source)
             parsed = split_clauses(file.format.load_reader()(content, **options))
             parsed.blocks = mark_bare_numbers(parsed.blocks)
-            text = parsed.text if isinstance(content, bytes) else parsed.text or content
+            text = parsed.text or (content if isinstance(content, str) else "")
             check_text(text)
             language = language or _detect_language(parsed)
             sections = build_sections(parsed.blocks, language)
