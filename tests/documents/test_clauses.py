@@ -133,3 +133,33 @@ def test_paragraphs_of_statutes():
         "CHAPTER 1. GENERAL > § 104. Penalties",
         "CHAPTER 2. FEES > § 201. Fees",
     ]
+
+
+def test_short_titles_in_small_letters_among_others():
+    text = (
+        "1.1 Order of precedence. The contract comes first.\n\n1.2 Entire Agreement. It is all.\n\n"
+        "1.3 Assignment. None is allowed.\n\n1.4 Fees, etc. (a) They are low.\n\n"
+        "1.5 The parties meet every month. They meet in Boston.\n\n0.00 % 1.50 %"
+    )
+    assert sections(Document.from_text(text)) == [
+        "1.1 Order of precedence",
+        "1.2 Entire Agreement",
+        "1.3 Assignment",
+        "1.4 Fees, etc",
+        "1.5",
+    ]
+
+
+def test_clauses_are_beside_those_that_are_headings_of_their_own():
+    text = (
+        "ARTICLE 1 TERMS\n\nSECTION 1.1 Words: They have meanings.\n\nSECTION 1.2 Loans\n\n"
+        "They are long.\n\nSECTION 1.3 Rates: They are low.\n\nARTICLE 2 END\n\n"
+        "SECTION 2.1 Notices: None is due.\n\nSECTION 2.2 Law\n\nIt is old."
+    )
+    assert sections(Document.from_text(text)) == [
+        "ARTICLE 1 TERMS > SECTION 1.1 Words",
+        "ARTICLE 1 TERMS > SECTION 1.2 Loans",
+        "ARTICLE 1 TERMS > SECTION 1.3 Rates",
+        "ARTICLE 2 END > SECTION 2.1 Notices",
+        "ARTICLE 2 END > SECTION 2.2 Law",
+    ]

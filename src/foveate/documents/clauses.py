@@ -5,7 +5,7 @@ of the document; a clause without a title, among others that have one, is headed
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,12 +22,13 @@ from foveate.documents.sentences import split_sentences
 _WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
 _NUMBER = re.compile(
     rf"\s*(?:(?:(?P<word>(?i:{_WORDS}))\s+|(?P<sign>§)\s*)(?:(?P<roman>[IVXLC]{{1,7}})\b|(?=\d)))?"
-    r"(?(roman)|(?P<number>\d{1,3}(?:\.\d{1,3}){0,4}))(?P<stop>\.?)[\s:–—-]+(?=\S)"
+    r"(?(roman)|(?P<number>\d{1,3}(?:\.\d{1,3}){0,4}))(?P<stop>\.?)[\s:–—-]+(?=[^\W\d_]|[\"“„«(\[])"
 )
 _TITLE = re.compile(
     r"(\w[^.:!?]{2,90}?)\s?(?:[.:]\s*[–—-]{0,2}\s+(?=[^\W\d_a-z]|[\"“„«(\[])|[.]\s*\Z)"
 )
 _KINDS = ("prose", "item")
+_SHORT_TITLE = re.compile(r"([^\W\d_][\w’'-]*(?: [\w’'-]+){0,3})\.\s+(?=[^\W\d_a-z]|[\"“„«(\[])")
 _FEWEST = 3  # clauses with a title
 _SHARE = 0.5  # of the clauses that have a title, and of the text that numbered clauses make up
 _MAX_STEP = 2  # from one number to the next
@@ -75,7 +76,7 @@ def split_clauses(parsed: ParsedText) -> ParsedText:
         if not titled or len(titled) < _SHARE * len(run_in):
             continue
         if word or depth > 1 or _make_up_document(blocks, clauses):
-            found += run_in
+            found += [_with_short_title(clause, blocks) for clause in run_in]
             num_titled += len(titled)
     if num_titled < _FEWEST:
         return parsed
@@ -122,12 +123,17 @@ def _title(text: str, start: int) -> tuple[int, int] | None:
     match = _TITLE.match(text, start)
     if match is None or not _reads_like_title(match[1]):
         return None
-    is_whole = match.end() == len(text)
-    if not is_whole and text[match.end(1)] == ".":  # which may be of an abbreviation: Acme Inc. The
-        ends = {end for _, end in split_sentences(text[start : match.end() + _MAX_TITLE])}
-        if match.end(1) + 1 - start not in ends:
-            return None
+    if match.end() < len(text) and not _is_sentence(text, start, match):
+        return None
     return match.end(1), match.end()
+
+
+def _is_sentence(text: str, start: int, title: re.Match[str]) -> bool:
+    """Return whether a title ends as sentences do, not like an abbreviation: Acme Inc. The."""
+    if text[title.end(1)] != "." or text[title.end()] == "(":
+        return True
+    ends = {end for _, end in split_sentences(text[start : title.end() + _MAX_TITLE])}
+    return title.end(1) + 1 - start in ends
 
 
 def _reads_like_title(words: str) -> bool:
@@ -156,6 +162,18 @@ def _in_sequence(clauses: Iterable[_Clause]) -> list[_Clause]:
             last[key] = own
             found.append(clause)
     return found
+
+
+def _with_short_title(clause: _Clause, blocks: Sequence[Block]) -> _Clause:
+    """Return a clause whose first words are its title, also in small letters: "2.1 No agency."."""
+    text = str(blocks[clause.index].text)
+    if clause.is_titled:
+        return clause
+    if _reads_like_title(text[clause.begin :].strip()):
+        return replace(clause, end=len(text), begin=len(text))
+    match = _SHORT_TITLE.match(text, clause.begin)
+    is_titled = match is not None and _is_sentence(text, clause.begin, match)
+    return replace(clause, end=match.end(1), begin=match.end()) if match and is_titled else clause
 
 
 def _enclosing(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> Iterable[_Clause]:
@@ -202,6 +220,7 @@ def _divided(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> list[Block]
     known = {clause.index: clause for clause in clauses}
     outermost = min(len(clause.number) for clause in known.values())
     divided: list[Block] = []
+    levels = _levels(blocks)
     above, depth, word = 0, outermost - 1, ""  # the level and the number of the last heading
     for index, block in enumerate(blocks):
         clause = known.get(index)
@@ -215,7 +234,7 @@ def _divided(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> list[Block]
             continue
         if clause.word != word:  # sections are below articles
             depth, word = outermost - 1, clause.word
-        above = max(above + len(clause.number) - depth, 1)
+        above = levels.get(clause.kind) or max(above + len(clause.number) - depth, 1)
         depth = len(clause.number)
         shown = str(block.text)
         divided.append(Heading(above, collapse(shown[: clause.end])))
@@ -223,6 +242,15 @@ def _divided(blocks: Sequence[Block], clauses: Iterable[_Clause]) -> list[Block]
             text = block.text.part(clause.begin, len(shown))
             divided.append(replace(block, text=text, kind="prose"))
     return divided
+
+
+def _levels(blocks: Sequence[Block]) -> dict[tuple[str, int], int]:
+    """Return the levels of the headings that have numbers, by their kinds as of clauses."""
+    levels: defaultdict[tuple[str, int], Counter[int]] = defaultdict(Counter)
+    for block in blocks:
+        if isinstance(block, Heading) and (number := _NUMBER.match(block.text)):
+            levels[_word(number), len(_value(number))][block.level] += 1
+    return {kind: counts.most_common(1)[0][0] for kind, counts in levels.items()}
 
 
 def _is_title(blocks: Sequence[Block]) -> bool:
