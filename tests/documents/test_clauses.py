@@ -163,3 +163,11 @@ def test_clauses_are_beside_those_that_are_headings_of_their_own():
         "ARTICLE 2 END > SECTION 2.1 Notices",
         "ARTICLE 2 END > SECTION 2.2 Law",
     ]
+
+
+def test_titles_that_are_wrapped_before_their_end():
+    text = (
+        "LETTER\n\n1.      Defined\nTerms. The definitions of terms with capitals are in the last "
+        "section.\n\n2.      Fees. They are low.\n\n3.      Notices. None is due."
+    )
+    assert sections(Document.from_text(text)) == ["1. Defined Terms", "2. Fees", "3. Notices"]

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from foveate.documents.blocks import Block, Heading, ParsedText, Prose, collapse
+from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
 from foveate.documents.readers.plain.headings import (
     LAW_PARTS,
     SMALL_WORDS,
@@ -63,7 +63,7 @@ class _Clause:
 
 def split_clauses(parsed: ParsedText) -> ParsedText:
     """Separate the headings of numbered clauses from their texts, if most of these have a title."""
-    blocks = parsed.blocks
+    blocks = _with_whole_titles(parsed.blocks)
     counted = _in_sequence(_numbered(blocks))
     found: list[_Clause] = []
     by_kind: defaultdict[tuple[str, int], list[_Clause]] = defaultdict(list)
@@ -84,6 +84,31 @@ def split_clauses(parsed: ParsedText) -> ParsedText:
     if not title and _is_title(blocks):
         title, blocks = collapse(blocks[0].text), blocks[1:]
     return replace(parsed, title=title, blocks=blocks)
+
+
+def _with_whole_titles(blocks: Sequence[Block]) -> list[Block]:
+    """Join items with a title that is wrapped before its end: "1. Defined" and "Terms. They …"."""
+    joined: list[Block] = []
+    for block in blocks:
+        last = joined[-1] if joined else None
+        if (
+            isinstance(last, Prose)
+            and isinstance(block, Prose)
+            and last.kind == block.kind == "item"
+        ):
+            text = str(last.text)
+            number = _NUMBER.match(text)
+            is_title = number is not None and _reads_like_title(text[number.end() :].strip())
+            if is_title and text[-1] != "." and _title(str(block.text), 0):
+                whole = MappedText()
+                whole.extend(last.text)
+                start, _ = block.text.source_span(0, 1)
+                whole.add(" ", start, start)
+                whole.extend(block.text)
+                joined[-1] = replace(last, text=whole)
+                continue
+        joined.append(block)
+    return joined
 
 
 def _numbered(blocks: Sequence[Block]) -> Iterable[_Clause]:
