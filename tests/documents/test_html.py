@@ -377,3 +377,35 @@ def test_headings_of_a_page_without_elements_for_headings():
     with_headings = Document.from_text(f"<h1>Rooms</h1>{page}", format="html")
     assert with_headings.title == "Rooms"
     assert len(with_headings.sections) == 1
+
+
+PRINTED = (
+    "<p>The borrower shall</p><p align=center>12</p>"
+    "<p align=center>-1-</p><hr><p>Table of Contents</p>"
+    "<p>repay it.</p><p>That is all.</p><p align=center>-2-</p>"
+    '<div style="page-break-before: always"></div><p>Table of Contents</p>'
+    "<p>Nothing follows.</p><p>Page 3 of 4</p><hr><p>Table of Contents</p><p>It is so.</p>"
+    "<p>F-1</p><hr>"
+)
+
+
+def test_numbers_and_heads_of_printed_pages_are_left_out():
+    document = Document.from_text(PRINTED.replace("<p align=center>12</p>", ""), format="html")
+    assert [span.text for span in document.spans()] == [
+        "The borrower shall repay it.",
+        "That is all.",
+        "Nothing follows.",
+        "It is so.",
+    ]
+    shown = [span.text for span in Document.from_text(PRINTED, format="html").spans()]
+    assert "12" in shown
+    assert "-1-" not in shown
+
+
+def test_numbers_alone_that_are_no_page_numbers():
+    verses = "<p>1</p><p>In spring.</p><p>2</p><p>In autumn.</p><p>3</p><p>In winter.</p>"
+    shown = [span.text for span in Document.from_text(verses, format="html").spans()]
+    assert [text for text in shown if text.isdigit()] == ["1", "2", "3"]
+    results = "<p>17</p><hr><p>A goal.</p><p>4</p><hr><p>A corner.</p>"
+    shown = [span.text for span in Document.from_text(results, format="html").spans()]
+    assert "17" in shown

@@ -229,6 +229,20 @@ def test_numbered_headings_and_styles_with_numbers(outline):
     assert Document.from_bytes(data).title == "§ 1 Scope"
 
 
+def test_clauses_numbered_by_a_list_of_word(outline):
+    levels = numbering(("upperRoman", "Article %1"), ("decimalZero", "Section %1.%2"))
+    legal = levels.replace('Section %1.%2"/>', 'Section %1.%2"/><w:isLgl/>')
+    titles = ("Meaning of Words", "Notice", "Rent")
+    body = item("The Lease") + "".join(item(f"{title}. It is so.", 1) for title in titles)
+    for numbers, second in ((levels, "Section I.02"), (legal, "Section 1.02")):
+        document = Document.from_bytes(docx(body, numbering=numbers))
+        assert f"{second} Notice. It is so." in document.text
+    assert outline(document)[1:] == [
+        (f"Article I The Lease > Section 1.0{number} {title}", ["It is so."])
+        for number, title in enumerate(titles, 1)
+    ]
+
+
 def test_what_is_shown_and_what_is_not():
     hidden = "<w:vanish/>"
     body = (

@@ -9,7 +9,9 @@ from os import PathLike
 from typing import Any, Self, TypeAlias
 
 from foveate.documents import serialization
+from foveate.documents.bare_numbers import mark_bare_numbers
 from foveate.documents.blocks import ParsedText, Prose, build_sections, landmarks
+from foveate.documents.clauses import split_clauses
 from foveate.documents.compose import compose
 from foveate.documents.decoding import File, check_characters, check_text, load, load_bytes
 from foveate.documents.formats import check_text_format
@@ -241,8 +243,9 @@ class Document:
                     if packed is not None:
                         unpacked = cls(**serialization.unpack(packed))
                         return replace(unpacked, source=unpacked.source or source)
-            parsed = file.format.load_reader()(content, **options)
-            text = parsed.text if isinstance(content, bytes) else parsed.text or content
+            parsed = split_clauses(file.format.load_reader()(content, **options))
+            parsed.blocks = mark_bare_numbers(parsed.blocks)
+            text = parsed.text or (content if isinstance(content, str) else "")
             check_text(text)
             language = language or _detect_language(parsed)
             sections = build_sections(parsed.blocks, language)

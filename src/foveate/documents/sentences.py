@@ -32,6 +32,18 @@ _LEGAL = re.compile(  # Fed. R. Civ. P. 12, Pub. L. No. 104-1, 9th Cir.
     r"|(?:\d(?:d|st|nd|rd|th)|D\.C\.|Fed\.) Cir)\.$"
 )
 _LEGAL_NEXT = re.compile(r"\s(?:Cir|L|R|Reg|Supp)\.")
+_RECORD = re.compile(  # Pet. App. 3a, Tr. of Oral Arg. 14, Compl. ¶ 12, amend. XIV
+    r"\b(?:[Aa]mend|App|Arg|Att|Br|[Bb]ull|Cert|[Cc]iv|[Cc]mt|Cong|Compl|Const|Decl|Dep|Dkt|Exh?|Mem"
+    r"|Opp|Pet|Rec|Rep|Resp|Sched|Tr)\.$"
+)
+_RECORD_NEXT = re.compile(
+    r"\s(?:[A-Z]?\d|[¶§]|[IVXLC]+(?:[,.;)]|\s§)|[a-zA-Z](?:[,.;)]|\sat\s|\s\()|art\.|amend\."
+    r"|(?:Add|App|Br|Rec|Rep|No|Tr)s?\.)"
+)
+_CODE = re.compile(r"[A-Z][a-z]{1,5}\.$")
+_CODE_NEXT = re.compile(  # Gen. Bus. Law § 349, Bus. & Com. Code, So. 2d 34, Bd. v. Smith, ¶ 12
+    r"\s(?:(?:& [A-Z][\w.]* )?(?:Code|Law)\b[^.]{0,9}(?:\. )?§|& [A-Z]|\d(?:d|th) \d|vs?\. |¶)"
+)
 _SHORT_WORD = re.compile(r"(?:[^\W\d_]{1,5}|&c)\.")
 _INNER_WORD = re.compile(r"\s+(?:and|as|at|by|for|from|in|of|on|or|the|to|with|within)\b")
 _MAX_PARENTHESIS = 120  # characters between the end of a sentence and the parenthesis around it
@@ -53,7 +65,8 @@ def _words(text: str) -> frozenset[str]:
 _BEFORE_NAMES = _words(
     "capt. cllr. col. dr. dra. gen. gov. hon. hrn. lt. m. messrs. mgr. mlle. mm. mme. mmes. mr. "
     "mrs. ms. prof. rev. sen. sgt. sr. sra. srta. st. ste. supt. dipl.-ing. ets. cf. vgl. bzw. ca. "
-    "evtl. excl. gem. ggf. incl. inkl. insb. sog. zzgl. z.b. d.h. e.g. i.e. viz. vs. approx."
+    "evtl. excl. gem. ggf. incl. inkl. insb. sog. zzgl. z.b. d.h. e.g. i.e. viz. vs. approx. az. "
+    "beschl. urt."
 )
 _BEFORE_NUMBERS = _words(
     "abb. abs. amdt. anm. ann. app. approx. art. arts. bd. ca. cap. ch. chap. chs. eq. eqs. ex. "
@@ -61,7 +74,9 @@ _BEFORE_NUMBERS = _words(
     "refs. rn. s. sec. secs. sect. tab. tabs. tel. thm. vol. vols. z. ziff. jan. feb. mar. apr. "
     "jun. jul. aug. sep. sept. oct. okt. nov. dec. dez."
 )
-_BEFORE_SMALL = _words("al. etc. usw. usf. resp. ff. f. et. inc. ltd. co. corp. ed. eds.")
+_BEFORE_SMALL = _words(
+    "al. bull. cass. civ. crim. etc. usw. usf. resp. ff. f. et. inc. ltd. co. corp. ed. eds."
+)
 _CURRENCIES = "$€£¥₹₽"
 _FRENCH = _words("m. mm.")
 _FRENCH_CODES = _words("A. D. L. R.")  # before the numbers of articles: L. 121-1
@@ -153,6 +168,7 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             or (language == "fr" and word and word[0] in _FRENCH_CODES and following[0].isdigit())
             or (language == "es" and last in _SPANISH and following[0].isupper())
             or _LEGAL.search(text, max(start, end - 20), end) is not None
+            or _is_cited(text, start, end)
             or (last in ("fed.", "pub.") and _LEGAL_NEXT.match(text, end) is not None)
             or (word is not None and _INITIALS.fullmatch(word[0]) is not None)
             or (word is not None and _is_shortened(word[0], text, start, end))
@@ -160,6 +176,14 @@ def _goes_on(text: str, start: int, end: int, language: str) -> bool:
             or (language == "de" and _ORDINAL.search(text, max(start, end - 30), end) is not None)
         )
     return following[0] in "とっだ" and text[end - 1] in "」』"
+
+
+def _is_cited(text: str, start: int, end: int) -> bool:
+    """Return whether a full stop is within the citation of a record, a report or a code."""
+    before = max(start, end - 20)
+    return (
+        _RECORD.search(text, before, end) is not None and _RECORD_NEXT.match(text, end) is not None
+    ) or (_CODE.search(text, before, end) is not None and _CODE_NEXT.match(text, end) is not None)
 
 
 def _is_shortened(word: str, text: str, start: int, end: int) -> bool:

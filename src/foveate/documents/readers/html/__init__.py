@@ -18,6 +18,7 @@ from foveate.documents.blocks import (
 )
 from foveate.documents.readers.html.content import find_content, is_invisible
 from foveate.documents.readers.html.metadata import find_metadata
+from foveate.documents.readers.html.pages import without_page_numbers
 from foveate.documents.readers.html.tree import INLINE, Element, Text, parse
 from foveate.documents.readers.looks import Look, headings_by_look, without_contents
 from foveate.documents.structure import Kind
@@ -49,6 +50,7 @@ _SITE = re.compile(r"\s+(?:[|·•»«–—:]|::|-|—|-{2,3})\s+")
 _WORD = re.compile(r"\w")
 _BOLD = re.compile(r"font-weight\s*:\s*(?:bold|[7-9]00)", re.IGNORECASE)
 _CENTRED = re.compile(r"text-align\s*:\s*center", re.IGNORECASE)
+_PAGE_BREAK = re.compile(r"\bbreak-(?:after|before)\s*:\s*(?:always|page)", re.IGNORECASE)
 _SPAN = re.compile(r"\s*\d{1,5}\s*")
 
 
@@ -67,7 +69,7 @@ def read(text: str, *, is_part: bool = False) -> ParsedText:
     walk = _Walk(left_out)
     for region in regions:
         walk.read(region)
-    shown_title, blocks = None, walk.blocks
+    shown_title, blocks = None, without_page_numbers(walk.blocks, walk.breaks)
     if not is_part and not any(isinstance(block, Heading) for block in blocks):
         shown_title, blocks = headings_by_look(without_contents(blocks), walk.looks)
     lifted = lift_title(blocks)
@@ -147,6 +149,7 @@ class _Walk:
         self.looks: dict[int, Look] = {}  # of paragraphs, by their identities
         self.is_bold = True  # whether all of the current block is
         self.num_breaks = 0  # since the last visible text
+        self.breaks: set[int] = set()  # blocks before which a printed page or a rule ends
         self.numbers: dict[Element, int] = {}  # of the next item of each open ordered list
 
     def read(self, region: Element) -> None:
@@ -198,6 +201,8 @@ class _Walk:
             return
         if tag not in ("dt", "dd", "p", "div") or (tag == "dt" and self.context.is_definition):
             self.end_terms()
+        if tag == "hr" or _PAGE_BREAK.search(element.attributes.get("style", "")):
+            self.breaks.add(len(self.blocks))
         self.num_breaks = 0
         self.marker = self.item_marker(element) if tag == "li" else self.marker
         pending.append((element, self.inner_context(element), iter(element.children)))

@@ -48,6 +48,7 @@ _AROUND = {  # the texts of elements; the last four are of formulas
 }
 _WRAPPERS = name_set("sdt sdtContent ins moveTo customXml smartTag AlternateContent Choice")
 _NUMBER_STYLES = {
+    "decimalZero": "01",
     "lowerLetter": "a",
     "upperLetter": "A",
     "lowerRoman": "i",
@@ -206,7 +207,8 @@ class _Numbering:
         def write(match: re.Match[str]) -> str:
             depth = int(match[1]) - 1
             style = levels[depth].style if depth in levels else ""
-            return format_number(counts[depth], "1" if shown.is_legal else style)
+            is_legal = shown.is_legal and style != "01"  # Article II holds Section 2.01
+            return format_number(counts[depth], "1" if is_legal else style)
 
         return re.sub("%([1-9])", write, shown.template).strip()
 

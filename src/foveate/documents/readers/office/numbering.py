@@ -12,7 +12,8 @@ def format_number(number: int, style: str) -> str:
 
     Args:
         number: The number.
-        style: "1", "a", "A", "i" or "I" for digits, letters and Roman numerals; "" for nothing.
+        style: "1", "01", "a", "A", "i" or "I" for digits, digits with a zero before a single one,
+            letters and Roman numerals; "" for nothing.
     """
     if not style:
         return ""
@@ -22,7 +23,7 @@ def format_number(number: int, style: str) -> str:
     elif lower == "i" and 0 < number <= _MAX_ROMAN:
         text = _roman(number)
     else:
-        return str(number)
+        return str(number).zfill(2 if style.startswith("01") else 1)
     return text.upper() if style.isupper() else text
 
 

@@ -117,12 +117,14 @@ _MAX_GAP = 200  # characters between an entry and its page
 _NOT_WORD = re.compile(r"[\W_]+")
 _WITH_NUMBER = "#"  # before the words of headings that have a number
 _MAX_WRAPPED = 4  # lines of a heading that the table of contents lists
-_SMALL_WORDS = re.compile(  # which titles write without capitals
+SMALL_WORDS = re.compile(
     r"about|between|from|into|over|than|that|their|through|under|upon|with|without"
     r"|nach|oder|über|unter|zwischen|avec|dans|entre|leur|pour|sans|para"
 )
+"""The words of more than three letters that titles write without capitals."""
 _IMPRINT = re.compile(r"^v(?:ersion\b|\d)|©|copyright|https?:|\b(?:19|20)\d\d$", re.IGNORECASE)
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_BARE_NUMBER = re.compile(r"[IVXLC]{1,7}|[A-Z]")  # whose depth follows from the other numbers
 _END_OF_SENTENCE = ".,;:!?。，；：！？"
 
 # Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
@@ -292,7 +294,7 @@ def _numbers(chunk: Chunk) -> dict[str, tuple[int, ...]]:
         return {"arabic": (int(first), *below)}
     found: dict[str, tuple[int, ...]] = {}
     if not below and all(letter in _ROMAN for letter in first):
-        found["roman"] = (_roman(first),)
+        found["roman"] = (roman_number(first),)
     if len(first) == 1:
         found["letter"] = (ord(first) - ord("A") + 1, *below)
     return found
@@ -307,7 +309,7 @@ def _is_numbered_title(shown: str, number: re.Match[str]) -> bool:
         return "." in number[1]
     if title[-1] == "." and shown[number.end(1)] == ".":  # 3. Rights of Others.
         long_words = (word for word in title.split() if len(word) > 3)
-        words = [word for word in long_words if not _SMALL_WORDS.fullmatch(word)]
+        words = [word for word in long_words if not SMALL_WORDS.fullmatch(word)]
         return len(title) <= 80 and bool(words) and all(word[0].isupper() for word in words)
     return title[-1] not in _END_OF_SENTENCE
 
@@ -324,7 +326,8 @@ def _follows(number: tuple[int, ...], last: tuple[int, ...]) -> bool:
     return 0 < final - last[len(enclosing)] <= (2 if enclosing else 1)
 
 
-def _roman(number: str) -> int:
+def roman_number(number: str) -> int:
+    """Return the value of a Roman numeral in capitals."""
     values = [_ROMAN[letter] for letter in number]
     return sum(
         -value if value < max(values[index:]) else value for index, value in enumerate(values)
@@ -440,6 +443,7 @@ def _is_title_like(chunk: Chunk) -> bool:
         and not shown[0].islower()
         and shown[-1] not in _END_OF_SENTENCE[:5] + "。，；：！"
         and any(character.isalpha() for character in shown)
+        and _BARE_NUMBER.fullmatch(shown) is None
         and _IMPRINT.search(shown) is None
     )
 
