@@ -589,6 +589,11 @@ def test_scirepeval_labels(tmp_path):
     (tmp_path / "test.csv").write_text("paper_id,label\n1,2.5\n1,Biology\n")
     number, name = read_labelled_papers(papers, tmp_path / "test.csv")
     assert (number.target, name.target, name.labels) == (2.5, None, ("Biology",))
+    (tmp_path / "test.csv").write_text("paper_id,label\n1,nan\n1\n")
+    found = read_labelled_papers(papers, tmp_path / "test.csv")
+    assert next(found).target is None
+    with pytest.raises(ValueError, match=r"record 2 is not a record .*'label' is missing"):
+        next(found)
     [several] = read_labelled_papers(
         papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": ["a", "b"]})
     )

@@ -1,5 +1,6 @@
 """`foveate evaluate`."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -78,6 +79,15 @@ def command(
             show_default=False,
         ),
     ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With a recipe: also write what the model predicts for each example, as JSON "
+            "Lines.",
+            show_default=False,
+        ),
+    ] = None,
     device: common.Device = None,
     dtype: common.DType = None,
     json: common.Json = False,
@@ -92,13 +102,18 @@ def command(
     foveate evaluate scirepeval tasks/ --model malteos/scincl --flat
     """
     if benchmark == _VECTORS:
-        if overrides or beams != 1:
-            raise ValueError("scirepeval has no recipe and no beams: leave out --set and --beams")
+        if overrides or beams != 1 or predictions is not None:
+            raise ValueError(
+                "scirepeval has no recipe, no beams and no predictions: leave out --set, --beams "
+                "and --predictions"
+            )
         _evaluate_vectors(files or [], model, flat, distance, limit, device, dtype, json)
         return
     if dtype is not None or flat or distance != "euclidean":
         raise ValueError("--dtype, --flat and --distance are for scirepeval: leave them out")
-    _evaluate_recipe(benchmark, files or [], model, overrides or [], beams, limit, device, json)
+    _evaluate_recipe(
+        benchmark, files or [], model, overrides or [], beams, limit, predictions, device, json
+    )
 
 
 def _evaluate_recipe(
@@ -108,6 +123,7 @@ def _evaluate_recipe(
     overrides: list[str],
     beams: int,
     limit: int | None,
+    predictions: Path | None,
     device: str | None,
     json: bool,
 ) -> None:
@@ -128,6 +144,7 @@ def _evaluate_recipe(
         num_beams=beams,
         limit=limit,
         device=device,
+        predictions_file=predictions,
     )
     if json:
         result: dict[str, Any] = {"examples": num_examples, **scores}
@@ -143,7 +160,7 @@ def _evaluate_recipe(
         sizes = (f"{subset.num_examples:,}" for subset in subsets.values())
         table.add_row("examples", f"{num_examples:,}", *sizes)
     else:
-        common.console.print(f"{num_examples:,} examples")
+        common.console.print(f"{num_examples:,} example{'s' if num_examples != 1 else ''}")
     for name, score in scores.items():
         of_subsets = (subset.scores.get(name) for subset in subsets.values())
         percent = ("" if one is None else f"{one:.1f}" for one in (score, *of_subsets))
