@@ -190,6 +190,8 @@ def test_a_line_that_is_no_document_is_named(line, tmp_path):
     ("line", "reason"),
     [
         (b"[1]", r"it must be an object, got \[1\]"),
+        (b'{"anchor": {"text": "Cod."}, "negative": {"text": "Eels."}}', "it .* no positive"),
+        (b'{"anchor": "Cod.", "positive": "Rays."}', "a document must be an object, got 'Cod.'"),
         (b"Cod.", r"it is not valid JSON \(Expecting value\)"),
         ('{"text": "Café."}'.encode("latin1"), "it is not valid UTF-8"),
     ],

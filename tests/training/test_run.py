@@ -291,6 +291,19 @@ def test_an_example_of_nothing_to_write_is_left_out(tmp_path, corpus_file):
     assert all(0 < loss < 50 for loss in losses(trainer))
 
 
+def test_the_place_of_unusable_examples_is_named(tmp_path):
+    data = tmp_path / "c.jsonl"
+    data.write_text(json.dumps({**random_record(1), "labels": "z"}) + "\n")
+    classes = {"objective": {"name": "classification", "labels": ["a", "b"]}}
+    with pytest.raises(ValueError, match=r"none .* such as line 1 of .*c\.jsonl: class 'z' is not"):
+        build_trainer(masked_lm(data, classes), tmp_path / "out")
+    pair = {name: random_record(i) for i, name in enumerate(("anchor", "positive"))}
+    data.write_text(json.dumps(pair) + "\n")
+    triplets = {"objective": {"name": "contrastive", "loss": "triplet"}}
+    with pytest.raises(ValueError, match=r"line 1 .*: the triplet loss needs a negative"):
+        build_trainer(masked_lm(data, triplets), tmp_path / "other")
+
+
 def test_a_run_goes_on_with_its_own_vocabulary_and_recipe(tmp_path):
     data, output = tmp_path / "c.jsonl", tmp_path / "out"
     lines = [random_record(i) for i in range(12)]

@@ -156,6 +156,8 @@ def _parse_object(line: bytes) -> Record:
 
 def _parse_example(record: Record) -> Example:
     if "anchor" in record:
+        if "positive" not in record:
+            raise ValueError("it has an anchor, but no positive")
         related = [record[name] for name in ("positive", "negative") if name in record]
         return Example(
             id=str(record.get("id", "")),
@@ -222,7 +224,9 @@ def _parse_query(record: object, num_sentences: int) -> Query:
     return Query(text, tuple(ids))
 
 
-def _parse_document(record: Record) -> Document:
+def _parse_document(record: object) -> Document:
+    if not isinstance(record, dict):
+        raise ValueError(f"a document must be an object, got {record!r:.60}")
     if {"title", "sections", "text"} <= set(record):
         return Document.from_dict(record)
     title, language = record.get("title"), record.get("language")

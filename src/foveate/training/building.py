@@ -23,7 +23,7 @@ from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, p
 
 from .config import check_names, check_type
 from .objectives import Objective
-from .packing import PackedDataset
+from .packing import PackedDataset, describe_place
 from .recipe import Batch, Data, Recipe
 from .tokenizer import train_tokenizer
 
@@ -186,9 +186,12 @@ def _estimate_lengths(
         try:
             samples[i] = objective.features(processor, examples[i], generator)
         except ValueError as error:  # of which `PackedDataset` warns
-            last_error = error
+            last_error, last = error, i
     if not samples:
-        raise last_error
+        place = describe_place(examples, last)
+        raise ValueError(
+            f"none of the examples that were tried can be used, such as {place}: {last_error}"
+        ) from last_error
     num_tokens = {
         i: sum(len(features["input_ids"]) for features in sample) for i, sample in samples.items()
     }

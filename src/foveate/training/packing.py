@@ -101,10 +101,7 @@ class PackedDataset(Dataset[list[Features]], Generic[T]):
         if number in self._skipped:
             return
         self._skipped.add(number)
-        if isinstance(self.examples, Corpus):
-            place = self.examples.place(number)
-        else:
-            place = getattr(self.examples[number], "id", "") or f"example {number}"
+        place = describe_place(self.examples, number)
         warnings.warn(f"{place} is skipped: {error}", stacklevel=3)
 
     def _members(self, index: int) -> tuple[int, list[int]]:
@@ -127,6 +124,13 @@ class PackedDataset(Dataset[list[Features]], Generic[T]):
             self._epoch_ends.append(len(packs) + (self._epoch_ends[-1] if epoch else 0))
         self._last_epoch = epoch, packs
         return packs
+
+
+def describe_place(examples: Sequence[Any], number: int) -> str:
+    """Say which example this is, for messages: by its file and line, its id or its number."""
+    if isinstance(examples, Corpus):
+        return examples.place(number)
+    return getattr(examples[number], "id", "") or f"example {number}"
 
 
 def collate_packs(collate: Callable[[list[Features]], Any], packs: Sequence[list[Features]]) -> Any:
