@@ -273,6 +273,9 @@ def test_multi_news(tmp_path):
     (tmp_path / "val.tgt").write_text("– Of cod and eels.\n")
     with pytest.raises(ValueError, match="differ in length: line 2 is in only one"):
         list(read_benchmark("multi_news", source))
+    source.write_bytes("Café.\n".encode("latin1"))
+    with pytest.raises(ValueError, match=r"val\.src.* is not valid UTF-8: convert"):
+        list(read_benchmark("multi_news", source))
     (tmp_path / "val.tgt").unlink()
     with pytest.raises(FileNotFoundError, match=r"val\.tgt"):
         list(read_benchmark("multi_news", source))
