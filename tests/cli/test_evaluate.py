@@ -155,7 +155,12 @@ def test_errors_are_one_sentence(foveate, tasks, tmp_path):
         ("scirepeval", "taks"): "'taks' is neither a folder nor a task of SciRepEval",
         ("scirepeval", tasks, "-m", tmp_path / "t5"): "t5 model, which writes text and gives no",
         ("scirepeval", tasks, "-m", "no/such/model"): "there is no folder no/such/model",
-        ("scirepeval", tasks, "--beams", 2): "scirepeval has no recipe and no beams",
+        (
+            "scirepeval",
+            tasks,
+            "--beams",
+            2,
+        ): "scirepeval has no recipe, no beams and no",
         ("scirepeval", tasks, "--flat"): "--flat is for models that read one text",
         ("hdt-ed-summarization", "x.jsonl"): "name the folder of the model that the recipe",
         ("hdt-ed-summarization", "x.jsonl", "-m", "x", "--flat"): "are for scirepeval",

@@ -1,6 +1,7 @@
 import gzip
 import json
 import pickle
+import warnings
 
 import pytest
 
@@ -183,6 +184,30 @@ def test_a_line_that_is_no_document_is_named(line, tmp_path):
         Corpus(file)[0]
     with pytest.raises(DocumentError, match="line 1 of"):
         list(Corpus(file).read_all())
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"[1]", r"it must be an object, got \[1\]"),
+        (b'{"anchor": {"text": "Cod."}, "negative": {"text": "Eels."}}', "it .* no positive"),
+        (b'{"anchor": "Cod.", "positive": "Rays."}', "a document must be an object, got 'Cod.'"),
+        (b"Cod.", r"it is not valid JSON \(Expecting value\)"),
+        ('{"text": "Café."}'.encode("latin1"), "it is not valid UTF-8"),
+    ],
+)
+def test_a_line_in_another_format_says_so_once(line, reason, tmp_path):
+    file = tmp_path / "c.jsonl"
+    file.write_bytes(json.dumps(LINES[2]).encode() + b"\n" + line)
+    corpus = Corpus(file)
+    with pytest.warns(match=f"line 2 of .*c.jsonl is not a document: {reason}; reading"):
+        assert first_sentence(corpus[1]) == "Rays glide."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert first_sentence(corpus[1]) == "Rays glide."
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.warns(match=r"give it some text; reading"), pytest.raises(DocumentError):
+        Corpus(tmp_path / "empty.txt")[0]
 
 
 def test_damaged_gzip(tmp_path):

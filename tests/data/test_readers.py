@@ -273,6 +273,9 @@ def test_multi_news(tmp_path):
     (tmp_path / "val.tgt").write_text("– Of cod and eels.\n")
     with pytest.raises(ValueError, match="differ in length: line 2 is in only one"):
         list(read_benchmark("multi_news", source))
+    source.write_bytes("Café.\n".encode("latin1"))
+    with pytest.raises(ValueError, match=r"val\.src.* is not valid UTF-8: convert"):
+        list(read_benchmark("multi_news", source))
     (tmp_path / "val.tgt").unlink()
     with pytest.raises(FileNotFoundError, match=r"val\.tgt"):
         list(read_benchmark("multi_news", source))
@@ -589,6 +592,11 @@ def test_scirepeval_labels(tmp_path):
     (tmp_path / "test.csv").write_text("paper_id,label\n1,2.5\n1,Biology\n")
     number, name = read_labelled_papers(papers, tmp_path / "test.csv")
     assert (number.target, name.target, name.labels) == (2.5, None, ("Biology",))
+    (tmp_path / "test.csv").write_text("paper_id,label\n1,nan\n1\n")
+    found = read_labelled_papers(papers, tmp_path / "test.csv")
+    assert next(found).target is None
+    with pytest.raises(ValueError, match=r"record 2 is not a record .*'label' is missing"):
+        next(found)
     [several] = read_labelled_papers(
         papers, written(tmp_path / "l.jsonl", {"paper_id": 1, "label": ["a", "b"]})
     )

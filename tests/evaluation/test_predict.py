@@ -166,14 +166,28 @@ def test_the_commands_train_and_evaluate(tmp_path, corpus_file):
     name = "hdt-ed-summarization"
     trained = runner.invoke(app, ["train", name, "-o", str(tmp_path / "model"), *arguments])
     assert trained.exception is None, trained.output
+    to = ["--predictions", str(tmp_path / "written.jsonl")]
     evaluated = runner.invoke(
         app,
-        ["evaluate", name, "-m", str(tmp_path / "model"), "--limit", "3", "--json", *arguments],
+        [
+            "evaluate",
+            name,
+            "-m",
+            str(tmp_path / "model"),
+            "--limit",
+            "3",
+            "--json",
+            *arguments,
+            *to,
+        ],
     )
     assert evaluated.exception is None, evaluated.output
     found = json.loads(evaluated.output)
     assert found["examples"] == 3
     assert set(found) == {"examples", "rouge1", "rouge2", "rougeL"}
+    written = [json.loads(line) for line in (tmp_path / "written.jsonl").read_text().splitlines()]
+    assert [record["references"] for record in written] == [["The whale swims."]] * 3
+    assert all(isinstance(record["prediction"], str) for record in written)
     with papers.open("a") as file:
         file.write("{\n")
     again = [*("evaluate", name, "-m", str(tmp_path / "model")), *arguments]
@@ -208,5 +222,16 @@ def test_examples_without_a_class_count(tmp_path):
     evaluate = ["evaluate", str(tmp_path / "r.yaml"), "-m", output, "--json"]
     evaluated = runner.invoke(app, evaluate)
     assert json.loads(evaluated.output)["examples"] == 9
+    other = {**cases[0], "violated_articles": ["77"]}
+    (tmp_path / "one.jsonl").write_text(json.dumps(other) + "\n")
+    written = ["--predictions", str(tmp_path / "p.jsonl"), str(tmp_path / "one.jsonl")]
+    with pytest.warns(match="lacks 1 of the 1 classes in the files, such as '77': they count"):
+        evaluated = runner.invoke(app, [*evaluate[:-1], *written])
+    assert evaluated.output.startswith("1 example\n")
+    [record] = map(json.loads, (tmp_path / "p.jsonl").read_text().splitlines())
+    assert set(record.pop("prediction")) <= {"3", "6"}
+    assert record == {"id": "0", "query": "", "labels": ["77"]}
+    nowhere = runner.invoke(app, [*evaluate, "--predictions", str(tmp_path / "no" / "p.jsonl")])
+    assert "cannot be written" in str(nowhere.exception)
     for limit in ("0", "-1"):
         assert runner.invoke(app, [*evaluate, "--limit", limit]).exit_code == 2

@@ -1,3 +1,4 @@
+import warnings
 from itertools import pairwise
 
 import pytest
@@ -75,6 +76,9 @@ def test_unusable_examples_are_skipped_with_a_warning():
         found = [[features["example"] for features in packs[i]] for i in range(6)]
     assert {1, 2, 4, 5} == {example for pack in found for example in pack}
     assert all(len(pack) == 1 for pack in found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # they have been named
+        packs[0], packs[1]
     with pytest.raises(ValueError, match="it is short"), pytest.warns(match="skipped"):
         PackedDataset([0, 3], [1, 1], 1, some)[1]
     with pytest.raises(IndexError):

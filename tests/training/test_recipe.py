@@ -132,6 +132,39 @@ def test_every_installed_recipe_is_valid(name):
             changed(training={"num_train_epochs": 0}),
             "training: either num_train_epochs or max_steps must be above 0",
         ),
+        (
+            changed(training={"metric_for_best_model": "rouge"}),
+            "training: metric_for_best_model must be loss, .* got 'rouge'",
+        ),
+        (
+            changed(training={"resume_from_checkpoint": "x"}),
+            "training: unknown entry 'resume_from_checkpoint'",
+        ),
+        (
+            changed(model={"type": "hdt", "checkpoint": None}, tokenizer=None),
+            "tokenizer: name one, or give the size",
+        ),
+        (changed(model={"checkpoint": None}), "model: give a checkpoint or a type"),
+        (
+            changed(objective={"name": "sequence_to_sequence", "max_target_length": 0}),
+            "objective: max_target_length must be at least 1 or null, got 0",
+        ),
+        (
+            changed(objective={"name": "span_corruption", "max_target_length": -1}),
+            "objective: max_target_length must be at least 1 or null, got -1",
+        ),
+        (
+            changed(objective={"name": "retrieval", "temperature": 0}),
+            "objective: temperature must be above 0, got 0",
+        ),
+        (
+            changed(objective={"name": "retrieval", "distillation": -1}),
+            "objective: distillation must be at least 0, got -1",
+        ),
+        (
+            changed(objective={"name": "retrieval", "chunk_tokens": 0}),
+            "objective: chunk_tokens must be at least 1, got 0",
+        ),
         (changed(batch={}), "batch: give either tokens or documents"),
         (changed(batch={"tokens": True}), "batch: tokens must be of type int or null, got True"),
         (changed(batch={"tokens": 0}), "batch: must be at least 1"),

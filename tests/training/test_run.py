@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 import yaml
+from filelock import FileLock
 from transformers import AutoModelForMaskedLM, AutoProcessor
 
 from foveate.models.accelerate import patches
@@ -94,7 +95,8 @@ def test_there_are_no_more_workers_than_processors(corpus_file, tmp_path):
 
 @pytest.mark.parametrize("pinned", [True, False])
 def test_steps_do_not_wait_for_batches_or_losses(corpus_file, tmp_path, pinned):
-    arguments = build_trainer(masked_lm(corpus_file, dataloader_pin_memory=pinned), tmp_path).args
+    on_gpu = {"use_cpu": False, "dataloader_pin_memory": pinned}
+    arguments = build_trainer(masked_lm(corpus_file, **on_gpu), tmp_path).args
     # Only pinned memory can be copied while the host goes on.
     assert arguments.accelerator_config.non_blocking == pinned
     assert not arguments.logging_nan_inf_filter
@@ -102,6 +104,11 @@ def test_steps_do_not_wait_for_batches_or_losses(corpus_file, tmp_path, pinned):
     chosen = {**recipe.to_dict(), "training": {**QUICK, "logging_nan_inf_filter": True}}
     arguments = build_trainer(Recipe.from_dict(chosen), tmp_path / "chosen").args
     assert arguments.logging_nan_inf_filter
+
+
+def test_on_a_cpu_there_is_nothing_to_copy_ahead(corpus_file, tmp_path):
+    arguments = build_trainer(masked_lm(corpus_file), tmp_path).args
+    assert not arguments.accelerator_config.non_blocking  # else transformers warns
 
 
 def losses(trainer):
@@ -162,6 +169,72 @@ def test_damaged_weights_are_named(corpus_file, tmp_path):
     assert train(recipe, tmp_path).state.global_step == 2
 
 
+def test_two_runs_do_not_write_to_the_same_folder(corpus_file, tmp_path):
+    recipe, output = masked_lm(corpus_file, max_steps=1, save_strategy="no"), tmp_path / "out"
+    output.mkdir()
+    with (
+        FileLock(output / ".training.lock"),
+        pytest.raises(OSError, match=r"another run is writing to .*out: wait"),
+    ):
+        train(recipe, output)
+    train(recipe, output)
+    assert not (output / ".training.lock").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_named_first(corpus_file, tmp_path):
+    recipe = masked_lm(corpus_file, {"data": {"train": "nowhere"}})
+    for output in (corpus_file, corpus_file / "out"):
+        with pytest.raises(
+            OSError, match=r"voyages\.jsonl.* cannot be written to \(.*\): name anot"
+        ):
+            train(recipe, output)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"config.json": "{}"}, "holds a model, but no recipe.yaml that says how"),
+        ({"checkpoint-3/trainer_state.json": "{}"}, "holds a model, but no recipe.yaml"),
+        ({"recipe.yaml": "cake: yes"}, "recipe.yaml: unknown entry 'cake': correct this file, or"),
+        ({"recipe.yaml": "]"}, r"recipe.yaml: while parsing [^:]*(.|\n)*: correct this file, or"),
+        ({"recipe.yaml": b"\xff"}, "recipe.yaml is not valid UTF-8"),
+    ],
+)
+def test_what_others_put_into_the_output_folder_is_kept(files, message, corpus_file, tmp_path):
+    for name, content in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=message):
+        train(masked_lm(corpus_file, max_steps=1), tmp_path)
+    found = {
+        file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.*") if file.is_file()
+    }
+    assert found == set(files)
+
+
+def test_a_trained_model_is_not_replaced_by_another_run(corpus_file, tmp_path):
+    train(masked_lm(corpus_file, max_steps=1, save_strategy="no"), tmp_path)
+    trained = (tmp_path / "model.safetensors").read_bytes()
+    with pytest.raises(ValueError, match=r"another recipe, which differs in training\.seed"):
+        train(masked_lm(corpus_file, max_steps=1, save_strategy="no", seed=7), tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == trained
+
+
+def test_the_same_recipe_in_the_output_folder_keeps_its_comments(corpus_file, tmp_path):
+    recipe = masked_lm(corpus_file, max_steps=1, save_strategy="no")
+    sections = {**recipe.to_dict(), "objective": {"name": "masked_lm"}}  # without its defaults
+    text = f"# mine\n{json.dumps(sections)}\n"
+    (tmp_path / "recipe.yaml").write_text(text)
+    train(tmp_path / "recipe.yaml", tmp_path)
+    assert (tmp_path / "recipe.yaml").read_text() == text
+    changed = masked_lm(corpus_file, max_steps=2, save_strategy="no")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "recipe.yaml").write_text(text)  # of a run that did not get far
+    train(changed, tmp_path / "new")
+    assert Recipe.load(tmp_path / "new" / "recipe.yaml") == changed
+
+
 def test_a_recipe_by_path_and_by_name(corpus_file, tmp_path):
     file = tmp_path / "r.yaml"
     recipe = masked_lm(corpus_file, max_steps=1, save_strategy="no")
@@ -220,6 +293,19 @@ def test_an_example_of_nothing_to_write_is_left_out(tmp_path, corpus_file):
     assert all(0 < loss < 50 for loss in losses(trainer))
 
 
+def test_the_place_of_unusable_examples_is_named(tmp_path):
+    data = tmp_path / "c.jsonl"
+    data.write_text(json.dumps({**random_record(1), "labels": "z"}) + "\n")
+    classes = {"objective": {"name": "classification", "labels": ["a", "b"]}}
+    with pytest.raises(ValueError, match=r"none .* such as line 1 of .*c\.jsonl: class 'z' is not"):
+        build_trainer(masked_lm(data, classes), tmp_path / "out")
+    pair = {name: random_record(i) for i, name in enumerate(("anchor", "positive"))}
+    data.write_text(json.dumps(pair) + "\n")
+    triplets = {"objective": {"name": "contrastive", "loss": "triplet"}}
+    with pytest.raises(ValueError, match=r"line 1 .*: the triplet loss needs a negative"):
+        build_trainer(masked_lm(data, triplets), tmp_path / "other")
+
+
 def test_a_run_goes_on_with_its_own_vocabulary_and_recipe(tmp_path):
     data, output = tmp_path / "c.jsonl", tmp_path / "out"
     lines = [random_record(i) for i in range(12)]
@@ -242,11 +328,29 @@ def test_a_run_goes_on_with_its_own_vocabulary_and_recipe(tmp_path):
     [
         ({"num_keywords": 3}, "processor: HDTProcessor has no option 'num_keywords'"),
         ({"levels": 2}, "processor: levels must be at least 3 or None, got 2"),
+        ({"levels": ["x"]}, r"processor: levels must be at least 3 or None, got \['x'\]"),
     ],
 )
 def test_options_that_the_processor_rejects(options, message, corpus_file, tmp_path):
     with pytest.raises(ValueError, match=message):
         build_trainer(masked_lm(corpus_file, {"processor": options}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"type": "hdtt", **TINY}}, "model: unknown type 'hdtt': did you mean 'hdt'"),
+        (
+            {"objective": {"name": "multiple_choice"}},
+            "model: a hdt model cannot be trained for this objective, since there is none for "
+            "AutoModelForMultipleChoice",
+        ),
+    ],
+)
+def test_models_that_there_are_not(changes, message, corpus_file, tmp_path):
+    with pytest.raises(ValueError, match=message) as caught:
+        build_trainer(masked_lm(corpus_file, changes), tmp_path)
+    assert "Albert" not in str(caught.value)  # a list of all models
 
 
 @pytest.mark.parametrize(
@@ -332,12 +436,12 @@ def test_a_document_too_short_to_hide_spans_of_is_left_out(batch, tmp_path):
     changes = {"objective": {"name": "span_corruption"}, "batch": batch}
     changes["model"] = {"type": "hdt", **TINY, "num_decoder_layers": 1}
     with pytest.warns(
-        UserWarning, match="example 0 is skipped: the document has fewer than two tokens"
+        UserWarning, match="line 1 of .* is skipped: the document has fewer than two tokens"
     ):
         trainer = train(masked_lm(data, changes, num_train_epochs=1), tmp_path / "out")
     assert len(losses(trainer)) == trainer.state.max_steps
     data.write_text(json.dumps(lines[0]))
-    skipped = pytest.warns(match="example 0 is skipped")
+    skipped = pytest.warns(match="line 1 of .* is skipped")
     with (
         pytest.raises(ValueError, match="fewer than two tokens"),
         skipped if "documents" in batch else contextlib.nullcontext(),
@@ -402,7 +506,9 @@ def test_a_card_that_is_finished_is_left_alone(corpus_file, tmp_path):
     recipe = masked_lm(corpus_file, max_steps=1, save_strategy="no")
     train(recipe, tmp_path)
     unfinished = (tmp_path / "README.md").read_text()
-    train(masked_lm(corpus_file, max_steps=2, save_strategy="no"), tmp_path)
+    recipe = masked_lm(corpus_file, max_steps=2, save_strategy="no")
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe.to_dict()))
+    train(recipe, tmp_path)
     assert (tmp_path / "README.md").read_text() != unfinished
     finished = "---\nlicense: mit\n---\n\nMine.\n"
     (tmp_path / "README.md").write_text(finished)

@@ -1,5 +1,6 @@
 """`foveate evaluate`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -82,6 +83,15 @@ def command(
             show_default=False,
         ),
     ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With a recipe: also write what the model predicts for each example, as JSON "
+            "Lines.",
+            show_default=False,
+        ),
+    ] = None,
     device: common.Device = None,
     dtype: common.DType = None,
     json: common.Json = False,
@@ -96,8 +106,11 @@ def command(
     foveate evaluate scirepeval tasks/ --model malteos/scincl --flat
     """
     if benchmark == _VECTORS:
-        if overrides or beams != 1:
-            raise ValueError("scirepeval has no recipe and no beams: leave out --set and --beams")
+        if overrides or beams != 1 or predictions is not None:
+            raise ValueError(
+                "scirepeval has no recipe, no beams and no predictions: leave out --set, --beams "
+                "and --predictions"
+            )
         tasks = _score_vectors(
             files or [],
             model,
@@ -117,7 +130,14 @@ def command(
     if dtype is not None or flat or distance != "euclidean":
         raise ValueError("--dtype, --flat and --distance are for scirepeval: leave them out")
     evaluation = _score_recipe(
-        benchmark, overrides or [], model, files or [], beams=beams, limit=limit, device=device
+        benchmark,
+        overrides or [],
+        model,
+        files or [],
+        beams=beams,
+        limit=limit,
+        predictions=predictions,
+        device=device,
     )
     if json:
         common.print_json(_evaluation_as_json(evaluation))
@@ -133,6 +153,7 @@ def _score_recipe(
     *,
     beams: int,
     limit: int | None,
+    predictions: Path | None,
     device: str | None,
 ) -> "Evaluation":
     """Score the summaries, answers or classes of a model that a recipe trained."""
@@ -145,8 +166,15 @@ def _score_recipe(
     from foveate.evaluation.benchmark import evaluate
     from foveate.training import Recipe
 
-    loaded = Recipe.load(recipe, overrides)
-    return evaluate(loaded, model, files, num_beams=beams, limit=limit, device=device)
+    return evaluate(
+        Recipe.load(recipe, overrides),
+        model,
+        files,
+        num_beams=beams,
+        limit=limit,
+        device=device,
+        predictions_file=predictions,
+    )
 
 
 def _evaluation_as_json(evaluation: "Evaluation") -> dict[str, Any]:
@@ -168,7 +196,7 @@ def _show_evaluation(evaluation: "Evaluation") -> None:
         sizes = (f"{subset.num_examples:,}" for subset in subsets.values())
         table.add_row("examples", f"{num_examples:,}", *sizes)
     else:
-        common.console.print(f"{num_examples:,} examples")
+        common.console.print(f"{num_examples:,} example{'s' if num_examples != 1 else ''}")
     for name, score in scores.items():
         of_subsets = (subset.scores.get(name) for subset in subsets.values())
         percent = ("" if one is None else f"{one:.1f}" for one in (score, *of_subsets))

@@ -55,6 +55,7 @@ class Corpus(Sequence[Example]):
         self._files = sorted({file for pattern in patterns for file in _matching_files(pattern)})
         self._contents: dict[int, bytes | mmap.mmap] = {}
         self._extents: list[tuple[int, int, int]] = []  # index of the file, start, end
+        self._unreadable: set[int] = set()  # what has been warned of
         for index, path in enumerate(self._files):
             if path.name.endswith(_LINE_SUFFIXES):
                 self._extents += [(index, *extent) for extent in _lines(self._content(index))]
@@ -88,8 +89,20 @@ class Corpus(Sequence[Example]):
                 return self._read(candidate)
             except DocumentError as error:
                 last_error = error
-                warnings.warn(f"{error}; reading the next document instead", stacklevel=2)
+                if candidate not in self._unreadable:
+                    self._unreadable.add(candidate)
+                    reason = str(error).rstrip(".")
+                    warnings.warn(f"{reason}; reading the next document instead", stacklevel=2)
         raise last_error
+
+    def place(self, index: int) -> str:
+        """Say where an example is, for messages: its file, and its line if the file has several."""
+        file_index, start, _ = self._extents[index]
+        path = self._files[file_index]
+        if not path.name.endswith(_LINE_SUFFIXES):
+            return str(path)
+        number = bytes(self._content(file_index)[:start]).count(b"\n") + 1
+        return f"line {number} of {path}"
 
     def read_all(self) -> Iterator[Example]:
         """Read all examples without skipping any, for evaluation.
@@ -110,10 +123,9 @@ class Corpus(Sequence[Example]):
             return Example(id=str(path), document=Document.from_file(path))
         line = self._content(file_index)[start:end]
         try:
-            return _parse_example(json.loads(line))
+            return _parse_example(_parse_object(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            number = bytes(self._content(file_index)[:start]).count(b"\n") + 1
-            raise DocumentError(f"line {number} of {path} is not a document: {error}") from error
+            raise DocumentError(f"{self.place(index)} is not a document: {error}") from error
 
     def _content(self, index: int) -> bytes | mmap.mmap:
         """Return the content of a file of lines, opened on first use."""
@@ -130,8 +142,22 @@ class Corpus(Sequence[Example]):
         return self._contents[index]
 
 
+def _parse_object(line: bytes) -> Record:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not valid JSON ({error.msg})") from error
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not valid UTF-8") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"it must be an object, got {record!r:.60}")
+    return record
+
+
 def _parse_example(record: Record) -> Example:
     if "anchor" in record:
+        if "positive" not in record:
+            raise ValueError("it has an anchor, but no positive")
         related = [record[name] for name in ("positive", "negative") if name in record]
         return Example(
             id=str(record.get("id", "")),
@@ -198,7 +224,9 @@ def _parse_query(record: object, num_sentences: int) -> Query:
     return Query(text, tuple(ids))
 
 
-def _parse_document(record: Record) -> Document:
+def _parse_document(record: object) -> Document:
+    if not isinstance(record, dict):
+        raise ValueError(f"a document must be an object, got {record!r:.60}")
     if {"title", "sections", "text"} <= set(record):
         return Document.from_dict(record)
     title, language = record.get("title"), record.get("language")

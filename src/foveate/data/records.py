@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -47,14 +48,31 @@ def read_records(path: str | PathLike[str]) -> Iterator[tuple[str, Record]]:
                 yield from read_records(child)
         return
     suffix = Path(path.name.removesuffix(".gz")).suffix
+    with _reading_errors(path), _open_text(path) as file:
+        yield from _READERS.get(suffix, _read_json_lines)(path, file)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Read the lines of a text file that may be gzipped.
+
+    Raises:
+        OSError: The file does not exist.
+        ValueError: The file is not valid UTF-8, or its compression is damaged.
+    """
+    with _reading_errors(path), _open_text(path) as file:
+        yield from file
+
+
+@contextmanager
+def _reading_errors(path: Path) -> Iterator[None]:
     try:
-        with gzip_errors(path), open_text(path) as file:
-            yield from _READERS.get(suffix, _read_json_lines)(path, file)
+        with gzip_errors(path):
+            yield
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not valid UTF-8: convert it to UTF-8") from error
 
 
-def open_text(path: Path) -> IO[str]:
+def _open_text(path: Path) -> IO[str]:
     """Open a text file in UTF-8, with or without a byte order mark, that may be gzipped."""
     if path.suffix == ".gz":
         return cast(IO[str], gzip.open(path, "rt", encoding="utf-8-sig", newline=""))

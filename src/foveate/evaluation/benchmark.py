@@ -1,6 +1,8 @@
 """The scores of a trained model on a benchmark."""
 
+import json
 import re
+import warnings
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, NamedTuple
@@ -8,6 +10,7 @@ from typing import Any, NamedTuple
 from transformers import AutoModel, PreTrainedModel
 
 from foveate.data import Corpus, Example
+from foveate.files import atomic_write, check_writable
 from foveate.models.accelerate import speed_up_if_possible
 from foveate.models.loading import load_config, load_model
 from foveate.models.utils import resolve_device
@@ -43,6 +46,7 @@ def evaluate(
     num_beams: int = 1,
     limit: int | None = None,
     device: str | None = None,
+    predictions_file: str | PathLike[str] | None = None,
 ) -> Evaluation:
     """Score a trained model on the examples whose answers are known.
 
@@ -56,11 +60,14 @@ def evaluate(
         num_beams: Beams of beam search, if the model generates.
         limit: The number of examples to score, None for all.
         device: The device to run on, by default CUDA if available, else the CPU.
+        predictions_file: A file to write the predictions to, as JSON Lines: the `id`, `query` and
+            `prediction` of each example, and what is correct, its `references` or `labels`; for
+            `AnchorClassification`, lists with the labels of each section or sentence.
 
     Raises:
         ValueError: The recipe's objective makes no predictions, or there are no examples with a
             known answer.
-        OSError: The model or a file does not exist.
+        OSError: The model or a file does not exist, or `predictions_file` cannot be written.
     """
     check_predicts(recipe.objective)
     paths = tuple(paths) or recipe.data.dev
@@ -72,8 +79,13 @@ def evaluate(
     examples = _with_known_answers(recipe.objective, examples)[:limit]
     if not examples:
         raise ValueError(f"{', '.join(paths)} contains no answers: name a file that does")
+    _warn_of_unknown_classes(recipe.objective, examples)
+    if predictions_file is not None:
+        check_writable(predictions_file)
     trained, processor = load_trained(recipe, model, device)
     predictions = predict(trained, processor, recipe.objective, examples, num_beams=num_beams)
+    if predictions_file is not None:
+        _write_predictions(recipe.objective, predictions, examples, predictions_file)
     return Evaluation(
         len(examples),
         _score(recipe.objective, predictions, examples),
@@ -116,6 +128,43 @@ def _with_known_answers(objective: Objective, examples: Sequence[Example]) -> li
         return [example for example in examples if example.references]
     answered = [example for example in examples if example.labels]
     return list(examples) if answered and objective.multi_label else answered
+
+
+def _warn_of_unknown_classes(objective: Objective, examples: Sequence[Example]) -> None:
+    """Warn of classes that the model cannot predict, as in a file of another benchmark."""
+    if not isinstance(objective, Classification):
+        return
+    found = {name for example in examples for part in _classes(objective, example) for name in part}
+    if unknown := sorted(found - set(objective.labels)):
+        warnings.warn(
+            f"the recipe lacks {len(unknown)} of the {len(found)} classes in the files, such as "
+            f"{unknown[0]!r}: they count as missed",
+            stacklevel=3,
+        )
+
+
+def _classes(objective: Classification, example: Example) -> Sequence[tuple[str, ...]]:
+    """Return the correct classes of a document, or of each of its parts."""
+    if isinstance(objective, AnchorClassification):
+        return objective.part_labels(example)
+    return [example.labels]
+
+
+def _write_predictions(
+    objective: Objective,
+    predictions: Sequence[Prediction],
+    examples: Sequence[Example],
+    path: str | PathLike[str],
+) -> None:
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for prediction, example in zip(predictions, examples, strict=True):
+            correct: dict[str, Any] = {"references": example.references}
+            if isinstance(objective, AnchorClassification):
+                correct = {"labels": objective.part_labels(example)}
+            elif isinstance(objective, Classification):
+                correct = {"labels": example.labels}
+            record = {"id": example.id, "query": example.query, "prediction": prediction, **correct}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
 def _check_has_head(model: str | PathLike[str], config: Any, objective: Objective) -> None:

@@ -28,8 +28,8 @@ class TreeBuilder:
             ("levels", levels, 3),
             ("max_sentence_tokens", max_sentence_tokens, 1),
         ):
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least} or None, got {value}")
+            if value is not None and (type(value) is not int or value < least):
+                raise ValueError(f"{name} must be at least {least} or None, got {value!r}")
         self.levels = levels
         self.max_sentence_tokens = max_sentence_tokens
 

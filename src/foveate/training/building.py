@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import partial
 
 import torch
 from huggingface_hub.errors import StrictDataclassFieldValidationError
 from transformers import (
+    CONFIG_MAPPING,
     AutoConfig,
     PreTrainedConfig,
     PreTrainedModel,
@@ -21,7 +23,7 @@ from foveate.preprocessing import DocumentProcessor, Features, load_tokenizer, p
 
 from .config import check_names, check_type
 from .objectives import Objective
-from .packing import PackedDataset
+from .packing import PackedDataset, describe_place
 from .recipe import Batch, Data, Recipe
 from .tokenizer import train_tokenizer
 
@@ -82,6 +84,10 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
     checkpoint, model_type = recipe.checkpoint, overrides.pop("type", None)
     should_speed_up = check_type(overrides.pop("speed_up", False), bool, "model: speed_up")
     auto_class, options = recipe.objective.auto_class, recipe.objective.config_options()
+    if model_type is not None and model_type not in CONFIG_MAPPING:
+        similar = get_close_matches(str(model_type), CONFIG_MAPPING, 1)
+        suggestion = f": did you mean {similar[0]!r}?" if similar else ""
+        raise ValueError(f"model: unknown type {model_type!r}{suggestion}")
     try:
         if checkpoint is not None:
             loader = AutoConfig if model_type is None else type(AutoConfig.for_model(model_type))
@@ -106,15 +112,23 @@ def build_model(recipe: Recipe, tokenizer: PreTrainedTokenizerBase) -> PreTraine
             "name the tokenizer that the model was trained with"
         )
     model: PreTrainedModel
-    if checkpoint is not None:
-        # Half precision in a checkpoint is for storage: it would round small updates away.
-        model = auto_class.from_pretrained(
-            checkpoint, config=config, use_safetensors=True, dtype=torch.float32
-        )
-        if num_positions is not None:
-            repeat_positions(model, num_positions)
-    else:
-        model = auto_class.from_config(config)
+    try:
+        if checkpoint is not None:
+            # Half precision in a checkpoint is for storage: it would round small updates away.
+            model = auto_class.from_pretrained(
+                checkpoint, config=config, use_safetensors=True, dtype=torch.float32
+            )
+            if num_positions is not None:
+                repeat_positions(model, num_positions)
+        else:
+            model = auto_class.from_config(config)
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+        raise ValueError(
+            f"model: a {config.model_type} model cannot be trained for this objective, since there "
+            f"is none for {auto_class.__name__}: choose another model or another objective"
+        ) from error  # which lists all models of transformers
     return speed_up(model) if should_speed_up else model
 
 
@@ -172,9 +186,12 @@ def _estimate_lengths(
         try:
             samples[i] = objective.features(processor, examples[i], generator)
         except ValueError as error:  # of which `PackedDataset` warns
-            last_error = error
+            last_error, last = error, i
     if not samples:
-        raise last_error
+        place = describe_place(examples, last)
+        raise ValueError(
+            f"none of the examples that were tried can be used, such as {place}: {last_error}"
+        ) from last_error
     num_tokens = {
         i: sum(len(features["input_ids"]) for features in sample) for i, sample in samples.items()
     }

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch.utils.data import Dataset
 
+from foveate.data.corpus import Corpus
 from foveate.preprocessing.collate import Features, fill_packs
 
 T = TypeVar("T")
@@ -56,6 +57,7 @@ class PackedDataset(Dataset[list[Features]], Generic[T]):
             raise ValueError("there is nothing to train on: give at least one document")
         self.examples, self.lengths, self.budget = examples, lengths, budget
         self.make_features, self.seed = make_features, seed
+        self._skipped: set[int] = set()  # what has been warned of
         self._epoch_ends: list[int] = []  # number of packs up to the end of each epoch so far
         self._last_epoch: tuple[int, list[list[int]]] = (-1, [])
         self.num_packs = self.count_packs(1) if num_packs is None else num_packs
@@ -83,7 +85,7 @@ class PackedDataset(Dataset[list[Features]], Generic[T]):
                     pack += self.make_features(self.examples[number], generator)
                 except ValueError as error:
                     last_error = error
-                    warnings.warn(f"example {number} is skipped: {error}", stacklevel=2)
+                    self._warn_of(number, error)
             if pack:
                 return pack
         raise last_error
@@ -93,6 +95,14 @@ class PackedDataset(Dataset[list[Features]], Generic[T]):
         while len(self._epoch_ends) < num_epochs:
             self._pack_epoch(len(self._epoch_ends))
         return self._epoch_ends[num_epochs - 1]
+
+    def _warn_of(self, number: int, error: ValueError) -> None:
+        """Warn once, not in every epoch, that an example is skipped."""
+        if number in self._skipped:
+            return
+        self._skipped.add(number)
+        place = describe_place(self.examples, number)
+        warnings.warn(f"{place} is skipped: {error}", stacklevel=3)
 
     def _members(self, index: int) -> tuple[int, list[int]]:
         """Return the epoch of a pack, and the indices of its examples."""
@@ -114,6 +124,13 @@ class PackedDataset(Dataset[list[Features]], Generic[T]):
             self._epoch_ends.append(len(packs) + (self._epoch_ends[-1] if epoch else 0))
         self._last_epoch = epoch, packs
         return packs
+
+
+def describe_place(examples: Sequence[Any], number: int) -> str:
+    """Say which example this is, for messages: by its file and line, its id or its number."""
+    if isinstance(examples, Corpus):
+        return examples.place(number)
+    return getattr(examples[number], "id", "") or f"example {number}"
 
 
 def collate_packs(collate: Callable[[list[Features]], Any], packs: Sequence[list[Features]]) -> Any:

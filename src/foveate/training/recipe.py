@@ -28,6 +28,7 @@ RESERVED_ARGUMENTS = {
     "per_device_eval_batch_size",
     "train_sampling_strategy",
     "remove_unused_columns",
+    "resume_from_checkpoint",
 }
 """Arguments of `TrainingArguments` that follow from the rest of a recipe."""
 
@@ -105,11 +106,12 @@ class Recipe:
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not {"checkpoint", "type"} & set(self.model):
+        has_checkpoint = self.model.get("checkpoint") is not None
+        if not has_checkpoint and self.model.get("type") is None:
             raise ValueError("model: give a checkpoint or a type")
-        if "checkpoint" not in self.model and self.tokenizer is None:
+        if not has_checkpoint and self.tokenizer is None:
             raise ValueError("tokenizer: name one, or give the size of a vocabulary to train")
-        if "checkpoint" in self.model and isinstance(self.tokenizer, int):
+        if has_checkpoint and isinstance(self.tokenizer, int):
             raise ValueError(
                 "tokenizer: a checkpoint has its own vocabulary: omit the entry or name a tokenizer"
             )
@@ -143,7 +145,11 @@ class Recipe:
         """
         path = find_recipe(name)
         try:
-            data = load_yaml(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not valid UTF-8: convert it to UTF-8") from error
+        try:
+            data = load_yaml(text)
             for override in overrides:
                 apply_override(data, override)
             names = {override.partition("=")[0] for override in overrides}
@@ -208,5 +214,11 @@ def _check_training(arguments: Mapping[str, Any]) -> None:
             check_type(value, kind, f"training: {name}")
     if arguments.get("gradient_accumulation_steps", 1) < 1:
         raise ValueError("training: gradient_accumulation_steps must be at least 1")
+    metric = arguments.get("metric_for_best_model")
+    if metric not in (None, "loss", "eval_loss"):
+        raise ValueError(
+            "training: metric_for_best_model must be loss, which is all that is measured on "
+            f"held-out examples, got {metric!r}"
+        )
     if arguments.get("max_steps", -1) <= 0 and arguments.get("num_train_epochs", 1) <= 0:
         raise ValueError("training: either num_train_epochs or max_steps must be above 0")

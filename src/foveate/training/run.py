@@ -3,8 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from os import PathLike
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import yaml
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from transformers import (
     PreTrainedModel,
@@ -25,6 +26,7 @@ from transformers import (
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.training_args import ParallelMode
+from transformers.utils import CONFIG_NAME
 
 from foveate.files import atomic_write
 from foveate.models.accelerate import capture
@@ -37,12 +39,14 @@ from .building import (
     build_tokenizer,
     load_examples,
 )
-from .config import diff_keys, load_yaml
+from .config import diff_keys
 from .model_card import write_model_card
 from .objectives import MaskedLM, Objective
 from .objectives.seq2seq import Seq2SeqObjective
 from .packing import PackedDataset, collate_packs
 from .recipe import Recipe
+
+_LOCK = ".training.lock"
 
 
 def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> Trainer:
@@ -65,8 +69,9 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
 
     Raises:
         ValueError: Entries of the recipe contradict each other, or the output folder holds a run
-            of another recipe.
-        OSError: The recipe, its files or its checkpoint do not exist.
+            of another recipe, or a model that was not trained with a recipe.
+        OSError: The recipe, its files or its checkpoint do not exist, the output folder cannot be
+            written to, or another run is writing to it.
         ImportError: accelerate, of the `training` extra, or a package that `report_to` names is not
             installed.
 
@@ -76,13 +81,44 @@ def train(recipe: Recipe | str | PathLike[str], output: str | PathLike[str]) -> 
     """
     if not isinstance(recipe, Recipe):
         recipe = Recipe.load(recipe)
-    trainer = build_trainer(recipe, output)
-    trainer.train(resume_from_checkpoint=_last_checkpoint(output))
-    trainer.save_model()
-    trainer.save_state()
-    if trainer.args.should_save:
-        write_model_card(trainer, recipe, output)
+    with _run_lock(Path(output)):
+        trainer = build_trainer(recipe, output)
+        trainer.train(resume_from_checkpoint=_last_checkpoint(output))
+        trainer.save_model()
+        trainer.save_state()
+        if trainer.args.should_save:
+            write_model_card(trainer, recipe, output)
     return trainer
+
+
+@contextmanager
+def _run_lock(folder: Path) -> Iterator[None]:
+    """Keep other runs out of the output folder; the system frees the lock of a killed process."""
+    if int(os.environ.get("RANK", 0)):  # only the first process of a run writes
+        yield
+        return
+    is_new = not folder.exists()
+    lock = FileLock(folder / _LOCK)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise OSError(
+            f"another run is writing to {folder}: wait until it has ended, or name another output "
+            "folder"
+        ) from error
+    except OSError as error:
+        raise type(error)(
+            f"{folder} cannot be written to ({error.strerror}): name another output folder"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+        (folder / _LOCK).unlink(missing_ok=True)
+        if is_new:
+            with suppress(OSError):  # unless something was written to it
+                folder.rmdir()
 
 
 class _PredictMaskedTokensOnly(TrainerCallback):
@@ -133,7 +169,7 @@ def build_trainer(recipe: Recipe | str | PathLike[str], output: str | PathLike[s
     checkpoint = _last_checkpoint(output)
     examples, sizes = load_examples(recipe.data, recipe.data.train)
     dev_data = load_examples(recipe.data, recipe.data.dev) if recipe.data.dev else None
-    _save_recipe(recipe, Path(output), checkpoint is not None, arguments.should_save)
+    _save_recipe(recipe, Path(output), arguments.should_save)
     tokenizer = build_tokenizer(recipe, examples, checkpoint)
     torch.manual_seed(arguments.seed)
     model = build_model(recipe, tokenizer)
@@ -190,15 +226,16 @@ def _training_arguments(recipe: Recipe, output: str | PathLike[str]) -> Training
     if "dataloader_num_workers" in options:  # recipes are written for larger machines
         num_workers = options["dataloader_num_workers"]
         options["dataloader_num_workers"] = min(num_workers, os.cpu_count() or 1)
+    use_cpu = options.get("use_cpu", not torch.accelerator.is_available())  # else it rejects bf16
     # A batch is copied while the GPU computes, and nobody waits for a loss before it is logged.
-    copies_ahead = {"non_blocking": options.get("dataloader_pin_memory", True)}
+    copies_ahead = not use_cpu and options.get("dataloader_pin_memory", True)
     return TrainingArguments(
         **{
-            "accelerator_config": copies_ahead,
+            "accelerator_config": {"non_blocking": copies_ahead},
             "logging_nan_inf_filter": False,
             "report_to": "none",
             "prediction_loss_only": True,
-            "use_cpu": not torch.accelerator.is_available(),  # else it rejects bf16
+            "use_cpu": use_cpu,
             **options,
             "output_dir": str(output),
             "per_device_train_batch_size": 1,  # one pack, whose size is that of the recipe
@@ -242,19 +279,37 @@ def _last_checkpoint(output: str | PathLike[str]) -> str | None:
     return str(latest)
 
 
-def _save_recipe(recipe: Recipe, folder: Path, resumes: bool, saves: bool) -> None:
-    """Save the recipe in the output folder; a run that resumes must be of the same recipe."""
-    file, sections = folder / "recipe.yaml", recipe.to_dict()
-    if resumes and file.exists():
-        if changed := diff_keys(load_yaml(file.read_text(encoding="utf-8")), sections):
-            raise ValueError(
-                f"{folder} holds a run of another recipe, which differs in {', '.join(changed)}: "
-                f"name another output folder, or edit {file} to resume with the changes"
-            )
-    elif saves:
+def _save_recipe(recipe: Recipe, folder: Path, saves: bool) -> None:
+    """Save the recipe in the output folder, unless it holds another run or someone else's model."""
+    file = folder / "recipe.yaml"
+    saved = _load_saved_recipe(file)
+    sections = recipe.to_dict()
+    changed = [] if saved is None else diff_keys(saved.to_dict(), sections)
+    holds_model = _last_checkpoint(folder) is not None or (folder / CONFIG_NAME).exists()
+    if holds_model and saved is None:
+        raise ValueError(
+            f"{folder} holds a model, but no recipe.yaml that says how it was trained: name "
+            "another output folder"
+        )
+    if holds_model and changed:
+        raise ValueError(
+            f"{folder} holds a run of another recipe, which differs in {', '.join(changed)}: "
+            f"name another output folder, or edit {file} to resume with the changes"
+        )
+    if saves and (saved is None or changed):
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(file) as temporary:
             temporary.write_text(yaml.safe_dump(sections, sort_keys=False), encoding="utf-8")
+
+
+def _load_saved_recipe(file: Path) -> Recipe | None:
+    """Load the recipe in the output folder, if there is one."""
+    if not file.exists():
+        return None
+    try:
+        return Recipe.load(file)
+    except ValueError as error:
+        raise ValueError(f"{error}: correct this file, or name another output folder") from error
 
 
 def _total_packs(dataset: PackedDataset[Any], arguments: TrainingArguments) -> int:

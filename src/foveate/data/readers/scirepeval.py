@@ -1,5 +1,6 @@
 """SciRepEval (Singh et al., 2023), and FullTextSciRepEval, whose papers have their full text."""
 
+import math
 from collections.abc import Collection, Iterator
 from os import PathLike
 from typing import NamedTuple
@@ -167,6 +168,8 @@ def _judgement_record(place: str, record: Record) -> Iterator[tuple[str, str, fl
 
 def _label_record(place: str, record: Record) -> Iterator[Label]:
     paper_id, label = str(record["paper_id"]), record["label"]
+    if label is None or label == "":
+        raise KeyError("label")
     if not isinstance(label, list):
         yield Label(paper_id, (str(label),), _parse_number(label))
     elif all(isinstance(entry, int) and entry in (0, 1) for entry in label):
@@ -183,6 +186,7 @@ def _find_paper(documents: dict[str, Document], paper_id: str) -> Document:
 
 def _parse_number(value: object) -> float | None:
     try:
-        return float(str(value))
+        number = float(str(value))
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

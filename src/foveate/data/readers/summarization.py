@@ -15,8 +15,8 @@ from foveate.data.records import (
     Record,
     check_text,
     check_texts,
-    open_text,
     parse_records,
+    read_lines,
     read_records,
 )
 from foveate.documents import Document
@@ -242,14 +242,14 @@ def _multi_news_records(source: Path) -> Iterator[tuple[str, Record]]:
     target = next((path for path in paths if path.exists()), None)
     if target is None:
         raise FileNotFoundError(f"{source.with_name(names[0])} does not exist: put it there")
-    with open_text(source) as texts, open_text(target) as summaries:
-        for number, (text, summary) in enumerate(zip_longest(texts, summaries), 1):
-            if text is None or summary is None:
-                raise ValueError(
-                    f"{source} and {target} differ in length: line {number} is in only one of them"
-                )
-            document = text.replace("NEWLINE_CHAR", "\n")
-            yield f"{source}, line {number}", {"document": document, "summary": summary}
+    pairs = zip_longest(read_lines(source), read_lines(target))
+    for number, (text, summary) in enumerate(pairs, 1):
+        if text is None or summary is None:
+            raise ValueError(
+                f"{source} and {target} differ in length: line {number} is in only one of them"
+            )
+        document = text.replace("NEWLINE_CHAR", "\n")
+        yield f"{source}, line {number}", {"document": document, "summary": summary}
 
 
 def _scisummnet_records(folder: Path) -> Iterator[tuple[str, Record]]:

@@ -78,6 +78,8 @@ class Contrastive(Objective):
         """Tokenize anchor, positive and negative."""
         if not example.related:
             raise ValueError("the document has no positive to be close to: add one")
+        if self.loss == "triplet" and len(example.related) < 2:
+            raise ValueError("the triplet loss needs a negative for every anchor: add one")
         documents = (example.document, *example.related)
         num_columns = torch.tensor(len(documents))
         return [

@@ -25,6 +25,12 @@ class Seq2SeqObjective(Objective):
 
     max_target_length: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.max_target_length is not None and self.max_target_length < 1:
+            raise ValueError(
+                f"max_target_length must be at least 1 or null, got {self.max_target_length}"
+            )
+
     def collate(self, processor: DocumentProcessor, features: Sequence[Features]) -> Features:
         """Pack trees into one sequence, or pad other features; pad the labels."""
         if "parent_ids" not in features[0]:

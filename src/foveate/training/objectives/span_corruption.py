@@ -58,6 +58,7 @@ class SpanCorruption(Seq2SeqObjective):
     mean_span_length: float = T5.mean_span_length
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.noise_density < 1:
             raise ValueError(f"noise_density must be between 0 and 1, got {self.noise_density}")
         if self.mean_span_length < 1:
