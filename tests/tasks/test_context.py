@@ -82,5 +82,5 @@ def test_chinese_has_no_spaces_between_sentences():
 
 
 def test_the_number_is_not_negative(document):
-    with pytest.raises(ValueError, match="at least 0: -1"):
+    with pytest.raises(ValueError, match="at least 0, got -1"):
         contexts(document, [], -1)
