@@ -37,9 +37,10 @@ def check_dilation(dilation: int | Sequence[int], heads: int) -> tuple[int, ...]
     Raises:
         ValueError: If a dilation is below 1, or if there is not one for each head.
     """
-    is_one = not isinstance(dilation, Iterable)
-    given = (dilation,) if is_one else tuple(dilation)
-    dilations = given * heads if is_one else given
+    if isinstance(dilation, Iterable):
+        given = dilations = tuple(dilation)
+    else:
+        given, dilations = (dilation,), (dilation,) * heads
     if len(dilations) != heads or not are_integers(given) or (given and min(given) < 1):
         raise ValueError(
             f"dilation must be a positive integer, or one for each of {heads} heads, got {dilation}"
