@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import foveate.index
 from foveate import Document, Index
 from foveate.index import readers, reading
 from foveate.index.readers import Readers
@@ -98,6 +99,10 @@ def test_few_files_and_a_model_on_a_cpu_need_no_readers(index, few, monkeypatch)
 def test_a_process_that_reads_does_not_load_torch():
     code = "import sys, foveate.index.reading; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_names_that_are_loaded_on_first_use_are_listed():
+    assert set(foveate.index.__all__) <= set(dir(foveate.index))
 
 
 def test_a_number_below_0_is_refused():

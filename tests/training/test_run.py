@@ -181,6 +181,22 @@ def test_two_runs_do_not_write_to_the_same_folder(corpus_file, tmp_path):
     assert not (output / ".training.lock").exists()
 
 
+def test_a_run_that_begins_as_another_ends_keeps_its_lock(corpus_file, tmp_path, monkeypatch):
+    release, next_run = FileLock.release, FileLock(tmp_path / ".training.lock")
+
+    def release_and_begin(lock, *arguments, **options):
+        release(lock, *arguments, **options)
+        if lock is not next_run:
+            next_run.acquire(timeout=0)
+
+    monkeypatch.setattr(FileLock, "release", release_and_begin)
+    recipe = masked_lm(corpus_file, max_steps=1, save_strategy="no")
+    train(recipe, tmp_path)
+    with pytest.raises(OSError, match="another run is writing to"):
+        train(recipe, tmp_path)
+    next_run.release()
+
+
 def test_a_folder_that_cannot_be_written_to_is_named_first(corpus_file, tmp_path):
     recipe = masked_lm(corpus_file, {"data": {"train": "nowhere"}})
     for output in (corpus_file, corpus_file / "out"):

@@ -512,11 +512,12 @@ class Index:
     def _load_snapshot(self, stamp: tuple[int, int] | None) -> Snapshot:
         """Return the newest state, which is loaded if the one in memory has another stamp."""
         with self._lock:
-            if self._snapshot is None or stamp != self._stamp:
+            snapshot = self._snapshot  # which other threads drop if they fail to read it
+            if snapshot is None or stamp != self._stamp:
                 self._unpack.cache_clear()
-                self._snapshot = Snapshot(self._store, self._store.read_state())
+                self._snapshot = snapshot = Snapshot(self._store, self._store.read_state())
                 self._stamp = stamp
-            return self._snapshot
+            return snapshot
 
     def _load_document(self, snapshot: Snapshot, number: int) -> Document:
         wanted = f"document = {index(number)}"

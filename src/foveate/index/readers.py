@@ -19,7 +19,7 @@ MOST_READERS = 8
 """How many processes read by default, at most."""
 
 _FEWEST_UNITS = 4
-"""Units from which on other processes are worth their start, about a second each."""
+"""Units from which on other processes are worth their start, about half a second each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,11 @@ def _run_lock(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        # While the lock is held: afterwards the file may be that of the next run. Windows refuses
+        # this, where releasing the lock removes the file.
+        with suppress(OSError):
+            (folder / _LOCK).unlink()
         lock.release()
-        (folder / _LOCK).unlink(missing_ok=True)
         if is_new:
             with suppress(OSError):  # unless something was written to it
                 folder.rmdir()

@@ -4,8 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveate.ops._packed import cpu_kernel
+from foveate.ops._packed.validation import check_lengths
 from foveate.ops.relative_attention import relative_attention
 from foveate.ops.window_attention import GlobalKeysValues, eager, global_attention, window_attention
+from foveate.ops.window_attention.validation import check_dilation, check_window
 from tests.numerics import TOLERANCE, relative_error
 from tests.ops.window_attention.calls import HEADS, calls, prepared, randn
 
@@ -204,6 +206,17 @@ def test_global_tokens_see_everything(gaps):
     out = global_attention(q[places], k, v, masked_keys=masked, **lengths)
     expected = window_attention(q, k, v, (12, 12), masked_keys=masked, lengths=lengths["k_lengths"])
     assert relative_error(out, expected[places]) < 1e-12
+
+
+def test_checks_of_dynamic_sizes_do_not_break_graphs():
+    def check(x, size):
+        check_window((size, 2))
+        return x * sum(check_dilation(size, x.shape[1])) + len(check_lengths("lengths", None, x))
+
+    compiled = torch.compile(check, backend="eager", dynamic=True, fullgraph=True)
+    for size in (3, 4):
+        x = torch.ones(2 * size, 2, 4)
+        assert torch.equal(compiled(x, size), check(x, size))
 
 
 ROWS = torch.zeros(3, 2, 4)

@@ -58,9 +58,14 @@ def check_scale(scale: float | None) -> None:
         raise ValueError("scale must be a number, got a tensor: multiply q by it instead")
 
 
+def are_integers(values: Iterable[object]) -> bool:
+    """Return whether all values are integers, of Python or NumPy."""
+    return set(map(type, values)) == {int} or all(isinstance(value, Integral) for value in values)
+
+
 def check_sizes(name: str, *sizes: int) -> None:
     """Raise ValueError unless all sizes are integers."""
-    if not all(isinstance(size, Integral) for size in sizes):
+    if not are_integers(sizes):
         raise ValueError(f"{name} must be integers, got {', '.join(map(repr, sizes))}")
 
 
@@ -72,11 +77,9 @@ def as_lengths(name: str, lengths: Iterable[int]) -> tuple[int, ...]:
     """
     try:
         lengths = tuple(lengths.tolist() if isinstance(lengths, Tensor) else lengths)
-        if any(type(n) is not int for n in lengths):
-            lengths = tuple(map(index, lengths))
+        return tuple(map(index, lengths))
     except TypeError:
         raise ValueError(f"{name} must be a sequence of integers, got {lengths!r}") from None
-    return lengths
 
 
 def check_lengths(name: str, lengths: Iterable[int] | None, tokens: Tensor) -> tuple[int, ...]:
@@ -88,7 +91,7 @@ def check_lengths(name: str, lengths: Iterable[int] | None, tokens: Tensor) -> t
     """
     n = tokens.shape[0]
     lengths = (n,) * (n > 0) if lengths is None else as_lengths(name, lengths)
-    if min(lengths, default=1) < 1 or sum(lengths) != n:
+    if (lengths and min(lengths) < 1) or sum(lengths) != n:
         raise ValueError(
             f"{name} must be positive and add up to {n} tokens, got {len(lengths)} lengths with "
             f"a minimum of {min(lengths, default=0)} and a sum of {sum(lengths)}"

@@ -1,12 +1,11 @@
 """Checks of the arguments of window attention."""
 
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 
 import torch
 from torch import Tensor
 
-from foveate.ops._packed.validation import check_device, check_qkv
+from foveate.ops._packed.validation import are_integers, check_device, check_qkv
 
 
 def check_self_attention(q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -24,7 +23,8 @@ def check_window(window: tuple[int, int]) -> None:
     if not (
         isinstance(window, tuple | list)
         and len(window) == 2
-        and all(isinstance(size, Integral) and size >= 0 for size in window)
+        and are_integers(window)
+        and min(window) >= 0
     ):
         raise ValueError(
             f"window must be (left, right), two integers of which neither is below 0, got {window}"
@@ -37,8 +37,11 @@ def check_dilation(dilation: int | Sequence[int], heads: int) -> tuple[int, ...]
     Raises:
         ValueError: If a dilation is below 1, or if there is not one for each head.
     """
-    dilations = tuple(dilation) if isinstance(dilation, Iterable) else (dilation,) * heads
-    if len(dilations) != heads or not all(isinstance(n, Integral) and n >= 1 for n in dilations):
+    if isinstance(dilation, Iterable):
+        given = dilations = tuple(dilation)
+    else:
+        given, dilations = (dilation,), (dilation,) * heads
+    if len(dilations) != heads or not are_integers(given) or (given and min(given) < 1):
         raise ValueError(
             f"dilation must be a positive integer, or one for each of {heads} heads, got {dilation}"
         )
