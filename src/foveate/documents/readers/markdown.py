@@ -47,7 +47,7 @@ _MAX_FRONT_MATTER = 20_000  # characters in which authors and a date are looked 
 _MAX_NESTED = 500  # lists in brackets and the like, for which YAML may take quadratic time
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _ALERT = re.compile(r"\[![A-Za-z]+\][+-]?[ \t]*(?:\n|\Z)")  # "> [!NOTE]" of GitHub
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.]\w[^{}]*\}\s*$")  # of a heading: {#install .wide}
+_ATTRIBUTES = re.compile(r"\{:?\s*[#.]\w[^{}]*\}\s*$")  # of a heading: {#install .wide}
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
 _MIN_ENTRIES = 3  # of a table of contents
@@ -147,7 +147,7 @@ class _Walk:
                 rows[-1].append(Cell(self.cell(token), is_head=around == "th_open"))
             elif around == "heading_open":
                 shown = str(self.display(token))
-                yield Heading(int(level[1:]), _ATTRIBUTES.sub("", shown) or shown)
+                yield Heading(int(level[1:]), _ATTRIBUTES.sub("", shown).rstrip() or shown)
             elif around == "dt_open":
                 self.terms.append(self.display(token))
             elif around != "admonition_title_open" or self.is_written(token):

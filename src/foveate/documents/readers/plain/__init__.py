@@ -20,6 +20,7 @@ Code, drawn tables, logs and other records are cut by line.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from foveate.documents.blocks import (
@@ -118,11 +119,24 @@ def read(text: str) -> ParsedText:
 
 
 def _without_licence(text: str, blocks: list[list[Line]]) -> list[list[Line]]:
-    """Leave out what Project Gutenberg puts before and after a book."""
-    marks = {found[1].upper(): found for found in _LICENCE.finditer(text)}
-    start = marks["START"].end() if "START" in marks else 0
-    end = marks["END"].start() if "END" in marks else len(text)
-    inside = [[line for line in block if start <= line.start < end] for block in blocks]
+    """Leave out what Project Gutenberg puts before and after each book of a text."""
+    marks = list(_LICENCE.finditer(text))
+    if not marks:
+        return blocks
+    starts, ends = [-1], [0]  # of the books; the first is empty
+    start, is_book = 0, marks[0][1].upper() == "END"
+    for mark in marks:
+        if is_book:
+            starts.append(start)
+            ends.append(mark.start())
+        start, is_book = mark.end(), mark[1].upper() == "START"
+    if is_book:
+        starts.append(start)
+        ends.append(len(text))
+    inside = [
+        [line for line in block if line.start < ends[bisect_right(starts, line.start) - 1]]
+        for block in blocks
+    ]
     return [block for block in inside if block] or blocks
 
 

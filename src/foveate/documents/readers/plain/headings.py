@@ -155,7 +155,12 @@ def is_bare_part(heading: str) -> bool:
 
 def part_kind(heading: str) -> str:
     """Return what a part is called in English, by the first word of its heading."""
-    return _PART_NAMES.get(heading.split(maxsplit=1)[0].lower(), "")
+    return _part_name(heading.split(maxsplit=1)[0])
+
+
+def _part_name(word: str) -> str:
+    """Return what a part is called in English; empty for another word, such as SECTİON."""
+    return _PART_NAMES.get(word.lower(), "")
 
 
 def is_name(heading: str) -> bool:
@@ -174,7 +179,7 @@ def _kind(chunk: Chunk) -> str:
         return ""
     part = _PART.fullmatch(shown) or _ORDINAL_PART.fullmatch(shown)
     if part and not (part[1].lower() in LAW_PARTS and _ends_sentence(shown)):
-        return _PART_NAMES[part[1].lower()]
+        return _part_name(part[1])
     if _ANNEX.fullmatch(shown):
         return "annex"
     if (part := _CHINESE_PART.fullmatch(shown)) and shown[-1] not in _END_OF_SENTENCE:
@@ -184,7 +189,7 @@ def _kind(chunk: Chunk) -> str:
     if _NAMED.fullmatch(shown):
         return "named"
     if (part := _TITLED_PART.fullmatch(shown)) and _is_title(shown):
-        return _PART_NAMES[part[1].lower()]
+        return _part_name(part[1])
     if _PARAGRAPH.fullmatch(shown) and shown[-1] not in _END_OF_SENTENCE:
         return "§"
     return ""
