@@ -252,6 +252,8 @@ def test_each_book_of_a_text_with_several_is_read():
     )
     shown = [one.text for one in Document.from_text(text).sentences()]
     assert shown == ["The COD swims.", "The EEL swims.", "The RAY swims."]
+    dense = Document.from_text(text.replace("\n\n", "\n"))
+    assert [one.text for one in dense.sentences()] == shown
     without_start = text.partition("\n\n")[2]
     assert [one.text for one in Document.from_text(without_start).sentences()] == shown
 

@@ -10,7 +10,7 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import dropwhile, groupby
 from typing import Any
 
 import yaml
@@ -265,7 +265,10 @@ class _Content:
     def find_lines(self, lines: list[tuple[int, str]]) -> None:
         """Find the lines of the content at the ends of source lines."""
         offset = 0
-        for line, (start, source) in zip(self.text.split("\n"), lines, strict=False):
+        shown = self.text.split("\n")
+        first = shown[0].strip()  # lines of no-break spaces are not displayed before it
+        lines = list(dropwhile(lambda line: first not in line[1], lines)) or lines
+        for line, (start, source) in zip(shown, lines, strict=False):
             visible = line.strip()
             self.offsets.append(offset + line.find(visible))
             self.sources.append(start + source.rfind(visible))

@@ -22,6 +22,7 @@ Code, drawn tables, logs and other records are cut by line.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from foveate.documents.blocks import (
     Block,
@@ -123,7 +124,7 @@ def _without_licence(text: str, blocks: list[list[Line]]) -> list[list[Line]]:
     marks = list(_LICENCE.finditer(text))
     if not marks:
         return blocks
-    starts, ends = [-1], [0]  # of the books; the first is empty
+    starts, ends = [-1], [0]  # of the books; the first stands for what is outside of them
     start, is_book = 0, marks[0][1].upper() == "END"
     for mark in marks:
         if is_book:
@@ -133,11 +134,13 @@ def _without_licence(text: str, blocks: list[list[Line]]) -> list[list[Line]]:
     if is_book:
         starts.append(start)
         ends.append(len(text))
-    inside = [
-        [line for line in block if line.start < ends[bisect_right(starts, line.start) - 1]]
-        for block in blocks
-    ]
-    return [block for block in inside if block] or blocks
+
+    def book_of(line: Line) -> int:
+        book = bisect_right(starts, line.start) - 1
+        return book if line.start < ends[book] else 0
+
+    inside = [groupby(block, key=book_of) for block in blocks]
+    return [list(lines) for block in inside for book, lines in block if book] or blocks
 
 
 def _lift_title(text: str, chunks: list[Chunk]) -> str | None:
