@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from foveate.documents.blocks import Block, Heading, Prose
-from foveate.documents.readers.plain.headings import roman_number
+from foveate.documents.numerals import roman_number
 
 _NUMBER = re.compile(r"\s*([IVX]{1,7}|[A-Z]|\d{1,2})\.?\s*")
 _TEXT = 15  # characters for each number, at least

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
+from foveate.documents.numerals import roman_number
 from foveate.documents.readers.plain.headings import (
     LAW_PARTS,
     SMALL_WORDS,
     is_name,
     is_part,
-    roman_number,
 )
 from foveate.documents.sentences import split_sentences
 

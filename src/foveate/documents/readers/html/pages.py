@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from foveate.documents.blocks import Block, MappedText, Prose, collapse
-from foveate.documents.readers.plain.headings import roman_number
+from foveate.documents.numerals import roman_number
 
 _NUMBER = re.compile(
     r"[\s–—-]*(?:(?i:page)\s+)?(?:(?P<prefix>[A-Za-z]{1,2})-)?"
