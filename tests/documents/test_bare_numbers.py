@@ -1,8 +1,12 @@
 """Headings that are numbers alone."""
 
+import time
+
 import pytest
 
 from foveate import Document
+from foveate.documents.bare_numbers import mark_bare_numbers
+from foveate.documents.blocks import Heading, MappedText, Prose
 
 OPINION = [
     "The question is whether a carrier may limit its liability.",
@@ -64,3 +68,23 @@ def test_numbers_begin_again_in_another_opinion():
 )
 def test_other_numbers_alone_are_text(lines):
     assert headings(Document.from_text("\n\n".join(lines))) == [""]
+
+
+def test_numbers_that_keep_beginning_again_are_text():
+    text = "The sum is taken over all members of the set."
+    lines = ["I", text, "I", text, "I", text, "A", text, "I", text]
+    assert headings(Document.from_text("\n\n".join(lines))) == [""]
+
+
+def test_what_speakers_say_is_no_number():
+    said = [*["I.", "That is where we began with the question."] * 2, "II.", "And there we end it."]
+    turns = [Prose(MappedText.from_source(text, 0, len(text)), speaker="Ann") for text in said]
+    assert mark_bare_numbers(list(turns)) == turns
+
+
+def test_time_is_linear_in_the_numbers():
+    texts = ["I", "The first of two.", "II", "The second of two."] * 8000
+    blocks = [Prose(MappedText.from_source(text, 0, len(text))) for text in texts]
+    start = time.process_time()
+    assert sum(isinstance(block, Heading) for block in mark_bare_numbers(blocks)) == 16_000
+    assert time.process_time() - start < 1

@@ -1,5 +1,7 @@
 """Clauses whose numbered headings share a paragraph with their text."""
 
+import time
+
 import pytest
 
 from foveate import Document
@@ -171,3 +173,11 @@ def test_titles_that_are_wrapped_before_their_end():
         "section.\n\n2.      Fees. They are low.\n\n3.      Notices. None is due."
     )
     assert sections(Document.from_text(text)) == ["1. Defined Terms", "2. Fees", "3. Notices"]
+
+
+@pytest.mark.parametrize("start", ["1. Notice.", "1. Notice :", "Section 1."])
+def test_long_gaps_are_read_at_once(start):
+    text = f"{start}{' ' * 20_000}a b\n\nSection 2. Notice. Text.\n\nSection 3. Notice. Text."
+    begin = time.process_time()
+    Document.from_text(text)
+    assert time.process_time() - begin < 1

@@ -1,5 +1,7 @@
 """Web pages: their content, and not what surrounds it."""
 
+import time
+
 import pytest
 
 from foveate.documents import Document
@@ -409,3 +411,43 @@ def test_numbers_alone_that_are_no_page_numbers():
     results = "<p>17</p><hr><p>A goal.</p><p>4</p><hr><p>A corner.</p>"
     shown = [span.text for span in Document.from_text(results, format="html").spans()]
     assert "17" in shown
+
+
+@pytest.mark.parametrize("numbers", ["1 2 3 4", "I II III IV"])
+def test_numbers_of_chapters_below_rules_are_kept(numbers):
+    page = "".join(
+        f"<hr><p>{number}</p><p>They left for room {number}.</p><p>They came back.</p>"
+        for number in numbers.split()
+    )
+    document = Document.from_text(page, format="html")
+    shown = [span.text for span in document.spans()]
+    assert shown.count("They came back.") == 4
+    titles = [section.title for section in document.sections]
+    assert set(numbers.split()) <= {*shown, *titles}
+
+
+def test_letters_that_are_capitals_of_no_numeral():
+    page = "<p>Text.</p><p>\u0130</p><hr><p>More.</p><p>\u0131</p><hr><p>Text again.</p>"
+    shown = [span.text for span in Document.from_text(page, format="html").spans()]
+    assert shown == ["Text.", "\u0130", "More.", "\u0131", "Text again."]
+
+
+def test_paragraphs_that_cross_several_pages():
+    page = "".join(f"<p>on page {n} it runs on and</p><p>{n}</p><hr>" for n in range(1, 5))
+    document = Document.from_text(page, format="html")
+    assert [span.text for span in document.spans()] == [
+        " ".join(f"on page {n} it runs on and" for n in range(1, 5))
+    ]
+
+
+def test_time_is_linear_in_the_pages_that_a_paragraph_crosses():
+    def joined(num_pages):
+        page = "".join(
+            f"<p>on {n} it runs on and</p><p>{n}</p><hr>" for n in range(1, num_pages + 1)
+        )
+        start = time.process_time()
+        Document.from_text(page, format="html")
+        return time.process_time() - start
+
+    joined(10)
+    assert joined(4000) < 5

@@ -1,5 +1,7 @@
 """Markdown, reStructuredText and HTML: structure, and spans that hit the source exactly."""
 
+import time
+
 import pytest
 
 from foveate.documents import Document, DocumentError
@@ -504,3 +506,22 @@ def test_attributes_of_headings_of_markdown(outline):
         ("Sea", ["They swim."]),
         ("Blocks { .. }", ["They count."]),
     ]
+
+
+def test_headings_with_long_gaps_are_read_at_once():
+    start = time.process_time()
+    document = Document.from_text(f"# A{' ' * 20_000}b\n\nText.\n", format="markdown")
+    assert time.process_time() - start < 0.3
+    assert document.title.split() == ["A", "b"]
+
+
+@pytest.mark.parametrize("space", ["\xa0", "\u2028"])
+def test_spans_of_paragraphs_below_a_line_of_other_spaces(space):
+    for text in (
+        f"{space}\nThey eat.\n",
+        f"Cod.\n\n{space}\nThey eat.\nAnd swim.\n",
+        f"- {space}\n  They eat.\n",
+    ):
+        document = Document.from_text(text, format="markdown")
+        for span in document.spans():
+            assert text[span.start : span.end].split() == span.text.split()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reportlab.pdfbase.pdfmetrics import stringWidth
 
 from foveate.documents import Document, DocumentError
-from foveate.documents.readers.pdf import read
+from foveate.documents.readers.pdf import furniture, read
 from foveate.documents.readers.pdf.extraction import Characters, Font, Page
 from foveate.documents.readers.pdf.models import from_docling
 from foveate.documents.readers.pdf.scans import parse_table
@@ -867,3 +867,9 @@ def test_any_page_has_its_places(lines):
     except DocumentError:
         return
     check_places(document)
+
+
+@pytest.mark.parametrize("letter", ["\u0130", "\u0131"])
+def test_letters_of_turkish_are_no_page_numbers(letter):
+    assert furniture._PAGE_NUMBER.search(f"Say{letter}") is None
+    assert furniture._ONLY_NUMBER.match(letter) is None

@@ -244,6 +244,37 @@ def test_books_of_project_gutenberg_are_read_without_its_licence():
     assert [one.text for one in document.sentences()] == ["It blows.", "It is torn."]
 
 
+def test_each_book_of_a_text_with_several_is_read():
+    text = "".join(
+        f"*** START OF THE PROJECT GUTENBERG EBOOK {fish} ***\n\nThe {fish} swims.\n\n"
+        f"*** END OF THE PROJECT GUTENBERG EBOOK {fish} ***\n\nGeneral Terms of Use.\n\n"
+        for fish in ("COD", "EEL", "RAY")
+    )
+    shown = [one.text for one in Document.from_text(text).sentences()]
+    assert shown == ["The COD swims.", "The EEL swims.", "The RAY swims."]
+    dense = Document.from_text(text.replace("\n\n", "\n"))
+    assert [one.text for one in dense.sentences()] == shown
+    without_start = text.partition("\n\n")[2]
+    assert [one.text for one in Document.from_text(without_start).sentences()] == shown
+
+
+def test_titles_of_clauses_that_are_wrapped_within_their_capitals():
+    text = "The parties agree on this.\n\n" + "\n\n".join(
+        f"SECTION 2.{number}.        {first}\n{rest}. Borrower is a corporation, duly organized "
+        "and existing under\nthe laws of Minnesota, and is in good standing there."
+        for number, first, rest in [(1, "LEGAL", "STATUS"), (2, "LITIGATION", "AND CLAIMS")]
+    )
+    assert headings(text)[-2:] == [
+        "SECTION 2.1. LEGAL STATUS",
+        "SECTION 2.2. LITIGATION AND CLAIMS",
+    ]
+
+
+def test_words_that_only_become_those_of_parts_in_small_letters():
+    text = "SECT\u0130ON 1\n\nText is here.\n\nCHAPTER 2\n\nMore text."
+    assert headings(text) == ["", "CHAPTER 2"]
+
+
 def test_numbered_headings():
     text = (
         "Abstract\n\nText.\n\n1 Introduction\n\nText.\n\n2 Methods\n\n2.1 Data\n\nText.\n\n"

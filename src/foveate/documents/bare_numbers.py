@@ -4,29 +4,28 @@ import re
 from collections.abc import Mapping, Sequence
 
 from foveate.documents.blocks import Block, Heading, Prose
-from foveate.documents.readers.plain.headings import roman_number
+from foveate.documents.numerals import roman_number
 
 _NUMBER = re.compile(r"\s*([IVX]{1,7}|[A-Z]|\d{1,2})\.?\s*")
-_FEWEST = 2  # of the outermost numbers
 _TEXT = 15  # characters for each number, at least
 
 
 def mark_bare_numbers(blocks: list[Block]) -> list[Block]:
     """Turn paragraphs that are numbers alone into headings, if they count the parts of a document.
 
-    The outermost are Roman. They follow from each other, and each has text.
+    The outermost are Roman, follow from each other and seldom begin again. Each number has text.
     """
     levels: dict[int, int] = {}
     stack: list[tuple[str, int]] = []  # the open numbers, from the outside in, with their scripts
     base = above = 0  # the level of the heading above the outermost number, and of the last one
-    num_outermost = 0
+    num_first = num_later = 0  # of the outermost: "I", and all that follow it
     for index, block in enumerate(blocks):
         if isinstance(block, Heading):
             above = block.level
             stack = stack if above > base else []
             continue
         match = _NUMBER.fullmatch(str(block.text)) if block.kind in ("prose", "item") else None
-        if match is None:
+        if match is None or block.speaker:
             continue
         following = _following(stack, _values(match[1]))
         if not following or (index - 1 in levels and len(following) <= len(stack)):
@@ -34,9 +33,11 @@ def mark_bare_numbers(blocks: list[Block]) -> list[Block]:
         if not stack:
             base = above
         stack = following
-        num_outermost += len(stack) == 1
+        if len(stack) == 1:
+            num_first += stack[0][1] == 1
+            num_later += stack[0][1] > 1
         levels[index] = base + len(stack)
-    if num_outermost < _FEWEST or not _have_text(blocks, levels):
+    if not 0 < num_first <= num_later or not _have_text(blocks, levels):
         return blocks
     return [
         Heading(levels[index], str(block.text).strip()) if index in levels else block
@@ -70,9 +71,10 @@ def _following(
 
 def _have_text(blocks: Sequence[Block], levels: Mapping[int, int]) -> bool:
     """Return whether there is enough text below the numbers, also below the last one."""
+    first = min(levels)
     texts = {
         index: len(str(block.text))
         for index, block in enumerate(blocks)
-        if isinstance(block, Prose) and index not in levels and index > min(levels)
+        if isinstance(block, Prose) and index not in levels and index > first
     }
     return max(texts, default=0) > max(levels) and sum(texts.values()) > _TEXT * len(levels)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
+from foveate.documents.numerals import roman_number
 from foveate.documents.readers.plain.headings import (
     LAW_PARTS,
     SMALL_WORDS,
     is_name,
     is_part,
-    roman_number,
 )
 from foveate.documents.sentences import split_sentences
 
@@ -25,7 +25,7 @@ _NUMBER = re.compile(
     r"(?(roman)|(?P<number>\d{1,3}(?:\.\d{1,3}){0,4}))(?P<stop>\.?)[\s:–—-]+(?=[^\W\d_]|[\"“„«(\[])"
 )
 _TITLE = re.compile(
-    r"(\w[^.:!?]{2,90}?)\s?(?:[.:]\s*[–—-]{0,2}\s+(?=[^\W\d_a-z]|[\"“„«(\[])|[.]\s*\Z)"
+    r"(\w[^.:!?]{2,90}?)\s?(?:[.:](?:\s*[–—-]{1,2})?\s+(?=[^\W\d_a-z]|[\"“„«(\[])|[.]\s*\Z)"
 )
 _KINDS = ("prose", "item")
 _SHORT_TITLE = re.compile(r"([^\W\d_][\w’'-]*(?: [\w’'-]+){0,3})\.\s+(?=[^\W\d_a-z]|[\"“„«(\[])")

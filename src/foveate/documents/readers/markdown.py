@@ -10,7 +10,7 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import dropwhile, groupby
 from typing import Any
 
 import yaml
@@ -47,7 +47,7 @@ _MAX_FRONT_MATTER = 20_000  # characters in which authors and a date are looked 
 _MAX_NESTED = 500  # lists in brackets and the like, for which YAML may take quadratic time
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _ALERT = re.compile(r"\[![A-Za-z]+\][+-]?[ \t]*(?:\n|\Z)")  # "> [!NOTE]" of GitHub
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.]\w[^{}]*\}\s*$")  # of a heading: {#install .wide}
+_ATTRIBUTES = re.compile(r"\{:?\s*[#.]\w[^{}]*\}\s*$")  # of a heading: {#install .wide}
 _LINE_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 _MAX_NESTING = 100  # quotations and lists; deeper ones are skipped
 _MIN_ENTRIES = 3  # of a table of contents
@@ -147,7 +147,7 @@ class _Walk:
                 rows[-1].append(Cell(self.cell(token), is_head=around == "th_open"))
             elif around == "heading_open":
                 shown = str(self.display(token))
-                yield Heading(int(level[1:]), _ATTRIBUTES.sub("", shown) or shown)
+                yield Heading(int(level[1:]), _ATTRIBUTES.sub("", shown).rstrip() or shown)
             elif around == "dt_open":
                 self.terms.append(self.display(token))
             elif around != "admonition_title_open" or self.is_written(token):
@@ -265,7 +265,10 @@ class _Content:
     def find_lines(self, lines: list[tuple[int, str]]) -> None:
         """Find the lines of the content at the ends of source lines."""
         offset = 0
-        for line, (start, source) in zip(self.text.split("\n"), lines, strict=False):
+        shown = self.text.split("\n")
+        first = shown[0].strip()  # lines of no-break spaces are not displayed before it
+        lines = list(dropwhile(lambda line: first not in line[1], lines)) or lines
+        for line, (start, source) in zip(shown, lines, strict=False):
             visible = line.strip()
             self.offsets.append(offset + line.find(visible))
             self.sources.append(start + source.rfind(visible))

@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from foveate.documents.blocks import Block, MappedText, Prose, collapse
-from foveate.documents.readers.plain.headings import roman_number
+from foveate.documents.numerals import roman_number
 
 _NUMBER = re.compile(
-    r"[\s–—-]*(?:page\s+)?(?:(?P<prefix>[A-Z]{1,2})-)?(?:(?P<digits>\d{1,4})|(?P<roman>[ivxlc]{1,7}))"
-    r"(?:\s+of\s+\d{1,4})?[\s.–—-]*",
-    re.IGNORECASE,
+    r"[\s–—-]*(?:(?i:page)\s+)?(?:(?P<prefix>[A-Za-z]{1,2})-)?"
+    r"(?:(?P<digits>\d{1,4})|(?P<roman>[ivxlcIVXLC]{1,7}))(?:\s+(?i:of)\s+\d{1,4})?[\s.–—-]*"
 )
 _NEAR = 2  # blocks between a page number and the break of its page
 _FEWEST = 2  # numbered pages
@@ -21,35 +20,39 @@ _STARTS = 8  # numbers of which one is that of the first page
 def without_page_numbers(blocks: Sequence[Block], breaks: Collection[int]) -> list[Block]:
     """Leave out the numbers and the recurring heads of pages; join paragraphs that cross pages.
 
+    The numbers are at the feet of the pages: what follows a rule may be the number of a chapter.
+
     Args:
         blocks: The blocks of a page of the web.
         breaks: Indices of the blocks before which a printed page, or a rule, ends.
     """
     near = {index + shift for index in breaks for shift in range(-_NEAR, _NEAR)}
-    numbers = _counting(blocks, sorted(near))
+    texts = {index: _text(blocks[index]) for index in near if 0 <= index < len(blocks)}
+    counts = Counter(texts.values())
+    recurring = {index for index, text in texts.items() if counts[text] >= _FEWEST_HEADS}
+    feet = {index - 1 for index in breaks}
+    feet |= {index - 1 for index in feet & recurring}
+    numbers = _counting(blocks, sorted(feet))
     if len(numbers) < _FEWEST:
         return list(blocks)
-    edges = {index for number in numbers for index in (number - 1, number + 1) if index in near}
-    texts = {index: _text(blocks[index]) for index in edges if 0 <= index < len(blocks)}
-    counts = Counter(texts.values())
-    heads = {index for index, text in texts.items() if counts[text] >= _FEWEST_HEADS}
+    heads = recurring & {index + shift for index in numbers for shift in (-1, 1)}
     left_out = {*numbers, *heads}
-    kept: list[Block] = []
+    kept: list[list[Block]] = []  # the parts of each block
     for index, block in enumerate(blocks):
         if index in left_out:
             continue
-        last = kept[-1] if kept and index - 1 in left_out else None
+        last = kept[-1][-1] if kept and index - 1 in left_out else None
         if isinstance(last, Prose) and isinstance(block, Prose) and _continues(last, block):
-            kept[-1] = _joined(last, block)
+            kept[-1].append(block)
         else:
-            kept.append(block)
-    return kept
+            kept.append([block])
+    return [parts[0] if len(parts) == 1 else _joined(parts) for parts in kept]
 
 
-def _counting(blocks: Sequence[Block], near: Sequence[int]) -> list[int]:
+def _counting(blocks: Sequence[Block], feet: Sequence[int]) -> list[int]:
     """Return the indices of the numbers that count pages: each follows from the one before."""
     numbers: list[tuple[int, str, int]] = []
-    for index in near:
+    for index in feet:
         block = blocks[index] if 0 <= index < len(blocks) else None
         is_paragraph = isinstance(block, Prose) and block.kind == "prose"
         match = _NUMBER.fullmatch(_text(block)) if block and is_paragraph else None
@@ -89,10 +92,13 @@ def _continues(block: Prose, following: Prose) -> bool:
     )
 
 
-def _joined(block: Prose, following: Prose) -> Prose:
-    text = MappedText()
-    text.extend(block.text.stripped())
-    start, _ = following.text.stripped().source_span(0, 1)
-    text.add(" ", start, start)
-    text.extend(following.text.stripped())
-    return Prose(text, kind=block.kind)
+def _joined(parts: Sequence[Block]) -> Prose:
+    joined = MappedText()
+    for part in parts:
+        if isinstance(part, Prose):
+            text = part.text.stripped()
+            if joined:
+                start, _ = text.source_span(0, 1)
+                joined.add(" ", start, start)
+            joined.extend(text)
+    return Prose(joined)

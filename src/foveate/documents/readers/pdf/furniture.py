@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
+from foveate.documents.numerals import roman_number
 from foveate.documents.readers.pdf.lines import Line, Segment
 from foveate.documents.readers.pdf.tables import cells_of
 from foveate.documents.readers.pdf.words import Words
@@ -18,13 +19,12 @@ _WINDOW = 8  # pages around one that may repeat its running head
 _COMMON_SPACING = 0.05  # share of the distances between lines
 _APART = 1.35  # font sizes between the baselines of furniture and text
 _DIGITS = re.compile(r"\d+")
-_PAGE_NUMBER = re.compile(r"(\d{1,4}|[ivxlc]{1,7})$", re.I)
+_PAGE_NUMBER = re.compile(r"(\d{1,4}|(?-i:[ivxlcIVXLC]{1,7}))$", re.I)
 _LONGEST = 120  # characters of a row that counts pages
 _ONLY_NUMBER = re.compile(
-    r"\W*(page|seite|p\.|s\.|第)?\s*(\d{1,4}|[ivxlc]{1,7})\s*(页|頁|ページ)?\s*((/|of|von|de|sur)\s*\d{1,4})?\W*$",
+    r"\W*(page|seite|p\.|s\.|第)?\s*(\d{1,4}|(?-i:[ivxlcIVXLC]{1,7}))\s*(页|頁|ページ)?\s*((/|of|von|de|sur)\s*\d{1,4})?\W*$",
     re.I,
 )
-_ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _FEWEST_LINE_NUMBERS = 12
 
 
@@ -122,11 +122,7 @@ def _value(number: str) -> int:
     """Return the value of a page number, arabic or roman."""
     if number.isdigit():
         return int(number)
-    values = [_ROMAN[letter] for letter in number.lower()]
-    return sum(
-        -value if value < following else value
-        for value, following in zip(values, [*values[1:], 0], strict=True)
-    )
+    return roman_number(number.upper())
 
 
 def _furniture(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from foveate.documents.numerals import ROMAN_DIGITS, roman_number
 from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text_indents
 
 _ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
@@ -123,7 +124,6 @@ SMALL_WORDS = re.compile(
 )
 """The words of more than three letters that titles write without capitals."""
 _IMPRINT = re.compile(r"^v(?:ersion\b|\d)|©|copyright|https?:|\b(?:19|20)\d\d$", re.IGNORECASE)
-_ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _BARE_NUMBER = re.compile(r"[IVXLC]{1,7}|[A-Z]")  # whose depth follows from the other numbers
 _END_OF_SENTENCE = ".,;:!?。，；：！？"
 
@@ -155,7 +155,12 @@ def is_bare_part(heading: str) -> bool:
 
 def part_kind(heading: str) -> str:
     """Return what a part is called in English, by the first word of its heading."""
-    return _PART_NAMES.get(heading.split(maxsplit=1)[0].lower(), "")
+    return _part_name(heading.split(maxsplit=1)[0])
+
+
+def _part_name(word: str) -> str:
+    """Return what a part is called in English; empty for another word, such as SECTİON."""
+    return _PART_NAMES.get(word.lower(), "")
 
 
 def is_name(heading: str) -> bool:
@@ -174,7 +179,7 @@ def _kind(chunk: Chunk) -> str:
         return ""
     part = _PART.fullmatch(shown) or _ORDINAL_PART.fullmatch(shown)
     if part and not (part[1].lower() in LAW_PARTS and _ends_sentence(shown)):
-        return _PART_NAMES[part[1].lower()]
+        return _part_name(part[1])
     if _ANNEX.fullmatch(shown):
         return "annex"
     if (part := _CHINESE_PART.fullmatch(shown)) and shown[-1] not in _END_OF_SENTENCE:
@@ -184,7 +189,7 @@ def _kind(chunk: Chunk) -> str:
     if _NAMED.fullmatch(shown):
         return "named"
     if (part := _TITLED_PART.fullmatch(shown)) and _is_title(shown):
-        return _PART_NAMES[part[1].lower()]
+        return _part_name(part[1])
     if _PARAGRAPH.fullmatch(shown) and shown[-1] not in _END_OF_SENTENCE:
         return "§"
     return ""
@@ -293,7 +298,7 @@ def _numbers(chunk: Chunk) -> dict[str, tuple[int, ...]]:
     if first.isdigit():
         return {"arabic": (int(first), *below)}
     found: dict[str, tuple[int, ...]] = {}
-    if not below and all(letter in _ROMAN for letter in first):
+    if not below and all(letter in ROMAN_DIGITS for letter in first):
         found["roman"] = (roman_number(first),)
     if len(first) == 1:
         found["letter"] = (ord(first) - ord("A") + 1, *below)
@@ -324,14 +329,6 @@ def _follows(number: tuple[int, ...], last: tuple[int, ...]) -> bool:
         return False
     # A section may be missed or left out, but a lone number is followed only by the next one.
     return 0 < final - last[len(enclosing)] <= (2 if enclosing else 1)
-
-
-def roman_number(number: str) -> int:
-    """Return the value of a Roman numeral in capitals."""
-    values = [_ROMAN[letter] for letter in number]
-    return sum(
-        -value if value < max(values[index:]) else value for index, value in enumerate(values)
-    )
 
 
 def mark_apart(chunks: Iterable[Chunk], starts: Container[int]) -> None:

@@ -23,10 +23,9 @@ from foveate.documents.readers.plain.lines import (
 
 _WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))
 _NUMBER = rf"(?i:(?:{_WORDS}))\s+(?:\d{{1,4}}(?:\.\d{{1,3}})*[a-z]?|[IVXLC]{{1,7}})"
-_TITLED = re.compile(
-    rf"({_NUMBER}\s*[.:–—-]{{0,2}}\s+(\w[^.:;!?]{{2,}}))[.:]\s*[–—-]{{0,2}}\s+(?=[^\W\d_a-z]|[\"“(\[])"
-)
-_UNTITLED = re.compile(rf"({_NUMBER})[.:]\s*[–—-]{{0,2}}\s+(?=[^\W\d_a-z]|[\"“(\[])")
+_TEXT_BEHIND = r"[.:](?:\s*[–—-]{1,2})?\s+(?=[^\W\d_a-z]|[\"“(\[])"
+_TITLED = re.compile(rf"({_NUMBER}\s*[.:–—-]{{0,2}}\s+(\w[^.:;!?]{{2,}})){_TEXT_BEHIND}")
+_UNTITLED = re.compile(rf"({_NUMBER}){_TEXT_BEHIND}")
 _TITLED_LINE = re.compile(rf"{_NUMBER}\s*[.:–—-]{{1,2}}\s+[^\W\d_a-z][^.:;!?]{{2,80}}")
 _FEWEST = 2  # clauses of a document that has such headings
 _LONG = 4  # lines of a paragraph that is no title
@@ -57,10 +56,11 @@ def _heading_end(chunk: Chunk) -> int:
     if rest and part_kind(first) in LAW_PARTS and is_bare_part(first):
         is_text = rest[-1] in ".;:؛" or rest.count("\n") >= _LONG
         return len(first) if is_text and not rest[0].islower() and not rest.isupper() else 0
-    if rest and _is_titled_line(first, rest):
-        return len(first)
     match = _TITLED.match(chunk.shown, 0, 2 * MAX_HEADING)
     is_heading = match and len(match[1]) <= MAX_HEADING and is_title_case(match[2])
+    is_wrapped = match and is_heading and match[2].isupper()  # 2.1 LEGAL / STATUS. The Buyer
+    if rest and not is_wrapped and _is_titled_line(first, rest):
+        return len(first)
     return match.end(1) if match and is_heading else 0
 
 
