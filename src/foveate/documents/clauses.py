@@ -11,12 +11,7 @@ from dataclasses import dataclass, replace
 
 from foveate.documents.blocks import Block, Heading, MappedText, ParsedText, Prose, collapse
 from foveate.documents.numerals import roman_number
-from foveate.documents.readers.plain.headings import (
-    LAW_PARTS,
-    SMALL_WORDS,
-    is_name,
-    is_part,
-)
+from foveate.documents.parts import LAW_PARTS, SMALL_WORDS, is_name, is_part
 from foveate.documents.sentences import split_sentences
 
 _WORDS = "|".join(map(re.escape, sorted(LAW_PARTS)))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from foveate.documents.blocks import Block, Heading, Prose, collapse
+from foveate.documents.parts import is_bare_part, is_part
 from foveate.documents.readers.plain.contents import is_announcement
-from foveate.documents.readers.plain.headings import is_bare_part, is_part
 
 _MAX_HEADING = 120  # characters
 _MAX_SHARE = 0.5  # of the paragraphs; if more look like headings, none is

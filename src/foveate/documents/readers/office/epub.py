@@ -24,6 +24,7 @@ from foveate.documents.blocks import (
     name_set,
 )
 from foveate.documents.metadata import clean_names, first_date
+from foveate.documents.parts import is_bare_part
 from foveate.documents.readers import html
 from foveate.documents.readers.office.package import (
     Element,
@@ -35,7 +36,7 @@ from foveate.documents.readers.office.package import (
     resolve,
 )
 from foveate.documents.readers.plain.contents import is_announcement
-from foveate.documents.readers.plain.headings import heading_key, is_bare_part
+from foveate.documents.readers.plain.headings import heading_key
 from foveate.documents.structure import DocumentError
 
 _CONTAINER = "META-INF/container.xml"

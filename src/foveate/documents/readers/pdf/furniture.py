@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from foveate.documents.numerals import roman_number
+from foveate.documents.parts import is_bare_part
 from foveate.documents.readers.pdf.lines import Line, Segment
 from foveate.documents.readers.pdf.tables import cells_of
 from foveate.documents.readers.pdf.words import Words
-from foveate.documents.readers.plain.headings import is_bare_part
 
 _ZONE = 0.16  # share of the page's height, at the top and at the bottom, that holds furniture
 _MOST_ROWS = 3  # of furniture, at each end

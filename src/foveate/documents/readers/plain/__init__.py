@@ -34,9 +34,9 @@ from foveate.documents.blocks import (
     lift_title,
 )
 from foveate.documents.metadata import parse_date, split_names
+from foveate.documents.parts import is_references
 from foveate.documents.readers.plain.contents import find_contents, is_announcement
 from foveate.documents.readers.plain.headings import (
-    is_references,
     join_titles,
     levels_of,
     mark_apart,

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from itertools import islice
 from operator import add
 
+from foveate.documents.parts import is_bare_part, is_part
 from foveate.documents.readers.plain.headings import (
     has_number,
     has_page,
     heading_key,
-    is_bare_part,
-    is_part,
     listed_key,
     numbered_key,
 )

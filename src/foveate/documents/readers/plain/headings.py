@@ -7,101 +7,23 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from foveate.documents.numerals import ROMAN_DIGITS, roman_number
+from foveate.documents.parts import (
+    END_OF_SENTENCE,
+    PART_WORDS,
+    PART_WORDS_PATTERN,
+    SMALL_WORDS,
+    heading_kind,
+    is_bare_part,
+    is_part,
+    is_title_case,
+)
 from foveate.documents.readers.plain.lines import Chunk, prevailing_indent, text_indents
 
-_ORDINALS = "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth"
-_FOREIGN_ORDINALS = (
-    r"(?:erst|zweit|dritt|viert|fünft|sechst|sieben?t|acht|neunt|zehnt|elft|zwölft)e[rs]?"
-    r"|premi(?:er|ère)|seconde?|(?:deux|trois|quatr|cinqu|six|sept|huit|neuv|dix)ième"
-    r"|primer[oa]?|segund[oa]|tercer[oa]?|cuart[oa]|quint[oa]|sext[oa]|séptim[oa]|octav[oa]"
-    r"|noven[oa]|décim[oa]|primeir[oa]|terceir[oa]|quart[oa]|prim[oa]|second[oa]|terz[oa]|sest[oa]"
-    r"|перв(?:ая|ый)|втор(?:ая|ой)|трет(?:ья|ий)|четв[её]рт(?:ая|ый)|пят(?:ая|ый)|шест(?:ая|ой)"
-)
-_NUMBER = (
-    r"(?:\d{1,3}(?:\.\d{1,3})*(?:er|re|º|ª)?|[ivxlcdm]{1,9}(?:er|re)?|(?:the )?(?:"
-    + _ORDINALS
-    + r"|last)|one|two|three|four|five|six|"
-    r"seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|"
-    r"nineteen|(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|"
-    rf"nine))?|{_FOREIGN_ORDINALS})"
-)
-_PART_WORDS = {  # by what they are called in English
-    "volume": "volume band tome tomo",
-    "book": "book buch livre libro livro книга الكتاب",
-    "part": "part teil partie parte deel часть раздел الباب القسم الجزء",
-    "title": "title titre título titel titolo",
-    "chapter": "chapter kapitel chapitre capítulo capitolo capo hoofdstuk глава الفصل",
-    "section": "section sec. abschnitt sección sezione seção afdeling المبحث",
-    "act": "act akt acte acto",
-    "scene": "scene szene scène escena",
-    "canto": "canto gesang chant",
-    "letter": "letter brief lettre carta",
-    "article": "article art. artikel artículo articolo artigo статья المادة مادة",
-    "annex": "annex appendix anhang anlage annexe anexo allegato schedule exhibit attachment",
-}
-_PART_NAMES = {word: name for name, words in _PART_WORDS.items() for word in words.split()}
-LAW_PARTS = frozenset(f"{_PART_WORDS['section']} {_PART_WORDS['article']}".split())
-"""What sections and articles are called; their text may begin right after their number."""
-
-_WORDS = "|".join(map(re.escape, _PART_NAMES))
-_ARABIC_NUMBER = r"(?:\(?[\d٠-٩]{1,3}\)?|ال\w+(?:\s+عشرة?)?)"
-_PART = re.compile(
-    rf"({_WORDS})\s+(?:{_NUMBER}|{_ARABIC_NUMBER})\s*(?:[.:–—-](?!\d)\s*.*|\n.*|\([^()]*\))?",
-    re.IGNORECASE | re.DOTALL,
-)
-_ORDINAL_PART = re.compile(  # Erster Abschnitt, Première partie
-    rf"(?!second )(?:{_FOREIGN_ORDINALS})\s+({_WORDS})\s*(?:[.:–—-]\s*.*|\n.*)?",
-    re.IGNORECASE | re.DOTALL,
-)
-_ANNEX = re.compile(
-    r"(?:(?:annex|appendix|anhang|anlage|annexe|anexo|allegato|schedule|exhibit|attachment)\s+"
-    r"[A-Z]\d{0,2}"
-    r"|(?:附录|附錄|付録)\s*[A-Z\d])(?:\s*[.:–—-]\s*.*|(?<=録[A-Z])\s.*|(?<=录[A-Z])\s.*)?",
-    re.IGNORECASE | re.DOTALL,
-)
-_TITLED_PART = re.compile(  # without punctuation after the number: Kapitel 3 Rechte
-    rf"(?i:({_WORDS}))\s+(?:\d{{1,3}}(?:\.\d{{1,3}})*|[IVXLC]{{1,7}}|[A-Z])\s+\w.*[^\W_]"
-)
-_BARE_PART = re.compile(
-    rf"(?:(?:{_WORDS})\s+(?:{_NUMBER}|{_ARABIC_NUMBER}|[A-Z])"
-    rf"|(?!second )(?:{_FOREIGN_ORDINALS})\s+(?:{_WORDS})"
-    r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*\w|제\s*\d{1,3}[편장절관조])[.:]?",
-    re.IGNORECASE,
-)
-_CHINESE_PART = re.compile(
-    r"(?:第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*|제\s*\d{1,3}(?=[편장절관조]))"
-    r"([章回話话講讲節节条條款卷部篇編编幕편장절관조])"
-    r"(?:[\s　：:、.．].*|\n.*)?",
-    re.DOTALL,
-)
-_CHINESE_NAMES = dict.fromkeys("章回話话講讲장", "chapter") | dict.fromkeys("節节절", "section")
-_PARAGRAPH = re.compile(r"§{1,2}\s*\d{1,4}\s?[a-z]?(?:\s*[.:–—-]?\s+[(\w].*)?")
-_NAMED = re.compile(
-    rf"(?:(?:{_ORDINALS}|author['’]s|translator['’]s)\s+)?"
-    r"(?:abstract|summary|preamble|introduction|introductory|preface|foreword|prologue|epilogue|afterword|"
-    r"postscript|dedication|conclusions?|acknowledge?ments|references|bibliography|"
-    r"(?:appendix|annex)(?: [a-z0-9]{1,3})?"
-    r"|zusammenfassung|präambel|einleitung|einführung|vorwort|nachwort|danksagung|literatur|"
-    r"literaturverzeichnis|anhang"
-    r"|résumé|préambule|introduction|préface|avant-propos|conclusions?|bibliographie|références|"
-    r"remerciements|annexes?|épilogue"
-    r"|resumen|introducción|prólogo|epílogo|conclusi(?:ón|ones)|bibliografía|referencias|"
-    r"agradecimientos"
-    r"|摘要|序|序言|前言|引言|绪论|緒論|结论|結論|参考文献|參考文獻|致谢|附录|附錄|概要|要旨|"
-    r"はじめに|おわりに|序章|終章|まとめ|謝辞|付録)(?:[.:：](?: .*)?)?",
-    re.IGNORECASE,
-)
-_REFERENCES = re.compile(
-    r"\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?(?:(?:normative |informative )?references|bibliography|"
-    r"literature cited|literatur(?:verzeichnis)?|bibliographie|références|bibliografía|"
-    r"referencias|参考文献|參考文獻)\W*",
-    re.IGNORECASE,
-)
 _NUMBERED = re.compile(
     r"(\d{1,3}(?:\.\d{1,3})*|[A-Z](?=\.)(?:\.\d{1,3})*|[IVXLC]{2,7}(?=\.))\.?\s+(?=[^\W\d_]|[/\"“„«「])"
 )
 _NUMBER_BEFORE = re.compile(
-    rf"\W*(?:(?:(?:{_WORDS})\s+)?(?:\d{{1,3}}(?:\.\d{{1,3}})*|[A-Z](?:\.\d{{1,3}})+|[A-Z](?=[.:])|"
+    rf"\W*(?:(?:(?:{PART_WORDS_PATTERN})\s+)?(?:\d{{1,3}}(?:\.\d{{1,3}})*|[A-Z](?:\.\d{{1,3}})+|[A-Z](?=[.:])|"
     r"[IVXLCivxlc]{1,7}(?=[.:]))[.:)]?\s+"
     r"|第\s*[\d０-９〇零一二三四五六七八九十百千]{1,7}\s*\w[\s　：:、.．]+)(?=\S)",
     re.IGNORECASE,
@@ -112,20 +34,13 @@ _PAGE = re.compile(
     r"|(?:(?:\s*\.){3,}\s*|\s*…[\s…]*|\s{4,}|\t)[ivxlc]{1,7}$",
     re.IGNORECASE,
 )
-_TITLE_BEHIND = re.compile(r"\S+\s+\S+\s*[.:–—-]?\s*")  # the part and its number
 _MOST = 0.6  # of the headings of parts
 _MAX_GAP = 200  # characters between an entry and its page
 _NOT_WORD = re.compile(r"[\W_]+")
 _WITH_NUMBER = "#"  # before the words of headings that have a number
 _MAX_WRAPPED = 4  # lines of a heading that the table of contents lists
-SMALL_WORDS = re.compile(
-    r"about|between|from|into|over|than|that|their|through|under|upon|with|without"
-    r"|nach|oder|über|unter|zwischen|avec|dans|entre|leur|pour|sans|para"
-)
-"""The words of more than three letters that titles write without capitals."""
 _IMPRINT = re.compile(r"^v(?:ersion\b|\d)|©|copyright|https?:|\b(?:19|20)\d\d$", re.IGNORECASE)
 _BARE_NUMBER = re.compile(r"[IVXLC]{1,7}|[A-Z]")  # whose depth follows from the other numbers
-_END_OF_SENTENCE = ".,;:!?。，；：！？"
 
 # Levels of the kinds. Other parts of a book come above these, in the order in which they appear.
 _PART_LEVELS = {"chapter": 10, "letter": 10, "annex": 10, "section": 12, "scene": 12}
@@ -141,71 +56,10 @@ def mark_parts(chunks: Iterable[Chunk]) -> None:
             chunk.heading = _kind(chunk)
 
 
-def is_part(heading: str) -> bool:
-    """Return whether a heading is that of a part: "Schedule 1", "Chapter IV. Silt", "Annex B"."""
-    return any(one.fullmatch(heading) for one in (_PART, _ORDINAL_PART, _ANNEX, _CHINESE_PART)) or (
-        _TITLED_PART.fullmatch(heading) is not None and _is_title(heading)
-    )
-
-
-def is_bare_part(heading: str) -> bool:
-    """Return whether a heading is that of a part without its title: "Schedule 1"."""
-    return _BARE_PART.fullmatch(heading) is not None
-
-
-def part_kind(heading: str) -> str:
-    """Return what a part is called in English, by the first word of its heading."""
-    return _part_name(heading.split(maxsplit=1)[0])
-
-
-def _part_name(word: str) -> str:
-    """Return what a part is called in English; empty for another word, such as SECTİON."""
-    return _PART_NAMES.get(word.lower(), "")
-
-
-def is_name(heading: str) -> bool:
-    """Return whether a heading is one that any document may have: "Abstract", "Appendix B"."""
-    return _NAMED.fullmatch(heading) is not None
-
-
-def is_references(heading: str) -> bool:
-    """Return whether a heading is that of a bibliography: "References", "7. Literatur"."""
-    return _REFERENCES.fullmatch(heading) is not None
-
-
 def _kind(chunk: Chunk) -> str:
-    shown = chunk.shown
-    if len(chunk.parts) > 1 or len(chunk.parts[0]) > 2 or len(shown) > 120:
+    if len(chunk.parts) > 1 or len(chunk.parts[0]) > 2 or len(chunk.shown) > 120:
         return ""
-    part = _PART.fullmatch(shown) or _ORDINAL_PART.fullmatch(shown)
-    if part and not (part[1].lower() in LAW_PARTS and _ends_sentence(shown)):
-        return _part_name(part[1])
-    if _ANNEX.fullmatch(shown):
-        return "annex"
-    if (part := _CHINESE_PART.fullmatch(shown)) and shown[-1] not in _END_OF_SENTENCE:
-        return _CHINESE_NAMES.get(part[1], part[1])
-    if not chunk.is_line:
-        return ""
-    if _NAMED.fullmatch(shown):
-        return "named"
-    if (part := _TITLED_PART.fullmatch(shown)) and _is_title(shown):
-        return _part_name(part[1])
-    if _PARAGRAPH.fullmatch(shown) and shown[-1] not in _END_OF_SENTENCE:
-        return "§"
-    return ""
-
-
-def _ends_sentence(shown: str) -> bool:
-    """Return whether the text after a number is a sentence: Section 2. The Buyer pays."""
-    title = _TITLE_BEHIND.sub("", shown, count=1)
-    words = [word for word in title.split() if len(word) > 3 and word[0].isalpha()]
-    capitals = sum(word[0].isupper() for word in words)
-    return title[-1:] in (*_END_OF_SENTENCE, "؛", "،") and 2 * capitals <= len(words)
-
-
-def _is_title(shown: str) -> bool:
-    """Return whether the words after the number begin in capitals, as a sentence's may not."""
-    return shown.split()[2][0].isupper() and shown[-1] not in _END_OF_SENTENCE
+    return heading_kind(chunk.shown, is_line=chunk.is_line)
 
 
 def mark_listed(chunks: Sequence[Chunk], listed: set[str]) -> None:
@@ -316,7 +170,7 @@ def _is_numbered_title(shown: str, number: re.Match[str]) -> bool:
         long_words = (word for word in title.split() if len(word) > 3)
         words = [word for word in long_words if not SMALL_WORDS.fullmatch(word)]
         return len(title) <= 80 and bool(words) and all(word[0].isupper() for word in words)
-    return title[-1] not in _END_OF_SENTENCE
+    return title[-1] not in END_OF_SENTENCE
 
 
 def _follows(number: tuple[int, ...], last: tuple[int, ...]) -> bool:
@@ -438,7 +292,7 @@ def _is_title_like(chunk: Chunk) -> bool:
         and len(shown) <= 80
         and (shown[0].isupper() or shown[0] in '"“„«「' or not shown[0].isascii())
         and not shown[0].islower()
-        and shown[-1] not in _END_OF_SENTENCE[:5] + "。，；：！"
+        and shown[-1] not in END_OF_SENTENCE[:5] + "。，；：！"
         and any(character.isalpha() for character in shown)
         and _BARE_NUMBER.fullmatch(shown) is None
         and _IMPRINT.search(shown) is None
@@ -448,13 +302,6 @@ def _is_title_like(chunk: Chunk) -> bool:
 def _is_stopped_title(chunk: Chunk) -> bool:
     """Return whether a line in capitals ends in a full stop, as titles of old books do: THE SEA."""
     return _is_capitals(chunk) and not chunk.is_list and len(chunk.shown) <= 80
-
-
-def is_title_case(shown: str) -> bool:
-    """Return whether a line is of a few words, or most of its long words begin in capitals."""
-    words = shown.split()
-    long_words = [word for word in words if len(word) > 3 and word[0].isalpha()]
-    return len(words) < 4 or 2 * sum(word[0].isupper() for word in long_words) > len(long_words)
 
 
 def _is_capitals(chunk: Chunk) -> bool:
@@ -511,7 +358,7 @@ def _level_below(kind: str, found: Sequence[str], levels: Mapping[str, int]) -> 
 
 def _is_last(found: Sequence[str], levels: Mapping[str, int]) -> bool:
     """Return whether the annexes of a text come after all its parts, rather than within them."""
-    parts = (kind for kind in found[found.index("annex") :] if kind in _PART_WORDS)
+    parts = (kind for kind in found[found.index("annex") :] if kind in PART_WORDS)
     return all(levels[kind] >= levels["annex"] for kind in parts)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from foveate.documents.readers.plain.headings import is_name, is_references
+from foveate.documents.parts import is_name, is_references
 from foveate.documents.readers.plain.lines import (
     ENTRY,
     Line,
