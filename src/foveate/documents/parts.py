@@ -1,4 +1,4 @@
-"""Headings of parts: chapters, articles and annexes in several languages, and names such as "Abstract".
+"""Headings of parts, such as "Chapter 3", in several languages, and names like "Abstract".
 
 They are recognized by their words alone, whatever the format.
 """
