@@ -354,6 +354,70 @@ class TestHeadings:
         section = document_of(writer.bytes()).sections[0]
         assert [inner.title for inner in section.sections] == ["Masts of ships"]
 
+    @staticmethod
+    def lines(*shown, size=11):
+        """Write headings, which end in "#", and paragraphs; return what is read."""
+        writer, y = Writer(), 80
+        for text in shown:
+            if text.endswith("#"):
+                for line in text[:-1].split("\n"):
+                    writer.center(y, line, size=size)
+                    y += PITCH
+                y += 10
+            else:
+                y = writer.column(72, y, 468, text) + 8
+            if y > 640:
+                writer.page()
+                y = 80
+        writer.page()
+        return document_of(writer.bytes())
+
+    def test_sections_of_statutes_are_in_parts(self):
+        text = "(1) The harbour was closed in winter because the ice reached the outer piers."
+        writer = Writer()
+        writer.center(50, "An Act about Harbours", size=18)
+        y = 90
+        for part, first in [("Part 1 Dues", 1), ("Part 2 Pilots", 3)]:
+            for heading in [part, f"§ {first}. Scope.", f"§ {first + 1}. Collection of dues."]:
+                writer.center(y, heading)
+                if heading != part:
+                    y = writer.column(72, y + 20, 468, text)
+                y += 20
+        writer.page()
+        sections = document_of(writer.bytes()).sections
+        assert [(one.title, [inner.title for inner in one.sections]) for one in sections] == [
+            ("Part 1 Dues", ["§ 1. Scope.", "§ 2. Collection of dues."]),
+            ("Part 2 Pilots", ["§ 3. Scope.", "§ 4. Collection of dues."]),
+        ]
+
+    def test_pleadings_have_headings_on_their_first_page(self):
+        text = "The harbour was closed in winter because the ice reached the outer piers. " * 2
+        document = self.lines(
+            "John Roe, Plaintiff, v. Acme Corporation, Defendant",
+            "JURISDICTION#",
+            "1. " + text,
+            "FIRST CAUSE OF ACTION\n(Breach of Contract)#",
+            "2. " + text,
+            "PRAYER FOR RELIEF#",
+            "3. " + text,
+            size=10,
+        )
+        assert [section.title for section in document.sections if section.title] == [
+            "JURISDICTION",
+            "FIRST CAUSE OF ACTION (Breach of Contract)",
+            "PRAYER FOR RELIEF",
+        ]
+
+    def test_recitals_are_headed(self):
+        document = self.lines(
+            "This agreement is between Ann Lee and Bob Roe.",
+            "RECITALS#",
+            "The harbour was closed.",
+            "TERMS#",
+            LOREM * 2,
+        )
+        assert [section.title for section in document.sections] == ["", "RECITALS", "TERMS"]
+
     def test_headings_as_wide_as_their_column(self):
         writer = Writer()
         writer.column(54, 60, 240, LOREM * 2)

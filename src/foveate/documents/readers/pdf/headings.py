@@ -12,6 +12,7 @@ from foveate.documents.readers.pdf.lines import Line
 from foveate.documents.readers.pdf.paragraphs import (
     NUMBERING,
     RUN_IN_MARK,
+    SECTION_NUMBER,
     TextBlock,
     Typography,
     has_note_mark,
@@ -29,7 +30,7 @@ _KNOWN = name_set(
     "acknowledgment acknowledgement conclusion conclusions appendix appendices discussion "
     "methods results keywords zusammenfassung einleitung literatur literaturverzeichnis "
     "danksagung anhang résumé bibliographie références 摘要 参考文献 引言 结论 謝辞 はじめに "
-    "index glossary preface foreword vorwort summary"
+    "index glossary preface foreword vorwort summary recitals preamble präambel préambule"
 ) | {"related work"}
 _ADMONITIONS = name_set(
     "note notes tip hint warning caution important attention danger anmerkung hinweis tipp "
@@ -84,6 +85,7 @@ _NOT_LETTERS = re.compile(r"[\W_]+")
 _LONGEST = 150  # characters of a heading
 _TITLE_LENGTH = 250
 _PARAGRAPH = 300  # characters
+_FIRST_ITEM = re.compile(r"1\.\s.{100,}[.;:]", re.DOTALL)
 _AFFILIATION = re.compile(
     r"@|\b(?:universi|univ\.|institut|facult|department|dept|laborator|labs?\b|research|school|"
     r"college|academy|inc\b|gmbh|corporation)",
@@ -105,7 +107,10 @@ class Style(NamedTuple):
 def style_of(block: TextBlock) -> Style:
     """Return how a block looks."""
     first = block.lines[0]
-    letters = [character for character in block.text if character.isalpha()]
+    lines = block.lines
+    if len(lines) > 1 and lines[-1].text[:1] == "(" and lines[-1].text[-1] == ")":
+        lines = lines[:-1]  # SECOND CAUSE OF ACTION, and below it: (Negligence)
+    letters = [character for line in lines for character in line.text if character.isalpha()]
     cased = [character for character in letters if character.isupper() or character.islower()]
     capital = len(cased) > 3 and sum(map(str.isupper, cased)) > 0.9 * len(cased)
     return Style(block.size, first.bold > 0.6, capital, first.italic > 0.6)
@@ -205,10 +210,30 @@ def front_matter(blocks: Sequence[TextBlock], typography: Typography) -> int:
             return number
         if block.kind == "prose" and block.lines[0].bold > 0.6 and NUMBERING.match(text):
             return number
+        if _opens_parts(blocks, number):
+            return number
+        if block.kind == "item" and _FIRST_ITEM.fullmatch(text):  # a numbered paragraph
+            return max(number - 1, 0)
         is_long = block.kind == "prose" and len(text) > _PARAGRAPH
         if is_long and block.size > 0.93 * typography.size:
             return max(number - 1, 0)
     return 0
+
+
+def _opens_parts(blocks: Sequence[TextBlock], number: int) -> bool:
+    """Return whether a block is the heading of a part, and others that look like it follow."""
+    block = blocks[number]
+    named = _NAMED.match(block.text) if block.kind == "prose" else None
+    if named is None or not named[1] or _is_something_else(block):
+        return False
+    style, word = style_of(block), named[1].casefold()
+    return any(
+        other.text.casefold().startswith(word)
+        and (found := _NAMED.match(other.text)) is not None
+        and found[2] != named[2]
+        and style_of(other) == style
+        for other in blocks[number + 1 :]
+    )
 
 
 def _match_outline(blocks: Sequence[TextBlock], bookmarks: Sequence[Bookmark]) -> dict[int, int]:
@@ -291,7 +316,8 @@ def _score(
     text, lines = block.text, block.lines
     style = style_of(block)
     score = _score_style(block, style, typography)
-    numbering = NUMBERING.match(text)
+    section = SECTION_NUMBER.match(text)
+    numbering = section or NUMBERING.match(text)
     if numbering or _NAMED.match(text):
         score += 1.25
         score += 0.75 if is_centred(lines[0]) else 0.0
@@ -317,7 +343,8 @@ def _score(
         score -= 2.0
     if len(text) > 90:
         score -= 1.0
-    if lines[-1].math > 0.3 or sum(map(str.isalpha, text)) < 0.4 * len(text):
+    words = text[section.end() :] if section else text
+    if lines[-1].math > 0.3 or sum(map(str.isalpha, words)) < 0.4 * len(words):
         score -= 2.0
     return score
 
@@ -365,12 +392,17 @@ def _set_levels(
         else:
             levels[style] = deepest + 1 if trusted else previous + 1
         previous = max(levels[style], previous if trusted else 0)
+    part = 0  # the level of the part that sections with the sign § are in
     for block in candidates:
         block.kind = "prose"
         if block.is_run_in:
             continue
         depth = 0 if trusted else _depth(block.text)
         block.level = depth or levels[style_of(block)]
+        if not trusted and _NAMED.match(block.text):
+            part = block.level
+        elif not trusted and block.text.startswith("§"):
+            block.level = max(block.level, part + 1)
         if key_of(block.text) in _KNOWN and not (has_numbers or trusted):
             block.level = 1
 

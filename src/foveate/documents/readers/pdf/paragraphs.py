@@ -25,6 +25,7 @@ NUMBERING = re.compile(
     r"^((?P<numbers>\d{1,2}(\.\d{1,3})*)\.?|(?P<roman>[IVX]{1,6})\.|(?P<letter>[A-Z])\.?|"
     r"(?P<lettered>[A-Z](\.\d{1,3})+)\.?|(?P<mark>§+\s*\d+[a-z]?))\s+(?=[^\W\d_]|[“\"'(‘$/])"
 )
+SECTION_NUMBER = re.compile(r"§+\s*\d{1,5}[a-z]?\.?\s+(?=\w)")
 RUN_IN_MARK = re.compile(r"^(?:\d{1,2}\)|[a-z][.)])$")
 _LEADERS = re.compile(r"(\. ?){5,}|…{2,}|(· ?){5,}|(\. ){4,}")
 _ENDS_IN_NUMBER = re.compile(r"\b([0-9]{1,4}|[ivxlc]{1,6})$")
@@ -311,7 +312,8 @@ def _separates(
     ended = ended or (bool(NUMBERING.match(above.text)) and not line.lead)
     if (above.bold > 0.9) != (line.bold > 0.9) and _differ(above.bold, line.bold) and ended:
         return True
-    if line.bold > 0.9 and above.bold > 0.9 and NUMBERING.match(line.text) and _fits(above, line):
+    is_numbered = NUMBERING.match(line.text) or SECTION_NUMBER.match(line.text)
+    if line.bold > 0.9 and above.bold > 0.9 and is_numbered and _fits(above, line):
         return True
     if (
         (above.italic > 0.9) != (line.italic > 0.9)
