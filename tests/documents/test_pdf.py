@@ -355,20 +355,17 @@ class TestHeadings:
         assert [inner.title for inner in section.sections] == ["Masts of ships"]
 
     @staticmethod
-    def lines(*shown, size=11):
-        """Write headings, which end in "#", and paragraphs; return what is read."""
+    def centred(*shown):
+        """Read a page of paragraphs below centred headings, which end in "#"."""
         writer, y = Writer(), 80
         for text in shown:
             if text.endswith("#"):
                 for line in text[:-1].split("\n"):
-                    writer.center(y, line, size=size)
+                    writer.center(y, line)
                     y += PITCH
                 y += 10
             else:
                 y = writer.column(72, y, 468, text) + 8
-            if y > 640:
-                writer.page()
-                y = 80
         writer.page()
         return document_of(writer.bytes())
 
@@ -392,7 +389,7 @@ class TestHeadings:
 
     def test_pleadings_have_headings_on_their_first_page(self):
         text = "The harbour was closed in winter because the ice reached the outer piers. " * 2
-        document = self.lines(
+        document = self.centred(
             "John Roe, Plaintiff, v. Acme Corporation, Defendant",
             "JURISDICTION#",
             "1. " + text,
@@ -400,7 +397,6 @@ class TestHeadings:
             "2. " + text,
             "PRAYER FOR RELIEF#",
             "3. " + text,
-            size=10,
         )
         assert [section.title for section in document.sections if section.title] == [
             "JURISDICTION",
@@ -409,7 +405,7 @@ class TestHeadings:
         ]
 
     def test_recitals_are_headed(self):
-        document = self.lines(
+        document = self.centred(
             "This agreement is between Ann Lee and Bob Roe.",
             "RECITALS#",
             "The harbour was closed.",
