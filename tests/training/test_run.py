@@ -26,6 +26,7 @@ from foveate.models.tree_bert import TreeBertConfig, TreeBertModel
 from foveate.models.vcc import VccRobertaForMaskedLM, VccT5ForConditionalGeneration
 from foveate.preprocessing import HDTProcessor, load_processor
 from foveate.training import Recipe, build_trainer, recipe_names, train
+from foveate.training import run as training_run
 from tests.conftest import random_record
 
 TINY = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
@@ -182,14 +183,20 @@ def test_two_runs_do_not_write_to_the_same_folder(corpus_file, tmp_path):
 
 
 def test_a_run_that_begins_as_another_ends_keeps_its_lock(corpus_file, tmp_path, monkeypatch):
-    release, next_run = FileLock.release, FileLock(tmp_path / ".training.lock")
+    next_run = FileLock(tmp_path / ".training.lock")
 
-    def release_and_begin(lock, *arguments, **options):
-        release(lock, *arguments, **options)
-        if lock is not next_run:
+    class Lock:
+        def __init__(self, path):
+            self.lock = FileLock(path)
+
+        def acquire(self, timeout):
+            self.lock.acquire(timeout=timeout)
+
+        def release(self):
+            self.lock.release()
             next_run.acquire(timeout=0)
 
-    monkeypatch.setattr(FileLock, "release", release_and_begin)
+    monkeypatch.setattr(training_run, "FileLock", Lock)
     recipe = masked_lm(corpus_file, max_steps=1, save_strategy="no")
     train(recipe, tmp_path)
     with pytest.raises(OSError, match="another run is writing to"):
