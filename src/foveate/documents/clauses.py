@@ -97,9 +97,7 @@ def _with_whole_titles(blocks: Sequence[Block]) -> list[Block]:
             if is_title and text[-1] != "." and _title(str(block.text), 0):
                 whole = MappedText()
                 whole.extend(last.text)
-                start, _ = block.text.source_span(0, 1)
-                whole.add(" ", start, start)
-                whole.extend(block.text)
+                whole.extend_with_space(block.text)
                 joined[-1] = replace(last, text=whole)
                 continue
         joined.append(block)

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from foveate.documents.blocks import Block, MappedText, Prose, collapse
+from foveate.documents.blocks import Block, Prose, collapse
 from foveate.documents.numerals import roman_number
 
 _NUMBER = re.compile(
@@ -93,12 +93,7 @@ def _continues(block: Prose, following: Prose) -> bool:
 
 
 def _joined(parts: Sequence[Block]) -> Prose:
-    joined = MappedText()
-    for part in parts:
-        if isinstance(part, Prose):
-            text = part.text.stripped()
-            if joined:
-                start, _ = text.source_span(0, 1)
-                joined.add(" ", start, start)
-            joined.extend(text)
-    return Prose(joined)
+    first, *others = (part.text.stripped() for part in parts if isinstance(part, Prose))
+    for other in others:
+        first.extend_with_space(other)
+    return Prose(first)
