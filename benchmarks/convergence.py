@@ -48,7 +48,7 @@ from torch import Tensor, nn
 
 import report
 import runs
-from convergence_models import MODELS, Data, build
+from convergence_models import MASKED, MODELS, Batch, Data, Loader, build
 from document_nodes import VOCABULARY, prepare
 from foveate.models.hdt import HDTConfig
 
@@ -58,7 +58,7 @@ SEEDS = report.RESULTS / "convergence-seeds.json"
 IMAGE = report.ROOT / "docs" / "images" / "convergence.png"
 PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
-RATIO, WARM_UP = 0.15, 500
+WARM_UP = 500
 UNCOUNTED = 20  # the first steps, in which kernels are compiled
 LEARNING_RATES = (2.5e-4, 5e-4, 1e-3)
 
@@ -171,19 +171,10 @@ def best_rate(name: str, tried: Sequence[dict[str, Any]]) -> float:
     return min(losses, key=losses.__getitem__)
 
 
-def loss_of(model: nn.Module, data: Data, chosen: list, seed: int) -> Tensor:
-    """Mean loss of the masked tokens, which depend on the seed and not on the model."""
-    ids, tree, index = data.batch(chosen)
-    rng = torch.Generator().manual_seed(seed)
-    number = round(RATIO * data.length)
-    masked = torch.rand(len(chosen), data.length, generator=rng).topk(number).indices
-    fate = torch.rand(masked.numel(), generator=rng).to(data.device)
-    random = torch.randint(data.vocabulary, (masked.numel(),), generator=rng).to(data.device)
-    masked_index = index.gather(1, masked.to(data.device)).flatten()
-    truth = ids[masked_index]
-    kept = torch.where(fate < 0.9, random, truth)
-    ids = ids.index_copy(0, masked_index, torch.where(fate < 0.8, data.mask, kept))
-    return F.cross_entropy(model.predictions(model(ids, tree)[masked_index]).float(), truth)
+def loss_of(model: nn.Module, batch: Batch) -> Tensor:
+    """Mean loss of the masked tokens."""
+    hidden_states = model(batch.ids, batch.tree)[batch.masked_index]
+    return F.cross_entropy(model.predictions(hidden_states).float(), batch.truth)
 
 
 def train(job: Job, options: argparse.Namespace) -> None:
@@ -201,6 +192,7 @@ def train(job: Job, options: argparse.Namespace) -> None:
         dropout_rate=0.0,
     )
     model = build(name, config, options.length).to(device)
+    loader = Loader(data)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
         trained, lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=device == "cuda"
@@ -228,7 +220,7 @@ def train(job: Job, options: argparse.Namespace) -> None:
         chosen = [data.train[i] for i in order[place * options.batch :][: options.batch]]
         model.train()
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            loss = loss_of(model, data, chosen, seed=10**6 * seed + log["step"])
+            loss = loss_of(model, loader.load(chosen, seed=10**6 * seed + log["step"]))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.param_groups[0]["lr"] = rate * min(1.0, (log["step"] + 1) / WARM_UP)
@@ -261,7 +253,7 @@ def held_out_loss(model: nn.Module, data: Data, batch: int) -> float:
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
         for start in range(0, len(data.held_out), batch):
             chosen = data.held_out[start : start + batch]
-            losses += [loss_of(model, data, chosen, seed=10**9 + start)] * len(chosen)
+            losses += [loss_of(model, data.batch(chosen, seed=10**9 + start))] * len(chosen)
     return float(torch.stack(losses).mean())
 
 
@@ -283,7 +275,7 @@ def gather(jobs: Sequence[Job], best: dict[str, float], options: argparse.Namesp
     keys = ("layers", "width", "length", "batch", "minutes", "seeds", "rates")
     recipe = {key: getattr(options, key) for key in keys}
     results = {
-        "recipe": recipe | {"masked": RATIO, "vocabulary": VOCABULARY},
+        "recipe": recipe | {"masked": MASKED, "vocabulary": VOCABULARY},
         "best rates": best,
         "runs": found,
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,23 @@ from hat import HATConfig, HATModel
 MODELS = ("true sections", "pseudo-sections", "Longformer", "dense", "HAT")
 TREES = MODELS[:2]
 SEGMENT = 128  # tokens of HAT's
+MASKED = 0.15  # of the tokens
+
+
+class Batch(NamedTuple):
+    """Pieces with masked tokens.
+
+    Attributes:
+        ids: `(nodes,)`; those of trees are in level order.
+        tree: Their forest, or None.
+        masked_index: Where the masked tokens are, `(masked,)`.
+        truth: Which they were, `(masked,)`.
+    """
+
+    ids: Tensor
+    tree: Tree | None
+    masked_index: Tensor
+    truth: Tensor
 
 
 class Data:
@@ -56,7 +74,22 @@ class Data:
     def _tensors(self, *columns: np.ndarray) -> tuple[Tensor, ...]:
         return tuple(torch.from_numpy(x.astype(np.int64)).to(self.device) for x in columns)
 
-    def batch(self, chosen: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tree | None, Tensor]:
+    def batch(self, chosen: list[tuple[Tensor, ...]], seed: int) -> Batch:
+        """Mask tokens, which depend on the seed and not on the model."""
+        ids, tree, index = self._join(chosen)
+        rng = torch.Generator().manual_seed(seed)
+        number = round(MASKED * self.length)
+        masked = torch.rand(len(chosen), self.length, generator=rng).topk(number).indices
+        fate = torch.rand(masked.numel(), generator=rng)
+        random = torch.randint(self.vocabulary, (masked.numel(),), generator=rng)
+        masked, fate, random = map(self._copy, (masked, fate, random))
+        masked_index = index.gather(1, masked).flatten()
+        truth = ids[masked_index]
+        kept = torch.where(fate < 0.9, random, truth)
+        ids = ids.index_copy(0, masked_index, torch.where(fate < 0.8, self.mask, kept))
+        return Batch(ids, tree, masked_index, truth)
+
+    def _join(self, chosen: list[tuple[Tensor, ...]]) -> tuple[Tensor, Tree | None, Tensor]:
         """Return ids `(nodes,)`, of trees in level order with their tree, and tokens' places.
 
         The places are `(pieces, length)`. Sequences have equal lengths.
@@ -71,6 +104,36 @@ class Data:
             torch.cat([its.where(its < 0, its + shift) for its, shift in pairs])
         )
         return tree.to_level_order(torch.cat(ids)), tree.in_level_order, tree.to_level_index(index)
+
+    def _copy(self, x: Tensor) -> Tensor:
+        """Copy to the device without waiting for it."""
+        return x.pin_memory().to(self.device, non_blocking=True) if self.device == "cuda" else x
+
+
+class Loader:
+    """Loads batches while the GPU still computes on those before, on a stream of its own.
+
+    The host waits for the structure of a tree, and would wait for the whole step before it.
+    """
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+        self.stream = torch.cuda.Stream() if data.device == "cuda" else None
+        self.latest: Batch | None = None
+        self.begun = None if self.stream is None else self.stream.record_event()
+
+    def load(self, chosen: list[tuple[Tensor, ...]], seed: int) -> Batch:
+        """Return the next batch; all work on the one before has been launched."""
+        if self.stream is None:
+            return self.data.batch(chosen, seed)
+        # The new batch may take the memory of the one before the latest, which is read until here.
+        self.stream.wait_event(self.begun)
+        with torch.cuda.stream(self.stream):
+            batch = self.data.batch(chosen, seed)
+        self.begun = torch.cuda.current_stream().record_event()
+        torch.cuda.current_stream().wait_stream(self.stream)
+        self.latest = batch
+        return batch
 
 
 class SequenceAttention(nn.Module):
