@@ -13,7 +13,7 @@ TOGETHER = [
     ["window_attention", "vip_compression"],
     ["relative_attention"],
     ["fovea_attention", "cross_entropy", "float8", "gated_gelu"],
-    ["layer_norm", "rms_norm", "tree_positions"],
+    ["layer_norm", "rms_norm", "rotary", "tree_positions"],
 ]
 
 

@@ -3,9 +3,9 @@ import torch
 from hypothesis import given, settings
 
 from foveate.ops.tree_attention import Tree
-from foveate.ops.tree_positions import tree_positions
+from foveate.ops.tree_positions import reading_order, tree_positions
 from tests.numerics import relative_error
-from tests.trees import forests
+from tests.trees import documents, forests
 
 
 def table_of(size, dtype=torch.float64):
@@ -40,3 +40,27 @@ def test_wrong_tables_are_rejected():
         tree_positions(tree, torch.zeros(3), levels=2)
     with pytest.raises(ValueError, match="unknown backend"):
         tree_positions(tree, torch.zeros(3, 2), levels=2, backend="cuda")
+
+
+@given(documents())
+@settings(deadline=None, max_examples=40)
+def test_reading_order_counts_what_comes_before_in_a_document(parents):
+    tree = Tree.from_parents(parents)
+    order = tree.from_level_order(reading_order(tree.in_level_order))
+    root = 0
+    for node, parent in enumerate(parents):
+        root = node if parent < 0 else root
+        assert order[node] == node - root
+
+
+@given(forests())
+@settings(deadline=None, max_examples=40)
+def test_reading_order_level_by_level_is_the_reference(parents):
+    tree = Tree.from_parents(parents).in_level_order
+    eager, reference = (reading_order(tree, backend=name) for name in ("eager", "reference"))
+    assert eager.tolist() == reference.tolist()
+
+
+def test_no_nodes_have_no_order():
+    tree = Tree.from_parents([])
+    assert all(reading_order(tree, backend=b).tolist() == [] for b in ("eager", "reference"))

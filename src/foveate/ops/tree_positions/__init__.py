@@ -1,4 +1,4 @@
-"""Hierarchical positional encoding: the place of a node among its siblings, on every level."""
+"""Positions in a tree: of a node among its siblings on every level, and in reading order."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from foveate.ops.tree_attention import Tree
 from . import eager as _eager
 from . import reference as _reference
 
-__all__ = ["tree_positions"]
+__all__ = ["reading_order", "tree_positions"]
 
 
 @torch.no_grad()
@@ -61,3 +61,35 @@ def tree_positions(tree: Tree, table: Tensor, *, levels: int, backend: str | Non
         )
         return encodings
     return _eager.tree_positions(tree, table, levels)
+
+
+@torch.no_grad()
+def reading_order(tree: Tree, *, backend: str | None = None) -> Tensor:
+    """Count the nodes that come before each node of its document, parents before their children.
+
+    Args:
+        tree: The forest, in level order.
+        backend: See `tree_positions`.
+
+    Returns:
+        `(nodes,)` int64, 0 at roots.
+
+    Raises:
+        ValueError: If the backend is unknown, or if it cannot run on this tree.
+
+    Example:
+        >>> tree = Tree.from_parents([-1, 0, 0, 1, 1, 2])  # a root, two sentences, their tokens
+        >>> reading_order(tree)
+        tensor([0, 1, 4, 2, 3, 5])
+    """
+    backend = choose(backend, tree.parent.new_empty(0, dtype=torch.float32), widest=None)
+    if backend == "reference":
+        return _reference.reading_order(tree)
+    if backend == "triton":
+        from .triton import reading_order_op
+
+        order: Tensor = reading_order_op(
+            tree.parent, tree.level, tree.first_child, tree.num_children
+        )
+        return order
+    return _eager.reading_order(tree)

@@ -1,4 +1,6 @@
-"""Hierarchical positions in plain PyTorch, level by level."""
+"""Positions in plain PyTorch, level by level."""
+
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -23,3 +25,20 @@ def tree_positions(tree: Tree, table: Tensor, levels: int) -> Tensor:
         encodings.append(inherited.add_(step.index_select(0, index)))
         start_above = start
     return torch.cat(encodings)
+
+
+@uncompiled  # the loops over levels would be recompiled for every tree
+def reading_order(tree: Tree) -> Tensor:
+    """Add up subtrees from below, and paths from above; see `foveate.ops.tree_positions`."""
+    ends = accumulate(tree.level_sizes, initial=0)
+    levels = [slice(*level) for level in pairwise(ends)]
+    sizes = torch.ones_like(tree.parent)
+    for level in reversed(levels[1:]):
+        sizes.index_add_(0, tree.parent[level], sizes[level].clone())
+    before = sizes.cumsum(0) - sizes  # siblings are consecutive
+    order = torch.zeros_like(sizes)
+    for level in levels[1:]:
+        parent = tree.parent[level]
+        siblings = before[level] - before[tree.first_child[parent]]
+        order[level] = order[parent] + 1 + siblings
+    return order
