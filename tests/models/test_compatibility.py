@@ -43,6 +43,7 @@ BERT = {
 COMPRESSION = {"block_size": 2, "num_fine_blocks": 2}
 MODELS = {
     "hdt": lambda: HDTForMaskedLM(HDTConfig(**SIZES)),
+    "rotary_hdt": lambda: HDTForMaskedLM(HDTConfig(**SIZES, position_embedding_type="rotary")),
     "hdt_ed": lambda: HDTForConditionalGeneration(HDTConfig(**SIZES, num_decoder_layers=2)),
     "tree_bert": lambda: TreeBertModel(TreeBertConfig(**BERT)),
     "fovea": lambda: FoveaForConditionalGeneration(FoveaConfig(**SIZES, block_size=4)),
@@ -71,7 +72,7 @@ def build(name):
     """Make a small model and a padded batch for it."""
     torch.manual_seed(0)
     batch = {"input_ids": IDS, "attention_mask": MASK}
-    if name in ("hdt", "hdt_ed", "tree_bert"):
+    if name in ("hdt", "rotary_hdt", "hdt_ed", "tree_bert"):
         batch["parent_ids"] = PARENTS
     if name == "tree_bert":
         batch["node_types"] = TYPES

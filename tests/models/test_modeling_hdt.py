@@ -28,16 +28,31 @@ IDS = torch.tensor([[1, 2, 3, 10, 11, 3, 12, 2, 3, 13]])
 PARENTS = torch.tensor([[-1, 0, 1, 2, 2, 1, 5, 0, 7, 8]])
 
 
+POSITIONS = ("hierarchical", "rotary")
+
+
+@pytest.fixture(params=POSITIONS)
+def hdt_config(request, hdt_config):
+    hdt_config.position_embedding_type = request.param
+    return hdt_config
+
+
 def encode(model, ids, parents, mask=None):
     with torch.no_grad():
         return model(ids, mask, parents)
 
 
-@given(forests(max_nodes=15, shuffled=False), forests(max_nodes=15, shuffled=False), st.booleans())
+@given(
+    forests(max_nodes=15, shuffled=False),
+    forests(max_nodes=15, shuffled=False),
+    st.booleans(),
+    st.sampled_from(POSITIONS),
+)
 @settings(deadline=None, max_examples=40)
-def test_a_row_depends_neither_on_padding_nor_on_its_batch_mates(one, other, left):
+def test_a_row_depends_neither_on_padding_nor_on_its_batch_mates(one, other, left, positions):
     torch.manual_seed(0)
-    config = HDTConfig(vocab_size=60, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2)
+    sizes = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2}
+    config = HDTConfig(**sizes, num_heads=2, position_embedding_type=positions)
     model = HDTModel(config).double().eval()
     length = max(len(one), len(other)) + 3
     ids = torch.randint(0, 60, (2, length))
@@ -56,6 +71,7 @@ def test_a_row_depends_neither_on_padding_nor_on_its_batch_mates(one, other, lef
     assert (together.last_hidden_state[mask == 0] == 0).all()
 
 
+@pytest.mark.parametrize("hdt_config", ["hierarchical"], indirect=True)
 def test_positions_are_counted_among_siblings(hdt):
     tree = Tree.from_parents(PARENTS[0])
     code = tree.from_level_order(hdt.encoder.embed_positions.encoding(tree))
@@ -64,6 +80,34 @@ def test_positions_are_counted_among_siblings(hdt):
     paths = [(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1), (1, 1, 2), (1, 2, 0), (1, 2, 1), (2, 0, 0)]
     for row, path in enumerate(paths):
         assert relative_error(code[row], sum(table[p] for p in path)) < 1e-12
+
+
+@pytest.mark.parametrize("hdt_config", ["rotary"], indirect=True)
+def test_rotary_positions_by_dense_attention(hdt):
+    """One block in the order of the input, with complex rotations and a mask of all pairs."""
+    parents = PARENTS[0]
+    sees = torch.eye(10, dtype=torch.bool) | (parents[:, None] == torch.arange(10))
+    sees |= sees.T | (parents[:, None] == parents) & (parents >= 0)
+    block = hdt.encoder.block[0]
+    attention = block.layer[0].SelfAttention
+    states = hdt.encoder.emb_norm(hdt.shared(IDS[0]))
+    normed = states * (states**2).mean(-1, keepdim=True).rsqrt() * block.layer[0].layer_norm.weight
+    q, k, v = (
+        layer(normed).unflatten(-1, (attention.num_heads, -1)).transpose(0, 1)
+        for layer in (attention.q, attention.k, attention.v)
+    )
+    half = q.shape[-1] // 2
+    turns = torch.outer(torch.arange(10.0), 10_000.0 ** -(torch.arange(half) / half)).double()
+    turns = torch.polar(torch.ones_like(turns), turns)
+    q, k = (torch.complex(x[..., :half], x[..., half:]) * turns for x in (q, k))
+    scores = (q @ k.mH).real / (2 * half) ** 0.5
+    weights = scores.masked_fill(~sees, -torch.inf).softmax(-1)
+    expected = states + attention.o((weights @ v).transpose(0, 1).flatten(1))
+    found = []
+    block.layer[1].register_forward_pre_hook(lambda _, inputs: found.append(sum(inputs)))
+    encode(hdt, IDS, PARENTS)
+    tree = Tree.from_parents(parents)
+    assert relative_error(tree.from_level_order(found[0]), expected) < 1e-6
 
 
 def test_packed_rows_give_what_padded_rows_give(hdt):
@@ -116,7 +160,9 @@ def test_hidden_states_and_tuples(hdt):
     assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
     tree = Tree.from_parents(PARENTS[0])
     first, second = (tree.to_level_order(states[0]) for states in output.hidden_states[:2])
-    hidden_states, update = hdt.encoder.block[0](first, tree.in_level_order)
+    rotary = hdt.encoder.rotary_positions
+    rotation = rotary and rotary(tree.in_level_order)
+    hidden_states, update = hdt.encoder.block[0](first, tree.in_level_order, None, rotation)
     assert relative_error(second, hidden_states + update) < 1e-6
     assert torch.equal(hdt(IDS, parent_ids=PARENTS, return_dict=False)[0], output[0])
 
@@ -281,11 +327,15 @@ def test_bad_input_is_refused_in_one_sentence(hdt, arguments, message):
         hdt(**arguments)
 
 
-def test_an_impossible_feed_forward_is_refused():
+def test_impossible_fields_are_refused():
     with pytest.raises(ValueError, match="feed_forward_proj='gated-by-gelu'"):
         HDTConfig(feed_forward_proj="gated-by-gelu")
     with pytest.raises(ValueError, match=r"unknown edges \['cousins'\]: choose among"):
         HDTConfig(edges=["parent", "cousins"])
+    with pytest.raises(ValueError, match=r"position_embedding_type must be one of .* 'learned'"):
+        HDTConfig(position_embedding_type="learned")
+    with pytest.raises(ValueError, match="d_kv must be even, got 7"):
+        HDTConfig(position_embedding_type="rotary", d_kv=7)
     with pytest.raises(ValueError, match="'gated-glue': there is no activation 'glue'"):
         HDTConfig(feed_forward_proj="gated-glue")
 

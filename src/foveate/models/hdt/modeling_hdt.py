@@ -30,8 +30,9 @@ from foveate.ops._triton.cache import cached_for_graphs
 from foveate.ops.backends import autocast_dtype
 from foveate.ops.compiling import uncompiled
 from foveate.ops.rms_norm import residual_rms_norm, rms_norm
+from foveate.ops.rotary import rotary_angles, rotate
 from foveate.ops.tree_attention import Tree, tree_attention
-from foveate.ops.tree_positions import tree_positions
+from foveate.ops.tree_positions import reading_order, tree_positions
 from foveate.preprocessing.collate import IGNORE_INDEX
 
 from .configuration_hdt import HDTConfig
@@ -77,6 +78,23 @@ def _sinusoids(size: int, d_model: int, device: torch.device, dtype: torch.dtype
         return sinusoids[:, :d_model].to(device, dtype)
 
 
+Rotation = tuple[Tensor, Tensor]
+"""Cosines and sines `(tokens, d_kv / 2)` by which queries and keys are turned."""
+
+
+class RotaryPositions(nn.Module):
+    """Rotary positions, by the place of every node in the reading order of its document."""
+
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.head_dim, self.theta = config.d_kv, float(config.rope_theta)
+
+    @uncompiled  # the reading order depends on the tree
+    def forward(self, tree: Tree) -> Rotation:
+        """Return the angles of all nodes."""
+        return rotary_angles(reading_order(tree), self.head_dim, self.theta)
+
+
 class HDTAttention(nn.Module):
     """Tree attention with its projections; no biases."""
 
@@ -94,9 +112,13 @@ class HDTAttention(nn.Module):
             )
             self.relative_attention_bias.weight.requires_grad_(False)
 
-    def forward(self, hidden_states: Tensor, tree: Tree) -> Tensor:
-        """Let every node attend along its edges."""
+    def forward(
+        self, hidden_states: Tensor, tree: Tree, rotation: Rotation | None = None
+    ) -> Tensor:
+        """Let every node attend along its edges; with a rotation, queries and keys are turned."""
         q, k, v = project_heads(hidden_states, self.num_heads, self.q, self.k, self.v)
+        if rotation is not None:
+            q, k = rotate(q, k, *rotation)
         output: Tensor = self.o(tree_attention(q, k, v, tree, edges=self.edges).flatten(1))
         return output
 
@@ -165,11 +187,15 @@ class HDTSelfAttentionLayer(nn.Module):
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def forward(
-        self, hidden_states: Tensor, tree: Tree, update: Tensor | None = None
+        self,
+        hidden_states: Tensor,
+        tree: Tree,
+        update: Tensor | None = None,
+        rotation: Rotation | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the hidden states `(tokens, d_model)` and their update."""
         residual, normed = self.layer_norm(hidden_states, update)
-        return residual, drop(self.dropout, self.SelfAttention(normed, tree))
+        return residual, drop(self.dropout, self.SelfAttention(normed, tree, rotation))
 
 
 class HDTFeedForwardLayer(nn.Module):
@@ -196,11 +222,15 @@ class HDTBlock(GradientCheckpointingLayer):
         self.layer = nn.ModuleList([attention, HDTFeedForwardLayer(config)])
 
     def forward(
-        self, hidden_states: Tensor, tree: Tree, update: Tensor | None = None
+        self,
+        hidden_states: Tensor,
+        tree: Tree,
+        update: Tensor | None = None,
+        rotation: Rotation | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the hidden states `(tokens, d_model)` and the update that the next block adds."""
         attention, feed_forward = self.layer
-        hidden_states, update = attention(hidden_states, tree, update)
+        hidden_states, update = attention(hidden_states, tree, update, rotation)
         outputs: tuple[Tensor, Tensor] = feed_forward(hidden_states, update)
         return outputs
 
@@ -257,7 +287,11 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
-        self.embed_positions = HierarchicalPositions(config)
+        self.embed_positions = self.rotary_positions = None
+        if config.position_embedding_type == "rotary":
+            self.rotary_positions = RotaryPositions(config)
+        else:
+            self.embed_positions = HierarchicalPositions(config)
         self.emb_norm = HDTNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.block = nn.ModuleList(
             HDTBlock(config, has_bias_table=layer_idx == 0)
@@ -279,7 +313,10 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
         self, hidden_states: Tensor, layout: Any, all_hidden_states: list[Tensor] | None = None
     ) -> Tensor:
         """Apply positions, blocks and norms to embeddings; the layout is their tree."""
-        hidden_states = self.dropout(self.emb_norm(self.embed_positions(hidden_states, layout)))
+        if self.embed_positions is not None:
+            hidden_states = self.embed_positions(hidden_states, layout)
+        rotation = None if self.rotary_positions is None else self.rotary_positions(layout)
+        hidden_states = self.dropout(self.emb_norm(hidden_states))
         update = None
         for block in self.block:
             if block.training and block.gradient_checkpointing:
@@ -287,7 +324,7 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
                 hidden_states, update = _add(hidden_states, update), None
             if all_hidden_states is not None:
                 all_hidden_states.append(_add(hidden_states, update))
-            hidden_states, update = block(hidden_states, layout, update)
+            hidden_states, update = block(hidden_states, layout, update, rotation)
         output: Tensor = self.final_layer_norm(_add(hidden_states, update))
         return output
 
