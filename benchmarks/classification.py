@@ -275,7 +275,6 @@ def new_encoder(kind: str, vocabulary: int, options: argparse.Namespace) -> Smal
         options.width,
         dense="dense" in kind,
         marks_sections="marked" in kind,
-        max_length=MOST_TOKENS + SHORT,  # with a root, sections, and room for padding
     )
 
 

@@ -12,19 +12,22 @@ of --length tokens. All models see the same pieces in the same order and predict
 
 - true sections: HDT with the documents' own sections;
 - pseudo-sections: HDT with 32 sentences to a section;
-- Longformer: HDT's layers with rotary positions over the tokens without anchors, 256 to each side
-  of a token and one global token;
+- Longformer: HDT's layers over the tokens without anchors, 256 to each side of a token and one
+  global token;
 - dense: the same, each token attending to all;
-- HAT: as `hat.py` describes, with learned positions, which has a third more layers across segments.
+- HAT: as `hat.py` describes, which has a third more layers across segments.
 
-torch.compile fuses HAT, and the rotary positions of Longformer and dense attention; HDT's own
-kernels are what they are.
+Each has positions of two kinds: added to the embeddings (HDT's own sinusoids on three levels;
+sinusoids of the index in Longformer and dense attention; HAT's own, which are learned) and rotary,
+by the index in reading order, in HAT by the index in the segment. torch.compile fuses HAT; HDT's
+own kernels, which Longformer and dense attention share, are what they are.
 
-Each model trains with every learning rate for the same minutes on a GPU of its own, and with the
-best of them with further seeds. With --rates-of, the best rates come from earlier files, and all
-seeds run with them. The loss is measured on held-out pieces. Seconds are those of the training
-steps alone, without the first ones. A run that is interrupted continues when the command is
-repeated, and is named in the results. Losses are compared where all runs have arrived.
+Each model trains with several learning rates for the same minutes on a GPU of its own, and with the
+best of them with further seeds; pseudo-sections have the rate of true sections. With --rates-of,
+the best rates come from earlier files, and all seeds run with them. The loss is measured on
+held-out pieces. Seconds are those of the training steps alone, without the first ones. A run that
+is interrupted continues when the command is repeated, and is named in the results. Losses are
+compared where all runs have arrived.
 """
 
 import argparse
@@ -36,7 +39,6 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -53,14 +55,22 @@ from document_nodes import VOCABULARY, prepare
 from foveate.models.hdt import HDTConfig
 
 RESULTS = report.RESULTS / "convergence.json"
-RATES = (RESULTS, report.RESULTS / "convergence-0.002.json")
 SEEDS = report.RESULTS / "convergence-seeds.json"
 IMAGE = report.ROOT / "docs" / "images" / "convergence.png"
 PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
 WARM_UP = 500
 UNCOUNTED = 20  # the first steps, in which kernels are compiled
-LEARNING_RATES = (2.5e-4, 5e-4, 1e-3)
+LEARNING_RATES = {  # that are tried; in earlier runs, others were worse
+    "true sections": (1e-3, 2e-3),
+    "true sections, rotary": (1e-3, 2e-3, 4e-3),
+    "Longformer": (1e-3, 2e-3),
+    "Longformer, rotary": (2e-3, 4e-3),
+    "dense": (1e-3, 2e-3),
+    "dense, rotary": (2e-3,),
+    "HAT": (1e-3,),
+    "HAT, rotary": (1e-3, 2e-3),
+}
 
 Job = tuple[str, float, int]
 """A model, a learning rate and a seed."""
@@ -73,7 +83,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="maximum documents to prepare")
     parser.add_argument("--data", type=Path, help="file written by --prepare")
     parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
-    parser.add_argument("--rates", type=float, nargs="*", default=LEARNING_RATES)
+    parser.add_argument("--rates", type=float, nargs="*", help="the same for all models")
     parser.add_argument(
         "--rates-of", type=Path, nargs="+", help="saved results that tried learning rates"
     )
@@ -97,8 +107,10 @@ def main() -> None:
     if options.plot or options.docs:
         seeds = report.load(SEEDS)
         if options.docs:
-            rates = [run for file in RATES for run in report.load(file)["runs"]]
-            rates.sort(key=lambda run: (MODELS.index(run["model"]), run["rate"]))
+            rates = sorted(
+                report.load(RESULTS)["runs"],
+                key=lambda run: (MODELS.index(run["model"]), run["rate"]),
+            )
             report.write_tables(
                 PAGE, {"rates": run_table(rates), "seeds": run_table(seeds["runs"])}
             )
@@ -114,11 +126,16 @@ def main() -> None:
         best = {name: best_rate(name, tried) for name in options.models}
         run_all(with_seeds(best, range(options.seeds)), [], best, options)
     else:
-        rates = [*product(options.models, options.rates, [0])]
+        rates = [
+            (name, rate, 0)
+            for name in options.models
+            for rate in options.rates or LEARNING_RATES.get(name, ())
+        ]
         run_all(rates, [], {}, options)
         tried = collect(rates, options)
         best = {name: best_rate(name, tried) for name in options.models}
-        run_all(with_seeds(best, range(1, options.seeds)), rates, best, options)
+        further = [job for job in with_seeds(best, range(options.seeds)) if job not in rates]
+        run_all(further, rates, best, options)
 
 
 def with_seeds(best: dict[str, float], seeds: Iterable[int]) -> list[Job]:
@@ -160,14 +177,13 @@ def run_name(job: Job) -> str:
 
 
 def best_rate(name: str, tried: Sequence[dict[str, Any]]) -> float:
-    """Return the learning rate of the finished run of a model that ended lowest."""
-    losses = {
-        run["rate"]: run["curve"][-1]["loss"]
-        for run in tried
-        if run["model"] == name and run.get("finished")
-    }
+    """Return the rate of the run of a model that ended lowest, of the finished ones if any is."""
+    name = name.replace("pseudo-", "true ")
+    runs_of = [run for run in tried if run["model"] == name and run["curve"]]
+    runs_of = [run for run in runs_of if run.get("finished")] or runs_of
+    losses = {run["rate"]: run["curve"][-1]["loss"] for run in runs_of}
     if not losses:
-        raise SystemExit(f"no run of {name} finished: give more --minutes, or repeat the command")
+        raise SystemExit(f"no run of {name} has begun: give more --minutes, or repeat the command")
     return min(losses, key=losses.__getitem__)
 
 
@@ -208,6 +224,7 @@ def train(job: Job, options: argparse.Namespace) -> None:
         raise SystemExit("there are too few pieces: reduce --length or --batch")
     began, before = time.perf_counter(), log["seconds"]
     evaluating = 0.0
+    first = log["step"]
 
     def seconds() -> float:
         if device == "cuda":
@@ -227,7 +244,7 @@ def train(job: Job, options: argparse.Namespace) -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         log["step"] += 1
-        if log["step"] == UNCOUNTED:
+        if log["step"] == first + UNCOUNTED:
             seconds()
             began, evaluating = time.perf_counter(), 0.0
         if log["step"] % options.every == 0:
@@ -288,11 +305,11 @@ def gather(jobs: Sequence[Job], best: dict[str, float], options: argparse.Namesp
 
 
 def run_table(of: list[dict[str, Any]]) -> str:
-    """Return every run's loss at equal steps and times.
+    """Return every run's loss at equal steps and times, of the finished ones if any is.
 
     The learning rate does not fall, so that curves can be compared wherever all runs have arrived.
     """
-    measured = [run for run in of if run["curve"]]
+    measured = [run for run in of if run.get("finished")] or [run for run in of if run["curve"]]
     steps, seconds = arrived(measured)
     rows = [
         [

@@ -1,6 +1,5 @@
 """The models of `convergence.py`, and the form in which each reads a piece: HDT, twins and HAT."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,13 +10,23 @@ from torch import Tensor, nn
 
 from document_nodes import TOKEN, Nodes, parents, pieces, pseudo_sections
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
-from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions
+from foveate.models.hdt.modeling_hdt import HDTMaskedLMPredictions, Rotation
+from foveate.ops.rotary import rotary_angles, rotate
 from foveate.ops.tree_attention import Tree
 from foveate.ops.window_attention import GlobalKeysValues, window_attention
 from hat import HATConfig, HATModel
 
-MODELS = ("true sections", "pseudo-sections", "Longformer", "dense", "HAT")
-TREES = MODELS[:2]
+TREES = ("true sections", "pseudo-sections")
+MODELS = (
+    *TREES,
+    *(f"{name}, rotary" for name in TREES),
+    "Longformer",
+    "Longformer, rotary",
+    "dense",
+    "dense, rotary",
+    "HAT",
+    "HAT, rotary",
+)
 SEGMENT = 128  # tokens of HAT's
 MASKED = 0.15  # of the tokens
 
@@ -44,12 +53,12 @@ class Data:
     def __init__(self, file: Path, name: str, length: int, held_out: int, device: str) -> None:
         arrays = np.load(file)
         self.root, section, self.mask, self.vocabulary = arrays["special"].tolist()
-        self.name, self.length, self.device = name, length, device
+        self.name, self.length, self.device = name.partition(", ")[0], length, device
         ends = arrays["sizes"].cumsum()[:-1]
         documents = zip(np.split(arrays["ids"], ends), np.split(arrays["types"], ends), strict=True)
         parts: tuple[list[Nodes], list[Nodes]] = ([], [])
         for number, (ids, types) in enumerate(documents):
-            if name == "pseudo-sections":
+            if self.name == "pseudo-sections":
                 ids, types = pseudo_sections(ids, types, section)
             parts[number % 20 == 0].extend(pieces(ids, types, length))
         self.train = [self._form(*piece) for piece in parts[0]]
@@ -136,36 +145,89 @@ class Loader:
         return batch
 
 
-class SequenceAttention(nn.Module):
-    """HDT's attention weights with rotary positions, on sequences of equal length."""
+class SequencePositions(nn.Module):
+    """Rotary positions of a batch of sequences of equal length."""
 
-    def __init__(self, tree_attention: nn.Module, length: int, attend: Callable) -> None:
+    def __init__(self, config: HDTConfig, length: int) -> None:
         super().__init__()
-        self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
-        self.num_heads, self.attend = tree_attention.num_heads, attend
-        head_dim = self.q.out_features // self.num_heads
-        frequencies = 10_000.0 ** -(torch.arange(0, head_dim, 2) / head_dim)
-        angles = torch.arange(length)[:, None] * frequencies
-        self.register_buffer("cos", angles.cos()[:, None], persistent=False)
-        self.register_buffer("sin", angles.sin()[:, None], persistent=False)
+        angles = rotary_angles(torch.arange(length), config.d_kv, config.rope_theta)
+        for name, table in zip(("cos", "sin"), angles, strict=True):
+            self.register_buffer(name, table, persistent=False)
 
-    def forward(self, hidden_states: Tensor, tree: None) -> Tensor:
+    def forward(self, batch: int) -> Rotation:
+        """Return the angles of all tokens of so many sequences."""
+        return self.cos.repeat(batch, 1), self.sin.repeat(batch, 1)
+
+
+class Sinusoids(nn.Module):
+    """HDT's positions for sequences: the sinusoids of the index, scaled by a learned number."""
+
+    def __init__(self, d_model: int, length: int) -> None:
+        super().__init__()
+        self.scale_factor = nn.Parameter(torch.full((1,), d_model**-0.5))
+        angles = torch.arange(length)[:, None] * 10_000.0 ** -(
+            torch.arange(0, d_model, 2) / d_model
+        )
+        table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, embeddings: Tensor, batch: int) -> Tensor:
+        """Add the positions to the embeddings `(sequences * length, d_model)`."""
+        sequences = embeddings.unflatten(0, (-1, len(self.table)))
+        return (sequences + self.scale_factor * self.table).flatten(0, 1)
+
+
+class SequenceAttention(nn.Module):
+    """HDT's attention weights, on sequences of equal length."""
+
+    def __init__(self, attention: nn.Module, attend: "Dense") -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (getattr(attention, name) for name in "qkvo")
+        self.num_heads, self.attend = attention.num_heads, attend
+
+    def forward(self, hidden_states: Tensor, batch: int, rotation: Rotation | None) -> Tensor:
         """Attend within sequences `(sequences * length, d_model)`."""
         q, k, v = (
-            projection(hidden_states)
-            .unflatten(0, (-1, len(self.cos)))
-            .unflatten(-1, (self.num_heads, -1))
+            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
             for projection in (self.q, self.k, self.v)
         )
-        q, k = (rotate(x, self.cos, self.sin) for x in (q, k))
-        return self.o(self.attend(q, k, v).flatten(2).flatten(0, 1))
+        if rotation is not None:
+            q, k = rotate(q, k, *rotation)
+        return self.o(self.attend(q, k, v).flatten(1))
 
 
-@torch.compile
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate pairs of channels of `(sequences, length, heads, head_dim)` by their positions."""
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
+class Dense:
+    """Attention within sequences of equal length."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend to all tokens."""
+        return dense(*(x.unflatten(0, (-1, self.length)) for x in (q, k, v))).flatten(0, 1)
+
+
+class Longformer(Dense):
+    """Windows of 256 to each side, and one global token."""
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attend to near tokens and the first; the first to all."""
+        first_q, first_k, first_v = (x[:: self.length] for x in (q, k, v))
+        batch = len(first_q)
+        is_global = torch.arange(len(q), device=q.device) % self.length == 0
+        local = window_attention(
+            q,
+            k,
+            v,
+            (256, 256),
+            global_keys_values=GlobalKeysValues(first_k, first_v, [1] * batch),
+            masked_keys=is_global,
+            lengths=[self.length] * batch,
+        )
+        keys_values = (x.unflatten(0, (batch, self.length)) for x in (k, v))
+        first = dense(first_q[:, None], *keys_values)
+        local = local.unflatten(0, (batch, self.length))
+        return torch.cat([first, local[:, 1:]], dim=1).flatten(0, 1)
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -173,55 +235,40 @@ def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
 
 
-def longformer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    batch, length = q.shape[:2]
-    is_global = torch.zeros(batch, length, dtype=torch.bool, device=q.device)
-    is_global[:, 0] = True
-    global_keys_values = GlobalKeysValues(k[:, 0], v[:, 0], [1] * batch)
-    local = window_attention(
-        *(x.flatten(0, 1) for x in (q, k, v)),
-        (256, 256),
-        global_keys_values=global_keys_values,
-        masked_keys=is_global.flatten(),
-        lengths=[length] * batch,
-    )
-    first = dense(q[:, :1], k, v)
-    return torch.cat([first, local.unflatten(0, (batch, length))[:, 1:]], dim=1)
-
-
-class NoPositions(nn.Module):
-    """Leaves embeddings as they are."""
-
-    def forward(self, embeddings: Tensor, tree: None) -> Tensor:
-        return embeddings
-
-
 class MaskedLM(nn.Module):
     """HDT or a twin of it with its head of masked language modelling."""
 
     def __init__(self, name: str, config: HDTConfig, length: int) -> None:
         super().__init__()
+        architecture, _, positions = name.partition(", ")
+        if positions:
+            config.position_embedding_type = positions
         hdt = HDTForMaskedLM(config)
         self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions
         self.embeddings = hdt.model.shared
-        if name in TREES:
+        if architecture in TREES:
             return
-        self.encoder.embed_positions = NoPositions()
-        attend = {"dense": dense, "Longformer": longformer}[name]
+        self.length = length = length + 1  # with the root
+        if positions:
+            self.encoder.rotary_positions = SequencePositions(config, length)
+        else:
+            self.encoder.embed_positions = Sinusoids(config.d_model, length)
+        attend = {"dense": Dense, "Longformer": Longformer}[architecture](length)
         for block in self.encoder.block:
             layer = block.layer[0]
-            layer.SelfAttention = SequenceAttention(layer.SelfAttention, length + 1, attend)
+            layer.SelfAttention = SequenceAttention(layer.SelfAttention, attend)
 
     def forward(self, ids: Tensor, tree: Tree | None) -> Tensor:
         """Encode nodes `(nodes,)`."""
-        encoded: Tensor = self.encoder(self.embeddings(ids), tree).last_hidden_state
+        layout = len(ids) // self.length if tree is None else tree
+        encoded: Tensor = self.encoder(self.embeddings(ids), layout).last_hidden_state
         return encoded
 
 
 class HATMaskedLM(nn.Module):
     """HAT with the same head."""
 
-    def __init__(self, config: HDTConfig, length: int) -> None:
+    def __init__(self, name: str, config: HDTConfig, length: int) -> None:
         super().__init__()
         number = -(-length // (SEGMENT - 1))
         self.hat = HATModel(
@@ -234,6 +281,7 @@ class HATMaskedLM(nn.Module):
                 max_segments=number,
                 cross_segment_every=3,
                 dropout=0.0,
+                rotary=name == "HAT, rotary",
             )
         )
         self.hat.compile()
@@ -251,6 +299,6 @@ class HATMaskedLM(nn.Module):
 
 def build(name: str, config: HDTConfig, length: int) -> nn.Module:
     """Return a model with random weights for pieces of so many tokens."""
-    if name == "HAT":
-        return HATMaskedLM(config, length)
+    if name.startswith("HAT"):
+        return HATMaskedLM(name, config, length)
     return MaskedLM(name, config, length)

@@ -31,6 +31,8 @@ class HATConfig:
         max_segments: Most segments of a text.
         cross_segment_every: A cross-segment layer follows every so many segment layers.
         dropout: Probability, in training.
+        rotary: Whether queries and keys are rotated by the positions of tokens in their segment and
+            of segments, instead of adding embeddings of the positions, as published.
     """
 
     vocab_size: int = 50265
@@ -42,6 +44,7 @@ class HATConfig:
     max_segments: int = 32
     cross_segment_every: int = 3
     dropout: float = 0.1
+    rotary: bool = False
 
 
 def initialize(module: nn.Module) -> None:
@@ -58,7 +61,7 @@ class HATLayer(nn.Module):
     def __init__(self, config: HATConfig) -> None:
         super().__init__()
         size = config.hidden_size
-        self.num_heads = config.num_attention_heads
+        self.num_heads, self.rotary = config.num_attention_heads, config.rotary
         self.query_key_value = nn.Linear(size, 3 * size)
         self.output = nn.Linear(size, size)
         self.attention_norm = nn.LayerNorm(size)
@@ -84,9 +87,21 @@ class HATLayer(nn.Module):
         """Attend to all visible positions; weights are not dropped out."""
         projected = self.query_key_value(hidden_states).unflatten(-1, (3, self.num_heads, -1))
         q, k, v = projected.permute(2, 0, 3, 1, 4)
+        if self.rotary:
+            q, k = rotate(q), rotate(k)
         mask = None if visible is None else visible[:, None, None]
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return attended.transpose(1, 2).flatten(2)
+
+
+def rotate(x: Tensor) -> Tensor:
+    """Rotate pairs of channels of `(batch, heads, length, head_dim)` by their positions."""
+    length, head_dim = x.shape[-2:]
+    frequencies = 10_000.0 ** -(torch.arange(0, head_dim, 2, device=x.device) / head_dim)
+    angles = torch.arange(length, device=x.device)[:, None] * frequencies
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
 
 
 class HATModel(nn.Module):
@@ -101,15 +116,17 @@ class HATModel(nn.Module):
         self.config = config
         size = config.hidden_size
         self.word_embeddings = nn.Embedding(config.vocab_size, size)
-        self.position_embeddings = nn.Embedding(config.segment_length, size)
+        self.position_embeddings = self.segment_embeddings = None
         self.norm = nn.LayerNorm(size)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(HATLayer(config) for _ in range(config.num_hidden_layers))
         number = config.num_hidden_layers // config.cross_segment_every
         self.cross_segment_layers = nn.ModuleList(HATLayer(config) for _ in range(number))
-        self.segment_embeddings = nn.ModuleList(
-            nn.Embedding(config.max_segments, size) for _ in range(number)
-        )
+        if not config.rotary:
+            self.position_embeddings = nn.Embedding(config.segment_length, size)
+            self.segment_embeddings = nn.ModuleList(
+                nn.Embedding(config.max_segments, size) for _ in range(number)
+            )
         self.apply(initialize)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutput:
@@ -131,9 +148,9 @@ class HATModel(nn.Module):
             of_segments = visible.any(1).unflatten(0, (batch, number))
             first = torch.arange(config.segment_length, device=input_ids.device) == 0
             visible = visible | first  # an empty segment attends to something
-        hidden_states = (
-            self.word_embeddings(segments.flatten(0, 1)) + self.position_embeddings.weight
-        )
+        hidden_states = self.word_embeddings(segments.flatten(0, 1))
+        if self.position_embeddings is not None:
+            hidden_states = hidden_states + self.position_embeddings.weight
         hidden_states = self.dropout(self.norm(hidden_states))
         for i, layer in enumerate(self.layers):
             hidden_states = layer(hidden_states, visible)
@@ -141,7 +158,8 @@ class HATModel(nn.Module):
             if rest:
                 continue
             first_tokens = hidden_states[:, 0].unflatten(0, (batch, number))
-            first_tokens = first_tokens + self.segment_embeddings[which - 1].weight[:number]
+            if self.segment_embeddings is not None:
+                first_tokens = first_tokens + self.segment_embeddings[which - 1].weight[:number]
             first_tokens = self.cross_segment_layers[which - 1](first_tokens, of_segments)
             first_tokens = first_tokens.flatten(0, 1)[:, None]
             hidden_states = torch.cat([first_tokens, hidden_states[:, 1:]], dim=1)

@@ -22,10 +22,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import runs
-from convergence_models import NoPositions
 from document_nodes import DOCUMENT, SECTION, TOKEN, Nodes, parents
 from foveate import Document
 from foveate.models.hdt import HDTConfig, HDTForMaskedLM
+from foveate.models.hdt.modeling_hdt import Rotation
+from foveate.ops.rotary import rotary_angles, rotate
 from foveate.ops.tree_attention import Tree
 from foveate.preprocessing import HDTProcessor
 
@@ -174,39 +175,39 @@ def sequences(documents: Sequence[Nodes], device: str, *, marks_sections: bool =
     )
 
 
-class PaddedAttention(nn.Module):
-    """HDT's attention weights with rotary positions, from each token of a sequence to all."""
+class PaddedPositions(nn.Module):
+    """Rotary positions of padded sequences."""
 
-    def __init__(self, tree_attention: nn.Module, max_length: int) -> None:
+    def __init__(self, config: HDTConfig) -> None:
+        super().__init__()
+        self.head_dim, self.theta = config.d_kv, config.rope_theta
+
+    def forward(self, used: Tensor) -> Rotation:
+        """Return the angles of all tokens of sequences `(sequences, length)`."""
+        positions = torch.arange(used.shape[1], device=used.device).repeat(len(used))
+        return rotary_angles(positions, self.head_dim, self.theta)
+
+
+class PaddedAttention(nn.Module):
+    """HDT's attention weights, from each token of a sequence to all."""
+
+    def __init__(self, tree_attention: nn.Module) -> None:
         super().__init__()
         self.q, self.k, self.v, self.o = (getattr(tree_attention, name) for name in "qkvo")
         self.num_heads = tree_attention.num_heads
-        head_dim = self.q.out_features // self.num_heads
-        frequencies = 10_000.0 ** -(torch.arange(0, head_dim, 2) / head_dim)
-        angles = torch.arange(max_length)[:, None] * frequencies
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
 
-    def forward(self, hidden_states: Tensor, used: Tensor) -> Tensor:
+    def forward(self, hidden_states: Tensor, used: Tensor, rotation: Rotation) -> Tensor:
         """Attend within padded sequences `(sequences * length, d_model)`."""
         q, k, v = (
-            projection(hidden_states)
-            .unflatten(0, used.shape)
-            .unflatten(-1, (self.num_heads, -1))
-            .transpose(1, 2)
+            projection(hidden_states).unflatten(-1, (self.num_heads, -1))
             for projection in (self.q, self.k, self.v)
         )
-        attended = F.scaled_dot_product_attention(
-            self.rotate(q), self.rotate(k), v, attn_mask=used[:, None, None]
+        q, k, v = (
+            x.unflatten(0, used.shape).transpose(1, 2) for x in (*rotate(q, k, *rotation), v)
         )
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=used[:, None, None])
         output: Tensor = self.o(attended.transpose(1, 2).flatten(2).flatten(0, 1))
         return output
-
-    def rotate(self, x: Tensor) -> Tensor:
-        """Rotate pairs of channels of `(sequences, heads, length, head_dim)` by their positions."""
-        cos, sin = self.cos[: x.shape[2]], self.sin[: x.shape[2]]
-        a, b = x.chunk(2, dim=-1)
-        return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
 
 
 class SmallEncoder(nn.Module):
@@ -220,7 +221,6 @@ class SmallEncoder(nn.Module):
         *,
         dense: bool = False,
         marks_sections: bool = False,
-        max_length: int = 0,
     ) -> None:
         super().__init__()
         config = HDTConfig(
@@ -231,16 +231,17 @@ class SmallEncoder(nn.Module):
             num_layers=layers,
             num_heads=width // 64,
             dropout_rate=0.0,
+            position_embedding_type="rotary" if dense else "hierarchical",
         )
         hdt = HDTForMaskedLM(config)
         self.encoder, self.predictions = hdt.model.encoder, hdt.cls.predictions
         self.embeddings = hdt.model.shared
         self.read = partial(sequences, marks_sections=marks_sections) if dense else trees
         if dense:
-            self.encoder.embed_positions = NoPositions()
+            self.encoder.rotary_positions = PaddedPositions(config)
             for block in self.encoder.block:
                 layer = block.layer[0]
-                layer.SelfAttention = PaddedAttention(layer.SelfAttention, max_length)
+                layer.SelfAttention = PaddedAttention(layer.SelfAttention)
 
     def forward(self, ids: Tensor, structure: Tree | Tensor) -> Tensor:
         """Encode nodes `(nodes,)` to `(nodes, width)`."""

@@ -87,7 +87,7 @@ def test_counted_words_differ_from_pairs_and_quarters() -> None:
 
 def test_padding_changes_nothing() -> None:
     torch.manual_seed(0)
-    model = SmallEncoder(100, layers=2, width=64, dense=True, max_length=256).eval()
+    model = SmallEncoder(100, layers=2, width=64, dense=True).eval()
     documents = [a_document(20), a_document(2, 1)]
     together, alone = sequences(documents, "cpu"), sequences(documents[1:], "cpu")
     with torch.no_grad():
@@ -101,7 +101,7 @@ def test_classifier_takes_a_mean_and_a_root_of_each_document() -> None:
     torch.manual_seed(0)
     documents = [a_document(20), a_document(2, 1)]
     for dense in (False, True):
-        encoder = SmallEncoder(100, layers=1, width=64, dense=dense, max_length=256)
+        encoder = SmallEncoder(100, layers=1, width=64, dense=dense)
         model = Classifier(encoder, 512, 64, pseudo=False).eval()
         with torch.no_grad():
             both, one = model(documents), model(documents[1:])
