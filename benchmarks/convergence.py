@@ -61,7 +61,7 @@ PAGE = report.ROOT / "docs" / "evidence" / "convergence.md"
 STATE = Path(tempfile.gettempdir()) / "foveate" / "convergence"
 WARM_UP = 500
 UNCOUNTED = 20  # the first steps, in which kernels are compiled
-LEARNING_RATES = {  # that are tried; in earlier runs, others were worse
+LEARNING_RATES = {  # without those that were worse in earlier runs
     "true sections": (1e-3, 2e-3),
     "true sections, rotary": (1e-3, 2e-3, 4e-3),
     "Longformer": (1e-3, 2e-3),

@@ -1,3 +1,5 @@
+import warnings
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -26,7 +28,6 @@ from tests.trees import forests
 #                        doc sec sent tok tok sent tok sec sent tok
 IDS = torch.tensor([[1, 2, 3, 10, 11, 3, 12, 2, 3, 13]])
 PARENTS = torch.tensor([[-1, 0, 1, 2, 2, 1, 5, 0, 7, 8]])
-
 
 POSITIONS = ("hierarchical", "rotary")
 
@@ -200,6 +201,24 @@ def test_auto_classes_save_and_load(auto, model_class, hdt_config, tmp_path):
     assert relative_error(*outputs) < 1e-6
 
 
+@pytest.mark.parametrize("other", POSITIONS)
+def test_positions_that_a_checkpoint_does_not_have_are_pointed_out(hdt_config, other, tmp_path):
+    HDTForMaskedLM(hdt_config).save_pretrained(tmp_path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = AutoModel.from_pretrained(tmp_path, position_embedding_type=other)
+    assert model.config.position_embedding_type == other
+    warned = [str(w.message) for w in caught if "was not trained with" in str(w.message)]
+    assert len(warned) == (other != hdt_config.position_embedding_type)
+    assert all(f"{other} positions: leave position_embedding_type out" in w for w in warned)
+
+
+def test_fields_that_override_a_checkpoint_are_validated(hdt, tmp_path):
+    hdt.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"position_embedding_type must be one of .* 'rotery'"):
+        HDTModel.from_pretrained(tmp_path, position_embedding_type="rotery")
+
+
 def test_every_weight_has_an_initial_value(hdt_config):
     for model_class in (HDTForMaskedLM, HDTForAnchorClassification):
         model = model_class(hdt_config)
@@ -336,6 +355,8 @@ def test_impossible_fields_are_refused():
         HDTConfig(position_embedding_type="learned")
     with pytest.raises(ValueError, match="d_kv must be even, got 7"):
         HDTConfig(position_embedding_type="rotary", d_kv=7)
+    with pytest.raises(ValueError, match=r"rope_theta must be positive, got -1\.0"):
+        HDTConfig(rope_theta=-1.0)
     with pytest.raises(ValueError, match="'gated-glue': there is no activation 'glue'"):
         HDTConfig(feed_forward_proj="gated-glue")
 

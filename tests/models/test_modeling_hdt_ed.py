@@ -25,9 +25,13 @@ PARENTS = torch.tensor([[-1, 0, 1, 2, 2, 1, 5, 0, 7, 8]])
 LABELS = torch.tensor([[20, 21, 22, 1]])
 
 
+with_both_positions = pytest.mark.parametrize("config", ["hierarchical", "rotary"], indirect=True)
+
+
 @pytest.fixture
-def config():
+def config(request):
     return HDTConfig(
+        position_embedding_type=getattr(request, "param", "hierarchical"),
         vocab_size=60,
         d_model=16,
         d_kv=8,
@@ -112,6 +116,7 @@ def test_generate_finds_what_scoring_from_scratch_finds(model, how):
         assert torch.equal(scores.argmax(-1), both[:, 1:])
 
 
+@with_both_positions
 def test_packed_documents_and_rows_of_several_give_what_padded_ones_give(model):
     tree = Tree.from_parents(torch.cat([PARENTS[0], torch.tensor([-1, 10, 11, 12])]))
     ids = torch.cat([IDS[0], torch.tensor([1, 2, 3, 40])])
@@ -222,6 +227,7 @@ def test_padding_of_the_decoder_changes_nothing(model):
     assert relative_error(logits[:, 2:], expected) < 1e-12
 
 
+@with_both_positions
 def test_gradient_checkpointing_changes_no_gradient(model):
     model.train()
     gradients = []
@@ -240,6 +246,7 @@ def test_gradient_checkpointing_changes_no_gradient(model):
     assert relative_error(*gradients) < 1e-12
 
 
+@with_both_positions
 def test_it_saves_loads_and_starts_with_every_weight(config, tmp_path):
     model = HDTForConditionalGeneration(config).eval()
     model.save_pretrained(tmp_path)

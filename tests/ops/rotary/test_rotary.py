@@ -69,5 +69,9 @@ def test_what_does_not_fit_is_rejected():
         rotate(q[..., :3], k[..., :3], cos, sin)
     with pytest.raises(ValueError, match="head_dim is odd"):
         rotary_angles(torch.arange(3), 5, 10_000.0)
+    with pytest.raises(ValueError, match=r"positions must be \(n,\), got \(1, 3\)"):
+        rotary_angles(torch.arange(3)[None], 4, 10_000.0)
+    with pytest.raises(ValueError, match="theta must be positive, got 0"):
+        rotary_angles(torch.arange(3), 4, 0.0)
     with pytest.raises(ValueError, match="unknown backend 'cuda'"):
         rotate(q, k, cos, sin, backend="cuda")

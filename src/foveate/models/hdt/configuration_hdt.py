@@ -58,8 +58,8 @@ class HDTConfig(PreTrainedConfig):
 
     Raises:
         ValueError: An unknown feed-forward, unknown edges, an unknown `decode_anchors` or
-            `position_embedding_type`, a size that is too small, or rotary positions for heads of an
-            odd width.
+            `position_embedding_type`, a size that is too small, a `rope_theta` that is not
+            positive, or rotary positions for heads of an odd width.
     """
 
     model_type = "hdt"
@@ -109,12 +109,24 @@ class HDTConfig(PreTrainedConfig):
                 f"feed_forward_proj={self.feed_forward_proj!r}: there is no activation "
                 f"{activation!r}, name one such as 'relu' or 'gelu'"
             )
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         self.is_gated_act = bool(gate)
         # T5's "gated-gelu" has always meant the tanh approximation.
         self.dense_act_fn = "gelu_new" if gate and activation == "gelu" else activation
+        self.is_encoder_decoder = self.num_decoder_layers is not None
+        super().__post_init__(**kwargs)
+        self.check()
+
+    def check(self) -> None:
+        """Validate all fields but the feed-forward's.
+
+        Raises:
+            ValueError: Unknown edges, an unknown `decode_anchors` or `position_embedding_type`, a
+                size that is too small, a `rope_theta` that is not positive, or rotary positions for
+                heads of an odd width.
+        """
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if unknown := set(self.edges) - set(EDGES):
             raise ValueError(f"unknown edges {sorted(unknown)}: choose among {list(EDGES)}")
         if self.decode_anchors not in DECODE_ANCHORS:
@@ -130,8 +142,8 @@ class HDTConfig(PreTrainedConfig):
             raise ValueError(
                 f"rotary positions turn pairs of channels: d_kv must be even, got {self.d_kv}"
             )
-        self.is_encoder_decoder = self.num_decoder_layers is not None
-        super().__post_init__(**kwargs)
+        if self.rope_theta <= 0:
+            raise ValueError(f"rope_theta must be positive, got {self.rope_theta}")
 
     @classmethod
     def get_config_dict(cls, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -244,6 +244,30 @@ class HDTPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = False  # the losses are means over a batch
     _no_split_modules = ["HDTBlock"]  # noqa: RUF012
 
+    @classmethod
+    def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
+        """Load a checkpoint of HDT, from a folder or the hub.
+
+        Args:
+            args: See `PreTrainedModel.from_pretrained`.
+            output_loading_info: See there.
+            kwargs: See there; fields of the configuration override the checkpoint's.
+
+        Warns:
+            UserWarning: The checkpoint has other positions than the model.
+        """
+        loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        model, info = loaded
+        differing = info["missing_keys"] | info["unexpected_keys"]
+        if any(name.endswith("embed_positions.scale_factor") for name in differing):
+            warnings.warn(
+                "the checkpoint was not trained with "
+                f"{model.config.position_embedding_type} positions: leave "
+                "position_embedding_type out, or train the model before you use it",
+                stacklevel=2,
+            )
+        return (model, info) if output_loading_info else model
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         # Called for modules with parameters of their own. T5's scheme, but the weights of queries
@@ -286,6 +310,7 @@ class HDTEncoder(CapturableTreeEncoder, HDTPreTrainedModel):
 
     def __init__(self, config: HDTConfig) -> None:
         super().__init__(config)
+        config.check()  # from_pretrained sets fields after the configuration was validated
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
         self.embed_positions = self.rotary_positions = None
         if config.position_embedding_type == "rotary":

@@ -20,13 +20,13 @@ def rotary_angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tenso
     Args:
         positions: `(n,)` integers.
         head_dim: Channels of a head, an even number.
-        theta: The base of the frequencies, 10,000 as a rule.
+        theta: The base of the frequencies, a positive number, 10,000 as a rule.
 
     Returns:
         Cosines and sines, each `(n, head_dim / 2)` float32.
 
     Raises:
-        ValueError: If `head_dim` is odd.
+        ValueError: If `positions` is not a vector, `head_dim` is odd, or `theta` is not positive.
 
     Example:
         >>> import torch
@@ -35,8 +35,12 @@ def rotary_angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tenso
         tensor([[1.0000],
                 [0.5403]])
     """
+    if positions.dim() != 1:
+        raise ValueError(f"positions must be (n,), got {tuple(positions.shape)}")
     if head_dim % 2:
         raise ValueError(f"rotary positions turn pairs of channels: head_dim is odd, {head_dim}")
+    if theta <= 0:
+        raise ValueError(f"theta must be positive, got {theta}")
     # In float32, the angles of a position in the hundred thousands are off by a hundredth.
     dtype = torch.float32 if positions.device.type == "mps" else torch.float64
     pairs = torch.arange(0, head_dim, 2, device=positions.device, dtype=dtype)

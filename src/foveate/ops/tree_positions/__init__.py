@@ -65,7 +65,7 @@ def tree_positions(tree: Tree, table: Tensor, *, levels: int, backend: str | Non
 
 @torch.no_grad()
 def reading_order(tree: Tree, *, backend: str | None = None) -> Tensor:
-    """Count the nodes that come before each node of its document, parents before their children.
+    """Count the nodes before each node in its document, where parents come before their children.
 
     Args:
         tree: The forest, in level order.
