@@ -448,6 +448,19 @@ def test_a_wrapped_line_that_begins_like_an_item_is_prose(text):
     assert [kind for kind, _ in paragraphs(text)] == ["prose"]
 
 
+def test_items_of_which_only_the_first_line_is_indented():
+    first = "  1. You may copy the work (or a part\nof it) in any form. Tell us."
+    second = "  2. You are not required to sign.\nAccept the terms by copying."
+    third = "  3. Made the work free for all\nOther changes of this version:"
+    assert paragraphs(f"{first}\n\n{second}\n\n{third}") == [
+        ("item", ["1. You may copy the work (or a part of it) in any form.", "Tell us."]),
+        ("item", ["2. You are not required to sign."]),
+        ("prose", ["Accept the terms by copying."]),
+        ("item", ["3. Made the work free for all"]),
+        ("prose", ["Other changes of this version:"]),
+    ]
+
+
 def test_the_title_of_an_item_is_apart():
     text = (
         "   1. Free Redistribution\n      The license may not restrict any party from selling it\n"
@@ -636,6 +649,19 @@ def test_text_without_blank_lines(titles, expected):
     )
     for sentence in document.sentences():
         assert " ".join(text[sentence.start : sentence.end].split()) == sentence.text
+
+
+def test_a_long_list_does_not_make_text_above_it_lines():
+    item = (
+        "    {0}. Fish of kind {0}\n       They swim in the sea and eat what they find\n"
+        "       there, and nobody counts how many of\n       them are left in any year.\n"
+    )
+    items = "".join(item.format(number) for number in range(1, 13))
+    text = f"   Cod, eels and other fish of the sea have\n   made a contract.\n\n{items}"
+    assert paragraphs(text)[:2] == [
+        ("prose", ["Cod, eels and other fish of the sea have made a contract."]),
+        ("item", ["1. Fish of kind 1"]),
+    ]
 
 
 def test_wrapped_titles_of_text_without_blank_lines():
