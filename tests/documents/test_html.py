@@ -474,3 +474,11 @@ def test_time_is_linear_in_the_pages_that_a_paragraph_crosses():
 
     joined(10)
     assert joined(4000) < 5
+
+
+@pytest.mark.parametrize("piece", ['<a rel="next" href="x">x</a>, ', "<h3>x</h3>y"])
+def test_time_is_linear_in_the_pieces_of_an_element(piece):
+    page = f'<p>Cod swim.</p><div class="note">{piece * 20_000}</div>'
+    start = time.process_time()
+    Document.from_text(page, format="html")
+    assert time.process_time() - start < 10

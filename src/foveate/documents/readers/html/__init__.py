@@ -347,7 +347,7 @@ def _labels_admonition(heading: Element) -> bool:
         and box is not None
         and box.tag in ("div", "aside")
         and not _ADMONITIONS.isdisjoint(box.attributes.get("class", "").split())
-        and next((child for child in box.children if isinstance(child, Element)), None) is heading
+        and next((one for one in box.children[:2] if isinstance(one, Element)), None) is heading
     )
 
 

@@ -52,6 +52,7 @@ _MARK_TEXTS = name_set("¶ # § 🔗 ⚓ ⚓︎ ↩ ↩︎ ↵ ⏎ ^ ↑ [edit] 
 _NEIGHBOURS = name_set("prev previous next up home")  # pages, by the relation that a link states
 _PLACES = _NEIGHBOURS | name_set("contents index")
 _LONGEST_MARK = 8  # characters, such as [edit]
+_MOST_PIECES = 50  # of text and links in a paragraph that is searched for a sentence at each link
 _LONGEST_LABELS = 60  # characters between the links to neighbours: Next: , Previous: , Up:
 _HEADINGS = name_set("h1 h2 h3 h4 h5 h6")
 _LISTS = name_set("ul ol menu dl table")
@@ -145,7 +146,7 @@ def _is_mark(link: Element) -> bool:
         return True
     if link.words() & {"footnote-reference", "footnote-ref"}:
         return True
-    if _relation(link) in _NEIGHBOURS and not (link.parent and _is_sentence(link.parent)):
+    if _relation(link) in _NEIGHBOURS and not _is_in_sentence(link):
         return True
     if len(link.children) > 3:
         return False
@@ -159,6 +160,11 @@ def _relation(link: Element) -> str:
 def _text_between(element: Element) -> str:
     """Return the text of an element without that of the elements in it."""
     return "".join(child.shown for child in element.children if isinstance(child, Text)).strip()
+
+
+def _is_in_sentence(link: Element) -> bool:
+    around = link.parent
+    return around is not None and len(around.children) <= _MOST_PIECES and _is_sentence(around)
 
 
 def _is_sentence(element: Element) -> bool:
